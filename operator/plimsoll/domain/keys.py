@@ -1,0 +1,16 @@
+"""Names of objects: built once, as values, never glued together as strings twice."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class ObjectKey:
+    """A namespaced object of one kind."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"

@@ -1,0 +1,52 @@
+"""The public words for yes and no. Part of the API: never renamed, only added to."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """Why a candidate (GPU type and split) was turned down."""
+
+    TOO_LITTLE_VRAM = "TooLittleVram"
+    KV_CACHE_TOO_SMALL = "KvCacheTooSmall"
+    HEADS_NOT_DIVISIBLE = "HeadsNotDivisible"
+    KV_HEADS_NOT_DIVISIBLE = "KvHeadsNotDivisible"
+    WIDTH_NOT_DIVISIBLE = "WidthNotDivisible"
+    QUANT_BLOCK_NOT_DIVISIBLE = "QuantBlockNotDivisible"
+    PRECISION_NOT_SUPPORTED = "PrecisionNotSupported"
+    GPU_TYPE_DENIED = "GpuTypeDenied"
+    GPU_TYPE_NOT_FORCED = "GpuTypeNotForced"
+    SPLIT_NOT_FORCED = "SplitNotForced"
+    TOO_MANY_GPUS_PER_REPLICA = "TooManyGpusPerReplica"
+    NODE_TOO_SMALL = "NodeTooSmall"
+    NODES_NOT_SELECTED = "NodesNotSelected"
+    GPUS_TAKEN = "GpusTaken"
+    TOO_EXPENSIVE = "TooExpensive"
+    PRICE_UNKNOWN = "PriceUnknown"
+    COSTS_MORE = "CostsMore"
+
+
+class NodeReason(StrEnum):
+    """Why a node takes no part in placement."""
+
+    NOT_READY = "NotReady"
+    CORDONED = "Cordoned"
+    NO_PRODUCT_LABEL = "NoProductLabel"
+    UNKNOWN_GPU = "UnknownGpu"
+    MIXED_GPUS = "MixedGpus"
+    SHARED_GPUS = "SharedGpus"
+    MIG_SLICES = "MigSlices"
+    NO_DEVICES = "NoDevices"
+
+
+class RemedyKind(StrEnum):
+    """What would make an unplaceable deployment fit."""
+
+    REDUCE_CONTEXT = "ReduceContext"
+    REDUCE_CONCURRENCY = "ReduceConcurrency"
+    KV_CACHE_FP8 = "KvCacheFp8"
+    WEIGHTS_FP8 = "WeightsFp8"
+    FREE_GPUS = "FreeGpus"
+    ADD_GPUS = "AddGpus"
+    RELAX_CONSTRAINTS = "RelaxConstraints"

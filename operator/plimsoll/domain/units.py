@@ -1,0 +1,67 @@
+"""Byte counts, quantities and money, in and out of the notations people write.
+
+Byte counts are plain ``int`` in the whole core; every name that holds one ends in ``_bytes``. Prices are
+:class:`decimal.Decimal` US dollars per hour, so that no float ever reaches the API.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, InvalidOperation
+
+KIB = 1024
+MIB = 1024**2
+GIB = 1024**3
+
+_SUFFIXES: dict[str, Decimal] = {
+    "": Decimal(1),
+    "m": Decimal("0.001"),
+    "k": Decimal(10**3),
+    "M": Decimal(10**6),
+    "G": Decimal(10**9),
+    "T": Decimal(10**12),
+    "P": Decimal(10**15),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+}
+"""Kubernetes quantity suffixes. Source: ``k8s.io/apimachinery/pkg/api/resource`` (exabytes left out on purpose)."""
+
+_QUANTITY = re.compile(r"^(?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,3})?)(?P<suffix>[A-Za-z]{0,2})$")
+
+
+def parse_quantity(text: str | int) -> Decimal:
+    """Read a Kubernetes quantity such as ``80Gi``, ``1500m`` or ``4``.
+
+    Raises:
+        ValueError: the text is not a quantity; the message quotes it and gives an example.
+    """
+    match = _QUANTITY.match(str(text).strip())
+    if match is None or match["suffix"] not in _SUFFIXES:
+        raise ValueError(f"{text!r} is not a quantity; write for example 16Gi or 500m")
+    try:
+        return Decimal(match["number"]) * _SUFFIXES[match["suffix"]]
+    except InvalidOperation as error:
+        raise ValueError(f"{text!r} is not a quantity; write for example 16Gi or 500m") from error
+
+
+def parse_bytes(text: str | int) -> int:
+    """Read a byte quantity and round it down to whole bytes. Raises ``ValueError`` like :func:`parse_quantity`."""
+    return int(parse_quantity(text))
+
+
+def format_gib(count: int) -> str:
+    """Write bytes as people compare them with a card's memory: ``71.27 GiB``."""
+    return f"{count / GIB:.2f} GiB"
+
+
+def format_price(price: Decimal) -> str:
+    """Write US dollars with two decimals, as the API shows them: ``12.50``."""
+    return f"{price:.2f}"
+
+
+def ceil_div(dividend: int, divisor: int) -> int:
+    """Divide and round up, on integers."""
+    return -(-dividend // divisor)
