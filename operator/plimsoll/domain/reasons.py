@@ -25,6 +25,8 @@ class Reason(StrEnum):
     TOO_EXPENSIVE = "TooExpensive"
     PRICE_UNKNOWN = "PriceUnknown"
     COSTS_MORE = "CostsMore"
+    OBSERVED_TOO_SMALL = "ObservedTooSmall"
+    PLACEMENT_KEPT = "PlacementKept"
 
 
 class NodeReason(StrEnum):

@@ -67,6 +67,15 @@ class Overrides:
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedCapacity:
+    """KV tokens that the engine of a running replica really got, by its own word."""
+
+    gpu_type: str
+    tensor_parallel: int
+    kv_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One InferenceDeployment, ready to be placed.
 
@@ -86,3 +95,4 @@ class Request:
     node_selector: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     created: str = ""
+    observed: tuple[ObservedCapacity, ...] = ()

@@ -1,0 +1,1 @@
+"""What talks to the world: one module for each neighbour, each turning its failures into domain errors or values."""

@@ -1,0 +1,100 @@
+"""HTTP with an end: a deadline for each occasion, a limit for each body, a stable text for each failure."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+import requests
+import urllib3
+
+from plimsoll.domain.errors import SourceUnavailable
+
+_CHUNK_BYTES = 64 * 1024
+_QUOTED_CHARACTERS = 200
+
+
+class BoundedSession:
+    """A session for a handful of JSON requests that together may take so long and each may return so much.
+
+    Redirects are not followed: the headers may carry a credential, and another host has no right to it. A session is
+    for one thread and one occasion; its deadline starts when it is made.
+
+    The texts of the errors end up in objects' conditions, so they hold no addresses, ports or query texts that would
+    make two reports of one failure differ. Has the part of :class:`requests.Session` that PrometheusConnect uses.
+
+    Args:
+        neighbour: who is asked, for the texts: ``Prometheus``.
+        timeout_seconds: for all requests of the session together.
+        max_body_bytes: for each reply, after decompression.
+    """
+
+    def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int) -> None:
+        self._neighbour = neighbour
+        self._timeout_seconds = timeout_seconds
+        self._deadline = time.monotonic() + timeout_seconds
+        self._max_body_bytes = max_body_bytes
+        self._session = requests.Session()
+        self.verify: bool | str = True
+        self.cert: str | tuple[str, str] | None = None
+
+    def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
+        """Use the adapter for addresses that begin so."""
+        self._session.mount(prefix, adapter)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:
+        """Send one request and read the whole reply.
+
+        Raises:
+            SourceUnavailable: no connection, no reply in time, a reply too large, not 200, or not JSON of success.
+        """
+        kwargs |= {"stream": True, "allow_redirects": False, "timeout": self._remaining()}
+        try:
+            with self._session.request(method, url, **kwargs) as response:
+                body = self._read(response)
+        except (requests.Timeout, urllib3.exceptions.TimeoutError) as error:
+            raise self._too_slow() from error
+        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
+            raise SourceUnavailable(f"{self._neighbour} cannot be reached ({type(error).__name__})") from error
+        response.raw = io.BytesIO(body)
+        self._check(response)
+        return response
+
+    def _remaining(self) -> float:
+        remaining = self._deadline - time.monotonic()
+        if remaining <= 0:
+            raise self._too_slow()
+        return remaining
+
+    def _too_slow(self) -> SourceUnavailable:
+        return SourceUnavailable(f"{self._neighbour} did not answer within {self._timeout_seconds:g} s")
+
+    def _read(self, response: requests.Response) -> bytes:
+        """Read what has arrived, piece by piece: a timeout of the socket alone would let a trickle go on for ever."""
+        body = bytearray()
+        while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
+            body += chunk
+            if len(body) > self._max_body_bytes:
+                raise SourceUnavailable(f"{self._neighbour} sent more than {self._max_body_bytes} bytes")
+            self._remaining()
+        return bytes(body)
+
+    def _check(self, response: requests.Response) -> None:
+        """Accept Prometheus' envelope of success and nothing else, whatever the status line says."""
+        try:
+            reply = response.json()
+        except (ValueError, RecursionError):
+            reply = None
+        told = reply.get("error") if isinstance(reply, dict) else None
+        detail = f": {str(told)[:_QUOTED_CHARACTERS]}" if told else ""
+        if response.status_code != requests.codes.ok:
+            raise SourceUnavailable(f"{self._neighbour} answered HTTP {response.status_code}{detail}")
+        if not isinstance(reply, dict):
+            raise SourceUnavailable(f"{self._neighbour} did not answer with JSON")
+        if reply.get("status") != "success":
+            raise SourceUnavailable(f"{self._neighbour} reported an error{detail}")

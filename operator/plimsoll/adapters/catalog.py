@@ -1,0 +1,88 @@
+"""The catalogue that ships with the package: GPU types and the facts of well-known models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Decimal
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Any
+
+from plimsoll.domain.gpus import GpuType, Interconnect, Price, Vendor
+from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.units import MIB
+from plimsoll.facts.config_json import read_model_facts
+
+
+@cache
+def load_gpu_types() -> tuple[GpuType, ...]:
+    """Every catalogued GPU type, by name.
+
+    Raises:
+        ValueError: the shipped file names a type or a label twice; a fault of the package.
+    """
+    types = tuple(sorted((_gpu_type(entry) for entry in _document("gpus.json")["gpus"]), key=lambda gpu: gpu.name))
+    _refuse_duplicates("GPU type", [gpu.name for gpu in types])
+    _refuse_duplicates("product label", [label.casefold() for gpu in types for label in gpu.product_labels])
+    return types
+
+
+@cache
+def load_model_facts(name: str) -> ModelFacts | None:
+    """The facts of one model by its exact name on the Hub, or None where the catalogue does not hold it."""
+    entry = _models().get(name)
+    if entry is None:
+        return None
+    return read_model_facts(
+        name, _config(entry), revision=None, source=FactsSource.CATALOG, parameters=entry.get("parameters")
+    )
+
+
+@cache
+def catalogued_models() -> tuple[str, ...]:
+    """The names of every catalogued model, sorted."""
+    return tuple(sorted(_models()))
+
+
+def _gpu_type(entry: Mapping[str, Any]) -> GpuType:
+    capability, price = entry["compute_capability"], entry["price"]
+    major, minor = capability.split(".") if capability else (0, 0)
+    return GpuType(
+        name=entry["name"],
+        vendor=Vendor(entry["vendor"]),
+        product_labels=tuple(entry["product_labels"]),
+        usable_bytes=entry["usable_mib"] * MIB,
+        total_bytes=entry["total_mib"] * MIB,
+        compute_capability=(int(major), int(minor)) if capability else None,
+        gfx=entry["gfx"],
+        interconnect=Interconnect(entry["interconnect"]),
+        scale_up_gpus=entry["scale_up_gpus"],
+        memory_bandwidth_gb_per_second=entry["memory_bandwidth_gb_per_second"],
+        price=Price(Decimal(price["usd_per_hour"]), price["source"]) if price else None,
+    )
+
+
+def _config(entry: Mapping[str, Any]) -> Mapping[str, object]:
+    """The entry's own configuration, or that of the model it shares its shape with, with its changes."""
+    shape_of = entry.get("shape_of")
+    base = _models()[shape_of]["config"] if shape_of else {}
+    return {**base, **entry.get("config", {})}
+
+
+@cache
+def _models() -> Mapping[str, Mapping[str, Any]]:
+    entries = _document("models.json")["models"]
+    _refuse_duplicates("model", [entry["name"] for entry in entries])
+    return MappingProxyType({entry["name"]: entry for entry in entries})
+
+
+def _document(name: str) -> Any:
+    return json.loads(resources.files("plimsoll.catalog").joinpath(name).read_text(encoding="utf-8"))
+
+
+def _refuse_duplicates(what: str, names: list[str]) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"the catalogue names a {what} twice: {', '.join(twice)}")

@@ -1,0 +1,164 @@
+"""Which samples of which pod do Prometheus' series hold, once engines are added up and duplicates dropped?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.rebalance import engine_metrics as names
+from plimsoll.rebalance.signals import EngineSample, PodSignals
+
+_OWN_LABELS = frozenset({"__name__", "engine", "model_name"})
+"""Labels the engine gives its series itself; all others tell which scrape target a series is from."""
+
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
+
+Combine = Callable[[Iterable[float]], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One series: its labels and its raw samples by scrape time in POSIX seconds."""
+
+    labels: Mapping[str, str]
+    points: Mapping[float, float]
+
+    @property
+    def name(self) -> str:
+        """The metric, in today's spelling."""
+        name = self.labels.get("__name__", "")
+        return names.KV_CACHE_USAGE if name == names.KV_CACHE_USAGE_BEFORE_0_12 else name
+
+    @property
+    def engine(self) -> str:
+        """The data-parallel rank, as a text; empty where the engine does not tell."""
+        return self.labels.get("engine", "")
+
+    @property
+    def freshness(self) -> tuple[float, int, bool, list[tuple[str, str]]]:
+        """Orders series of one thing: the newest wins, then the fuller, then today's name, then any fixed order."""
+        current = self.labels.get("__name__") == self.name
+        return (max(self.points), len(self.points), current, sorted(self.labels.items()))
+
+
+def parse_series(result: Any, *, shift_seconds: float = 0.0) -> list[Series]:
+    """Read the ``data.result`` of a range-vector reply; series without samples are left out.
+
+    Args:
+        result: the parsed JSON.
+        shift_seconds: added to every time, to bring the server's clock to the caller's.
+
+    Raises:
+        SourceUnavailable: it has another shape.
+    """
+    try:
+        read = [
+            Series(
+                {str(label): str(value) for label, value in entry["metric"].items()},
+                {float(at) + shift_seconds: float(value) for at, value in entry["values"]},
+            )
+            for entry in result
+        ]
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise SourceUnavailable("Prometheus answered with another shape than a range vector") from error
+    return [series for series in read if series.points]
+
+
+def pod_signals(pod: str, series: Sequence[Series]) -> PodSignals:
+    """Turn the series of one pod into samples, one for each scrape.
+
+    Two scrapes of the same pod (two Prometheus servers, a relabelled duplicate, an earlier pod of the same name) differ
+    in labels that the engine does not give itself. Only the one with the newest sample is used: added up they would
+    count twice, and mixed their counters would seem to reset.
+
+    The engines (data-parallel ranks) of the pod are put together at each scrape: the highest KV use, since that rank is
+    the first to preempt, and the sum of everything that is counted. A metric that some rank lacks then is unknown.
+    """
+    scrape = _newest_scrape(series)
+    engines = {one.engine for one in scrape if one.name == names.KV_CACHE_USAGE}
+    usage = _by_time(scrape, names.KV_CACHE_USAGE, engines, max)
+    waiting = _by_time(scrape, names.REQUESTS_WAITING, engines, sum)
+    running = _by_time(scrape, names.REQUESTS_RUNNING, engines, sum)
+    preemptions = _by_time(scrape, names.PREEMPTIONS_TOTAL, engines, sum)
+    prompt = _by_time(scrape, names.PROMPT_TOKENS_TOTAL, engines, sum)
+    generation = _by_time(scrape, names.GENERATION_TOKENS_TOTAL, engines, sum)
+    capacity = _capacity_by_time(scrape, engines)
+    times = sorted({*usage, *waiting, *running, *preemptions, *prompt, *generation, *capacity})
+    return PodSignals(
+        pod,
+        tuple(
+            EngineSample(
+                at=at,
+                kv_usage=usage.get(at),
+                waiting=waiting.get(at),
+                running=running.get(at),
+                preemptions_total=preemptions.get(at),
+                kv_capacity_tokens=capacity.get(at),
+                prompt_tokens_total=prompt.get(at),
+                generation_tokens_total=generation.get(at),
+            )
+            for at in times
+        ),
+    )
+
+
+def capacity_tokens(labels: Mapping[str, str]) -> int | None:
+    """KV-cache tokens of one engine, from the labels of its ``cache_config_info``.
+
+    The engine's own count where it gives one (vLLM about 0.24 and later), else blocks x tokens per block, which is the
+    same for a model with one kind of attention layer. None while the engine writes ``None``, as it does until it knows.
+    """
+    told = _whole(labels.get(names.KV_CACHE_SIZE_TOKENS_LABEL))
+    if told is not None:
+        return told
+    blocks = _whole(labels.get(names.NUM_GPU_BLOCKS_LABEL))
+    size = _whole(labels.get(names.BLOCK_SIZE_LABEL))
+    return blocks * size if blocks is not None and size is not None else None
+
+
+def _newest_scrape(series: Sequence[Series]) -> list[Series]:
+    loads = [one for one in series if one.name != names.CACHE_CONFIG_INFO]
+    if not loads:
+        return []
+    # cache_config_info has dozens of labels of its own; the other metrics tell which ones are the target's.
+    target_labels = sorted({label for one in loads for label in one.labels} - _OWN_LABELS)
+    newest = max(loads, key=lambda one: one.freshness)
+    return [one for one in series if all(one.labels.get(label) == newest.labels.get(label) for label in target_labels)]
+
+
+def _by_time(series: Iterable[Series], name: str, engines: set[str], combine: Combine) -> dict[float, float]:
+    best: dict[str, Series] = {}
+    for one in series:
+        if one.name == name and (one.engine not in best or one.freshness > best[one.engine].freshness):
+            best[one.engine] = one
+    if not best or set(best) != engines:
+        return {}
+    times = set.intersection(*(set(one.points) for one in best.values()))
+    return {at: _combined([one.points[at] for one in best.values()], combine) for at in times}
+
+
+def _combined(values: Sequence[float], combine: Combine) -> float:
+    """Combine the engines' values; one that cannot be (negative, NaN) is passed on, not hidden by the others."""
+    return next((value for value in values if not value >= 0), None) or combine(values)
+
+
+def _capacity_by_time(series: Iterable[Series], engines: set[str]) -> dict[float, int]:
+    """Sum of the engines' capacities at each scrape that has them all.
+
+    A change of a label starts another series, so an engine that came to know its blocks has two, one after the other.
+    """
+    found: dict[float, dict[str, int]] = {}
+    for one in series:
+        tokens = capacity_tokens(one.labels) if one.name == names.CACHE_CONFIG_INFO else None
+        if tokens is not None:
+            for at in one.points:
+                found.setdefault(at, {})[one.engine] = tokens
+    return {at: sum(by_engine.values()) for at, by_engine in found.items() if set(by_engine) == engines}
+
+
+def _whole(text: str | None) -> int | None:
+    """A positive whole number, or None for ``None``, nothing, or anything else."""
+    return (int(text) or None) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None

@@ -1,0 +1,125 @@
+"""What the operator tells Prometheus about itself and its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+
+from plimsoll import __version__
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.placement.pools import Decision
+from plimsoll.render.report import Problem, Report
+
+_OBJECT = ("namespace", "name")
+
+
+class Metrics:
+    """All series, in a registry of their own so that two operators in one process do not clash."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        Info("plimsoll_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
+        self._passes = Histogram("plimsoll_pass_duration_seconds", "Planning passes.", registry=self.registry)
+        self._failed = Counter("plimsoll_pass_failures", "Planning passes that raised.", registry=self.registry)
+        self._writes = Counter("plimsoll_write_failures", "Objects that could not be written.", registry=self.registry)
+        self._gpus = self._gauge("plimsoll_fleet_gpus", "GPUs of the fleet.", ("gpu_type", "state"))
+        self._nodes = self._gauge("plimsoll_fleet_ignored_nodes", "GPU nodes left out.", ("reason",))
+        self._estimate = self._gauge(
+            "plimsoll_estimated_gpu_memory_bytes", "Estimated memory of one GPU.", (*_OBJECT, "component")
+        )
+        self._replicas = self._gauge("plimsoll_planned_replicas", "Replicas planned.", (*_OBJECT, "gpu_type"))
+        self._missing = self._gauge("plimsoll_unplaced_replicas", "Replicas without a place.", _OBJECT)
+        self._rejections = self._gauge("plimsoll_placement_rejections", "Candidates not taken.", (*_OBJECT, "reason"))
+        self._problems = self._gauge("plimsoll_problems", "Objects that cannot be planned.", (*_OBJECT, "reason"))
+        self._predicted = self._gauge(
+            "plimsoll_predicted_kv_cache_tokens", "KV tokens of one replica by the estimate.", (*_OBJECT, "pool")
+        )
+        self._reported = self._gauge(
+            "plimsoll_reported_kv_cache_tokens", "KV tokens of one replica by its engine.", (*_OBJECT, "pool")
+        )
+        self._error = self._gauge(
+            "plimsoll_estimate_error_ratio", "Reported over predicted KV tokens, less one.", (*_OBJECT, "pool")
+        )
+
+    def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
+        return Gauge(name, text, labels, registry=self.registry)
+
+    def serve(self, port: int) -> None:
+        """Serve ``/metrics`` from a thread of its own."""
+        start_http_server(port, registry=self.registry)
+
+    @contextmanager
+    def pass_timed(self) -> Iterator[None]:
+        """Time one pass."""
+        with self._passes.time():
+            yield
+
+    def pass_failed(self) -> None:
+        """Count a pass that raised."""
+        self._failed.inc()
+
+    def write_failed(self) -> None:
+        """Count an object that could not be written."""
+        self._writes.inc()
+
+    def show_fleet(self, fleet: Fleet) -> None:
+        """GPUs by type and state, ignored nodes by reason."""
+        self._gpus.clear()
+        self._nodes.clear()
+        for node in fleet.nodes:
+            self._gpus.labels(node.gpu.name, "held").inc(min(node.held, node.allocatable))
+            self._gpus.labels(node.gpu.name, "free").inc(node.free)
+        for ignored in fleet.ignored:
+            self._nodes.labels(ignored.reason.value).inc()
+
+    def show_cases(self, cases: Sequence[tuple[ObjectKey, Decision | None, Problem | None]]) -> None:
+        """The state of every object; series of objects that are gone go with them."""
+        for gauge in (self._estimate, self._replicas, self._missing, self._rejections, self._problems, self._predicted):
+            gauge.clear()
+        for key, decision, problem in cases:
+            if problem is not None:
+                self._problems.labels(key.namespace, key.name, problem.reason).set(1)
+            if decision is not None:
+                self._show_decision(key, decision)
+
+    def show_learning(self, reports: Sequence[tuple[ObjectKey, Report]]) -> None:
+        """Predicted and reported KV tokens side by side."""
+        self._reported.clear()
+        self._error.clear()
+        for key, report in reports:
+            for pool in report.decision.pools if report.decision else ():
+                reported = report.view(pool.name).kv_tokens_reported
+                if reported is None:
+                    continue
+                self._reported.labels(key.namespace, key.name, pool.name).set(reported)
+                predicted = pool.choice.estimate.kv_capacity_tokens if pool.choice else 0
+                if predicted:
+                    self._error.labels(key.namespace, key.name, pool.name).set(reported / predicted - 1)
+
+    def _show_decision(self, key: ObjectKey, decision: Decision) -> None:
+        place = (key.namespace, key.name)
+        self._missing.labels(*place).set(decision.missing)
+        for pool in decision.pools:
+            self._replicas.labels(*place, pool.gpu_type).inc(pool.replicas)
+            if pool.choice is not None:
+                self._predicted.labels(*place, pool.name).set(pool.choice.estimate.kv_capacity_tokens)
+        for rejection in decision.rejections:
+            self._rejections.labels(*place, rejection.reason.value).inc()
+        if decision.choice is not None:
+            for component, size in _components(decision.choice.estimate):
+                self._estimate.labels(*place, component).set(size)
+
+
+def _components(figures: MemoryEstimate) -> tuple[tuple[str, int], ...]:
+    return (
+        ("weights", figures.weights_bytes),
+        ("kv", figures.kv_cache_bytes),
+        ("activations", figures.activations_bytes),
+        ("cuda_graphs", figures.cuda_graphs_bytes),
+        ("overhead", figures.overhead_bytes),
+        ("margin", figures.margin_bytes),
+    )

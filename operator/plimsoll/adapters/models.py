@@ -1,0 +1,51 @@
+"""Where a model's facts come from, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.adapters.hub import HubModels
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.facts.config_json import read_model_facts
+
+
+class ModelSources:
+    """Inline configuration, catalogue and hub as one source.
+
+    1. A configuration given inline always wins: its author knows better.
+    2. Without a revision the catalogue answers for the models it holds, without any network; the hub for all others.
+    3. With a revision the hub answers, for the catalogue does not know what a revision holds. Where the hub cannot be
+       reached, the catalogue stands in.
+
+    Args:
+        hub: the hub to ask.
+    """
+
+    def __init__(self, hub: HubModels) -> None:
+        self._hub = hub
+
+    def resolve(
+        self, name: str, *, revision: str | None, token: str | None, inline: Mapping[str, object] | None
+    ) -> ModelFacts:
+        """Find a model's facts. Blocks where the hub is asked; use a thread.
+
+        Raises:
+            ModelNotFound: no source knows the model, or the token may not read it.
+            SourceUnavailable: only the hub could know, and it did not answer.
+            InvalidInput: a field of the configuration, the revision or the token cannot be used.
+            UnsupportedModel: the model has a part without a memory law.
+        """
+        if inline is not None:
+            return read_model_facts(name, inline, revision=revision, source=FactsSource.INLINE)
+        catalogued = load_model_facts(name)
+        if catalogued is not None and revision is None:
+            return catalogued
+        try:
+            return self._hub.facts(name, revision, token)
+        except SourceUnavailable:
+            if catalogued is None:
+                raise
+            return replace(catalogued, revision=revision)

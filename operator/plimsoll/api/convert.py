@@ -1,0 +1,230 @@
+"""From the user's object to the planner's request: precision resolved, every contradiction named by its field."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from plimsoll.api.owned_flags import owned_flag
+from plimsoll.api.v1alpha1 import (
+    EngineSpec,
+    InferenceDeployment,
+    InferenceDeploymentSpec,
+    KvPrecisionChoice,
+    PodTemplateSpec,
+    PrecisionChoice,
+)
+from plimsoll.api.v1alpha1 import Toleration as ApiToleration
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import (
+    EngineChoice,
+    EngineVersion,
+    GpuConstraints,
+    Overrides,
+    Request,
+    ServingShape,
+)
+from plimsoll.domain.units import parse_bytes
+from plimsoll.domain.workload import PodOptions, SecretKey, WorkloadOptions
+from plimsoll.memory.laws import OLDEST_VERSION
+
+RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
+"""Environment the engine or the operator gives a meaning of its own; a user's value would break the pod."""
+
+
+def to_request(resource: InferenceDeployment, model: ModelFacts, *, replicas: int | None = None) -> Request:
+    """The planner's request for one object.
+
+    Args:
+        resource: the parsed object.
+        model: what its model's configuration says.
+        replicas: the live loop's target, where it differs from ``spec.replicas``.
+
+    Raises:
+        InvalidInput: a field contradicts the model or another field.
+    """
+    spec = resource.spec
+    check_without_model(spec)
+    precision = _precision(spec, model)
+    return Request(
+        key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
+        model=model,
+        precision=precision,
+        kv_precision=_kv_precision(spec, model, precision),
+        shape=_shape(spec),
+        engine=_engine(spec.engine),
+        replicas=spec.replicas if replicas is None else replicas,
+        constraints=_constraints(spec),
+        overrides=_overrides(spec),
+        node_selector=_node_selector(spec),
+        tolerations=_tolerations(spec),
+        created=resource.metadata.creation_timestamp,
+    )
+
+
+def check_without_model(spec: InferenceDeploymentSpec) -> None:
+    """Refuse what can be refused before the model is known. Raises :class:`InvalidInput`."""
+    for index, argument in enumerate(spec.engine.extra_args or []):
+        flag = owned_flag(argument)
+        if flag is not None:
+            raise InvalidInput(
+                f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
+            )
+    for index, entry in enumerate((spec.pod_template.env if spec.pod_template else None) or []):
+        if entry.get("name") in RESERVED_ENVIRONMENT:
+            raise InvalidInput(
+                f"spec.podTemplate.env[{index}].name", entry["name"], "The engine gives it another meaning; remove it."
+            )
+    if _version(spec.engine) < OLDEST_VERSION:
+        raise InvalidInput(
+            "spec.engine.version",
+            spec.engine.version,
+            f"Use {OLDEST_VERSION} or newer: older engines are unknown here.",
+        )
+
+
+def _precision(spec: InferenceDeploymentSpec, model: ModelFacts) -> Precision:
+    """Resolve ``auto`` and refuse what the checkpoint cannot be loaded as.
+
+    The engine's own ``auto`` runs 32-bit checkpoints in 16 bits, and so does ours.
+    16-bit types are casts of each other, FP8 can be made while loading a 16-bit checkpoint (vLLM's online
+    quantization); every other format must be what the checkpoint was published in.
+    """
+    published = model.checkpoint.precision
+    if spec.precision is PrecisionChoice.AUTO:
+        return Precision.BF16 if published is Precision.FP32 else published
+    wanted = Precision(spec.precision.value)
+    if wanted is published:
+        return wanted
+    if not published.is_quantized and (not wanted.is_quantized or wanted is Precision.FP8):
+        return wanted
+    raise InvalidInput(
+        "spec.precision",
+        wanted.value,
+        f"The checkpoint of {model.name} is {published.value}; write auto or {published.value}, "
+        f"or name a checkpoint published as {wanted.value}.",
+    )
+
+
+def _kv_precision(spec: InferenceDeploymentSpec, model: ModelFacts, precision: Precision) -> KvPrecision:
+    wanted = spec.kv_cache.precision
+    if wanted is not KvPrecisionChoice.AUTO:
+        return KvPrecision(wanted.value)
+    if model.checkpoint.kv_precision is not None:
+        return model.checkpoint.kv_precision
+    dtype = model.checkpoint.dtype if precision.is_quantized else precision
+    return KvPrecision.FP16 if dtype is Precision.FP16 else KvPrecision.BF16
+
+
+def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
+    expected = spec.expected_tokens
+    if expected is not None and expected.prompt + expected.output > spec.context_length:
+        raise InvalidInput(
+            "spec.expectedTokens",
+            expected.prompt + expected.output,
+            f"Prompt and output together must not exceed contextLength {spec.context_length}.",
+        )
+    return ServingShape(
+        context_tokens=spec.context_length,
+        concurrency=spec.concurrency,
+        expected_prompt_tokens=expected.prompt if expected else None,
+        expected_output_tokens=expected.output if expected else None,
+    )
+
+
+def _engine(engine: EngineSpec) -> EngineChoice:
+    return EngineChoice(
+        version=_version(engine),
+        gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
+        max_batched_tokens=engine.max_batched_tokens,
+        enforce_eager=engine.enforce_eager,
+    )
+
+
+def _version(engine: EngineSpec) -> EngineVersion:
+    return EngineVersion(*(int(part) for part in engine.version.split(".")))
+
+
+def _constraints(spec: InferenceDeploymentSpec) -> GpuConstraints:
+    gpu = spec.gpu
+    if gpu is None:
+        return GpuConstraints()
+    return GpuConstraints(
+        allow=tuple(gpu.allow or ()),
+        deny=tuple(gpu.deny or ()),
+        max_per_replica=gpu.max_per_replica,
+        max_hourly_price=None if gpu.max_hourly_price is None else Decimal(gpu.max_hourly_price),
+    )
+
+
+def _overrides(spec: InferenceDeploymentSpec) -> Overrides:
+    overrides = spec.overrides
+    if overrides is None:
+        return Overrides()
+    memory = overrides.memory_per_gpu
+    return Overrides(
+        gpu_type=overrides.gpu_type,
+        tensor_parallel=overrides.tensor_parallel,
+        memory_per_gpu_bytes=None if memory is None else parse_bytes(memory),
+    )
+
+
+def _node_selector(spec: InferenceDeploymentSpec) -> tuple[tuple[str, str], ...]:
+    selector = spec.pod_template.node_selector if spec.pod_template else None
+    return tuple(sorted((selector or {}).items()))
+
+
+def _tolerations(spec: InferenceDeploymentSpec) -> tuple[Toleration, ...]:
+    listed = spec.pod_template.tolerations if spec.pod_template else None
+    return tuple(_toleration(toleration) for toleration in listed or ())
+
+
+def _toleration(toleration: ApiToleration) -> Toleration:
+    return Toleration(
+        key=toleration.key or "",
+        operator=toleration.operator or "Equal",
+        value=toleration.value or "",
+        effect=toleration.effect or "",
+    )
+
+
+def to_workload_options(resource: InferenceDeployment) -> WorkloadOptions:
+    """What rendering the pods needs beside the placement."""
+    spec = resource.spec
+    token = spec.model.token_secret_ref
+    return WorkloadOptions(
+        key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
+        uid=resource.metadata.uid,
+        model_source=spec.model.path or spec.model.name,
+        revision=None if spec.model.path else spec.model.revision,
+        engine_version=str(_version(spec.engine)),
+        image=spec.engine.image,
+        extra_args=tuple(spec.engine.extra_args or ()),
+        token=None if token is None else SecretKey(token.name, token.key),
+        pod=_pod_options(spec.pod_template or PodTemplateSpec()),
+    )
+
+
+def _pod_options(template: PodTemplateSpec) -> PodOptions:
+    cache = template.model_cache
+    return PodOptions(
+        labels=dict(template.labels or {}),
+        annotations=dict(template.annotations or {}),
+        node_selector=dict(template.node_selector or {}),
+        tolerations=tuple(
+            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in template.tolerations or ()
+        ),
+        env=tuple(template.env or ()),
+        volumes=tuple(template.volumes or ()),
+        volume_mounts=tuple(template.volume_mounts or ()),
+        image_pull_secrets=tuple(template.image_pull_secrets or ()),
+        service_account_name=template.service_account_name,
+        priority_class_name=template.priority_class_name,
+        runtime_class_name=template.runtime_class_name,
+        resources=dict(template.resources or {}),
+        cache_claim=cache.claim_name if cache else None,
+        cache_size_limit=cache.size_limit if cache else None,
+    )

@@ -1,0 +1,70 @@
+"""Engine flags that the operator decides: refused in ``spec.engine.extraArgs``, however they are spelled.
+
+vLLM's argument parser takes ``_`` for ``-``, ``--flag=value``, and any unambiguous abbreviation of a long flag; a value
+may also be glued to a one-letter flag (``-n2``). So each row is a pattern over the flag's name without its leading
+dashes: the shortest abbreviation that can only mean this flag, and whatever follows. One table feeds the check in
+Python and the CRD's CEL rule (RE2), so both refuse the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedFlag:
+    """A flag of the operator's: its full name, the pattern of its spellings, and the spec field to use instead."""
+
+    name: str
+    pattern: str
+    instead: str
+
+
+OWNED_FLAGS: tuple[OwnedFlag, ...] = (
+    OwnedFlag("--model", "model", "spec.model.name"),
+    OwnedFlag("--served-model-name", "serv.*", "metadata.name: clients use the InferenceDeployment's name"),
+    OwnedFlag("--revision", "rev.*", "spec.model.revision"),
+    OwnedFlag("--hf-token", "hf-to.*", "spec.model.tokenSecretRef"),
+    OwnedFlag("--max-model-len", "max-mo.*", "spec.contextLength"),
+    OwnedFlag("--max-num-seqs", "max-num-se.*", "spec.concurrency"),
+    OwnedFlag("--max-num-batched-tokens", "max-num-b.*", "spec.engine.maxBatchedTokens"),
+    OwnedFlag("--gpu-memory-utilization", "gpu.*", "spec.engine.gpuMemoryUtilizationPercent"),
+    OwnedFlag("--device-memory-utilization", "device-m.*", "spec.engine.gpuMemoryUtilizationPercent"),
+    OwnedFlag("--kv-cache-memory-bytes", "kv-cache-mem.*", "spec.engine.gpuMemoryUtilizationPercent"),
+    OwnedFlag("--kv-cache-dtype", "kv-cache-dt?y?p?e?", "spec.kvCache.precision"),
+    OwnedFlag("--num-gpu-blocks-override", "num-g.*", "spec.concurrency and spec.contextLength"),
+    OwnedFlag("--tensor-parallel-size", "tensor.*|tp?", "spec.overrides.tensorParallel"),
+    OwnedFlag("--pipeline-parallel-size", "pipeline.*|pp", "spec.overrides.tensorParallel"),
+    OwnedFlag("--data-parallel-size", "data-p.*|dp[a-z]?", "spec.replicas"),
+    OwnedFlag("--decode-context-parallel-size", "decode.*|dcp", "spec.overrides.tensorParallel"),
+    OwnedFlag("--prefill-context-parallel-size", "prefill-c.*|pcp", "spec.overrides.tensorParallel"),
+    OwnedFlag("--enable-expert-parallel", "enable-ex.*|ep", "spec.overrides.tensorParallel"),
+    OwnedFlag("--nnodes", r"nnodes?|n\d*", "spec.overrides.tensorParallel: a replica lives on one node"),
+    OwnedFlag("--dtype", "dt.*", "spec.precision"),
+    OwnedFlag("--quantization", "quantization|q([^u].*)?", "spec.precision"),
+    OwnedFlag("--enforce-eager", "(no-)?enforce.*", "spec.engine.enforceEager"),
+    OwnedFlag("--cpu-offload-gb", "cpu-off.*", "a GPU type with more memory: offloading is not in the memory law"),
+    OwnedFlag("--host", "host?", "the Service: probes and metrics need the address"),
+    OwnedFlag("--port", "port", "the Service: probes and metrics need the port"),
+    OwnedFlag("--uds", "uds", "the Service: probes and metrics need TCP"),
+    OwnedFlag("--api-key", "api-k.*", "an authenticating gateway"),
+    OwnedFlag("--shutdown-timeout", "shutdown-t.*", "nothing: it belongs to the pod's grace period"),
+    OwnedFlag("--config", "config", "the fields of this spec: a file would hide flags from the memory law"),
+    OwnedFlag("--disable-log-stats", "disable-log-s.*", "nothing: rebalancing reads the engine's metrics"),
+)
+"""Every flag that the memory law or the pod's shape depends on. Spellings from vLLM's ``engine/arg_utils.py``, 0.32."""
+
+EVERY_OWNED_SPELLING = "|".join(flag.pattern for flag in OWNED_FLAGS)
+"""One alternation of all patterns, dashes normalised; valid in RE2 and in Python."""
+
+
+def owned_flag(argument: str) -> OwnedFlag | None:
+    """The owned flag that this argument spells, or None where the user may pass it.
+
+    Values (arguments that do not start with a dash) are nobody's.
+    """
+    if not argument.startswith("-"):
+        return None
+    name = argument.split("=", 1)[0].lstrip("-").replace("_", "-").lower()
+    return next((flag for flag in OWNED_FLAGS if re.fullmatch(flag.pattern, name)), None)

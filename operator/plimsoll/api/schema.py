@@ -1,0 +1,195 @@
+"""The CustomResourceDefinition, made from the pydantic models: one source, so that the API server and Python agree.
+
+Pydantic writes JSON Schema 2020-12; a CRD wants the *structural* part of OpenAPI v3.0. The rules of that part are in
+the Kubernetes documentation, "Extend the Kubernetes API with CustomResourceDefinitions", section "Specifying a
+structural schema". This module is pure: who wants a file writes what :func:`crd` returns.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.api import names
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, rule
+
+Schema = dict[str, Any]
+
+MAX_NAME_LENGTH = 52
+"""Longest object name: a Service name has 63 characters, and pools and revisions append up to 11 of their own."""
+
+ROOT_RULES = (
+    rule(
+        f"self.metadata.name.size() <= {MAX_NAME_LENGTH}",
+        f"metadata.name becomes a Service name: use at most {MAX_NAME_LENGTH} characters",
+    ),
+    rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "metadata.name becomes a Service name: use lower-case letters, digits and dashes, "
+        "start with a letter, end with a letter or digit",
+    ),
+)
+"""What a name must be beyond the API server's own rule: a DNS subdomain, which may hold dots and start with a digit."""
+
+_KEPT_KEYWORDS = frozenset(
+    {
+        "type", "format", "description", "default", "enum", "required", "pattern", "minLength", "maxLength", "minimum",
+        "maximum", "minItems", "maxItems", "minProperties", "maxProperties",
+    }
+)  # fmt: skip
+_DROPPED_KEYWORDS = frozenset({"title", "$defs"})
+"""Titles repeat the field names; definitions are written out where they are used, for a CRD knows no references."""
+
+
+def crd() -> Schema:
+    """Make the CustomResourceDefinition of InferenceDeployment, as a plain mapping.
+
+    Raises:
+        ValueError: a model uses a JSON-schema keyword that a structural schema cannot hold; the message names field and
+            keyword.
+    """
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{names.PLURAL}.{names.GROUP}"},
+        "spec": {
+            "group": names.GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": names.KIND,
+                "listKind": f"{names.KIND}List",
+                "plural": names.PLURAL,
+                "singular": names.SINGULAR,
+                "shortNames": [names.SHORT_NAME],
+                "categories": [names.CATEGORY],
+            },
+            "versions": [
+                {
+                    "name": names.VERSION,
+                    "served": True,
+                    "storage": True,
+                    "additionalPrinterColumns": _printer_columns(),
+                    "subresources": {
+                        "status": {},
+                        "scale": {
+                            "specReplicasPath": ".spec.replicas",
+                            "statusReplicasPath": ".status.replicas",
+                            "labelSelectorPath": ".status.selector",
+                        },
+                    },
+                    "schema": {"openAPIV3Schema": _root_schema()},
+                }
+            ],
+        },
+    }
+
+
+def _printer_columns() -> list[Schema]:
+    """What ``kubectl get`` shows: the answer first; with ``-o wide`` also what it was computed from."""
+    ready = '.status.conditions[?(@.type=="Ready")]'
+    return [
+        _column("Ready", "string", f"{ready}.status", "Whether the model is served as asked."),
+        _column("Reason", "string", f"{ready}.reason", "Why it is, or is not."),
+        _column("Model", "string", ".spec.model.name", "The model."),
+        _column("GPU", "string", ".status.placement.gpuType", "Chosen GPU type."),
+        _column("TP", "integer", ".status.placement.tensorParallel", "Chosen tensor-parallel degree."),
+        _column("Replicas", "string", ".status.replicasSummary", "Serving and wanted replicas."),
+        _column("GiB/GPU", "string", ".status.estimate.gibPerGpu", "Memory that one GPU needs."),
+        _column("Age", "date", ".metadata.creationTimestamp", "Time since the object was made."),
+        _column("Context", "integer", ".spec.contextLength", "Longest request in tokens.", wide=True),
+        _column("Concurrency", "integer", ".spec.concurrency", "Requests that a replica serves at once.", wide=True),
+        _column(
+            "KV Tokens", "integer", ".status.estimate.kvCapacityTokens", "Tokens the cache has room for.", wide=True
+        ),
+        _column("$/h", "string", ".status.placement.hourlyPrice", "US dollars per hour of all replicas.", wide=True),
+    ]
+
+
+def _column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> Schema:
+    column: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return column | {"priority": 1} if wide else column
+
+
+def _root_schema() -> Schema:
+    spec = InferenceDeploymentSpec.model_json_schema(by_alias=True)
+    status = InferenceDeploymentStatus.model_json_schema(by_alias=True)
+    return {
+        "type": "object",
+        "description": "An LLM to serve: the operator computes its need of VRAM, picks the GPUs and runs vLLM.",
+        "required": ["spec"],
+        "x-kubernetes-validations": [dict(each) for each in ROOT_RULES],
+        "properties": {
+            "apiVersion": {"type": "string", "description": f"{names.API_VERSION}."},
+            "kind": {"type": "string", "description": f"{names.KIND}."},
+            "metadata": {"type": "object"},
+            "spec": _structural(spec, spec.get("$defs", {}), "spec"),
+            "status": _structural(status, status.get("$defs", {}), "status"),
+        },
+    }
+
+
+def _structural(node: Schema, definitions: Schema, path: str) -> Schema:
+    """Turn one JSON-schema node, and all below it, into its structural form."""
+    flat = _flat(node, definitions)
+    result: Schema = {}
+    for keyword, value in flat.items():
+        if keyword == "properties":
+            result["properties"] = _properties(flat, definitions, path)
+        elif keyword == "items":
+            result["items"] = _structural(value, definitions, f"{path}[*]")
+        elif keyword == "additionalProperties":
+            result |= _values(value, definitions, path)
+        elif keyword in _KEPT_KEYWORDS or keyword.startswith("x-kubernetes-"):
+            result[keyword] = value
+        elif keyword not in _DROPPED_KEYWORDS:
+            raise ValueError(f"{path}: a CRD cannot hold {keyword!r}; write the model's field without it")
+    if "description" in result:
+        result["description"] = result["description"].replace("``", "`")  # docstrings quote code twice, kubectl once
+    if result.get("default", ...) is None:
+        del result["default"]  # a null default means "absent": a structural schema says that by leaving it out
+    if result.get("type") == "integer":
+        result["format"] = "int64"
+    return result
+
+
+def _properties(flat: Schema, definitions: Schema, path: str) -> Schema:
+    required = flat.get("required", ())
+    return {
+        name: _property(child, definitions, f"{path}.{name}", required=name in required)
+        for name, child in flat["properties"].items()
+    }
+
+
+def _property(node: Schema, definitions: Schema, path: str, *, required: bool) -> Schema:
+    """One property; an optional object that is never null has a default of its own: the defaults of its fields.
+
+    Pydantic leaves a default factory out of its JSON schema. The API server fills defaults from the outside in, so
+    without a default here it would never reach those inside. An empty one would do for filling in, but the rules of the
+    object are checked against it as it stands here, and they read fields.
+    """
+    result = _structural(node, definitions, path)
+    if not required and "$ref" in node and result["type"] == "object":
+        inner = {name: child["default"] for name, child in result["properties"].items() if "default" in child}
+        result.setdefault("default", inner)
+    return result
+
+
+def _values(value: bool | Schema, definitions: Schema, path: str) -> Schema:  # noqa: FBT001 - JSON Schema's own union
+    """Keep the schema of a map's values; closedness (true, false) is the pruning of structural schemas."""
+    if isinstance(value, bool):
+        return {}
+    return {"additionalProperties": _structural(value, definitions, f"{path}.*")}
+
+
+def _flat(node: Schema, definitions: Schema) -> Schema:
+    """Replace a reference by what it means and ``anyOf [X, null]`` by X; what stands beside them wins.
+
+    Null needs no word in a CRD: the API server drops null fields before it validates.
+    """
+    beside = dict(node)
+    if reference := beside.pop("$ref", None):
+        return _flat(definitions[reference.removeprefix("#/$defs/")], definitions) | beside
+    alternatives = [each for each in beside.get("anyOf", ()) if each != {"type": "null"}]
+    if len(alternatives) == 1:
+        del beside["anyOf"]
+        return _flat(alternatives[0], definitions) | beside
+    return beside

@@ -1,0 +1,35 @@
+"""One object's trouble is its own: pauses that grow per object, with jitter."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+
+FIRST_SECONDS = 1.0
+LONGEST_SECONDS = 120.0
+
+
+@dataclass(slots=True)
+class Backoff:
+    """Failures in a row and the next due time of each object, on the monotonic clock."""
+
+    _failures: dict[str, int] = field(default_factory=dict)
+    _due: dict[str, float] = field(default_factory=dict)
+
+    def is_due(self, uid: str) -> bool:
+        """Whether this object may be written now."""
+        return time.monotonic() >= self._due.get(uid, 0.0)
+
+    def failed(self, uid: str) -> float:
+        """Note a failure; returns the pause in seconds: doubled each time, half of it random."""
+        count = self._failures[uid] = self._failures.get(uid, 0) + 1
+        ceiling = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** (count - 1))
+        pause = ceiling * (0.5 + random.random() / 2)  # noqa: S311 - spreads retries, guards no secret
+        self._due[uid] = time.monotonic() + pause
+        return pause
+
+    def succeeded(self, uid: str) -> None:
+        """Forget the failures of an object."""
+        self._failures.pop(uid, None)
+        self._due.pop(uid, None)

@@ -1,0 +1,171 @@
+"""Carries a decision out: one object at a time, status first, then workloads, then what is to go, then events.
+
+The status is the record of decisions, so it is written before anything it speaks of is made: after a crash at any line
+the next pass reads the decision back and goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll.adapters.cluster import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    EVENTS,
+    INFERENCE_DEPLOYMENTS,
+    SERVICES,
+    Cluster,
+    kind_of,
+)
+from plimsoll.app.store import Body, Store, key_of
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.workload import Manifest
+from plimsoll.render.names import HASH_ANNOTATION
+
+logger = logging.getLogger("plimsoll.executor")
+
+OWNED_KINDS = (DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS)
+
+
+class NameTaken(Exception):
+    """An object of this name exists and is somebody else's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An event to record: the deduplication goes by object, reason and message."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+@dataclass(slots=True)
+class Executor:
+    """Writes to the cluster and shows the store each answer, so that the next pass never decides on an older picture."""
+
+    cluster: Cluster
+    store: Store
+    _unsettled: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _told: set[str] = field(default_factory=set)
+
+    async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
+        """Write the status if it differs from what is there. True when something was written."""
+        if _comparable(owner.get("status") or {}) == _comparable(status):
+            return False
+        head = owner["metadata"]
+        answer = await self.cluster.apply_status(INFERENCE_DEPLOYMENTS, key_of(owner), head["uid"], status)
+        self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", answer)
+        return True
+
+    async def apply(self, owner: Body, manifest: Manifest) -> bool:
+        """Bring one owned object to what was rendered. True when a request was sent.
+
+        Raises:
+            NameTaken: the name belongs to an object that this owner does not control.
+        """
+        kind, key = kind_of(manifest), key_of(manifest)
+        live = self.store.get(kind, key)
+        if live is None:
+            live = await self.cluster.get(kind, key)
+        if live is not None and not _is_controlled_by(live, owner):
+            raise NameTaken(
+                f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either."
+            )
+        if live is not None and self._is_settled(live, manifest):
+            return False
+        answer = await self.cluster.apply(manifest)
+        self.store.observe(kind, "MODIFIED", answer)
+        self._remember(answer, manifest)
+        return True
+
+    async def scale(self, owner: Body, live: Body, replicas: int) -> None:
+        """Change nothing of a workload but its number of replicas."""
+        if _is_controlled_by(live, owner) and (live.get("spec") or {}).get("replicas") != replicas:
+            body = await self.cluster.scale(DEPLOYMENTS, key_of(live), live["metadata"]["uid"], replicas)
+            self.store.observe(DEPLOYMENTS, "MODIFIED", body)
+
+    async def remove(self, owner: Body, live: Body) -> None:
+        """Delete a workload that no pool speaks of any more."""
+        if _is_controlled_by(live, owner) and not live["metadata"].get("deletionTimestamp"):
+            await self.cluster.delete(DEPLOYMENTS, key_of(live), live["metadata"]["uid"])
+
+    async def tell(self, owner: Body, notes: Sequence[Note]) -> None:
+        """Record events. The name is made of the content, so that a restart records nothing twice."""
+        for note in notes:
+            event = _event(owner, note)
+            name = event["metadata"]["name"]
+            if name not in self._told:
+                await self.cluster.create_event(event)
+                self._told.add(name)
+
+    def _is_settled(self, live: Body, manifest: Manifest) -> bool:
+        """Rendered alike and holding every field that we rendered.
+
+        Where the API server rewrites what we send (defaults, other controllers' webhooks), the second never comes true:
+        then one apply per generation of the object is enough, or we would fight for ever.
+        """
+        wanted = manifest["metadata"]["annotations"][HASH_ANNOTATION]
+        if ((live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION)) != wanted:
+            return False
+        generation = int(live["metadata"].get("generation") or 0)
+        return _holds(live, manifest) or self._unsettled.get(live["metadata"]["uid"]) == (wanted, generation)
+
+    def _remember(self, answer: Body, manifest: Manifest) -> None:
+        wanted = manifest["metadata"]["annotations"][HASH_ANNOTATION]
+        generation = int(answer["metadata"].get("generation") or 0)
+        self._unsettled[answer["metadata"]["uid"]] = (wanted, generation)
+
+
+def _is_controlled_by(live: Body, owner: Body) -> bool:
+    references = live["metadata"].get("ownerReferences") or ()
+    return any(ref.get("controller") and ref.get("uid") == owner["metadata"]["uid"] for ref in references)
+
+
+def _holds(live: Any, wanted: Any) -> bool:
+    """Whether everything wanted is in the live object; what others added does not matter."""
+    if isinstance(wanted, dict):
+        return isinstance(live, Mapping) and all(key in live and _holds(live[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list):
+        return (
+            isinstance(live, list)
+            and len(live) >= len(wanted)
+            and all(_holds(one, other) for one, other in zip(live, wanted, strict=False))
+        )
+    return bool(live == wanted)
+
+
+def _comparable(status: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in status.items() if value not in (None, [], {})}
+
+
+def _event(owner: Body, note: Note) -> Manifest:
+    """An ``events.k8s.io/v1`` Event about the InferenceDeployment."""
+    head = owner["metadata"]
+    now = time.time()
+    content = f"{head['uid']}/{head.get('generation')}/{note.reason}/{note.message}"
+    name = f"{head['name']}.{hashlib.sha256(content.encode()).hexdigest()[:16]}"
+    return {
+        "apiVersion": EVENTS.api_version,
+        "kind": EVENTS.kind,
+        "metadata": {"name": name, "namespace": head["namespace"]},
+        "eventTime": to_rfc3339(now).replace("Z", ".000000Z"),
+        "reportingController": "plimsoll.dev/operator",
+        "reportingInstance": "plimsoll",
+        "action": "Decide",
+        "reason": note.reason,
+        "type": "Warning" if note.warning else "Normal",
+        "regarding": {
+            "apiVersion": INFERENCE_DEPLOYMENTS.api_version,
+            "kind": INFERENCE_DEPLOYMENTS.kind,
+            "name": head["name"],
+            "namespace": head["namespace"],
+            "uid": head["uid"],
+        },
+        "note": note.message[:1024],
+    }

@@ -1,0 +1,74 @@
+"""Live signals: read from Prometheus in the background, kept with the moment they were read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.rebalance.signals import SignalState
+
+READING_DEADLINE_SECONDS = 10.0
+"""Bound on one reading whatever the server does; twice the adapter's own timeout."""
+
+CAPACITY_WINDOW_SECONDS = 60
+"""Window for objects whose live loop is off: enough to learn what the engine reports."""
+
+logger = logging.getLogger("plimsoll.live")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to read for one object."""
+
+    pods: tuple[str, ...]
+    window_seconds: int = CAPACITY_WINDOW_SECONDS
+
+
+@dataclass(slots=True)
+class LiveSignals:
+    """The latest reading of every object. ``reader`` is None where no Prometheus is configured."""
+
+    reader: PrometheusSignals | None
+    on_change: Callable[[], None]
+    wanted: Mapping[ObjectKey, Wanted] = field(default_factory=dict)
+    readings: dict[ObjectKey, Reading] = field(default_factory=dict)
+
+    def reading(self, key: ObjectKey) -> Reading:
+        """The latest reading; UNAVAILABLE, with its reason, where there is none."""
+        missing = "no Prometheus is configured" if self.reader is None else "nothing has been read yet"
+        return self.readings.get(key, Reading(state=SignalState.UNAVAILABLE, error=missing))
+
+    async def run(self, pause_seconds: float) -> None:
+        """Read again and again until cancelled."""
+        if self.reader is None:
+            return
+        while True:
+            started = time.monotonic()
+            await self._read_all(self.reader)
+            await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
+
+    async def _read_all(self, reader: PrometheusSignals) -> None:
+        wanted = dict(self.wanted)
+        for key in [key for key in self.readings if key not in wanted]:
+            del self.readings[key]
+        for key, what in wanted.items():
+            self.readings[key] = await self._read(reader, key, what)
+        if wanted:
+            self.on_change()
+
+    async def _read(self, reader: PrometheusSignals, key: ObjectKey, what: Wanted) -> Reading:
+        work = asyncio.to_thread(
+            reader.read, key.namespace, what.pods, window_seconds=what.window_seconds, now=time.time()
+        )
+        try:
+            return await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
+        except TimeoutError:
+            return Reading(state=SignalState.UNAVAILABLE, error="Prometheus did not answer in time")
+        except Exception as error:  # a reading must never end the loop: unknown answers are no answers
+            logger.exception("reading signals of %s failed", key)
+            return Reading(state=SignalState.UNAVAILABLE, error=f"{type(error).__name__}: {error}")

@@ -1,0 +1,178 @@
+"""One InferenceDeployment as the store shows it: its pods by pool, its pools as decided, its workloads' complaints."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app.store import Body, Store
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.facts.pod_reading import PodFacts, read_pod
+from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_ANNOTATION, POOL_LABEL, workload_name
+from plimsoll.render.report import PoolView
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What belongs to one object: ``pods`` and ``workloads`` (Deployments) by pool name."""
+
+    pods: Mapping[str, tuple[PodFacts, ...]]
+    workloads: Mapping[str, Body]
+
+    def ready_pods(self) -> tuple[PodFacts, ...]:
+        """Pods that serve, of every pool."""
+        return tuple(pod for pods in self.pods.values() for pod in pods if pod.ready)
+
+
+def surroundings_of(store: Store) -> dict[ObjectKey, Surroundings]:
+    """The surroundings of every InferenceDeployment, in one sweep."""
+    pods: dict[ObjectKey, dict[str, list[PodFacts]]] = {}
+    workloads: dict[ObjectKey, dict[str, Body]] = {}
+    for body in store.all(PODS):
+        owner = _labelled_owner(body)
+        if owner is not None:
+            facts = read_pod(body)
+            if not facts.ended:
+                pods.setdefault(owner[0], {}).setdefault(owner[1], []).append(facts)
+    for body in store.all(DEPLOYMENTS):
+        owner = _labelled_owner(body)
+        if owner is not None:
+            workloads.setdefault(owner[0], {})[owner[1]] = body
+    return {key: _surroundings(key, store, pods, workloads) for key in _keys(store)}
+
+
+def _keys(store: Store) -> list[ObjectKey]:
+    return [
+        ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"]) for body in store.all(INFERENCE_DEPLOYMENTS)
+    ]
+
+
+def _surroundings(
+    key: ObjectKey,
+    store: Store,
+    pods: Mapping[ObjectKey, Mapping[str, Sequence[PodFacts]]],
+    workloads: Mapping[ObjectKey, Mapping[str, Body]],
+) -> Surroundings:
+    """Workloads of a namesake that was deleted are not ours: the owner's uid tells."""
+    owner = store.get(INFERENCE_DEPLOYMENTS, key)
+    uid = owner["metadata"]["uid"] if owner else None
+    own = {pool: body for pool, body in workloads.get(key, {}).items() if _owner_uid(body) == uid}
+    return Surroundings({pool: tuple(found) for pool, found in pods.get(key, {}).items()}, own)
+
+
+def _labelled_owner(body: Body) -> tuple[ObjectKey, str] | None:
+    labels = body["metadata"].get("labels") or {}
+    if DEPLOYMENT_LABEL not in labels or POOL_LABEL not in labels:
+        return None
+    return ObjectKey(body["metadata"]["namespace"], labels[DEPLOYMENT_LABEL]), labels[POOL_LABEL]
+
+
+def _owner_uid(body: Body) -> str | None:
+    references = body["metadata"].get("ownerReferences") or ()
+    return next((reference.get("uid") for reference in references if reference.get("controller")), None)
+
+
+def read_pools(
+    status: Mapping[str, Any], around: Surroundings, *, now: float, grace_seconds: float
+) -> tuple[Pool, ...]:
+    """The pools as decided, with what their pods show.
+
+    The status is the record of decisions. A workload of ours that no status speaks of was decided too, and the status
+    got lost: its own annotation tells what it is.
+    """
+    recorded = [_from_status(entry) for entry in status.get("pools") or ()]
+    known = {pool.name for pool in recorded}
+    recorded += [_from_workload(pool, body) for pool, body in sorted(around.workloads.items()) if pool not in known]
+    return tuple(_with_pods(pool, around, now, grace_seconds) for pool in recorded)
+
+
+def _from_status(entry: Mapping[str, Any]) -> Pool:
+    ((key, value),) = entry["nodeSelector"].items()
+    return Pool(
+        name=entry["name"],
+        gpu_type=entry["gpuType"],
+        split=Split(entry["tensorParallel"]),
+        selector=(key, value),
+        resource=entry["resource"],
+        state=PoolState(entry["state"]),
+        generation=entry["generation"],
+        replicas=entry["replicas"],
+    )
+
+
+def _from_workload(name: str, body: Body) -> Pool:
+    record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
+    ((key, value),) = record["nodeSelector"].items()
+    return Pool(
+        name=name,
+        gpu_type=record["gpuType"],
+        split=Split(record["tensorParallel"]),
+        selector=(key, value),
+        resource=record["resource"],
+        state=PoolState.ACTIVE,
+        generation=0,
+        replicas=int((body.get("spec") or {}).get("replicas") or 0),
+    )
+
+
+def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: float) -> Pool:
+    pods = around.pods.get(pool.name, ())
+    leaving = any(pod.terminating and pod.bound for pod in pods)
+    stranded = [
+        pod
+        for pod in pods
+        if pod.unscheduled_since is not None and not pod.terminating and now - pod.unscheduled_since > grace_seconds
+    ]
+    return Pool(
+        name=pool.name,
+        gpu_type=pool.gpu_type,
+        split=pool.split,
+        selector=pool.selector,
+        resource=pool.resource,
+        state=pool.state,
+        generation=pool.generation,
+        replicas=pool.replicas,
+        bound=sum(1 for pod in pods if pod.bound),
+        ready=sum(1 for pod in pods if pod.ready),
+        stranded=0 if leaving else len(stranded),
+    )
+
+
+def pool_views(around: Surroundings, reported: Mapping[str, int]) -> tuple[PoolView, ...]:
+    """The pools' pods for the status. ``reported`` gives the engine's KV tokens by pool."""
+    names = sorted({*around.pods, *around.workloads})
+    return tuple(_view(name, around, reported.get(name)) for name in names)
+
+
+def _view(name: str, around: Surroundings, reported: int | None) -> PoolView:
+    pods = [pod for pod in around.pods.get(name, ()) if not pod.terminating]
+    failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
+    waiting = [pod for pod in pods if not pod.bound]
+    return PoolView(
+        name=name,
+        pods=len(pods),
+        ready=sum(1 for pod in pods if pod.ready),
+        unbound=len(waiting),
+        scheduler_message=next((pod.scheduler_message for pod in waiting if pod.scheduler_message), ""),
+        failure=None if failed is None else failed.failure,
+        restarts=0 if failed is None else failed.restarts,
+        workload_error=_workload_error(around.workloads.get(name)),
+        kv_tokens_reported=reported,
+    )
+
+
+def _workload_error(body: Body | None) -> str:
+    """Pods that the ReplicaSet could not create: quota, admission, a bad template."""
+    conditions = ((body or {}).get("status") or {}).get("conditions") or ()
+    failure = next((condition for condition in conditions if condition.get("type") == "ReplicaFailure"), None)
+    return str(failure.get("message") or "") if failure and failure.get("status") == "True" else ""
+
+
+def workload_key(key: ObjectKey, pool: str) -> ObjectKey:
+    """The Deployment of one pool of one object."""
+    return ObjectKey(key.namespace, workload_name(key.name, pool))

@@ -1,0 +1,369 @@
+"""The one loop: picture -> plan -> status, workloads, events. The steps below are those of ARCHITECTURE.md.
+
+1. Look: take the store's picture of nodes, pods, workloads and InferenceDeployments.
+2. Read: parse each object and resolve its model; what fails becomes a problem of that object alone.
+3. Listen: let the live loop take its turn for each object.
+4. Plan: one pure pass over all objects, on one ledger.
+5. Write: per object the status, then the workloads, then the events; a failure delays that object alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from plimsoll.adapters.cluster import (
+    INFERENCE_DEPLOYMENTS,
+    NODES,
+    PODS,
+    ClusterRefused,
+)
+from plimsoll.adapters.metrics import Metrics
+from plimsoll.api.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.app.backoff import Backoff
+from plimsoll.app.executor import Executor, NameTaken, Note
+from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, LiveSignals, Wanted
+from plimsoll.app.model_book import ModelBook
+from plimsoll.app.objects import Surroundings, pool_views, read_pools, surroundings_of
+from plimsoll.app.prices import PriceList
+from plimsoll.app.rebalancing import Standing, Turn, reported_tokens, take_turn
+from plimsoll.app.settings import Settings
+from plimsoll.app.store import Body, Store, key_of
+from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.serving import ObservedCapacity, Request
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.facts.fleet_reading import read_fleet
+from plimsoll.memory.estimate import estimate
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.placement.settings import engine_settings
+from plimsoll.render.objects import deployment, disruption_budget, service
+from plimsoll.render.report import Problem, Report
+from plimsoll.render.status import status as render_status
+
+DEBOUNCE_SECONDS = 0.2
+"""Events come in bursts; one plan for a burst is enough."""
+
+IDLE_SECONDS = 5.0
+"""A pass is made at least this often: clocks (cool-downs, grace periods, retries) tick without events."""
+
+logger = logging.getLogger("plimsoll.planner")
+
+
+@dataclass(slots=True)
+class Case:
+    """One object in one pass, from what the user wrote to what is decided."""
+
+    body: Body
+    key: ObjectKey
+    around: Surroundings
+    resource: InferenceDeployment | None = None
+    model: ModelFacts | None = None
+    problem: Problem | None = None
+    request: Request | None = None
+    pools: tuple[Pool, ...] = ()
+    standing: Standing | None = None
+    turn: Turn | None = None
+    decision: Decision | None = None
+    note: str = ""
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The status as last written."""
+        return self.body.get("status") or {}
+
+    @property
+    def generation(self) -> int:
+        """The spec's generation."""
+        return int(self.body["metadata"].get("generation") or 1)
+
+
+@dataclass(slots=True)
+class Planner:
+    """Everything a pass needs, and the loop that makes passes."""
+
+    settings: Settings
+    store: Store
+    executor: Executor
+    models: ModelBook
+    live: LiveSignals
+    prices: PriceList
+    gpu_types: tuple[GpuType, ...]
+    metrics: Metrics
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    backoff: Backoff = field(default_factory=Backoff)
+    heartbeat: float = field(default_factory=time.monotonic)
+
+    async def run(self) -> None:
+        """Make passes until cancelled. One that fails is logged and made again; liveness watches the heartbeat."""
+        while True:
+            self.heartbeat = time.monotonic()
+            try:
+                await asyncio.wait_for(self.wake.wait(), IDLE_SECONDS)
+            except TimeoutError:
+                pass
+            else:
+                await asyncio.sleep(DEBOUNCE_SECONDS)
+            self.wake.clear()
+            if not self.store.is_complete():
+                continue
+            try:
+                with self.metrics.pass_timed():
+                    await self.one_pass()
+            except Exception:
+                self.metrics.pass_failed()
+                logger.exception("a planning pass failed; the next one starts over")
+
+    async def one_pass(self) -> None:
+        """The five steps."""
+        now = time.time()
+        fleet, cases = self._look()
+        for case in cases:
+            self._read(case, now)
+        self.live.wanted = {case.key: _wanted(case) for case in cases if case.around.ready_pods()}
+        for case in cases:
+            self._listen(case, fleet, now)
+        self._plan(cases, fleet)
+        self.metrics.show_fleet(fleet)
+        await self._write_all(cases, now)
+        self.metrics.show_cases([(case.key, case.decision, case.problem) for case in cases])
+
+    def _look(self) -> tuple[Fleet, list[Case]]:
+        """Step 1."""
+        fleet = read_fleet(self.store.all(NODES), self.store.all(PODS), self.gpu_types, self.prices.current)
+        around = surroundings_of(self.store)
+        bodies = [body for body in self.store.all(INFERENCE_DEPLOYMENTS) if not _is_going(body)]
+        return fleet, [Case(body, key_of(body), around[key_of(body)]) for body in bodies]
+
+    def _read(self, case: Case, now: float) -> None:
+        """Step 2."""
+        case.pools = read_pools(case.status, case.around, now=now, grace_seconds=self.settings.stranded_seconds)
+        try:
+            case.resource = parse_inference_deployment(case.body)
+            check_without_model(case.resource.spec)
+            answer = self.models.look_up(case.key.namespace, case.resource.spec.model)
+            if isinstance(answer, Problem):
+                case.problem = answer
+                return
+            case.model = answer
+            case.request = to_request(case.resource, answer)
+        except InvalidInput as error:
+            case.problem = Problem("InvalidSpec", str(error), permanent=True)
+        except PlimsollError as error:
+            case.problem = Problem("UnsupportedModel", str(error), permanent=True)
+
+    def _listen(self, case: Case, fleet: Fleet, now: float) -> None:
+        """Step 3: the live loop's target replaces ``spec.replicas``; what engines report joins the request."""
+        if case.resource is None or case.request is None:
+            return
+        reading = self.live.reading(case.key)
+        reported = reported_tokens(case.around, reading) or _reported_before(case.status)
+        case.request = replace(case.request, observed=_observed(case.pools, reported))
+        case.standing = Standing.read(case.resource.spec, case.status)
+        off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
+        if not off and any(pool.replicas for pool in case.pools):
+            figures = _figures(case.request, case.pools, fleet)
+            case.turn = take_turn(
+                case.resource.spec,
+                case.standing,
+                figures,
+                case.request.shape,
+                case.around,
+                reading,
+                now=now,
+            )
+            case.standing = case.turn.standing
+        case.request = replace(case.request, replicas=case.standing.target_replicas)
+
+    def _plan(self, cases: list[Case], fleet: Fleet) -> None:
+        """Step 4. A change of the live loop's that finds no place is withdrawn: it was a wish, not the user's word."""
+        self._decide(cases, fleet)
+        if not any(_wish_failed(case) for case in cases):
+            return
+        for case in cases:
+            if case.turn is not None and _wish_failed(case) and case.resource is not None and case.request is not None:
+                before = Standing.read(case.resource.spec, case.status)
+                case.note = " No place was found for it; see rejections of `plimsoll explain`."
+                case.turn = case.turn.withdrawn(before)
+                case.standing = before
+                case.request = replace(case.request, replicas=before.target_replicas)
+        self._decide(cases, fleet)
+
+    def _decide(self, cases: list[Case], fleet: Fleet) -> None:
+        tenants = {case.key: _tenant(case) for case in cases if case.request is not None}
+        try:
+            decisions = plan([tenant for tenant in tenants.values() if tenant], fleet, self.gpu_types)
+        except PlimsollError:
+            # One model without a law must not cost the others their plan: find it and set it aside.
+            self._set_aside(cases, fleet)
+            return
+        by_key = {decision.request.key: decision for decision in decisions}
+        for case in cases:
+            case.decision = by_key.get(case.key)
+
+    def _set_aside(self, cases: list[Case], fleet: Fleet) -> None:
+        for case in cases:
+            tenant = _tenant(case)
+            try:
+                plan([tenant] if tenant else [], fleet)
+            except PlimsollError as error:
+                case.problem = Problem("UnsupportedModel", str(error), permanent=True)
+                case.request = None
+        self._decide(cases, fleet)
+
+    async def _write_all(self, cases: list[Case], now: float) -> None:
+        """Step 5."""
+        for case in cases:
+            uid = str(case.body["metadata"]["uid"])
+            if not self.backoff.is_due(uid):
+                continue
+            try:
+                await self._write(case, now)
+                self.backoff.succeeded(uid)
+            except (ClusterRefused, SourceUnavailable) as error:
+                if isinstance(error, ClusterRefused) and error.status == 404:  # noqa: PLR2004 - deleted meanwhile
+                    continue
+                pause = self.backoff.failed(uid)
+                self.metrics.write_failed()
+                logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
+
+    async def _write(self, case: Case, now: float) -> None:
+        report = self._report(case)
+        written = await self.executor.write_status(case.body, render_status(report, case.status, to_rfc3339(now)))
+        if case.decision is None or report.suspended or case.resource is None:
+            await self.executor.tell(case.body, _notes(case) if written else [])
+            return
+        try:
+            await self._apply_objects(case, case.resource, case.decision)
+        except NameTaken as taken:
+            conflicted = replace(report, name_conflict=str(taken))
+            await self.executor.write_status(case.body, render_status(conflicted, case.status, to_rfc3339(now)))
+            return
+        if written:
+            await self.executor.tell(case.body, _notes(case))
+
+    async def _apply_objects(self, case: Case, resource: InferenceDeployment, decision: Decision) -> None:
+        options = to_workload_options(resource)
+        if not decision.pools:
+            return
+        await self.executor.apply(case.body, service(options))
+        await self.executor.apply(case.body, disruption_budget(options))
+        for pool in decision.pools:
+            live = case.around.workloads.get(pool.name)
+            if pool.choice is not None:
+                await self.executor.apply(case.body, deployment(options, pool, pool.choice))
+            elif live is not None:
+                await self.executor.scale(case.body, live, pool.replicas)
+        kept = {pool.name for pool in decision.pools}
+        for name, live in case.around.workloads.items():
+            if name not in kept:
+                await self.executor.remove(case.body, live)
+
+    def _report(self, case: Case) -> Report:
+        spec = case.resource.spec if case.resource else None
+        reported = reported_tokens(case.around, self.live.reading(case.key)) or _reported_before(case.status)
+        mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
+        told = None if case.turn is None else case.turn.report(case.status, mode, note=case.note)
+        replicas = case.request.replicas if case.request else int((case.body.get("spec") or {}).get("replicas") or 0)
+        return Report(
+            name=case.key.name,
+            generation=case.generation,
+            replicas=replicas,
+            decision=case.decision,
+            problem=case.problem,
+            model=case.model,
+            engine_version=spec.engine.version if spec else "",
+            pools=pool_views(case.around, reported),
+            suspended=bool(spec and spec.suspend),
+            rebalancing=told,
+        )
+
+
+def _is_going(body: Body) -> bool:
+    return bool(body["metadata"].get("deletionTimestamp"))
+
+
+def _wanted(case: Case) -> Wanted:
+    pods = tuple(pod.name for pod in case.around.ready_pods())
+    if case.resource is None or case.resource.spec.rebalancing.mode is RebalancingMode.OFF:
+        return Wanted(pods, CAPACITY_WINDOW_SECONDS)
+    return Wanted(pods, case.resource.spec.rebalancing.window_seconds)
+
+
+def _tenant(case: Case) -> Tenant | None:
+    if case.request is None or case.resource is None:
+        return None
+    moves = case.turn is not None and case.turn.moves
+    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves)
+
+
+def _wish_failed(case: Case) -> bool:
+    acted = case.turn is not None and case.turn.acted
+    return acted and case.decision is not None and (case.decision.missing > 0 or case.decision.change_blocked)
+
+
+def _reported_before(status: Mapping[str, Any]) -> dict[str, int]:
+    """What engines reported earlier stays true while Prometheus is away."""
+    pools = status.get("pools") or ()
+    return {pool["name"]: pool["kvTokensReported"] for pool in pools if pool.get("kvTokensReported") is not None}
+
+
+def _observed(pools: tuple[Pool, ...], reported: Mapping[str, int]) -> tuple[ObservedCapacity, ...]:
+    return tuple(
+        ObservedCapacity(pool.gpu_type, pool.split.tensor_parallel, reported[pool.name])
+        for pool in pools
+        if pool.name in reported
+    )
+
+
+def _figures(request: Request, pools: tuple[Pool, ...], fleet: Fleet) -> MemoryEstimate | None:
+    """The estimate on the first active pool's GPU, whether it fits there or not."""
+    active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
+    gpu = next((gpu for gpu in fleet.gpu_types() if active is not None and gpu.name == active.gpu_type), None)
+    if active is None or gpu is None:
+        return None
+    try:
+        return estimate(request, gpu, active.split, engine_settings(request, gpu, active.split))
+    except PlimsollError:
+        return None
+
+
+def _notes(case: Case) -> list[Note]:
+    """Events for what was decided in this pass: decisions, not heartbeats."""
+    if case.problem is not None:
+        return [Note(case.problem.reason, case.problem.message, warning=True)] if case.problem.permanent else []
+    decision = case.decision
+    if decision is None:
+        return []
+    before = {pool.name: pool for pool in case.pools}
+    notes = [Note("PlacementDecided", _opened(pool)) for pool in decision.pools if pool.name not in before]
+    notes += [Note("PlacementRetired", f"Pool {name} is gone.") for name in sorted(before) if not _has(decision, name)]
+    if decision.missing or decision.change_blocked:
+        conditions: list[dict[str, str]] = case.status.get("conditions") or []
+        planned: dict[str, str] = next((entry for entry in conditions if entry["type"] == "Planned"), {})
+        if planned.get("status") != "False":
+            notes.append(Note("PlacementImpossible", f"{decision.missing} replicas have no place.", warning=True))
+    if case.turn is not None and case.turn.acted:
+        notes.append(Note(f"Rebalanced{type(case.turn.decision).__name__}", case.turn.standing.last_change or ""))
+    return notes
+
+
+def _opened(pool: PlannedPool) -> str:
+    price = pool.choice.hourly_price if pool.choice else None
+    told = "" if price is None else f" at ${price}/h each"
+    return f"{pool.replicas} replicas on {pool.gpu_type}, tensor parallel {pool.split.tensor_parallel}{told}."
+
+
+def _has(decision: Decision, name: str) -> bool:
+    return any(pool.name == name for pool in decision.pools)

@@ -1,0 +1,54 @@
+"""What of each kind is kept in memory: pods are many, and most hold no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.facts.fleet_reading import holds_gpus
+from plimsoll.render.names import DEPLOYMENT_LABEL
+
+Body = Mapping[str, Any]
+
+_NODE_STATUS = ("allocatable", "conditions")
+_POD_STATUS = ("phase", "conditions", "containerStatuses", "startTime")
+_CONTAINER = ("name", "resources")
+
+
+def whole(body: Body) -> Body:
+    """Everything but the managed fields."""
+    head = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
+    return {**body, "metadata": head}
+
+
+def pod(body: Body) -> Body | None:
+    """Pods that hold GPUs or are ours, without what nobody reads."""
+    labels = body["metadata"].get("labels") or {}
+    if DEPLOYMENT_LABEL not in labels and not holds_gpus(body):
+        return None
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    kept = ("name", "namespace", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
+    return {
+        "metadata": {key: body["metadata"][key] for key in kept if key in body["metadata"]},
+        "spec": {
+            "nodeName": spec.get("nodeName"),
+            "containers": [_only(container, _CONTAINER) for container in spec.get("containers") or ()],
+            "initContainers": [_only(container, _CONTAINER) for container in spec.get("initContainers") or ()],
+        },
+        "status": _only(status, _POD_STATUS),
+    }
+
+
+def node(body: Body) -> Body:
+    """Labels, taints, allocatable and the conditions without their heartbeats, which change all the time."""
+    status = _only(body.get("status") or {}, _NODE_STATUS)
+    kept = ("name", "uid", "resourceVersion", "labels")
+    return {
+        "metadata": {key: body["metadata"][key] for key in kept if key in body["metadata"]},
+        "spec": _only(body.get("spec") or {}, ("taints", "unschedulable")),
+        "status": status,
+    }
+
+
+def _only(body: Body, fields: tuple[str, ...]) -> dict[str, Any]:
+    return {key: body[key] for key in fields if key in body}

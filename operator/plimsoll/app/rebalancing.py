@@ -1,0 +1,207 @@
+"""The live loop's turn for one object: gather what it needs, ask the core, turn the answer into a target and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plimsoll.adapters.prometheus import Reading
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.app.objects import Surroundings
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.serving import ServingShape
+from plimsoll.domain.times import from_rfc3339, to_rfc3339
+from plimsoll.memory.load import needed_tokens
+from plimsoll.rebalance.decide import DeclaredNeed, PlacementState, ceiling_of, decide
+from plimsoll.rebalance.decisions import AddReplica, Decision, Move, RemoveReplica
+from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.load import summarize
+from plimsoll.rebalance.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.signals import LoadSummary, SignalState
+from plimsoll.rebalance.why import sentence
+from plimsoll.render.report import RebalancingReport
+
+OLDEST_SAMPLE_SECONDS = 60
+"""No decision on samples older than this, or than the window where that is shorter."""
+
+UNBOUNDED_REPLICAS = 1000
+"""Upper bound where the user gives none: only Recommend mode may go without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the live loop stands with an object, as its status tells."""
+
+    base_replicas: int
+    target_replicas: int
+    history: ChangeHistory
+    last_change: str | None = None
+
+    @staticmethod
+    def read(spec: InferenceDeploymentSpec, status: Mapping[str, Any]) -> Standing:
+        """From the status. A new ``spec.replicas`` is the user's word: the target starts over from it."""
+        told = status.get("rebalancing") or {}
+        times = [from_rfc3339(text) for text in told.get("changeTimes") or ()]
+        history = ChangeHistory(tuple(at for at in times if at is not None), _ceiling(told.get("ceiling")))
+        base, target = told.get("baseReplicas"), told.get("targetReplicas")
+        if spec.rebalancing.mode is not RebalancingMode.AUTO or base != spec.replicas or target is None:
+            target = spec.replicas
+        return Standing(spec.replicas, target, history, told.get("lastChange"))
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What came of the turn: the number of replicas to plan for, whether to move, and what to tell."""
+
+    standing: Standing
+    decision: Decision
+    acted: bool = False
+    moves: bool = False
+
+    def report(self, previous: Mapping[str, Any], mode: RebalancingMode, *, note: str = "") -> RebalancingReport:
+        """The status part. A decision that stays the same keeps its first wording: live figures belong in metrics."""
+        told = previous.get("rebalancing") or {}
+        kind, reason = type(self.decision).__name__, self.decision.reason.value
+        same = not self.acted and (told.get("decision"), told.get("reason")) == (kind, reason)
+        message = str(told.get("message")) if same and not note else sentence(self.decision) + note
+        proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
+        standing = self.standing
+        return RebalancingReport(
+            decision=kind,
+            reason=reason,
+            message=message,
+            proposal=_proposal(self.decision, standing.target_replicas) if proposes else None,
+            base_replicas=standing.base_replicas,
+            target_replicas=standing.target_replicas,
+            change_times=tuple(to_rfc3339(at) for at in standing.history.changes),
+            last_change=standing.last_change,
+            ceiling=_ceiling_status(standing.history.ceiling),
+        )
+
+    def withdrawn(self, before: Standing) -> Turn:
+        """The same decision without its effect, where no place was found for it."""
+        return replace(self, standing=before, acted=False, moves=False)
+
+
+def take_turn(
+    spec: InferenceDeploymentSpec,
+    standing: Standing,
+    figures: MemoryEstimate | None,
+    shape: ServingShape,
+    around: Surroundings,
+    reading: Reading,
+    *,
+    now: float,
+) -> Turn:
+    """Ask the core once. In Auto mode a change is carried into the standing; else it stays a word."""
+    policy = policy_of(spec)
+    load = load_of(shape, around, reading, policy, now=now)
+    placement = PlacementState(
+        replicas=standing.target_replicas,
+        ready=len(around.ready_pods()),
+        kv_capacity_tokens=figures.kv_capacity_tokens if figures else 0,
+        budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
+        startup_seconds=_slowest_start(around),
+    )
+    need = DeclaredNeed(needed_tokens(shape), figures.needed_bytes if figures else 0)
+    history = standing.history.clamped(now)
+    decision = decide(need, placement, load, history, now=now, policy=policy)
+    if policy.mode is not Mode.AUTO or not isinstance(decision, AddReplica | RemoveReplica | Move):
+        return Turn(replace(standing, history=history), decision)
+    step = {AddReplica: 1, RemoveReplica: -1, Move: 0}[type(decision)]
+    moved_on = Standing(
+        base_replicas=standing.base_replicas,
+        target_replicas=standing.target_replicas + step,
+        history=history.recorded(now, ceiling_of(decision, placement, load, now)),
+        last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
+    )
+    return Turn(moved_on, decision, acted=True, moves=isinstance(decision, Move))
+
+
+def policy_of(spec: InferenceDeploymentSpec) -> RebalancePolicy:
+    """The user's bounds as the core's policy."""
+    given = spec.rebalancing
+    most = UNBOUNDED_REPLICAS if given.max_replicas is None else given.max_replicas
+    return RebalancePolicy(
+        mode=Mode(given.mode.value),
+        min_replicas=min(given.min_replicas, most),
+        max_replicas=most,
+        changes_per_hour=given.changes_per_hour,
+        window_seconds=given.window_seconds,
+        cooldown_seconds=given.cooldown_seconds,
+        max_age_seconds=min(OLDEST_SAMPLE_SECONDS, given.window_seconds),
+    )
+
+
+def load_of(
+    shape: ServingShape, around: Surroundings, reading: Reading, policy: RebalancePolicy, *, now: float
+) -> LoadSummary:
+    """The load of one object from its latest reading."""
+    ready = around.ready_pods()
+    return summarize(
+        tuple(reading.pods.values()),
+        [pod.name for pod in ready],
+        now,
+        policy,
+        request_tokens=_request_tokens(shape),
+        ready_since={pod.name: pod.ready_since for pod in ready if pod.ready_since is not None},
+        available=reading.state is SignalState.FRESH,
+    )
+
+
+def reported_tokens(around: Surroundings, reading: Reading) -> dict[str, int]:
+    """KV tokens of one replica as the engines report them, the smallest of each pool."""
+    reported: dict[str, int] = {}
+    for pool, pods in around.pods.items():
+        seen = [_latest_capacity(reading, pod.name) for pod in pods if pod.ready]
+        known = [tokens for tokens in seen if tokens is not None]
+        if known:
+            reported[pool] = min(known)
+    return reported
+
+
+def _latest_capacity(reading: Reading, pod: str) -> int | None:
+    signals = reading.pods.get(pod)
+    samples = sorted(signals.samples, key=lambda sample: sample.at) if signals else ()
+    known = [sample.kv_capacity_tokens for sample in samples if sample.kv_capacity_tokens is not None]
+    return known[-1] if known else None
+
+
+def _request_tokens(shape: ServingShape) -> int:
+    if shape.expected_prompt_tokens is None or shape.expected_output_tokens is None:
+        return shape.context_tokens
+    return shape.expected_prompt_tokens + shape.expected_output_tokens
+
+
+def _slowest_start(around: Surroundings) -> float | None:
+    seen = [pod.startup_seconds for pod in around.ready_pods() if pod.startup_seconds is not None]
+    return max(seen, default=None)
+
+
+def _proposal(decision: Decision, replicas: int) -> str:
+    match decision:
+        case AddReplica():
+            return f"Set spec.replicas to {replicas + 1}. {sentence(decision)}"
+        case RemoveReplica():
+            return f"Set spec.replicas to {replicas - 1}. {sentence(decision)}"
+        case _:
+            return f"Set spec.rebalancing.mode to Auto to move. {sentence(decision)}"
+
+
+def _ceiling(told: Mapping[str, Any] | None) -> Ceiling | None:
+    at = from_rfc3339(str((told or {}).get("at")))
+    if told is None or at is None:
+        return None
+    return Ceiling(at, told.get("promptTokensPerSecond"), told.get("generationTokensPerSecond"))
+
+
+def _ceiling_status(ceiling: Ceiling | None) -> dict[str, Any] | None:
+    if ceiling is None:
+        return None
+    prompt, generation = ceiling.prompt_tokens_per_second, ceiling.generation_tokens_per_second
+    return {
+        "at": to_rfc3339(ceiling.at),
+        "promptTokensPerSecond": None if prompt is None else int(prompt),
+        "generationTokensPerSecond": None if generation is None else int(generation),
+    }

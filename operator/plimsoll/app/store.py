@@ -1,0 +1,139 @@
+"""What the cluster looks like, as the watches tell it: the shell's only memory of it.
+
+Kopf reports no deletion that happened while a watch was broken, so every kind is also listed from time to time and the
+list replaces what is here. An older version of an object never replaces a newer one.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll.adapters.cluster import Kind
+from plimsoll.domain.keys import ObjectKey
+
+Body = Mapping[str, Any]
+Pruner = Callable[[Body], Body | None]
+"""Cuts an object down to what is read here; None leaves it out altogether."""
+
+VANISH_GUARD = 5
+"""A list that has lost more than this many objects and half of all at once is held for a second opinion."""
+
+logger = logging.getLogger("plimsoll.store")
+
+
+@dataclass(slots=True)
+class Shelf:
+    """One kind."""
+
+    prune: Pruner
+    objects: dict[ObjectKey, Body] = field(default_factory=dict)
+    buried: dict[str, int] = field(default_factory=dict)
+    listed_at: float = 0.0
+    doubted: bool = False
+
+
+class Store:
+    """Objects by kind and key. Not thread-safe: it lives in the event loop."""
+
+    def __init__(self, pruners: Mapping[Kind, Pruner], on_change: Callable[[], None]) -> None:
+        self._shelves = {kind: Shelf(prune) for kind, prune in pruners.items()}
+        self._on_change = on_change
+
+    def observe(self, kind: Kind, event: str | None, body: Body) -> None:
+        """Take in one watch event. ``event`` is ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
+        shelf, key = self._shelves[kind], key_of(body)
+        if event == "DELETED":
+            self._bury(shelf, key, body)
+            return
+        uid = str(body["metadata"].get("uid"))
+        if version_of(body) <= shelf.buried.get(uid, -1):
+            return
+        self._put(shelf, key, body)
+
+    def replace(self, kind: Kind, bodies: Iterable[Body]) -> bool:
+        """Let an authoritative list replace a kind. False when the list is too short to be believed at once."""
+        shelf = self._shelves[kind]
+        fresh = {key_of(body): body for body in bodies}
+        gone = [key for key in shelf.objects if key not in fresh]
+        if len(gone) > VANISH_GUARD and 2 * len(gone) > len(shelf.objects) and not shelf.doubted:
+            logger.warning(
+                "a list of %s lost %d of %d objects; asking again", kind.plural, len(gone), len(shelf.objects)
+            )
+            shelf.doubted = True
+            return False
+        shelf.doubted = False
+        for key in gone:
+            del shelf.objects[key]
+        if gone:
+            self._on_change()
+        for key, body in fresh.items():
+            self._put(shelf, key, body)
+        shelf.listed_at = time.monotonic()
+        return True
+
+    def all(self, kind: Kind) -> tuple[Body, ...]:
+        """Every object of a kind, by key."""
+        objects = self._shelves[kind].objects
+        return tuple(objects[key] for key in sorted(objects))
+
+    def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+        """One object, or None."""
+        return self._shelves[kind].objects.get(key)
+
+    def is_complete(self) -> bool:
+        """Whether every kind has been listed at least once: nothing is decided on half a picture."""
+        return all(shelf.listed_at > 0 for shelf in self._shelves.values())
+
+    def age_seconds(self) -> float:
+        """Seconds since the longest-unlisted kind was listed."""
+        return time.monotonic() - min(shelf.listed_at for shelf in self._shelves.values())
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds kept here."""
+        return tuple(self._shelves)
+
+    def _put(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
+        known = shelf.objects.get(key)
+        if known is not None and same_uid(known, body) and version_of(body) <= version_of(known):
+            return
+        pruned = shelf.prune(body)
+        if pruned is None:
+            if known is None:
+                return
+            del shelf.objects[key]
+        else:
+            shelf.objects[key] = pruned
+        self._on_change()
+
+    def _bury(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
+        """A deletion counts for its own uid only: a namesake may have been created since."""
+        uid = str(body["metadata"].get("uid"))
+        shelf.buried[uid] = version_of(body)
+        if len(shelf.buried) > 10_000:  # noqa: PLR2004 - bounds memory; old graves never speak again
+            shelf.buried.clear()
+        known = shelf.objects.get(key)
+        if known is not None and same_uid(known, body):
+            del shelf.objects[key]
+            self._on_change()
+
+
+def key_of(body: Body) -> ObjectKey:
+    """An object's key; the namespace of a cluster-wide object is empty."""
+    head = body["metadata"]
+    return ObjectKey(head.get("namespace") or "", head["name"])
+
+
+def version_of(body: Body) -> int:
+    """The resource version, which Kubernetes lets clients compare since 1.35 and etcd always counted up."""
+    text = str(body["metadata"].get("resourceVersion") or "0")
+    return int(text) if text.isdigit() else 0
+
+
+def same_uid(one: Body, other: Body) -> bool:
+    """Whether two versions are of one object."""
+    return bool(one["metadata"].get("uid") == other["metadata"].get("uid"))

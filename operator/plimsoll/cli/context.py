@@ -1,0 +1,73 @@
+"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
+from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.models import ModelSources
+from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.app.prices import parse_prices
+from plimsoll.cli.documents import load_bodies, load_fleet_objects
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import Price
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.facts.fleet_reading import read_fleet
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """How to reach the cluster; None means what kubectl would take."""
+
+    kubeconfig: str | None = None
+    context: str | None = None
+
+    def open(self) -> Cluster:
+        """A connection, to be entered."""
+        return Cluster(self.kubeconfig or os.environ.get("KUBECONFIG") or None, self.context)
+
+
+def fleet_from(path: str | None, access: ClusterAccess, prices: dict[str, Price]) -> Fleet:
+    """The fleet of a file, or of the cluster."""
+    nodes, pods = load_fleet_objects(path) if path else asyncio.run(_fleet_objects(access))
+    return read_fleet(nodes, pods, load_gpu_types(), prices)
+
+
+def prices_from(path: str | None) -> dict[str, Price]:
+    """Prices from a ConfigMap manifest in a file; empty without one."""
+    if path is None:
+        return {}
+    maps = [body for body in load_bodies(path) if body.get("kind") == CONFIG_MAPS.kind]
+    return parse_prices({key: text for body in maps for key, text in (body.get("data") or {}).items()}, path)
+
+
+def model_of(resource: InferenceDeployment) -> ModelFacts:
+    """The model's facts, from the same sources as the operator's. Blocks on the Hub where it must be asked."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plimsoll" / "hub"
+    model = resource.spec.model
+    sources = ModelSources(hub=HubModels(cache))
+    return sources.resolve(model.name, revision=model.revision, token=os.environ.get("HF_TOKEN"), inline=model.config)
+
+
+def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:
+    """One InferenceDeployment of the cluster, or None."""
+    return asyncio.run(_live_object(ObjectKey(namespace, name), access))
+
+
+async def _fleet_objects(access: ClusterAccess) -> tuple[list[Body], list[Body]]:
+    async with access.open() as cluster:
+        return await cluster.list(NODES), await cluster.list(PODS)
+
+
+async def _live_object(key: ObjectKey, access: ClusterAccess) -> Body | None:
+    async with access.open() as cluster:
+        return await cluster.get(INFERENCE_DEPLOYMENTS, key)

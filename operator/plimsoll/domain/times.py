@@ -1,0 +1,18 @@
+"""Times in a status: RFC 3339 with whole seconds, in UTC."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def to_rfc3339(posix_seconds: float) -> str:
+    """POSIX seconds to ``2026-01-02T03:04:05Z``."""
+    return datetime.fromtimestamp(int(posix_seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def from_rfc3339(text: str) -> float | None:
+    """Back to POSIX seconds; None where the text is no time."""
+    try:
+        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,59 @@
+"""What the pods get beside what placement decides: the user's side of the pod template."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll.domain.keys import ObjectKey
+
+Manifest = dict[str, Any]
+"""A Kubernetes object as plain data."""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """A key of a Secret in the deployment's namespace."""
+
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodOptions:
+    """Pod-level wishes of the user, passed through as Kubernetes wrote them."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Manifest, ...] = ()
+    env: tuple[Manifest, ...] = ()
+    volumes: tuple[Manifest, ...] = ()
+    volume_mounts: tuple[Manifest, ...] = ()
+    image_pull_secrets: tuple[Manifest, ...] = ()
+    service_account_name: str | None = None
+    priority_class_name: str | None = None
+    runtime_class_name: str | None = None
+    resources: Manifest = field(default_factory=dict)
+    cache_claim: str | None = None
+    cache_size_limit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadOptions:
+    """Everything that rendering needs and planning does not.
+
+    ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``image`` None takes the release's image for
+    the GPU's vendor.
+    """
+
+    key: ObjectKey
+    uid: str
+    model_source: str
+    revision: str | None
+    engine_version: str
+    image: str | None = None
+    extra_args: tuple[str, ...] = ()
+    token: SecretKey | None = None
+    pod: PodOptions = field(default_factory=PodOptions)

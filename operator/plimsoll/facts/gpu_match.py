@@ -1,0 +1,133 @@
+"""Which catalogued GPU a node has, from what its labels say.
+
+The labels are those of NVIDIA's GPU feature discovery and AMD's node labeller, or what an administrator wrote by hand.
+A wrong answer places an engine on a GPU it does not fit, so whatever is ambiguous or contradictory has no answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.units import KIB, MIB
+
+MEMORY_TOLERANCE = 0.07
+"""How far a node's memory may be from the type's: error correction, drivers and rounding move it by up to 6.7 %."""
+
+_SPLIT = re.compile(r"[^A-Z0-9]+")
+_MEMORY = re.compile(r"^(\d{1,4})GI?B?$")
+_FORM = re.compile(r"^(SXM|PCIE|NVL)\d{0,2}$")
+_STACK = re.compile(r"^HBM\d[A-Z]?$")
+_NOISE = frozenset(
+    {"NVIDIA", "TESLA", "GEFORCE", "AMD", "INSTINCT", "OAM", "GENERATION", "BLACKWELL", "EDITION", "CORE"}
+)
+_PARTITIONED = re.compile(r"-SHARED$|-MIG-", re.IGNORECASE)
+
+
+def match_gpu(
+    product_label: str,
+    memory_mib: int | None,
+    compute_capability: tuple[int, int] | None,
+    types: Sequence[GpuType],
+) -> GpuType | None:
+    """Find the one type that the labels describe.
+
+    An exact product label or device id comes first, then the same words in another order, then the same chip in the
+    same form with the same memory. Memory and compute capability, where the node states them, must agree each time.
+
+    Args:
+        product_label: ``nvidia.com/gpu.product``, ``amd.com/gpu.product-name`` or ``amd.com/gpu.device-id``.
+        memory_mib: the node's memory for one GPU in MiB, if it says.
+        compute_capability: the node's CUDA compute capability, if it says.
+        types: the catalogue.
+
+    Returns:
+        The type; None for an unknown, ambiguous or contradictory description, and for shared or partitioned GPUs,
+        whose memory is not the card's.
+    """
+    if _PARTITIONED.search(product_label):
+        return None
+    agreeing = [gpu for gpu in types if _agrees(gpu, memory_mib, compute_capability)]
+    wanted = _Words.of(product_label)
+    for matches in (_labelled, _worded, _described):
+        found = [gpu for gpu in agreeing if matches(gpu, product_label, wanted)]
+        if found:
+            return found[0] if len(found) == 1 else None
+    return None
+
+
+def usable_bytes_from_label(gpu: GpuType, memory_mib: int) -> int:
+    """What the framework can use on a node that states its own memory.
+
+    The node's figure replaces the catalogue's total, since error correction and drivers change it; what the framework
+    loses of it is taken from the catalogue, since it does not.
+
+    Args:
+        gpu: the type of the node's GPUs.
+        memory_mib: the node's ``nvidia.com/gpu.memory``, or its AMD counterpart in MiB.
+
+    Raises:
+        InvalidInput: the figure leaves nothing, or is no memory of a GPU.
+    """
+    usable = memory_mib * MIB - (gpu.total_bytes - gpu.usable_bytes)
+    if memory_mib <= 0 or usable <= 0:
+        raise InvalidInput("nvidia.com/gpu.memory", memory_mib, f"Label the node with the MiB of one {gpu.name}.")
+    return usable
+
+
+def _agrees(gpu: GpuType, memory_mib: int | None, compute_capability: tuple[int, int] | None) -> bool:
+    if memory_mib is not None and not _is_near(memory_mib, gpu):
+        return False
+    return None in (compute_capability, gpu.compute_capability) or compute_capability == gpu.compute_capability
+
+
+def _is_near(memory_mib: int, gpu: GpuType) -> bool:
+    total_mib = gpu.total_bytes / MIB
+    return abs(memory_mib - total_mib) <= MEMORY_TOLERANCE * total_mib
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """A label, taken apart: the chip, the form of the card, the gigabytes in its name, and all of it."""
+
+    chip: frozenset[str]
+    form: str | None
+    gigabytes: int | None
+    everything: frozenset[str]
+
+    @classmethod
+    def of(cls, label: str) -> _Words:
+        tokens = {token for token in _SPLIT.split(label.upper()) if token and token not in _NOISE}
+        forms = {match[1] for token in tokens if (match := _FORM.match(token))}
+        sizes = {int(match[1]) for token in tokens if (match := _MEMORY.match(token))}
+        other = {t for t in tokens if not (_FORM.match(t) or _MEMORY.match(t) or _STACK.match(t))}
+        return cls(
+            chip=frozenset(other),
+            form=forms.pop() if len(forms) == 1 else None,
+            gigabytes=sizes.pop() if len(sizes) == 1 else None,
+            everything=frozenset(tokens),
+        )
+
+
+def _labelled(gpu: GpuType, label: str, _wanted: _Words) -> bool:
+    return label.casefold() in {known.casefold() for known in gpu.product_labels}
+
+
+def _worded(gpu: GpuType, _label: str, wanted: _Words) -> bool:
+    """The same words, whatever their order and whoever put the maker's name in front."""
+    return any(_Words.of(known).everything == wanted.everything for known in gpu.product_labels)
+
+
+def _described(gpu: GpuType, _label: str, wanted: _Words) -> bool:
+    """The same chip; the same form and gigabytes where the label names them."""
+    if wanted.gigabytes is not None and not _is_near(wanted.gigabytes * KIB, gpu):
+        return False
+    own_form = _Words.of(gpu.name).form
+    return any(
+        words.chip == wanted.chip and wanted.form in (None, words.form or own_form)
+        for words in map(_Words.of, gpu.product_labels)
+        if words.chip
+    )

@@ -1,0 +1,1 @@
+"""From model facts to VRAM: one module per term, summed per rank in :mod:`plimsoll.memory.estimate`."""

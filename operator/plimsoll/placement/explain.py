@@ -1,0 +1,108 @@
+"""The one place where codes and numbers become sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+
+from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy
+from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.units import format_gib, format_price
+
+Figures = dict[str, int | str]
+
+
+def rejection_sentence(rejection: Rejection) -> str:
+    """Why one candidate was not taken, with its numbers."""
+    return _REJECTIONS[rejection.reason](dict(rejection.numbers))
+
+
+def remedy_sentence(remedy: Remedy) -> str:
+    """What to change, as an instruction."""
+    return _REMEDIES[remedy.kind](dict(remedy.numbers))
+
+
+def estimate_sentence(figures: MemoryEstimate) -> str:
+    """The estimate of one GPU in one line, term by term."""
+    terms = (
+        ("weights", figures.weights_bytes),
+        ("KV cache", figures.kv_cache_bytes),
+        ("activations", figures.activations_bytes),
+        ("CUDA graphs", figures.cuda_graphs_bytes),
+        ("overhead", figures.overhead_bytes),
+        ("margin", figures.margin_bytes),
+    )
+    told = " + ".join(f"{name} {format_gib(size)}" for name, size in terms)
+    return f"{told} = {format_gib(figures.computed_bytes)} of {format_gib(figures.budget_bytes)} per GPU"
+
+
+def _gib(figures: Figures, name: str) -> str:
+    return format_gib(int(figures[name]))
+
+
+def _price(figures: Figures, name: str) -> str:
+    """US dollars to the cent; ``unknown`` and ``None`` where a type has no price."""
+    text = str(figures[name])
+    return "no known price" if text in ("unknown", "None") else f"${format_price(Decimal(text))}/h"
+
+
+def _next_degree(figures: Figures) -> str:
+    return f"; {figures['next_degree']} works" if "next_degree" in figures else ""
+
+
+def _costs_more(figures: Figures) -> str:
+    if figures["price"] == figures["best_price"]:
+        return f"fits at the same price with {figures['gpus']} GPUs, the choice takes {figures['best_gpus']} or sorts first"
+    price, best = _price(figures, "price"), _price(figures, "best_price")
+    return f"fits at {price}, the choice costs {best}"
+
+
+_REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
+    Reason.TOO_LITTLE_VRAM: lambda f: (
+        f"needs {_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')}"
+    ),
+    Reason.KV_CACHE_TOO_SMALL: lambda f: (
+        f"holds {f['have_tokens']} tokens of KV cache, the load needs {f['need_tokens']} "
+        f"({_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')})"
+    ),
+    Reason.HEADS_NOT_DIVISIBLE: lambda f: f"{f['heads']} attention heads do not divide{_next_degree(f)}",
+    Reason.KV_HEADS_NOT_DIVISIBLE: lambda f: f"{f['kv_heads']} KV heads do not divide{_next_degree(f)}",
+    Reason.WIDTH_NOT_DIVISIBLE: lambda f: f"{f['what']} {f['width']} does not divide{_next_degree(f)}",
+    Reason.QUANT_BLOCK_NOT_DIVISIBLE: lambda f: (
+        f"{f['what']} leaves {f['width']} columns a GPU, not whole blocks of {f['block']}{_next_degree(f)}"
+    ),
+    Reason.PRECISION_NOT_SUPPORTED: lambda f: f"{f['what']} needs {f['need']}, the GPU has {f['have']}",
+    Reason.GPU_TYPE_DENIED: lambda f: f"ruled out by {f['field']}",
+    Reason.GPU_TYPE_NOT_FORCED: lambda f: f"spec.overrides.gpuType asks for {f['forced']}",
+    Reason.SPLIT_NOT_FORCED: lambda f: f"spec.overrides.tensorParallel asks for {f['forced']}",
+    Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {f['gpus']} GPUs, spec.gpu.maxPerReplica allows {f['limit']}",
+    Reason.NODE_TOO_SMALL: lambda f: f"takes {f['gpus']} GPUs on one node, the largest has {f['largest']}",
+    Reason.NODES_NOT_SELECTED: lambda f: (
+        f"none of the {f['nodes']} nodes matches spec.podTemplate.nodeSelector and tolerations"
+    ),
+    Reason.GPUS_TAKEN: lambda f: f"fits, but takes {f['gpus']} GPUs on one node and at most {f['free']} are free",
+    Reason.TOO_EXPENSIVE: lambda f: f"costs {_price(f, 'price')}, spec.gpu.maxHourlyPrice allows {_price(f, 'limit')}",
+    Reason.PRICE_UNKNOWN: lambda f: (
+        f"has no price, spec.gpu.maxHourlyPrice allows ${f['limit']}/h: set one in the ConfigMap"
+    ),
+    Reason.COSTS_MORE: _costs_more,
+    Reason.OBSERVED_TOO_SMALL: lambda f: (
+        f"a running engine got {f['have_tokens']} tokens of KV cache there, the load needs {f['need_tokens']}"
+    ),
+    Reason.PLACEMENT_KEPT: lambda f: (
+        f"fits at {_price(f, 'price')} with {f['gpus']} GPUs, but what runs is kept: moving would restart it"
+    ),
+}
+
+
+_REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
+    RemedyKind.FREE_GPUS: lambda f: f"free {f['gpus']} {f['gpu_type']} on one node: it fits there once they are free",
+    RemedyKind.REDUCE_CONTEXT: lambda f: f"lower spec.contextLength from {f['from']} to {f['to']}",
+    RemedyKind.REDUCE_CONCURRENCY: lambda f: f"lower spec.concurrency from {f['from']} to {f['to']}",
+    RemedyKind.KV_CACHE_FP8: lambda _: "set spec.kvCache.precision to fp8",
+    RemedyKind.WEIGHTS_FP8: lambda _: "set spec.precision to fp8, or use an FP8 checkpoint",
+    RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}",
+    RemedyKind.RELAX_CONSTRAINTS: lambda f: (
+        f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"
+    ),
+}

@@ -1,0 +1,130 @@
+"""Would this candidate do? A choice with its estimate, or a rejection with its numbers.
+
+Judged in the order in which a person would want to hear of it: what the user ruled out, what the hardware cannot compute,
+what cannot be cut so, what does not fit, what costs too much. Free GPUs are not looked at here.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import Choice, MemoryEstimate, Rejection, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Request
+from plimsoll.memory.estimate import estimate
+from plimsoll.placement.candidates import Candidate
+from plimsoll.placement.divisibility import split_refusal
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.precision_gate import missing_capability
+from plimsoll.placement.settings import engine_settings
+
+Numbers = tuple[tuple[str, int | str], ...]
+
+
+def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Rejection:
+    """Judge one candidate against the request and the fleet's nodes, whoever holds their GPUs now."""
+    refusal = (
+        _against_wishes(request, candidate)
+        or _against_hardware(request, candidate)
+        or split_refusal(request.model, request.precision, candidate.gpu.name, candidate.split)
+        or _against_nodes(request, candidate, fleet)
+    )
+    return refusal or judge_memory_and_price(request, candidate)
+
+
+def judge_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rejection:
+    """The last two questions alone: does it fit, and may it cost that. Needs no fleet: used for types to be bought."""
+    settings = engine_settings(request, candidate.gpu, candidate.split)
+    figures = estimate(request, candidate.gpu, candidate.split, settings)
+    if not figures.fits:
+        return _rejection(candidate, *_too_small(figures))
+    observed = _observed_tokens(request, candidate)
+    if observed is not None and observed < figures.kv_needed_tokens:
+        return _rejection(
+            candidate,
+            Reason.OBSERVED_TOO_SMALL,
+            (("need_tokens", figures.kv_needed_tokens), ("have_tokens", observed)),
+        )
+    price = hourly_price(candidate.gpu, candidate.split)
+    limit = request.constraints.max_hourly_price
+    if limit is not None and price is None:
+        return _rejection(candidate, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
+    if limit is not None and price is not None and price > limit:
+        return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
+    return Choice(
+        gpu=candidate.gpu,
+        selector=candidate.selector,
+        resource=candidate.resource,
+        split=candidate.split,
+        settings=settings,
+        estimate=figures,
+        hourly_price=price,
+    )
+
+
+def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
+    """US dollars an hour for one replica, or None where the type has no price."""
+    return None if gpu.price is None else gpu.price.usd_per_hour * split.gpus
+
+
+def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> Rejection:
+    return Rejection(candidate.gpu.name, candidate.split, reason, numbers)
+
+
+def _against_wishes(request: Request, candidate: Candidate) -> Rejection | None:
+    name, overrides, constraints = candidate.gpu.name, request.overrides, request.constraints
+    if overrides.gpu_type is not None and name != overrides.gpu_type:
+        return _rejection(candidate, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
+    degree = candidate.split.tensor_parallel
+    if overrides.tensor_parallel is not None and degree != overrides.tensor_parallel:
+        return _rejection(candidate, Reason.SPLIT_NOT_FORCED, (("forced", overrides.tensor_parallel),))
+    if name in constraints.deny:
+        return _rejection(candidate, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))
+    if constraints.allow and name not in constraints.allow:
+        return _rejection(candidate, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.allow"),))
+    limit = constraints.max_per_replica
+    if limit is not None and candidate.split.gpus > limit:
+        return _rejection(
+            candidate, Reason.TOO_MANY_GPUS_PER_REPLICA, (("gpus", candidate.split.gpus), ("limit", limit))
+        )
+    return None
+
+
+def _against_hardware(request: Request, candidate: Candidate) -> Rejection | None:
+    missing = missing_capability(request.model, request.precision, request.kv_precision, candidate.gpu)
+    return _rejection(candidate, Reason.PRECISION_NOT_SUPPORTED, missing) if missing else None
+
+
+def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
+    nodes = eligible_nodes(request, fleet, candidate.gpu.name)
+    if not nodes:
+        present = len(fleet.of_type(candidate.gpu.name))
+        return _rejection(candidate, Reason.NODES_NOT_SELECTED, (("nodes", present),))
+    largest = _largest_node(nodes)
+    if largest < candidate.split.gpus:
+        return _rejection(candidate, Reason.NODE_TOO_SMALL, (("gpus", candidate.split.gpus), ("largest", largest)))
+    return None
+
+
+def _largest_node(nodes: tuple[GpuNode, ...]) -> int:
+    return max(node.allocatable for node in nodes)
+
+
+def _too_small(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
+    """Whether the weights alone are too large, or only the cache."""
+    numbers = (("need_bytes", figures.needed_bytes), ("have_bytes", figures.budget_bytes))
+    if figures.forced_bytes is not None or figures.kv_capacity_tokens == 0:
+        return Reason.TOO_LITTLE_VRAM, numbers
+    tokens = (("need_tokens", figures.kv_needed_tokens), ("have_tokens", figures.kv_capacity_tokens))
+    return Reason.KV_CACHE_TOO_SMALL, (*numbers, *tokens)
+
+
+def _observed_tokens(request: Request, candidate: Candidate) -> int | None:
+    """What a running engine reported outweighs the law, unless an admin has set the estimate aside."""
+    if request.overrides.memory_per_gpu_bytes is not None:
+        return None
+    kind = (candidate.gpu.name, candidate.split.tensor_parallel)
+    known = (seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.tensor_parallel) == kind)
+    return min(known, default=None)

@@ -1,0 +1,43 @@
+"""Who gets which GPUs: asking never changes anything, taking gives you a new ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Free GPUs per node, after everything that is bound and everything already promised in this pass."""
+
+    free: Mapping[str, int]
+
+    @staticmethod
+    def of(fleet: Fleet) -> Ledger:
+        """The ledger before any promise: allocatable minus what pods hold."""
+        return Ledger({node.name: node.free for node in fleet.nodes})
+
+    def room_for(self, nodes: tuple[GpuNode, ...], gpus: int) -> int:
+        """How many replicas of ``gpus`` GPUs, each whole on one node, these nodes still take."""
+        return sum(self.free[node.name] // gpus for node in nodes)
+
+    def largest(self, nodes: tuple[GpuNode, ...]) -> int:
+        """The most free GPUs on any one of these nodes."""
+        return max((self.free[node.name] for node in nodes), default=0)
+
+    def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int) -> Ledger:
+        """Promise GPUs for ``replicas`` replicas, tightest node first, names breaking ties.
+
+        Raises:
+            ValueError: these nodes have no room for that many; ask :meth:`room_for` first.
+        """
+        free = dict(self.free)
+        for _ in range(replicas):
+            fitting = [node.name for node in nodes if free[node.name] >= gpus]
+            if not fitting:
+                raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
+            tightest = min(fitting, key=lambda name: (free[name], name))
+            free[tightest] -= gpus
+        return Ledger(free)

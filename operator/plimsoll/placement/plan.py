@@ -1,0 +1,268 @@
+"""One pass over every deployment: the planner's whole answer as a value.
+
+1. Promise GPUs to what was decided earlier and is not bound yet.
+2. Oldest deployment first: keep what still fits, replace what the user changed, place what is missing.
+
+Nothing that runs is ever given up for somebody else, and every deployment takes from the same ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import Choice, Placed, Rejection, Remedy, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Request
+from plimsoll.placement.candidates import Candidate
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.feasibility import judge
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
+from plimsoll.placement.remedies import remedies
+from plimsoll.placement.warnings import warnings_for
+
+MAX_POOLS = 4
+"""GPU types that one deployment may spread over: more would be nobody's wish."""
+
+
+def plan(tenants: Sequence[Tenant], fleet: Fleet, catalog: Sequence[GpuType] = ()) -> tuple[Decision, ...]:
+    """Decide every deployment, in the order of the answer's tuple: oldest first, names breaking ties.
+
+    ``catalog`` is only consulted for remedies (which GPUs would help if there were any).
+    """
+    order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
+    ledger = Ledger.of(fleet)
+    for tenant in order:
+        ledger = _promise_earlier(tenant, fleet, ledger)
+    decisions: list[Decision] = []
+    for tenant in order:
+        desk = _Desk(tenant, fleet, ledger, catalog)
+        decisions.append(desk.decide())
+        ledger = desk.ledger
+    return tuple(decisions)
+
+
+def _promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
+    """Keep GPUs for replicas that were decided and whose pods are not bound yet."""
+    for pool in tenant.pools:
+        nodes = eligible_nodes(tenant.request, fleet, pool.gpu_type)
+        waiting = max(0, pool.replicas - pool.bound - pool.stranded)
+        ledger = ledger.take(nodes, pool.split.gpus, min(waiting, ledger.room_for(nodes, pool.split.gpus)))
+    return ledger
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What placing brought up on the way, to be told in the decision."""
+
+    rejections: tuple[Rejection, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    placed: bool = False
+
+
+@dataclass(slots=True)
+class _Desk:
+    """One deployment's turn: reads the tenant, takes from the ledger, writes down the pools."""
+
+    tenant: Tenant
+    fleet: Fleet
+    ledger: Ledger
+    catalog: Sequence[GpuType]
+    findings: _Findings = field(default_factory=_Findings)
+
+    @property
+    def request(self) -> Request:
+        return self.tenant.request
+
+    def decide(self) -> Decision:
+        if self.tenant.suspended:
+            return Decision(self.request, tuple(_as_it_is(pool) for pool in self.tenant.pools))
+        kept, outdated, outgrown = self._sort_pools()
+        pools = self._rehome_stranded(kept)
+        pools, blocked = self._replace_outdated(pools, outdated) if outdated else (self._fit_number(pools), False)
+        missing = max(0, self.request.replicas - _count(pools))
+        pools = [*pools, *self._still_retiring(pools)]
+        chosen = next((pool.choice for pool in pools if pool.choice is not None), None)
+        if (
+            chosen is not None
+            and not self.findings.placed
+            and any(pool.generation != self.tenant.generation for pool in self.tenant.pools)
+        ):
+            self.findings.placed = True
+            self.findings.rejections = alternatives_to(chosen, self.request, self.fleet)
+        return Decision(
+            request=self.request,
+            pools=tuple(self._with_surge(pool) for pool in pools),
+            missing=missing,
+            placed_now=self.findings.placed,
+            rejections=self.findings.rejections,
+            remedies=self.findings.remedies,
+            warnings=() if chosen is None else warnings_for(self.request, chosen),
+            outgrown=outgrown,
+            change_blocked=blocked,
+        )
+
+    def _sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
+        """Which active pools the request still fits, which the user's change outdated, and what was outgrown."""
+        kept: list[PlannedPool] = []
+        outdated: list[Pool] = []
+        outgrown: Rejection | None = None
+        for pool in self.tenant.pools:
+            if pool.state is not PoolState.ACTIVE:
+                continue
+            verdict = self._judge(pool)
+            if isinstance(verdict, Choice):
+                kept.append(_planned(pool, verdict, self.tenant.generation))
+            elif pool.generation != self.tenant.generation or self.tenant.accepts_move:
+                outdated.append(pool)
+            else:
+                outgrown = outgrown or (verdict if verdict.reason not in _ABOUT_NODES else None)
+                kept.append(_as_it_is(pool))
+        return kept, outdated, outgrown
+
+    def _judge(self, pool: Pool) -> Choice | Rejection:
+        gpu = next((gpu for gpu in self.fleet.gpu_types() if gpu.name == pool.gpu_type), None)
+        if gpu is None:
+            return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
+        return judge(self.request, Candidate(gpu, pool.split, pool.selector, pool.resource), self.fleet)
+
+    def _rehome_stranded(self, pools: list[PlannedPool]) -> list[PlannedPool]:
+        """Replicas that the scheduler cannot bind go elsewhere if there is an elsewhere; else they keep waiting."""
+        stranded = {pool.name: pool.stranded for pool in self.tenant.pools}
+        for pool in list(pools):
+            count = min(stranded[pool.name], pool.replicas)
+            if count == 0:
+                continue
+            placed = self._place(count, but=(pool.gpu_type, pool.split))
+            if placed is not None:
+                pools = [_resized(other, -placed.replicas) if other.name == pool.name else other for other in pools]
+                pools = self._add(pools, placed)
+        return [pool for pool in pools if pool.replicas > 0 or not stranded[pool.name]] if pools else pools
+
+    def _fit_number(self, pools: list[PlannedPool]) -> list[PlannedPool]:
+        """Place what is missing, take away what is too much."""
+        while (missing := self.request.replicas - _count(pools)) > 0 and len(pools) < MAX_POOLS:
+            placed = self._place(missing)
+            if placed is None:
+                break
+            pools = self._add(pools, placed)
+        if not pools and self.request.replicas == 0:
+            placed = self._place(0)
+            pools = [] if placed is None else self._add(pools, placed)
+        return _shrunk(pools, _count(pools) - self.request.replicas)
+
+    def _replace_outdated(self, pools: list[PlannedPool], outdated: list[Pool]) -> tuple[list[PlannedPool], bool]:
+        """New pools for what the user changed, all replicas or none: the old ones serve until then."""
+        ledger, missing = self.ledger, self.request.replicas - _count(pools)
+        placed = self._place(max(0, missing))
+        if placed is not None and placed.replicas >= missing:
+            return self._add(pools, placed), False
+        self.ledger = ledger
+        pools = [*pools, *(_as_it_is(pool) for pool in outdated)]
+        return _shrunk(pools, _count(pools) - self.request.replicas), True
+
+    def _still_retiring(self, pools: list[PlannedPool]) -> list[PlannedPool]:
+        """Old pools that must serve on, because the active ones do not yet."""
+        ready = {pool.name: pool.ready for pool in self.tenant.pools}
+        active = {pool.name for pool in pools}
+        serving = sum(min(ready.get(pool.name, 0), pool.replicas) for pool in pools)
+        if serving >= self.request.replicas - max(0, self.request.replicas - _count(pools)):
+            return []
+        old = (pool for pool in self.tenant.pools if pool.name not in active)
+        return [replace(_as_it_is(pool), state=PoolState.RETIRING) for pool in old if pool.replicas > 0]
+
+    def _place(self, replicas: int, but: tuple[str, Split] | None = None) -> Placed | None:
+        """Place on the ledger as it stands; remember why not, whatever comes out."""
+        request = replace(self.request, replicas=replicas)
+        if but is not None:
+            request = replace(
+                request,
+                constraints=replace(request.constraints, deny=(*request.constraints.deny, but[0])),
+            )
+        outcome = place(request, self.fleet, self.ledger)
+        self.findings.placed = True
+        self.findings.rejections = outcome.rejections
+        if isinstance(outcome, Placed):
+            nodes = eligible_nodes(request, self.fleet, outcome.choice.gpu.name)
+            self.ledger = self.ledger.take(nodes, outcome.choice.split.gpus, outcome.replicas)
+            return outcome
+        self.findings.remedies = remedies(self.request, self.fleet, self.ledger, self.catalog)
+        return None
+
+    def _add(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
+        """The placed replicas join the pool of their kind, or open one."""
+        name = pool_name(placed.choice.gpu.name, placed.choice.split)
+        if any(pool.name == name for pool in pools):
+            return [_resized(pool, placed.replicas) if pool.name == name else pool for pool in pools]
+        opened = PlannedPool(
+            name=name,
+            gpu_type=placed.choice.gpu.name,
+            split=placed.choice.split,
+            selector=placed.choice.selector,
+            resource=placed.choice.resource,
+            state=PoolState.ACTIVE,
+            generation=self.tenant.generation,
+            replicas=placed.replicas,
+            choice=placed.choice,
+        )
+        return [*pools, opened]
+
+    def _with_surge(self, pool: PlannedPool) -> PlannedPool:
+        """An update in progress already holds its surge: do not change its mind half-way."""
+        now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
+        nodes = eligible_nodes(self.request, self.fleet, pool.gpu_type)
+        room = self.ledger.room_for(nodes, pool.split.gpus) > 0
+        return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
+
+
+_ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL)
+"""Lost nodes are the scheduler's to report, pod by pod; they do not make a placement wrong-sized."""
+
+
+def _planned(pool: Pool, choice: Choice, generation: int) -> PlannedPool:
+    return replace(_as_it_is(pool), choice=choice, generation=generation)
+
+
+def _as_it_is(pool: Pool) -> PlannedPool:
+    return PlannedPool(
+        name=pool.name,
+        gpu_type=pool.gpu_type,
+        split=pool.split,
+        selector=pool.selector,
+        resource=pool.resource,
+        state=pool.state,
+        generation=pool.generation,
+        replicas=pool.replicas,
+        choice=None,
+    )
+
+
+def _resized(pool: PlannedPool, by: int) -> PlannedPool:
+    return replace(pool, replicas=pool.replicas + by)
+
+
+def _count(pools: Sequence[PlannedPool]) -> int:
+    return sum(pool.replicas for pool in pools)
+
+
+def _shrunk(pools: list[PlannedPool], surplus: int) -> list[PlannedPool]:
+    """Take away from the dearest pool first; one pool stays, at zero if need be, to hold the decision."""
+    by_cost = sorted(pools, key=lambda pool: (_cost(pool), pool.name), reverse=True)
+    left = {pool.name: pool.replicas for pool in pools}
+    for pool in by_cost:
+        taken = min(left[pool.name], max(0, surplus))
+        left[pool.name] -= taken
+        surplus -= taken
+    resized = [replace(pool, replicas=left[pool.name]) for pool in pools]
+    alive = [pool for pool in resized if pool.replicas > 0]
+    return alive or resized[:1]
+
+
+def _cost(pool: PlannedPool) -> tuple[Decimal, int]:
+    """What a replica costs; a pool that is left untouched counts as the dearest."""
+    return (NO_PRICE, 0) if pool.choice is None else rank(pool.choice)[:2]

@@ -1,0 +1,100 @@
+"""Pools: the replicas of one deployment that share a GPU type and a split, as decided earlier and as planned now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.domain.outcomes import Choice, Rejection, Remedy, Split
+from plimsoll.domain.serving import Request
+
+
+class PoolState(StrEnum):
+    """Retiring pools keep serving until the active ones do: make before break."""
+
+    ACTIVE = "Active"
+    RETIRING = "Retiring"
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool as it was decided and as the cluster shows it.
+
+    ``generation`` is that of the spec it was last judged by. ``replicas`` were wanted; ``bound`` pods sit on a node, be
+    they ready or on their way out; ``ready`` serve; ``stranded`` found no node for longer than the grace period.
+    """
+
+    name: str
+    gpu_type: str
+    split: Split
+    selector: tuple[str, str]
+    resource: str
+    state: PoolState
+    generation: int
+    replicas: int
+    bound: int = 0
+    ready: int = 0
+    stranded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPool:
+    """A pool as it shall be.
+
+    ``choice`` None leaves its workload untouched but for the number of replicas. ``surge`` tells whether one more replica
+    has room, so that an update can start the new one before it stops the old one.
+    """
+
+    name: str
+    gpu_type: str
+    split: Split
+    selector: tuple[str, str]
+    resource: str
+    state: PoolState
+    generation: int
+    replicas: int
+    choice: Choice | None
+    surge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One deployment before the plan. ``accepts_move`` is the live loop's order to leave an outgrown pool."""
+
+    request: Request
+    generation: int
+    pools: tuple[Pool, ...] = ()
+    suspended: bool = False
+    accepts_move: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One deployment after the plan.
+
+    ``missing`` replicas found no place; ``rejections`` and ``remedies`` are of this pass and empty when nothing had to be
+    placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more, without an order to
+    leave it. ``change_blocked`` says that the spec's change has no place yet and the old placement keeps serving.
+    """
+
+    request: Request
+    pools: tuple[PlannedPool, ...]
+    missing: int = 0
+    placed_now: bool = False
+    rejections: tuple[Rejection, ...] = ()
+    remedies: tuple[Remedy, ...] = ()
+    warnings: tuple[str, ...] = ()
+    outgrown: Rejection | None = None
+    change_blocked: bool = False
+
+    @property
+    def choice(self) -> Choice | None:
+        """The choice of the first active pool: what status and columns speak of."""
+        active = (pool.choice for pool in self.pools if pool.state is PoolState.ACTIVE and pool.choice is not None)
+        return next(active, None)
+
+
+def pool_name(gpu_type: str, split: Split) -> str:
+    """The name of a pool follows from what it is, so that two passes never invent two names."""
+    suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
+    return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"

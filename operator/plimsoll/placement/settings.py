@@ -1,0 +1,75 @@
+"""Engine flags that follow from the request, the GPU and the split."""
+
+from __future__ import annotations
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import EngineSettings, Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.memory.runtime import outside_bytes
+
+LARGE_GPU_BYTES = 70 * GIB
+"""From here vLLM steps 8,192 tokens by default, the A100 excepted; below 2,048 (``engine/arg_utils.py``)."""
+
+LARGE_STEP_TOKENS = 8192
+SMALL_STEP_TOKENS = 2048
+
+_VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
+_VLLM_KV_DTYPES = {KvPrecision.BF16: "bfloat16", KvPrecision.FP16: "float16", KvPrecision.FP8: "fp8"}
+
+
+def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
+    """The flags of one replica. Every default that moved between releases is given explicitly."""
+    dtype = _dtype(request, gpu)
+    return EngineSettings(
+        max_model_len=request.shape.context_tokens,
+        max_num_seqs=request.shape.concurrency,
+        max_num_batched_tokens=_batched_tokens(request, gpu),
+        gpu_memory_utilization_percent=_utilization_percent(request, gpu, split),
+        dtype=_VLLM_DTYPES[dtype],
+        quantization=_quantization(request),
+        kv_cache_dtype=_kv_cache_dtype(request, dtype),
+        enforce_eager=request.engine.enforce_eager,
+    )
+
+
+def _batched_tokens(request: Request, gpu: GpuType) -> int:
+    """Tokens per step: never fewer than sequences (the engine refuses), never more than all of them at full length."""
+    sequences = request.shape.concurrency
+    large = gpu.usable_bytes >= LARGE_GPU_BYTES and "a100" not in gpu.name
+    wanted = request.engine.max_batched_tokens or (LARGE_STEP_TOKENS if large else SMALL_STEP_TOKENS)
+    return max(sequences, min(wanted, sequences * request.shape.context_tokens))
+
+
+def _utilization_percent(request: Request, gpu: GpuType, split: Split) -> int:
+    """The user's share, lowered where CUDA and NCCL would not find their memory beside it.
+
+    The engine refuses to start when less than its share is free at its first snapshot.
+    """
+    beside = 100 * (gpu.usable_bytes - outside_bytes(split)) // gpu.usable_bytes
+    return max(1, min(request.engine.gpu_memory_utilization_percent, beside))
+
+
+def _dtype(request: Request, gpu: GpuType) -> Precision:
+    """The 16- or 32-bit type of everything that is not quantized; cards before Ampere have no bf16."""
+    dtype = request.model.checkpoint.dtype if request.precision.is_quantized else request.precision
+    too_old = gpu.compute_capability is not None and gpu.compute_capability < (8, 0)
+    return Precision.FP16 if dtype is Precision.BF16 and too_old else dtype
+
+
+def _quantization(request: Request) -> str | None:
+    """Only online quantization needs the flag; for a quantized checkpoint the engine reads its configuration."""
+    if request.precision is request.model.checkpoint.precision or not request.precision.is_quantized:
+        return None
+    return request.precision.value
+
+
+def _kv_cache_dtype(request: Request, dtype: Precision) -> str:
+    """``auto`` where the engine would choose the same."""
+    automatic = request.model.checkpoint.kv_precision or _same_as(dtype)
+    return "auto" if request.kv_precision is automatic else _VLLM_KV_DTYPES[request.kv_precision]
+
+
+def _same_as(dtype: Precision) -> KvPrecision:
+    return KvPrecision.FP16 if dtype is Precision.FP16 else KvPrecision.BF16

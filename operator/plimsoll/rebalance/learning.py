@@ -1,0 +1,39 @@
+"""How far was the memory law from what the engine really got?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityReading:
+    """The KV cache of one replica in tokens: predicted before the pod was made, and reported by its engine."""
+
+    predicted_tokens: int
+    reported_tokens: int
+
+    @property
+    def error_permille(self) -> int | None:
+        """Signed error in thousandths of the reported figure; None where the engine reports nothing.
+
+        Positive: too much was promised, which costs preemptions. Negative: memory was left on the table. Relative to
+        the reported figure, because that one is the truth. Rounded away from zero, so that only an exact hit reads 0.
+        """
+        if self.reported_tokens <= 0:
+            return None
+        excess = (self.predicted_tokens - self.reported_tokens) * 1000
+        return -(-excess // self.reported_tokens) if excess > 0 else excess // self.reported_tokens
+
+
+def worst_reading(readings: Iterable[CapacityReading]) -> CapacityReading | None:
+    """The reading with the largest error in either direction, over-promise first among equals; None without any."""
+    known = [(reading, reading.error_permille) for reading in readings]
+    judged = [(abs(error), error, reading) for reading, error in known if error is not None]
+    return max(judged, key=lambda entry: entry[:2])[2] if judged else None
+
+
+def error_percent_text(permille: int) -> str:
+    """Write an error as people read it, with its sign: ``+1.2 %``, ``-0.3 %``, ``0.0 %``."""
+    sign = "+" if permille > 0 else "-" if permille < 0 else ""
+    return f"{sign}{abs(permille) // 10}.{abs(permille) % 10} %"

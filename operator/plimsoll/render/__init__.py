@@ -1,0 +1,1 @@
+"""From outcome to desired objects and status: pure dictionaries, diff-stable."""

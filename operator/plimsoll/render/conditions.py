@@ -1,0 +1,187 @@
+"""Conditions in kstatus manner: Ready sums up, Reconciling and Stalled are there only when true.
+
+Order of the questions: is there a plan (Planned), do the pods have nodes (Placed), do they serve (Available).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.domain.outcomes import Rejection
+from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence
+from plimsoll.placement.pools import Decision, PoolState
+from plimsoll.placement.remedies import only_waits
+from plimsoll.render.report import PoolView, Report
+
+CRASH_RESTARTS = 1
+"""From this many restarts a failed start is called stalled: the same arguments will fail again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """One condition before it has a time: ``status`` True, False or Unknown."""
+
+    status: str
+    reason: str
+    message: str
+    stalled: bool = False
+
+
+def conditions(report: Report, previous: Sequence[Mapping[str, Any]], now: str) -> list[dict[str, Any]]:
+    """All conditions, with transition times kept where the status did not change. ``now`` is RFC 3339."""
+    planned, placed, available = _planned(report), _placed(report), _available(report)
+    ready = _ready(report, planned, placed, available)
+    verdicts = {"Ready": ready, "Planned": planned, "Placed": placed, "Available": available}
+    stalled = next((verdict for verdict in (planned, placed, available) if verdict.stalled), None)
+    if stalled is not None:
+        verdicts["Stalled"] = Verdict("True", stalled.reason, stalled.message)
+    elif ready.status != "True" and not report.suspended:
+        verdicts["Reconciling"] = Verdict("True", ready.reason, ready.message)
+    before = {str(condition.get("type")): condition for condition in previous}
+    return [_condition(kind, verdict, before.get(kind), report.generation, now) for kind, verdict in verdicts.items()]
+
+
+def _condition(
+    kind: str, verdict: Verdict, before: Mapping[str, Any] | None, generation: int, now: str
+) -> dict[str, Any]:
+    unchanged = before is not None and before.get("status") == verdict.status
+    return {
+        "type": kind,
+        "status": verdict.status,
+        "observedGeneration": generation,
+        "lastTransitionTime": before["lastTransitionTime"] if before is not None and unchanged else now,
+        "reason": verdict.reason,
+        "message": verdict.message,
+    }
+
+
+def _planned(report: Report) -> Verdict:
+    if report.problem is not None:
+        return Verdict(
+            "False" if report.problem.permanent else "Unknown",
+            report.problem.reason,
+            report.problem.message,
+            stalled=report.problem.permanent,
+        )
+    if report.name_conflict:
+        return Verdict("False", "NameConflict", report.name_conflict, stalled=True)
+    decision = report.decision
+    if decision is None:
+        return Verdict("Unknown", "Pending", "Waiting for the planner.")
+    if report.suspended:
+        return Verdict("Unknown", "Suspended", "spec.suspend is set: nothing is planned or changed.")
+    if decision.change_blocked:
+        return _unplaced(
+            decision, "ChangeWaitsForGpus", "The last change has no place yet; what ran before serves on. "
+        )
+    if decision.missing:
+        return _unplaced(
+            decision, "WaitingForGpus", f"{decision.missing} of {report.replicas} replicas have no place. "
+        )
+    if decision.outgrown is not None:
+        return Verdict(
+            "True",
+            "PlacementTooSmall",
+            f"{_where(decision.outgrown)} would not be chosen any more: {rejection_sentence(decision.outgrown)}.",
+        )
+    choice = decision.choice
+    if choice is None:
+        return Verdict("True", "PlacementKept", "The placement stays as it is.")
+    warned = f" Warning: {' '.join(decision.warnings)}" if decision.warnings else ""
+    told = estimate_sentence(choice.estimate)
+    return Verdict("True", "PlacementDecided", f"{choice.gpu.name} x {choice.split.tensor_parallel}: {told}.{warned}")
+
+
+def _unplaced(decision: Decision, waiting_reason: str, opening: str) -> Verdict:
+    """Nothing fits at all, or it fits and the GPUs are taken: only the first will not pass by itself."""
+    waits = only_waits(decision.rejections)
+    advice = "; or ".join(remedy_sentence(remedy) for remedy in decision.remedies[:3])
+    nearest = _nearest(decision.rejections)
+    told = "" if nearest is None else f"Nearest: {_where(nearest)} {rejection_sentence(nearest)}. "
+    remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
+    reason = waiting_reason if waits else "NoGpuFits"
+    return Verdict("False", reason, f"{opening}{told}{remedy}", stalled=not waits)
+
+
+def _nearest(rejections: Sequence[Rejection]) -> Rejection | None:
+    """The refusal with the smallest shortfall: the one to argue with."""
+
+    def shortfall(rejection: Rejection) -> tuple[int, float]:
+        figures = dict(rejection.numbers)
+        if rejection.reason.value == "GpusTaken":
+            return (0, 0.0)
+        if "need_bytes" in figures and "have_bytes" in figures:
+            return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
+        return (2, 0.0)
+
+    return min(rejections, key=lambda rejection: (*shortfall(rejection), rejection.gpu_type), default=None)
+
+
+def _where(rejection: Rejection) -> str:
+    return f"{rejection.gpu_type} x {rejection.split.tensor_parallel}"
+
+
+def _placed(report: Report) -> Verdict:
+    views = _active_views(report)
+    if report.decision is None or not report.decision.pools:
+        return Verdict("False", "NotPlanned", "No placement has been decided.")
+    error = next((view.workload_error for view in views if view.workload_error), "")
+    if error:
+        return Verdict("False", "PodsNotCreated", error)
+    unbound = sum(view.unbound for view in views)
+    wanted = sum(pool.replicas for pool in report.decision.pools if pool.state is PoolState.ACTIVE)
+    bound = sum(view.pods - view.unbound for view in views)
+    if unbound:
+        message = next((view.scheduler_message for view in views if view.scheduler_message), "no node chosen yet")
+        return Verdict("False", "WaitingForScheduler", f"{unbound} pods wait for a node: {message}")
+    if bound < wanted:
+        return Verdict("False", "CreatingPods", f"{bound} of {wanted} pods exist.")
+    return Verdict("True", "PodsScheduled", f"{bound} pods are bound to their nodes.")
+
+
+def _available(report: Report) -> Verdict:
+    views = _active_views(report)
+    ready = sum(view.ready for view in report.pools)
+    failed = next((view for view in views if view.failure is not None), None)
+    if failed is not None and failed.failure is not None and failed.ready == 0:
+        told = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
+        return Verdict(
+            "True" if ready else "False",
+            failed.failure.reason.value,
+            told,
+            stalled=failed.restarts >= CRASH_RESTARTS and ready == 0,
+        )
+    if report.replicas == 0:
+        return Verdict("False", "ScaledToZero", "spec.replicas is 0.")
+    if ready >= report.replicas:
+        return Verdict("True", "AllReplicasServe", f"{ready} of {report.replicas} replicas serve.")
+    if ready:
+        return Verdict("True", "SomeReplicasServe", f"{ready} of {report.replicas} replicas serve.")
+    if any(view.pods - view.unbound for view in views):
+        return Verdict("False", "EnginesStarting", "The engines are loading their weights.")
+    return Verdict("False", "NoReplicaServes", "No replica serves yet.")
+
+
+def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict) -> Verdict:
+    """True when everything wanted serves. The first question without a yes gives the reason."""
+    if report.suspended:
+        return Verdict(available.status, "Suspended", "spec.suspend is set: nothing is planned or changed.")
+    if report.replicas == 0 and planned.status == "True":
+        return Verdict("True", "ScaledToZero", "spec.replicas is 0; nothing is to be served.")
+    if planned.status != "True":
+        return Verdict(planned.status, planned.reason, planned.message)
+    if available.status != "True" and available.reason not in ("EnginesStarting", "NoReplicaServes"):
+        return Verdict("False", available.reason, available.message)
+    if placed.status != "True":
+        return Verdict("False", placed.reason, placed.message)
+    if available.reason != "AllReplicasServe":
+        return Verdict("False", available.reason, available.message)
+    return Verdict("True", "Serving", available.message)
+
+
+def _active_views(report: Report) -> list[PoolView]:
+    if report.decision is None:
+        return []
+    return [report.view(pool.name) for pool in report.decision.pools if pool.state is PoolState.ACTIVE]

@@ -1,0 +1,65 @@
+"""Names, labels and owner references of everything we create."""
+
+from __future__ import annotations
+
+from plimsoll.domain.workload import Manifest, WorkloadOptions
+
+API_VERSION = "plimsoll.dev/v1alpha1"
+KIND = "InferenceDeployment"
+
+FIELD_MANAGER = "plimsoll"
+"""Server-side apply: the owner of every field that we write."""
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+DEPLOYMENT_LABEL = "plimsoll.dev/deployment"
+POOL_LABEL = "plimsoll.dev/pool"
+POOL_ANNOTATION = "plimsoll.dev/pool-record"
+"""The pool as JSON on its Deployment: if a status is lost, the placement is read back from what runs."""
+
+HASH_ANNOTATION = "plimsoll.dev/rendered"
+"""Digest of what was rendered: tells our own change from somebody's edit without comparing defaulted fields."""
+
+ENGINE_PORT = 8000
+CONTAINER = "engine"
+
+
+def workload_name(name: str, pool: str) -> str:
+    """The Deployment of one pool."""
+    return f"{name}-{pool}"
+
+
+def deployment_labels(name: str) -> dict[str, str]:
+    """Labels of every object of one InferenceDeployment. Nothing of the user's labels is copied: GitOps tools track them."""
+    return {MANAGED_BY: FIELD_MANAGER, DEPLOYMENT_LABEL: name}
+
+
+def pool_labels(name: str, pool: str) -> dict[str, str]:
+    """Labels of one pool's Deployment and pods."""
+    return {**deployment_labels(name), POOL_LABEL: pool}
+
+
+def pod_selector(name: str) -> str:
+    """The string form, for the scale subresource."""
+    return f"{DEPLOYMENT_LABEL}={name}"
+
+
+def owner_reference(options: WorkloadOptions) -> Manifest:
+    """The reference that lets Kubernetes clean up: no finalizer is needed."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": options.key.name,
+        "uid": options.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def metadata(options: WorkloadOptions, name: str, labels: dict[str, str]) -> Manifest:
+    """Metadata of an object that we own."""
+    return {
+        "name": name,
+        "namespace": options.key.namespace,
+        "labels": labels,
+        "ownerReferences": [owner_reference(options)],
+    }

@@ -1,0 +1,102 @@
+"""Every object of one InferenceDeployment: a Deployment per pool, one Service, one PodDisruptionBudget."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.workload import Manifest, WorkloadOptions
+from plimsoll.placement.pools import PlannedPool
+from plimsoll.render.names import (
+    DEPLOYMENT_LABEL,
+    ENGINE_PORT,
+    HASH_ANNOTATION,
+    POOL_ANNOTATION,
+    deployment_labels,
+    metadata,
+    pool_labels,
+    workload_name,
+)
+from plimsoll.render.pods import pod_template, start_budget_seconds
+
+PROGRESS_SLACK_SECONDS = 600
+"""Kubernetes calls a rollout failed after this beyond the start budget: image pulls take their time."""
+
+
+def service(options: WorkloadOptions) -> Manifest:
+    """One address for all replicas, whatever GPU they run on."""
+    name = options.key.name
+    return _stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata(options, name, deployment_labels(name)),
+            "spec": {
+                "selector": {DEPLOYMENT_LABEL: name},
+                "ports": [{"name": "http", "port": ENGINE_PORT, "targetPort": "http", "protocol": "TCP"}],
+            },
+        }
+    )
+
+
+def disruption_budget(options: WorkloadOptions) -> Manifest:
+    """Drains take one replica at a time; a single replica can still be drained, or no node could ever be upgraded."""
+    name = options.key.name
+    return _stamped(
+        {
+            "apiVersion": "policy/v1",
+            "kind": "PodDisruptionBudget",
+            "metadata": metadata(options, name, deployment_labels(name)),
+            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {DEPLOYMENT_LABEL: name}}},
+        }
+    )
+
+
+def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Choice) -> Manifest:
+    """The workload of one pool. With room for one more replica an update starts the new pod first."""
+    labels = pool_labels(options.key.name, pool.name)
+    head = metadata(options, workload_name(options.key.name, pool.name), labels)
+    surge = {"maxSurge": 1, "maxUnavailable": 0} if pool.surge else {"maxSurge": 0, "maxUnavailable": 1}
+    return _stamped(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {**head, "annotations": {POOL_ANNOTATION: _record(pool)}},
+            "spec": {
+                "replicas": pool.replicas,
+                "revisionHistoryLimit": 2,
+                "progressDeadlineSeconds": start_budget_seconds(choice) + PROGRESS_SLACK_SECONDS,
+                "strategy": {"type": "RollingUpdate", "rollingUpdate": surge},
+                "selector": {"matchLabels": labels},
+                "template": pod_template(options, pool.name, choice),
+            },
+        }
+    )
+
+
+def digest(manifest: Manifest) -> str:
+    """A short digest of a manifest, its own digest annotation left out."""
+    head = manifest["metadata"]
+    annotations = {key: value for key, value in head.get("annotations", {}).items() if key != HASH_ANNOTATION}
+    plain = {**manifest, "metadata": {**head, "annotations": annotations}}
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _stamped(manifest: Manifest) -> Manifest:
+    head = manifest["metadata"]
+    annotations = {**head.get("annotations", {}), HASH_ANNOTATION: digest(manifest)}
+    return {**manifest, "metadata": {**head, "annotations": annotations}}
+
+
+def _record(pool: PlannedPool) -> str:
+    """The decision itself, for the case that the status is lost."""
+    return json.dumps(
+        {
+            "gpuType": pool.gpu_type,
+            "nodeSelector": {pool.selector[0]: pool.selector[1]},
+            "resource": pool.resource,
+            "tensorParallel": pool.split.tensor_parallel,
+        },
+        sort_keys=True,
+    )

@@ -1,0 +1,150 @@
+"""The pod template of one pool."""
+
+from __future__ import annotations
+
+from plimsoll.domain.gpus import Vendor
+from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.units import GIB, ceil_div
+from plimsoll.domain.workload import Manifest, PodOptions, WorkloadOptions
+from plimsoll.render.command import DRAIN_SECONDS, PRE_STOP_SECONDS, engine_arguments
+from plimsoll.render.names import CONTAINER, ENGINE_PORT, pool_labels
+
+IMAGES = {Vendor.NVIDIA: "vllm/vllm-openai", Vendor.AMD: "vllm/vllm-openai-rocm"}
+"""Release images whose entry point is ``vllm serve``."""
+
+CACHE_PATH = "/cache"
+GRACE_SECONDS = PRE_STOP_SECONDS + DRAIN_SECONDS + 15
+"""Strictly longer than pre-stop and drain together, so that the engine ends itself."""
+
+BASE_START_SECONDS = 900
+"""Compilation, graph capture and warm-up: cold starts of 20 to 480 s are seen; the engine's own cap is 600."""
+
+START_SECONDS_PER_GIB = 12
+"""Loading weights from a slow disk or hub: about 85 MiB/s. Slow loads must not be killed half-way."""
+
+PROBE_PERIOD_SECONDS = 10
+
+ENGINE_UID = 2000
+"""User that vLLM's image prepares (group 0)."""
+
+
+def pod_template(options: WorkloadOptions, pool: str, choice: Choice) -> Manifest:
+    """The template: what the operator decides wins over what the user passes through."""
+    user = options.pod
+    return {
+        "metadata": {
+            "labels": {**user.labels, **pool_labels(options.key.name, pool)},
+            **({"annotations": dict(user.annotations)} if user.annotations else {}),
+        },
+        "spec": {
+            "containers": [_container(options, choice)],
+            "affinity": _affinity(choice),
+            "tolerations": _tolerations(choice, user),
+            "volumes": [*_own_volumes(choice, user), *user.volumes],
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "enableServiceLinks": False,
+            "automountServiceAccountToken": False,
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": ENGINE_UID,
+                "runAsGroup": 0,
+                "fsGroup": 0,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            **_optional(user),
+        },
+    }
+
+
+def start_budget_seconds(choice: Choice) -> int:
+    """How long a start may take before the kubelet gives up on it."""
+    weights_gib = ceil_div(choice.estimate.weights_bytes * choice.split.gpus, GIB)
+    return BASE_START_SECONDS + START_SECONDS_PER_GIB * weights_gib
+
+
+def _container(options: WorkloadOptions, choice: Choice) -> Manifest:
+    budget = start_budget_seconds(choice)
+    return {
+        "name": CONTAINER,
+        "image": options.image or f"{IMAGES[choice.gpu.vendor]}:v{options.engine_version}",
+        "args": engine_arguments(options, choice),
+        "env": _environment(options, budget),
+        "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
+        "resources": _resources(options.pod, choice),
+        "startupProbe": _health(PROBE_PERIOD_SECONDS, ceil_div(budget, PROBE_PERIOD_SECONDS)),
+        "readinessProbe": _health(5, 3),
+        "livenessProbe": _health(PROBE_PERIOD_SECONDS, 6),
+        "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(PRE_STOP_SECONDS)]}}},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [
+            {"name": "cache", "mountPath": CACHE_PATH},
+            {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the engine's ranks talk through it
+            *options.pod.volume_mounts,
+        ],
+    }
+
+
+def _health(period: int, failures: int) -> Manifest:
+    return {
+        "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
+        "periodSeconds": period,
+        "timeoutSeconds": 5,
+        "failureThreshold": failures,
+    }
+
+
+def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
+    """Caches on the volume, the engine's own start-up cap raised with the probe's, the token from its secret."""
+    own: list[Manifest] = [
+        {"name": "HOME", "value": f"{CACHE_PATH}/home"},
+        {"name": "HF_HOME", "value": f"{CACHE_PATH}/huggingface"},
+        {"name": "VLLM_CACHE_ROOT", "value": f"{CACHE_PATH}/vllm"},
+        {"name": "VLLM_ENGINE_READY_TIMEOUT_S", "value": str(budget)},
+        {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
+    ]
+    if options.token is not None:
+        reference = {"name": options.token.name, "key": options.token.key}
+        own.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})
+    users = {entry["name"] for entry in options.pod.env}
+    return [*(entry for entry in own if entry["name"] not in users), *options.pod.env]
+
+
+def _resources(user: PodOptions, choice: Choice) -> Manifest:
+    gpus = {choice.resource: str(choice.split.gpus)}
+    requests = {"cpu": "2", "memory": "8Gi", **user.resources.get("requests", {}), **gpus}
+    return {"requests": requests, "limits": {**user.resources.get("limits", {}), **gpus}}
+
+
+def _affinity(choice: Choice) -> Manifest:
+    key, value = choice.selector
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+def _tolerations(choice: Choice, user: PodOptions) -> list[Manifest]:
+    return [{"key": choice.resource, "operator": "Exists"}, *user.tolerations]
+
+
+def _own_volumes(choice: Choice, user: PodOptions) -> list[Manifest]:
+    """Shared memory by rank count (160 MiB a queue and NCCL's share), and the cache: a claim, or a directory of the pod."""
+    shm = max(2, choice.split.gpus)
+    if user.cache_claim is not None:
+        cache: Manifest = {"name": "cache", "persistentVolumeClaim": {"claimName": user.cache_claim}}
+    elif user.cache_size_limit is not None:
+        cache = {"name": "cache", "emptyDir": {"sizeLimit": user.cache_size_limit}}
+    else:
+        cache = {"name": "cache", "emptyDir": {}}
+    return [cache, {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shm}Gi"}}]
+
+
+def _optional(user: PodOptions) -> Manifest:
+    """Fields that are only there when the user sets them."""
+    wishes: Manifest = {
+        "nodeSelector": dict(user.node_selector),
+        "serviceAccountName": user.service_account_name,
+        "imagePullSecrets": list(user.image_pull_secrets),
+        "priorityClassName": user.priority_class_name,
+        "runtimeClassName": user.runtime_class_name,
+    }
+    return {name: value for name, value in wishes.items() if value}

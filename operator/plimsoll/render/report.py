@@ -1,0 +1,70 @@
+"""What the shell knows when it writes a status: the plan's decision and what the cluster shows of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll.domain.model import ModelFacts
+from plimsoll.facts.engine_errors import EngineFailure
+from plimsoll.placement.pools import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed."""
+
+    name: str
+    pods: int = 0
+    ready: int = 0
+    unbound: int = 0
+    scheduler_message: str = ""
+    failure: EngineFailure | None = None
+    restarts: int = 0
+    workload_error: str = ""
+    kv_tokens_reported: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why there is no plan: the object or its model cannot be used (``permanent``), or a source did not answer."""
+
+    reason: str
+    message: str
+    permanent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RebalancingReport:
+    """The live loop's view, already in words; ``change_times`` are RFC 3339."""
+
+    decision: str
+    reason: str
+    message: str
+    proposal: str | None = None
+    base_replicas: int | None = None
+    target_replicas: int | None = None
+    change_times: tuple[str, ...] = ()
+    last_change: str | None = None
+    ceiling: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything one status is made of. Either ``decision`` or ``problem`` is set; ``suspended`` may come with both unset."""
+
+    name: str
+    generation: int
+    replicas: int
+    decision: Decision | None = None
+    problem: Problem | None = None
+    model: ModelFacts | None = None
+    engine_version: str = ""
+    pools: tuple[PoolView, ...] = field(default=())
+    suspended: bool = False
+    name_conflict: str = ""
+    rebalancing: RebalancingReport | None = None
+
+    def view(self, pool: str) -> PoolView:
+        """The pods of one pool; an empty view where none exist yet."""
+        return next((view for view in self.pools if view.name == pool), PoolView(pool))

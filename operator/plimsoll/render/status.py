@@ -1,0 +1,190 @@
+"""The status, written once per reconcile, from one report. What did not change is carried over from the previous one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.domain.outcomes import Choice, Rejection, Remedy
+from plimsoll.domain.units import GIB, format_price
+from plimsoll.placement.explain import rejection_sentence, remedy_sentence
+from plimsoll.placement.pools import Decision, PlannedPool, PoolState
+from plimsoll.render.conditions import conditions
+from plimsoll.render.names import pod_selector
+from plimsoll.render.report import RebalancingReport, Report
+
+MAX_REJECTIONS = 40
+"""As many as four splits on ten GPU types; the rest is counted."""
+
+MAX_REMEDIES = 10
+
+_CARRIED_OVER = ("estimate", "placement", "model")
+"""What stays readable while there is a problem: the last decision still describes what runs."""
+
+
+def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
+    """The whole status as a mapping without empty values. ``now`` is RFC 3339."""
+    decision = report.decision
+    document: dict[str, Any] = {
+        "observedGeneration": report.generation,
+        "conditions": conditions(report, previous.get("conditions") or (), now),
+        "replicas": sum(view.pods for view in report.pools),
+        "readyReplicas": sum(view.ready for view in report.pools),
+        "replicasSummary": f"{sum(view.ready for view in report.pools)}/{report.replicas}",
+        "selector": pod_selector(report.name),
+    }
+    document |= {field: previous[field] for field in _CARRIED_OVER if previous.get(field)}
+    document |= _told_earlier(previous) if decision is None or not decision.placed_now else {}
+    if report.model is not None and decision is not None:
+        document["model"] = _model(report, decision)
+    if decision is None:
+        document["pools"] = previous.get("pools")
+    else:
+        document |= _decided(report, decision)
+    if report.rebalancing is not None:
+        document["rebalancing"] = _rebalancing(report.rebalancing)
+    return {key: value for key, value in _without_empty(document).items() if value != {}}
+
+
+def _told_earlier(previous: Mapping[str, Any]) -> dict[str, Any]:
+    """Rejections belong to the decision: they stay as long as it does."""
+    return {field: previous.get(field) for field in ("rejections", "rejectionsOmitted", "remedies")}
+
+
+def _decided(report: Report, decision: Decision) -> dict[str, Any]:
+    choice = decision.choice
+    document: dict[str, Any] = {"pools": [_pool(report, pool) for pool in decision.pools]}
+    if choice is not None:
+        document["estimate"] = _estimate(choice)
+        document["placement"] = _placement(report, decision, choice)
+    elif not decision.pools:
+        document |= {"estimate": None, "placement": None}
+    if decision.placed_now:
+        document["rejections"] = [_rejection(rejection) for rejection in decision.rejections[:MAX_REJECTIONS]]
+        document["rejectionsOmitted"] = max(0, len(decision.rejections) - MAX_REJECTIONS) or None
+        document["remedies"] = [_remedy(remedy) for remedy in decision.remedies[:MAX_REMEDIES]]
+    return document
+
+
+def _model(report: Report, decision: Decision) -> dict[str, Any] | None:
+    model = report.model
+    if model is None:
+        return None
+    return {
+        "architecture": model.architecture,
+        "source": model.source.value,
+        "parameters": model.parameters,
+        "precision": decision.request.precision.value,
+        "kvPrecision": decision.request.kv_precision.value,
+    }
+
+
+def _estimate(choice: Choice) -> dict[str, Any]:
+    figures = choice.estimate
+    return {
+        "gpuType": choice.gpu.name,
+        "tensorParallel": choice.split.tensor_parallel,
+        "weightsBytes": figures.weights_bytes,
+        "kvCacheBytes": figures.kv_cache_bytes,
+        "activationsBytes": figures.activations_bytes,
+        "cudaGraphsBytes": figures.cuda_graphs_bytes,
+        "overheadBytes": figures.overhead_bytes,
+        "marginBytes": figures.margin_bytes,
+        "computedBytes": figures.computed_bytes,
+        "overrideBytes": figures.forced_bytes,
+        "budgetBytes": figures.budget_bytes,
+        "usableBytes": figures.usable_bytes,
+        "outsideBytes": figures.outside_bytes,
+        "kvBytesPerToken": figures.kv_bytes_per_token,
+        "kvNeededTokens": figures.kv_needed_tokens,
+        "kvCapacityTokens": figures.kv_capacity_tokens,
+        "gibPerGpu": f"{figures.needed_bytes / GIB:.1f}",
+    }
+
+
+def _placement(report: Report, decision: Decision, choice: Choice) -> dict[str, Any]:
+    settings = choice.settings
+    return {
+        "gpuType": choice.gpu.name,
+        "nodeSelector": {choice.selector[0]: choice.selector[1]},
+        "tensorParallel": choice.split.tensor_parallel,
+        "pipelineParallel": choice.split.pipeline_parallel,
+        "gpusPerReplica": choice.split.gpus,
+        "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
+        "hourlyPrice": _total_price(decision),
+        "priceSource": None if choice.gpu.price is None else choice.gpu.price.source,
+        "warnings": list(decision.warnings),
+        "engine": {
+            "maxModelLen": settings.max_model_len,
+            "maxNumSeqs": settings.max_num_seqs,
+            "maxNumBatchedTokens": settings.max_num_batched_tokens,
+            "gpuMemoryUtilizationPercent": settings.gpu_memory_utilization_percent,
+            "dtype": settings.dtype,
+            "quantization": settings.quantization,
+            "kvCacheDtype": settings.kv_cache_dtype,
+            "enforceEager": settings.enforce_eager,
+            "version": report.engine_version,
+        },
+    }
+
+
+def _total_price(decision: Decision) -> str | None:
+    """Dollars an hour of all active pools; None as soon as one of them has no price."""
+    active = [pool for pool in decision.pools if pool.state is PoolState.ACTIVE]
+    prices = [pool.choice.hourly_price if pool.choice else None for pool in active]
+    known = [price * pool.replicas for price, pool in zip(prices, active, strict=True) if price is not None]
+    return format_price(sum(known, start=known[0] * 0)) if known and len(known) == len(active) else None
+
+
+def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
+    view = report.view(pool.name)
+    return {
+        "name": pool.name,
+        "gpuType": pool.gpu_type,
+        "tensorParallel": pool.split.tensor_parallel,
+        "nodeSelector": {pool.selector[0]: pool.selector[1]},
+        "resource": pool.resource,
+        "state": pool.state.value,
+        "generation": pool.generation,
+        "replicas": pool.replicas,
+        "readyReplicas": view.ready,
+        "kvTokensPredicted": None if pool.choice is None else pool.choice.estimate.kv_capacity_tokens,
+        "kvTokensReported": view.kv_tokens_reported,
+    }
+
+
+def _rejection(rejection: Rejection) -> dict[str, Any]:
+    return {
+        "gpuType": rejection.gpu_type,
+        "tensorParallel": rejection.split.tensor_parallel,
+        "reason": rejection.reason.value,
+        "message": rejection_sentence(rejection),
+    }
+
+
+def _remedy(remedy: Remedy) -> dict[str, Any]:
+    return {"kind": remedy.kind.value, "message": remedy_sentence(remedy)}
+
+
+def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
+    return {
+        "decision": report.decision,
+        "reason": report.reason,
+        "message": report.message,
+        "proposal": report.proposal,
+        "baseReplicas": report.base_replicas,
+        "targetReplicas": report.target_replicas,
+        "changeTimes": list(report.change_times),
+        "lastChange": report.last_change,
+        "ceiling": report.ceiling,
+    }
+
+
+def _without_empty(value: Any) -> Any:
+    """Leave out None and empty lists, at every depth: an absent field says the same and never differs from itself."""
+    if isinstance(value, dict):
+        cleaned = {key: _without_empty(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in cleaned.items() if entry is not None and entry != []}
+    if isinstance(value, list):
+        return [_without_empty(entry) for entry in value]
+    return value

@@ -1,0 +1,48 @@
+"""``python -m testbed``: build the programs, or hold a control plane up for a person to play with."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import signal
+
+from testbed.binaries import ensure_binaries
+
+
+def main() -> None:
+    """Read the command line and do what it says."""
+    parser = argparse.ArgumentParser(prog="python -m testbed", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("build", help="build the programs that are missing")
+    up = commands.add_parser("up", help="start a control plane with a mixed GPU fleet; Ctrl-C ends it")
+    up.add_argument("--judged", action="store_true", help="engine pods start only if the judge says that they fit")
+    arguments = parser.parse_args()
+    if arguments.command == "build":
+        _build()
+    else:
+        _up(judged=arguments.judged)
+
+
+def _build() -> None:
+    binaries = ensure_binaries()
+    for name, path in binaries.programs.items():
+        print(f"{name:24} {path}")
+
+
+def _up(*, judged: bool) -> None:
+    from testbed.control_plane import ControlPlane  # noqa: PLC0415 -- `build` must work before certificates can be made
+    from testbed.fleet import mixed_fleet  # noqa: PLC0415
+    from testbed.judge import Judge  # noqa: PLC0415
+
+    with ControlPlane(judged=judged) as control_plane, contextlib.ExitStack() as companions:
+        if judged:
+            companions.enter_context(Judge(control_plane.client))
+        control_plane.apply(mixed_fleet())
+        print(f"export KUBECONFIG={control_plane.admin_kubeconfig}", flush=True)
+        ends = {signal.SIGINT, signal.SIGTERM}
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+        signal.sigwait(ends)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""A plain HTTP client of the API server: no cache, no retries, safe to use from many threads."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from testbed.certificates import KeyPair
+
+_TIMEOUT_SECONDS = 10.0
+
+
+class ApiError(RuntimeError):
+    """The API server answered with an error.
+
+    Args:
+        status: HTTP status.
+        message: the server's words.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"HTTP {status}: {message}")
+        self.status = status
+
+
+def http_text(
+    url: str,
+    *,
+    tls: ssl.SSLContext | None = None,
+    method: str = "GET",
+    body: str | None = None,
+    content_type: str | None = None,
+    timeout: float = _TIMEOUT_SECONDS,
+) -> str:
+    """One request on a connection of its own; the answer's body as text.
+
+    Raises:
+        ApiError: an error status.
+        OSError: nobody answers, or not in HTTP.
+    """
+    parts = urlsplit(url)
+    host, port = parts.hostname or "127.0.0.1", parts.port
+    connection = (
+        http.client.HTTPConnection(host, port, timeout=timeout)
+        if parts.scheme == "http"
+        else http.client.HTTPSConnection(host, port, context=tls, timeout=timeout)
+    )
+    try:
+        path = f"{parts.path}?{parts.query}" if parts.query else parts.path
+        connection.request(method, path, body, {"Content-Type": content_type} if content_type else {})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"{method} {url}: {error!r}") from error
+    finally:
+        connection.close()
+    if answer.status >= http.client.BAD_REQUEST:
+        raise ApiError(answer.status, text)
+    return text
+
+
+class ApiClient:
+    """Requests as one client certificate.
+
+    Args:
+        server: base URL.
+        authority: the CA certificate to trust.
+        client: certificate and key to show.
+    """
+
+    def __init__(self, server: str, authority: Path, client: KeyPair) -> None:
+        self._server = server
+        self._tls = ssl.create_default_context(cafile=str(authority))
+        self._tls.load_cert_chain(client.certificate, client.key)
+
+    def health(self, url: str) -> bool:
+        """Whether a health endpoint (of any component) answers well."""
+        try:
+            http_text(url, tls=self._tls, timeout=2)
+        except (ApiError, OSError):
+            return False
+        return True
+
+    def get(self, path: str, **query: str) -> Any:
+        """GET a path of the API server and decode JSON. Raises like :func:`http_text`."""
+        return json.loads(http_text(f"{self._server}{path}?{urlencode(query)}", tls=self._tls))
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object at this path. Raises like :func:`http_text`, except for 404."""
+        try:
+            self.get(path)
+        except ApiError as error:
+            if error.status == http.client.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    def merge_patch(self, path: str, patch: dict[str, Any]) -> Any:
+        """Send a JSON merge patch and return the object. Raises like :func:`http_text`."""
+        return json.loads(
+            http_text(
+                f"{self._server}{path}",
+                tls=self._tls,
+                method="PATCH",
+                body=json.dumps(patch),
+                content_type="application/merge-patch+json",
+            )
+        )
+
+    def pods(self, label_selector: str) -> list[dict[str, Any]]:
+        """Pods of every namespace that match a label selector. Raises like :func:`http_text`."""
+        items: list[dict[str, Any]] = self.get("/api/v1/pods", labelSelector=label_selector)["items"]
+        return items

@@ -1,0 +1,96 @@
+"""Everything a control plane needs on disk, and its processes, ready to be started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import components
+from testbed.binaries import Binaries
+from testbed.certificates import Authority, KeyPair, service_account_keys
+from testbed.components import AUDIT_POLICY, Ports, Secrets
+from testbed.kubeconfig import write_kubeconfig
+from testbed.kwok_config import kwok_configuration
+from testbed.ports import PortReservation
+from testbed.processes import Child
+
+_GRACE_BEYOND_LEASE_SECONDS = 10
+"""How much longer than a lease the controller manager waits before it calls a node lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """One control plane, not running yet; ``children`` are in start order."""
+
+    server: str
+    etcd: str
+    authority: Path
+    admin: KeyPair
+    children: dict[str, Child]
+    health: dict[str, str]
+    """Health endpoint of every component that has to be waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What may differ between control planes; see ``ControlPlane`` for the meaning."""
+
+    judged: bool
+    lease_seconds: int
+
+
+def assemble(directory: Path, binaries: Binaries, reservation: PortReservation, options: Options) -> Assembly:
+    """Write certificates, kubeconfigs and configuration into ``directory`` and make the processes."""
+    ports = Ports(*(reservation.take() for _ in range(6)))
+    server = f"https://127.0.0.1:{ports.api_server}"
+    authority = Authority(directory)
+    public, private = service_account_keys(directory)
+    secrets = Secrets(authority.certificate, authority.server(), public, private)
+
+    def kubeconfig(file_name: str, client: KeyPair) -> Path:
+        path = directory / f"{file_name}.kubeconfig"
+        return write_kubeconfig(path, server=server, authority=authority.certificate, client=client)
+
+    admin = authority.client("admin", "system:masters")
+    kubeconfig("admin", admin)
+    audit_policy = directory / "audit-policy.yaml"
+    audit_policy.write_text(AUDIT_POLICY)
+    config = directory / "kwok.yaml"
+    config.write_text(
+        kwok_configuration(kwok_stages=binaries.stages, judged=options.judged, lease_seconds=options.lease_seconds)
+    )
+    commands = {
+        "etcd": components.etcd(data=directory / "etcd", ports=ports),
+        "kube-apiserver": components.api_server(
+            ports=ports, secrets=secrets, audit_policy=audit_policy, audit_log=directory / "audit.log"
+        ),
+        "kube-controller-manager": components.controller_manager(
+            kubeconfig=kubeconfig("controller-manager", authority.client("system:kube-controller-manager")),
+            ports=ports,
+            secrets=secrets,
+            node_grace_seconds=options.lease_seconds + _GRACE_BEYOND_LEASE_SECONDS,
+        ),
+        "kube-scheduler": components.scheduler(
+            kubeconfig=kubeconfig("scheduler", authority.client("system:kube-scheduler")), ports=ports, secrets=secrets
+        ),
+        "kwok": components.kwok(
+            kubeconfig=kubeconfig("kwok", authority.client("kwok", "system:masters")), config=config, ports=ports
+        ),
+    }
+    children = {
+        name: Child(
+            name,
+            [str(binaries[name]), *arguments],
+            log=directory / f"{name}.log",
+            directory=directory,
+            grace_seconds=0,  # nothing in it is worth saving, and the API server takes 12 s and more to end politely
+        )
+        for name, arguments in commands.items()
+    }
+    health = {
+        "kube-apiserver": f"{server}/readyz",
+        "kube-controller-manager": f"https://127.0.0.1:{ports.controller_manager}/healthz",
+        "kube-scheduler": f"https://127.0.0.1:{ports.scheduler}/healthz",
+        "kwok": f"http://127.0.0.1:{ports.kwok}/healthz",
+    }
+    return Assembly(server, f"http://127.0.0.1:{ports.etcd}", authority.certificate, admin, children, health)

@@ -1,0 +1,253 @@
+"""A Kubernetes control plane of its own for every caller: started in seconds, gone without a trace."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from testbed.api_client import ApiClient
+from testbed.assembly import Assembly, Options, assemble
+from testbed.binaries import Binaries, ensure_binaries
+from testbed.commands import run_command
+from testbed.instance_directory import InstanceDirectory
+from testbed.kubeconfig import write_kubeconfig
+from testbed.kwok_config import NOT_READY_LABEL
+from testbed.ports import PortReservation
+from testbed.processes import Child
+from testbed.waiting import wait_until
+
+T = TypeVar("T")
+
+_START_ATTEMPTS = 3
+_HEALTH_SECONDS = 60.0
+
+
+class StartFailed(RuntimeError):
+    """A component ended instead of becoming healthy; the message carries the end of its log."""
+
+
+class ControlPlane:
+    """etcd, API server, controller manager, scheduler and kwok, on loopback ports of their own.
+
+    Args:
+        judged: engine pods (label ``plimsoll.dev/deployment``) become ready only with a verdict; needs a ``Judge``.
+        lease_seconds: node lease; kwok renews about 30 leases a second, so 1,000 nodes need 200.
+        keep: leave the instance directory behind at the end, to read its logs.
+    """
+
+    def __init__(self, *, judged: bool = False, lease_seconds: int = 40, keep: bool = False) -> None:
+        self._options = Options(judged=judged, lease_seconds=lease_seconds)
+        self._keep = keep
+        self._reservation = PortReservation()
+        self._directory: InstanceDirectory | None = None
+        self._binaries: Binaries | None = None
+        self._assembly: Assembly | None = None
+        self._client: ApiClient | None = None
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def start(self) -> Self:
+        """Start everything and wait until pods can be made; builds the programs first if they are missing.
+
+        Raises:
+            StartFailed: a component did not come up, also not on other ports.
+        """
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            try:
+                self._start_once()
+            except StartFailed as error:
+                self.stop()
+                if "address already in use" not in str(error) or attempt == _START_ATTEMPTS:
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+            else:
+                break
+        return self
+
+    def stop(self) -> None:
+        """Kill every process and remove the instance directory; may be called twice."""
+        if self._assembly is not None:
+            for child in reversed(self._assembly.children.values()):
+                child.kill()
+        self._reservation.release()
+        if self._directory is not None:
+            self._directory.close()
+        self._assembly = self._client = self._directory = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start_once(self) -> None:
+        self._binaries = ensure_binaries()
+        self._directory = InstanceDirectory(keep=self._keep)
+        self._assembly = assemble(self._directory.path, self._binaries, self._reservation, self._options)
+        self._client = ApiClient(self._assembly.server, self._assembly.authority, self._assembly.admin)
+        names = list(self._assembly.children)
+        for name in names[:2]:
+            self.process(name).start()
+        self._wait_healthy("kube-apiserver")
+        for name in names[2:]:
+            self.process(name).start()
+        for name in names[2:]:
+            self._wait_healthy(name)
+        self._wait_for_service_account("default")
+
+    def _wait_healthy(self, name: str) -> None:
+        """Wait for one component's health endpoint, but not for a process that has ended already."""
+        url = self._running.health[name]
+
+        def healthy_or_ended() -> str:
+            ended = [child for child in self._begun if not child.is_running]
+            return "ended" if ended else "healthy" if self.client.health(url) else ""
+
+        if wait_until(healthy_or_ended, _HEALTH_SECONDS, f"{name} healthy") == "ended":
+            ended = next(child for child in self._begun if not child.is_running)
+            raise StartFailed(f"{ended.name} ended while it was started:\n{ended.tail()}")
+
+    @property
+    def _running(self) -> Assembly:
+        return _started(self._assembly)
+
+    @property
+    def _begun(self) -> list[Child]:
+        return [child for child in self._running.children.values() if child.was_started]
+
+    # -- where things are ---------------------------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        """Logs, certificates, kubeconfigs and data of this instance. Raises RuntimeError when it is not started."""
+        return _started(self._directory).path
+
+    @property
+    def server(self) -> str:
+        """The API server's base URL."""
+        return self._running.server
+
+    @property
+    def client(self) -> ApiClient:
+        """Requests as cluster administrator, from any thread. Raises RuntimeError when it is not started."""
+        return _started(self._client)
+
+    @property
+    def admin_kubeconfig(self) -> Path:
+        """A kubeconfig in the group ``system:masters``."""
+        return self.directory / "admin.kubeconfig"
+
+    @property
+    def audit_log(self) -> Path:
+        """One JSON event a line, for every write; see ``testbed.audit``."""
+        return self.directory / "audit.log"
+
+    @property
+    def binaries(self) -> Binaries:
+        """The programs this control plane runs."""
+        if self._binaries is None:
+            self._binaries = ensure_binaries()
+        return self._binaries
+
+    def process(self, name: str) -> Child:
+        """One component, by its program's name, for faults. Raises KeyError for other names."""
+        return self._running.children[name]
+
+    # -- doing things -------------------------------------------------------------------------------------------------
+
+    def kubectl(self, *arguments: str, stdin: str | None = None, check: bool = True) -> str:
+        """Run kubectl as administrator and return its stdout (with ``check=False`` and after a failure: also stderr).
+
+        Raises:
+            CommandFailed: it failed, and ``check`` is true.
+        """
+        options = [f"--kubeconfig={self.admin_kubeconfig}", f"--cache-dir={self.directory / 'kubectl-cache'}"]
+        return run_command([str(self.binaries["kubectl"]), *options, *arguments], stdin=stdin, check=check)
+
+    def helm(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run Helm as administrator, with caches of its own, and return its stdout. Raises CommandFailed."""
+        return run_command([str(self.binaries["helm"]), *arguments], stdin=stdin, environment=self._helm_environment())
+
+    def etcdctl(self, *arguments: str) -> str:
+        """Run etcdctl against the API server's store, whose cache hides e.g. a compaction till it restarts."""
+        return run_command([str(self.binaries["etcdctl"]), f"--endpoints={self._running.etcd}", *arguments])
+
+    def apply(self, manifests: Iterable[Mapping[str, Any]]) -> None:
+        """Apply manifests, in order. Raises CommandFailed with kubectl's words."""
+        items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
+        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(items))
+
+    def create_namespace(self, name: str) -> str:
+        """Make a namespace in which pods can be made at once; returns its name."""
+        self.kubectl("create", "namespace", name)
+        self._wait_for_service_account(name)
+        return name
+
+    def service_account_kubeconfig(self, namespace: str, name: str, *, server: str | None = None) -> Path:
+        """A kubeconfig with a fresh token (TokenRequest) of a service account, good for a day.
+
+        Args:
+            namespace: of the service account, and the kubeconfig's default.
+            name: of the service account, which must exist.
+            server: another URL to write down, e.g. of a proxy in between.
+
+        Raises:
+            CommandFailed: there is no such service account.
+        """
+        token = self.kubectl("create", "token", name, "--namespace", namespace, "--duration=24h").strip()
+        return write_kubeconfig(
+            self.directory / f"{namespace}.{name}.kubeconfig",
+            server=server or self.server,
+            authority=self._running.authority,
+            token=token,
+            namespace=namespace,
+        )
+
+    def stop_apiserver(self) -> None:
+        """Kill the API server; everything else keeps running and finds nobody."""
+        self.process("kube-apiserver").kill()
+
+    def start_apiserver(self) -> None:
+        """Start the API server again, on the same port and data, and wait until it is ready."""
+        self.process("kube-apiserver").start()
+        self._wait_healthy("kube-apiserver")
+
+    def lose_node(self, name: str) -> None:
+        """Delete a node and its pods as if the machine had burnt: the pod garbage collector alone takes about 54 s."""
+        self.kubectl("delete", "node", name, "--wait=false")
+        where = ("--all-namespaces", f"--field-selector=spec.nodeName={name}")
+        self.kubectl("delete", "pods", *where, "--force", "--grace-period=0", "--wait=false")
+
+    def set_node_ready(self, name: str, *, ready: bool) -> None:
+        """Make a fake node NotReady or Ready again, within a second or two; its pods stay."""
+        self.kubectl(
+            "label", "node", name, f"{NOT_READY_LABEL}-" if ready else f"{NOT_READY_LABEL}=true", "--overwrite"
+        )
+
+    def wait_until(self, predicate: Callable[[], T], timeout: float, what: str) -> T:
+        """See :func:`testbed.waiting.wait_until`."""
+        return wait_until(predicate, timeout, what)
+
+    def _wait_for_service_account(self, namespace: str) -> None:
+        """Until then the API server turns down every pod of the namespace."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+        wait_until(lambda: self.client.exists(path), _HEALTH_SECONDS, f"service account of namespace {namespace}")
+
+    def _helm_environment(self) -> dict[str, str]:
+        own = {f"HELM_{kind}_HOME": str(self.directory / "helm" / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
+        return os.environ | own | {"KUBECONFIG": str(self.admin_kubeconfig)}
+
+
+def _started(part: T | None) -> T:
+    """A part that exists only between start and stop."""
+    if part is None:
+        raise RuntimeError("the control plane is not started; use it in a `with` statement")
+    return part

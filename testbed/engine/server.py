@@ -1,0 +1,139 @@
+"""A running vLLM: the operator's rendered command, served with the tiny model on this machine's CPU."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from testbed.engine.cpu_command import for_cpu
+from testbed.engine.environment import ensure_engine
+from testbed.engine.process_environment import engine_process_environment
+from testbed.processes import Child
+
+START_TIMEOUT_S: Final = 240.0
+"""Ready after 21 to 34 s on two shared cores; a busier machine may take several times as long."""
+
+STOP_TIMEOUT_S: Final = 30.0
+"""How long a server may take to end on SIGTERM before it is killed."""
+
+REQUEST_TIMEOUT_S: Final = 240.0
+"""One request; under full load a long answer waits its turn."""
+
+_HOST: Final = "127.0.0.1"
+
+_SCRIPT: Final = Path(__file__).with_name("serve.py")
+
+
+class EngineServer:
+    """``vllm serve`` with adapted arguments, from :meth:`start` (or ``with``) to :meth:`stop`.
+
+    Attributes:
+        arguments: what the server is started with.
+        replacements: one line for each difference from the rendered arguments.
+        log: the file with everything the server writes.
+        url: the server's address, ``http://127.0.0.1:PORT``.
+        metrics_url: where Prometheus finds its metrics.
+    """
+
+    def __init__(
+        self, argv: Sequence[str], *, model_dir: Path, port: int, log: Path, kv_blocks: int | None = None
+    ) -> None:
+        self.arguments, self.replacements = for_cpu(
+            argv, model_dir=model_dir, port=port, host=_HOST, kv_blocks=kv_blocks
+        )
+        self.log = log
+        self.url = f"http://{_HOST}:{port}"
+        self.metrics_url = f"{self.url}/metrics"
+        self._port = port
+        self._process = Child(
+            "vllm",
+            [str(ensure_engine()), "-P", str(_SCRIPT), *self.arguments],
+            log=log,
+            environment=engine_process_environment(),
+            grace_seconds=STOP_TIMEOUT_S,
+        )
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Start the server and wait until ``/health`` says 200.
+
+        Raises:
+            RuntimeError: it ended instead; the message ends with its last words.
+            TimeoutError: it was not ready in time.
+        """
+        self._process.start()
+        try:
+            self._wait_until_healthy(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """End the server and every process it started; nothing happens if it does not run."""
+        self._process.stop()
+
+    def complete(self, prompt: str, max_tokens: int) -> Mapping[str, Any]:
+        """One completion of exactly ``max_tokens`` tokens, as ``/v1/completions`` answers it.
+
+        Raises:
+            RuntimeError: the server refused; the message has its status and its words.
+        """
+        # Random weights end a text at a random place; a test needs to know how long its requests are.
+        question = {"model": self._served_name(), "prompt": prompt, "max_tokens": max_tokens, "ignore_eos": True}
+        answer: Mapping[str, Any] = json.loads(self._ask("POST", "/v1/completions", question))
+        return answer
+
+    def metrics(self) -> str:
+        """What ``/metrics`` says now, in Prometheus' text format."""
+        return self._ask("GET", "/metrics")
+
+    def _served_name(self) -> str:
+        if "--served-model-name" in self.arguments:
+            return self.arguments[self.arguments.index("--served-model-name") + 1]
+        return self.arguments[0]
+
+    def _wait_until_healthy(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not self._is_healthy():
+            if not self._process.is_running:
+                raise RuntimeError(f"the engine ended before it was ready. {self._last_words()}")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the engine was not ready after {timeout_s:.0f} s. {self._last_words()}")
+            time.sleep(0.25)
+
+    def _is_healthy(self) -> bool:
+        try:
+            self._ask("GET", "/health")
+        except (OSError, http.client.HTTPException, RuntimeError):
+            return False
+        return True
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> str:
+        connection = http.client.HTTPConnection(_HOST, self._port, timeout=REQUEST_TIMEOUT_S)
+        try:
+            content = None if body is None else json.dumps(body)
+            connection.request(method, path, content, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+        finally:
+            connection.close()
+        if response.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"{method} {self.url}{path} answered {response.status}: {text[:1000]}")
+        return text
+
+    def _last_words(self) -> str:
+        command = " ".join(["vllm", "serve", *self.arguments])
+        return f"Command: {command}\nEnd of {self.log}:\n{self._process.tail(4000)}"

@@ -1,0 +1,42 @@
+"""What an engine's pod says about itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.engine_metrics import Engine
+from testbed.verdict import read_arguments
+
+CAPACITY_ANNOTATION = "plimsoll.dev/kv-capacity-tokens"
+DEFAULT_CAPACITY_TOKENS = 400_000
+"""KV cache of an engine whose pod does not say how much it was given."""
+
+
+def is_ready(pod: dict[str, Any]) -> bool:
+    """Whether a pod is Ready and not on its way out."""
+    conditions = pod.get("status", {}).get("conditions") or []
+    is_up = any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
+    return is_up and "deletionTimestamp" not in pod["metadata"]
+
+
+def played_engine(pod: dict[str, Any]) -> Engine:
+    """An idle engine for a pod: the model from its arguments, the cache from its annotation if it has one."""
+    annotations = pod["metadata"].get("annotations") or {}
+    return Engine(
+        namespace=pod["metadata"]["namespace"],
+        pod=pod["metadata"]["name"],
+        model=read_arguments(engine_words(pod)).model,
+        capacity_tokens=int(annotations.get(CAPACITY_ANNOTATION, DEFAULT_CAPACITY_TOKENS)),
+    )
+
+
+def engine_words(pod: dict[str, Any]) -> list[str]:
+    """Command and arguments of the pod's engine: the container that asks for a GPU, else the first one."""
+    containers: list[dict[str, Any]] = pod["spec"]["containers"]
+    engine = next((container for container in containers if _asks_for_gpu(container)), containers[0])
+    return [*(engine.get("command") or []), *(engine.get("args") or [])]
+
+
+def _asks_for_gpu(container: dict[str, Any]) -> bool:
+    limits = (container.get("resources") or {}).get("limits") or {}
+    return any(name.endswith(".com/gpu") for name in limits)

@@ -1,0 +1,164 @@
+"""The operator under test: a process of its own, with the rights of its chart and no more."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from testbed.api_client import ApiError, http_text
+from testbed.control_plane import ControlPlane
+from testbed.ports import PortReservation
+from testbed.processes import Child
+from testbed.waiting import NotInTime, wait_until
+from testbed.versions import KUBERNETES
+
+NAMESPACE = "plimsoll-system"
+SERVICE_ACCOUNT = "plimsoll"
+USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+"""What the operator is called in the audit log."""
+
+_RIGHTS = frozenset({"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
+
+
+def install_rbac(control_plane: ControlPlane, chart: Path, *, values: Mapping[str, str] | None = None) -> None:
+    """Install what the chart says about rights, and nothing else of it; makes the namespace.
+
+    Args:
+        control_plane: where to.
+        chart: the chart's folder.
+        values: ``--set`` values.
+
+    Raises:
+        CommandFailed: Helm cannot render the chart, or the API server turns the result down.
+    """
+    options = [word for key, value in (values or {}).items() for word in ("--set", f"{key}={value}")]
+    # Without a cluster to ask, Helm takes the release it was built against; the chart asks for a newer one.
+    options += ["--kube-version", f"v{KUBERNETES}"]
+    rendered = control_plane.helm("template", SERVICE_ACCOUNT, str(chart), "--namespace", NAMESPACE, *options)
+    control_plane.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}])
+    control_plane.apply(rights_of(rendered))
+
+
+def rights_of(rendered: str) -> list[dict[str, Any]]:
+    """The manifests about rights, out of everything a chart renders."""
+    documents = yaml.safe_load_all(rendered)
+    return [document for document in documents if document and document["kind"] in _RIGHTS]
+
+
+class OperatorProcess:
+    """``python -m plimsoll run`` against a control plane.
+
+    Args:
+        control_plane: which cluster; the service account must exist (see :func:`install_rbac`).
+        prometheus_url: where it asks for metrics; None leaves the setting out.
+        kubeconfig: what it connects with; by default a fresh token of its own service account.
+        environment: more settings.
+        arguments: more command-line arguments.
+    """
+
+    def __init__(
+        self,
+        control_plane: ControlPlane,
+        *,
+        prometheus_url: str | None = None,
+        kubeconfig: Path | None = None,
+        environment: Mapping[str, str] | None = None,
+        arguments: tuple[str, ...] = (),
+    ) -> None:
+        self._reservation = PortReservation()
+        self.metrics_port, self.health_port = self._reservation.take(), self._reservation.take()
+        directory = control_plane.directory / f"operator-{self.health_port}"
+        directory.mkdir()
+        config = kubeconfig or control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
+        settings = {
+            "KUBECONFIG": str(config),
+            "PLIMSOLL_METRICS_PORT": str(self.metrics_port),
+            "PLIMSOLL_HEALTH_PORT": str(self.health_port),
+            "PLIMSOLL_NAMESPACE": NAMESPACE,
+            **({"PLIMSOLL_PROMETHEUS_URL": prometheus_url} if prometheus_url else {}),
+        }
+        self.log = directory / "operator.log"
+        self._child = Child(
+            "operator",
+            [sys.executable, "-m", "plimsoll", "run", *arguments],
+            log=self.log,
+            environment=os.environ | settings | dict(environment or {}),
+            directory=directory,
+            grace_seconds=20,
+        )
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is alive."""
+        return self._child.is_running
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._child.pid
+
+    def start(self) -> Self:
+        """Start it; see :meth:`wait_healthy`."""
+        self._child.start()
+        return self
+
+    def stop(self) -> None:
+        """SIGTERM, then after 20 s SIGKILL."""
+        self._child.stop()
+
+    def close(self) -> None:
+        """Stop it for good, and give its ports back."""
+        self.stop()
+        self._reservation.release()
+
+    def kill(self) -> None:
+        """SIGKILL: it gets no chance to tidy up."""
+        self._child.kill()
+
+    def restart(self) -> None:
+        """Stop it politely and start it on the same ports."""
+        self.stop()
+        self.start()
+
+    def healthy(self) -> bool:
+        """Whether its health endpoint answers well."""
+        try:
+            http_text(f"http://127.0.0.1:{self.health_port}/healthz", timeout=2)
+        except (ApiError, OSError):
+            return False
+        return True
+
+    def wait_healthy(self, timeout: float = 30.0) -> Self:
+        """Wait for its health endpoint. Raises NotInTime with the end of its log, at once if the process ended."""
+        answered = wait_until(
+            lambda: "healthy" if self.healthy() else "" if self.is_running else "ended", timeout, "the operator healthy"
+        )
+        if answered == "ended":
+            raise NotInTime(f"the operator ended:\n{self._child.tail()}")
+        return self
+
+    def metrics(self) -> str:
+        """Its own metrics page. Raises ``OSError`` when nobody answers."""
+        return http_text(f"http://127.0.0.1:{self.metrics_port}/metrics")
+
+    def log_lines(self) -> list[str]:
+        """Everything it has logged so far."""
+        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start().wait_healthy()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

