@@ -13,10 +13,11 @@ import yaml
 
 from testbed.api_client import ApiError, http_text
 from testbed.control_plane import ControlPlane
+from testbed.existing_cluster import ExistingCluster
 from testbed.ports import PortReservation
 from testbed.processes import Child
-from testbed.waiting import NotInTime, wait_until
 from testbed.versions import KUBERNETES
+from testbed.waiting import NotInTime, wait_until
 
 NAMESPACE = "plimsoll-system"
 SERVICE_ACCOUNT = "plimsoll"
@@ -26,7 +27,9 @@ USER = f"system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
 _RIGHTS = frozenset({"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"})
 
 
-def install_rbac(control_plane: ControlPlane, chart: Path, *, values: Mapping[str, str] | None = None) -> None:
+def install_rbac(
+    control_plane: ControlPlane | ExistingCluster, chart: Path, *, values: Mapping[str, str] | None = None
+) -> None:
     """Install what the chart says about rights, and nothing else of it; makes the namespace.
 
     Args:
@@ -64,7 +67,7 @@ class OperatorProcess:
 
     def __init__(
         self,
-        control_plane: ControlPlane,
+        control_plane: ControlPlane | ExistingCluster,
         *,
         prometheus_url: str | None = None,
         kubeconfig: Path | None = None,

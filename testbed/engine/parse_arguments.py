@@ -51,7 +51,7 @@ def _read(parser: Any, serve: Any, argv: list[str]) -> dict[str, Any]:
     except SystemExit:
         # How argparse refuses: the usage, then the reason. It also exits, without either, when asked for help.
         return {"error": said.getvalue().partition("error: ")[2].strip() or "the parser printed help and exited"}
-    except (TypeError, ValueError) as error:
+    except (IndexError, TypeError, ValueError) as error:
         return {"error": str(error)}
     values.model = values.model_tag or values.model
     return {"values": vars(values)}

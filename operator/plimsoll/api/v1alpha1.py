@@ -470,8 +470,8 @@ class CeilingStatus(ApiModel):
     """Throughput of one replica when the live loop last found the replicas too few."""
 
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="When it was seen.")
-    prompt_tokens_per_second: int | None = Field(None, description="Prompt tokens per second and replica.")
-    generation_tokens_per_second: int | None = Field(None, description="Generated tokens per second and replica.")
+    prompt_tokens_per_second: int | None = Field(default=None, description="Prompt tokens per second and replica.")
+    generation_tokens_per_second: int | None = Field(default=None, description="Generated tokens per second and replica.")
 
 
 class RebalancingStatus(ApiModel):
@@ -487,6 +487,9 @@ class RebalancingStatus(ApiModel):
         default=None, max_length=120, description="When changes were made in the last hour; kept across restarts."
     )
     last_change: str | None = Field(default=None, description="The last change made, in words.")
+    ceiling: CeilingStatus | None = Field(
+        default=None, description="Throughput at which replicas were too few: guards against removing one too early."
+    )
 
 
 class InferenceDeploymentStatus(ApiModel):

@@ -23,7 +23,7 @@ from plimsoll.rebalance.why import sentence
 from plimsoll.render.report import RebalancingReport
 
 OLDEST_SAMPLE_SECONDS = 60
-"""No decision on samples older than this, or than the window where that is shorter."""
+"""No decision on samples older than this, or than half the window where that is shorter: one scrape is no window."""
 
 UNBOUNDED_REPLICAS = 1000
 """Upper bound where the user gives none: only Recommend mode may go without."""
@@ -130,7 +130,7 @@ def policy_of(spec: InferenceDeploymentSpec) -> RebalancePolicy:
         changes_per_hour=given.changes_per_hour,
         window_seconds=given.window_seconds,
         cooldown_seconds=given.cooldown_seconds,
-        max_age_seconds=min(OLDEST_SAMPLE_SECONDS, given.window_seconds),
+        max_age_seconds=min(OLDEST_SAMPLE_SECONDS, given.window_seconds // 2),
     )
 
 

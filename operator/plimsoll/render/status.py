@@ -18,6 +18,9 @@ MAX_REJECTIONS = 40
 
 MAX_REMEDIES = 10
 
+MAX_CHANGE_TIMES = 120
+"""The most changes that any hour may see: enough for the hourly budget."""
+
 _CARRIED_OVER = ("estimate", "placement", "model")
 """What stays readable while there is a problem: the last decision still describes what runs."""
 
@@ -174,7 +177,7 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "proposal": report.proposal,
         "baseReplicas": report.base_replicas,
         "targetReplicas": report.target_replicas,
-        "changeTimes": list(report.change_times),
+        "changeTimes": list(report.change_times[-MAX_CHANGE_TIMES:]),
         "lastChange": report.last_change,
         "ceiling": report.ceiling,
     }

@@ -1,0 +1,253 @@
+"""The live demonstration: a control plane, a mixed GPU fleet, the operator, and what it makes of the examples.
+
+``python -m testbed.demo`` builds or finds the programs, tells the story in about a minute, and stays up until Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+
+from testbed.binaries import ensure_binaries
+from testbed.control_plane import ControlPlane
+from testbed.engines import Engines
+from testbed.existing_cluster import ExistingCluster
+from testbed.fleet import mixed_fleet
+from testbed.operator_process import OperatorProcess, install_rbac
+from testbed.prometheus import Prometheus
+from testbed.waiting import NotInTime, wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+COLUMNS = (
+    "NAME:.metadata.name,READY:.status.conditions[?(@.type=='Ready')].status,"
+    "REASON:.status.conditions[?(@.type=='Ready')].reason,GPU:.status.placement.gpuType,"
+    "TP:.status.placement.tensorParallel,REPLICAS:.status.replicasSummary,GIB/GPU:.status.estimate.gibPerGpu,"
+    "KV-TOKENS:.status.estimate.kvCapacityTokens,$/H:.status.placement.hourlyPrice"
+)
+STEP_SECONDS = 40.0
+
+Cluster = ControlPlane | ExistingCluster
+
+
+class Story:
+    """Tells what happens, with the seconds since the beginning."""
+
+    def __init__(self, cluster: Cluster, console: Console, namespace: str) -> None:
+        self._cluster = cluster
+        self._console = console
+        self._namespace = namespace
+        self._begun = time.monotonic()
+
+    def tell(self, text: str) -> None:
+        """One step of the story."""
+        self._console.print(
+            f"\n[bold cyan]{time.monotonic() - self._begun:5.1f} s[/]  [bold]{text}[/]", highlight=False
+        )
+
+    def say(self, text: str) -> None:
+        """What came of it."""
+        self._console.print(f"         {text}", highlight=False, markup=False, soft_wrap=True)
+
+    def show(self, *arguments: str) -> None:
+        """Run a kubectl command and show what it prints."""
+        self._console.print(f"         $ kubectl {' '.join(arguments[:3])} ...", style="dim", highlight=False)
+        for line in self.kubectl(*arguments).splitlines():
+            self.say(line)
+
+    def kubectl(self, *arguments: str) -> str:
+        """Run kubectl in the story's namespace."""
+        return self._cluster.kubectl("--namespace", self._namespace, *arguments)
+
+    def apply(self, example: str) -> str:
+        """Apply one example; returns the deployment's name."""
+        path = EXAMPLES / example / "deployment.yaml"
+        self.say(f"$ kubectl apply -f examples/{example}/deployment.yaml")
+        self.kubectl("apply", "-f", str(path))
+        return str(yaml.safe_load(path.read_text())["metadata"]["name"])
+
+    def status(self, name: str) -> dict[str, Any]:
+        """The status of one deployment."""
+        return dict(json.loads(self.kubectl("get", "infd", name, "-o", "json")).get("status") or {})
+
+    def condition(self, name: str, kind: str) -> dict[str, Any]:
+        """One condition; empty while there is none."""
+        listed = self.status(name).get("conditions") or ()
+        return dict(next((condition for condition in listed if condition["type"] == kind), {}))
+
+    def wait(self, question: Callable[[], object], what: str) -> None:
+        """Wait for a fact. Raises NotInTime."""
+        wait_until(lambda: bool(question()), STEP_SECONDS, what)
+
+    def wait_serving(self, name: str) -> None:
+        """Until every replica serves; then say where and why there."""
+        self.wait(lambda: self.condition(name, "Ready").get("status") == "True", f"{name} serving")
+        status = self.status(name)
+        placement = status["placement"]
+        self.say(
+            f"-> {placement['gpuType']}, tensor parallel {placement['tensorParallel']}, ${placement['hourlyPrice']}/h"
+        )
+        self.say(f"   {self.condition(name, 'Planned')['message']}")
+
+
+def main() -> int:
+    """Tell the story. Exit status 0 when every step came true, 1 when one did not."""
+    arguments = _arguments()
+    signal.signal(signal.SIGTERM, _interrupt)
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    chosen = arguments.kubeconfig or arguments.context or os.environ.get("KUBECONFIG")
+    try:
+        if chosen:
+            _on_existing_cluster(arguments, console)
+        else:
+            _on_own_control_plane(arguments, console)
+    except NotInTime as error:
+        console.print(f"\nA step did not come true: {error}", style="bold red", highlight=False)
+        return 1
+    except KeyboardInterrupt:
+        console.print("\nEverything is stopped and removed.")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m testbed.demo", description=__doc__)
+    parser.add_argument("--exit", action="store_true", help="end after the story instead of staying up")
+    parser.add_argument("--kubeconfig", help="use this cluster instead of an own control plane")
+    parser.add_argument("--context", help="a context of the kubeconfig")
+    return parser.parse_args()
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> None:
+    ensure_binaries()
+    with contextlib.ExitStack() as stack:
+        console.print("Starting etcd, kube-apiserver, controller manager, scheduler and KWOK ...")
+        control_plane = stack.enter_context(ControlPlane())
+        story = Story(control_plane, console, "default")
+        story.tell("A mixed fleet: 8 x H100, 8 x A100-80GB, 4 x L40S, 1 x L4, 8 x MI300X")
+        control_plane.apply(mixed_fleet())
+        story.show("get", "nodes", "-o", _NODE_COLUMNS)
+        _install(control_plane, story)
+        engines = stack.enter_context(Engines(control_plane.client))
+        prometheus = stack.enter_context(
+            Prometheus(control_plane.binaries, control_plane.directory / "prometheus", [engines.target])
+        )
+        stack.enter_context(
+            OperatorProcess(control_plane, prometheus_url=prometheus.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"})
+        )
+        _place_examples(story)
+        _lose_a_node(control_plane, story)
+        _add_pressure(engines, story)
+        _look_around(control_plane, story, console)
+        _stay(arguments, console)
+
+
+_NODE_COLUMNS = (
+    "custom-columns=NAME:.metadata.name,NVIDIA:.metadata.labels.nvidia\\.com/gpu\\.product,"
+    "GPUS:.status.allocatable.nvidia\\.com/gpu,AMD:.metadata.labels.amd\\.com/gpu\\.product-name,"
+    "AMD-GPUS:.status.allocatable.amd\\.com/gpu"
+)
+
+
+def _install(cluster: Cluster, story: Story) -> None:
+    story.tell("The CRD, this cluster's GPU prices, and the operator under exactly the rights of its Helm chart")
+    cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
+    cluster.kubectl("wait", "--for=condition=Established", "crd/inferencedeployments.plimsoll.dev", "--timeout=30s")
+    install_rbac(cluster, ROOT / "charts" / "plimsoll")
+    cluster.kubectl("apply", "-f", str(EXAMPLES / "prices.yaml"))
+
+
+def _place_examples(story: Story) -> None:
+    story.tell("An 8B model: the cheapest card that holds weights and cache")
+    story.wait_serving(story.apply("01-minimal"))
+    story.tell("A 70B in FP8: too large for one 80 GB card, so large cards compete with pairs of smaller ones")
+    story.wait_serving(story.apply("02-70b-fp8"))
+    story.tell("Eight requests of 128 Ki tokens on an 8B: the KV cache decides the tensor-parallel degree")
+    story.wait_serving(story.apply("03-long-context"))
+    story.tell("A load that fits nowhere: refused with the nearest candidate and what would help")
+    refused = story.apply("04-does-not-fit")
+    story.wait(lambda: story.condition(refused, "Stalled"), f"{refused} refused")
+    story.say(f"-> {story.condition(refused, 'Stalled')['message']}")
+    story.show("get", "infd", "-o", f"custom-columns={COLUMNS}")
+
+
+def _lose_a_node(control_plane: ControlPlane, story: Story) -> None:
+    story.tell("The L4 node burns down; the 8B that ran there is planned anew")
+    control_plane.lose_node("l4-0")
+    name = "llama-8b"
+    story.wait(lambda: story.status(name)["placement"]["gpuType"] != "l4-24gb", f"{name} on another GPU type")
+    story.wait_serving(name)
+
+
+def _add_pressure(engines: Engines, story: Story) -> None:
+    story.tell("Live load: Prometheus sees the KV cache of a 7B fill up, and rebalancing may act")
+    name = story.apply("05-rebalancing")
+    story.wait_serving(name)
+    engines.load(f"default/{name}", kv_usage=0.95, running=16, waiting=6)
+    story.say("the engine now reports 95 % of its KV cache in use and 6 waiting requests")
+    story.wait(lambda: story.status(name).get("readyReplicas", 0) > 1, f"a second replica of {name}")
+    live = story.status(name)["rebalancing"]
+    story.say(f"-> {live['lastChange']}")
+    story.show("get", "infd", "-o", f"custom-columns={COLUMNS}")
+    story.show("get", "pods", "-o", "wide")
+
+
+def _look_around(cluster: Cluster, story: Story, console: Console) -> None:
+    story.tell("Look around")
+    console.print(f"         export KUBECONFIG={cluster.admin_kubeconfig}", soft_wrap=True, highlight=False)
+    plimsoll = Path(sys.executable).with_name("plimsoll")
+    for command in (
+        "kubectl get infd -o wide",
+        "kubectl describe infd llama-70b",
+        f"{plimsoll} explain too-big",
+        f"{plimsoll} plan -f examples/06-overrides/deployment.yaml",
+    ):
+        console.print(f"         {command}", soft_wrap=True, highlight=False)
+    kubectl = ensure_binaries()["kubectl"] if isinstance(cluster, ControlPlane) else "kubectl"
+    console.print(f"         (kubectl, if you have none: {kubectl})", soft_wrap=True, highlight=False, style="dim")
+
+
+def _on_existing_cluster(arguments: argparse.Namespace, console: Console) -> None:
+    """The user's own GPUs: install the CRD and the rights, run the operator here, show the first example."""
+    namespace = "plimsoll-demo"
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(ExistingCluster(arguments.kubeconfig, arguments.context))
+        story = Story(cluster, console, namespace)
+        story.tell("The GPUs of your cluster")
+        story.show("get", "nodes", "-o", _NODE_COLUMNS)
+        _install(cluster, story)
+        cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
+        stack.callback(cluster.kubectl, "delete", "namespace", namespace, "--wait=false")
+        stack.enter_context(OperatorProcess(cluster))
+        name = story.apply("01-minimal")
+        story.wait(lambda: story.condition(name, "Planned").get("reason") not in (None, "ResolvingModel"), "a decision")
+        story.say(f"-> {story.condition(name, 'Planned')['message']}")
+        story.show("get", "infd", "-o", f"custom-columns={COLUMNS}")
+        _look_around(cluster, story, console)
+        _stay(arguments, console)
+
+
+def _stay(arguments: argparse.Namespace, console: Console) -> None:
+    if arguments.exit:
+        return
+    console.print("\nStaying up. Ctrl-C stops everything and removes it.", style="bold")
+    threading.Event().wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
