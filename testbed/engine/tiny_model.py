@@ -16,7 +16,7 @@ MAX_CONTEXT_TOKENS: Final = 131072
 KV_BYTES_PER_TOKEN: Final = 2048
 """2 (key and value) x 4 layers x 4 KV heads x 32 values per head x 2 bytes (bfloat16)."""
 
-_CONFIG: Final = {
+TINY_CONFIG: Final = {
     "architectures": ["LlamaForCausalLM"],
     "model_type": "llama",
     "hidden_act": "silu",
@@ -35,6 +35,7 @@ _CONFIG: Final = {
     "tie_word_embeddings": False,
     "torch_dtype": "bfloat16",
 }
+"""The model's ``config.json``."""
 
 
 def write_tiny_model(directory: Path, *, engine_python: Path) -> Path:
@@ -44,7 +45,7 @@ def write_tiny_model(directory: Path, *, engine_python: Path) -> Path:
         subprocess.CalledProcessError: the tokenizer could not be made.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "config.json").write_text(json.dumps(_CONFIG, indent=2))
+    (directory / "config.json").write_text(json.dumps(TINY_CONFIG, indent=2))
     maker = Path(__file__).with_name("make_tokenizer.py")
     subprocess.run([str(engine_python), "-P", str(maker), str(directory)], check=True)
     return directory

@@ -1,7 +1,8 @@
 """The Kubernetes API, as far as the operator needs it: list, get, server-side apply, delete, events.
 
-Plain dictionaries in and out, through the official client's asyncio dynamic client. Its discovery is left out: the kinds
-are known, and discovery would cost a dozen requests and a cache file at every start. The client's exceptions end here.
+Plain dictionaries in and out, through the official client's asyncio dynamic client. Its discovery is left out: the
+kinds are known, and discovery would cost a dozen requests and a cache file at every start. The client's exceptions end
+here.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import base64
 import json
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Self, cast
 
 import aiohttp
 from kubernetes.aio import client as api
@@ -96,7 +97,7 @@ class Cluster:
         self._kubeconfig = kubeconfig
         self._context = context
 
-    async def __aenter__(self) -> Cluster:
+    async def __aenter__(self) -> Self:
         settings = api.Configuration()
         try:
             await self._load(settings)

@@ -42,7 +42,7 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     OwnedFlag("--enable-expert-parallel", "(no-)?enable-ex.*|ep?", "spec.overrides.tensorParallel"),
     OwnedFlag("--nnodes", r"nn.*|n([\W\d].*)?", "spec.overrides.tensorParallel: a replica lives on one node"),
     OwnedFlag("--dtype", "dt.*", "spec.precision"),
-    OwnedFlag("--quantization", "q.*", "spec.precision"),
+    OwnedFlag("--quantization", "q(u[antizo]*(-c.*)?|[^u].*)?", "spec.precision"),
     OwnedFlag("--enforce-eager", "(no-)?enf.*", "spec.engine.enforceEager"),
     OwnedFlag("--cpu-offload-gb", "cpu-o.*", "a GPU type with more memory: offloading is not in the memory law"),
     OwnedFlag("--host", "hos?t?", "the Service: probes and metrics need the address"),

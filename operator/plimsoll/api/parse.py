@@ -1,4 +1,4 @@
-"""Reading an object as it came from the API server or a file: pydantic's errors become sentences that name the field."""
+"""Reading an object from the API server or a file: pydantic's errors become sentences that name the field."""
 
 from __future__ import annotations
 

@@ -471,7 +471,7 @@ class CeilingStatus(ApiModel):
 
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="When it was seen.")
     prompt_tokens_per_second: int | None = Field(default=None, description="Prompt tokens per second and replica.")
-    generation_tokens_per_second: int | None = Field(default=None, description="Generated tokens per second and replica.")
+    generation_tokens_per_second: int | None = Field(default=None, description="Tokens made per second and replica.")
 
 
 class RebalancingStatus(ApiModel):

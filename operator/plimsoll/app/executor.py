@@ -47,7 +47,7 @@ class Note:
 
 @dataclass(slots=True)
 class Executor:
-    """Writes to the cluster and shows the store each answer, so that the next pass never decides on an older picture."""
+    """Writes to the cluster and shows the store each answer: the next pass never decides on an older picture."""
 
     cluster: Cluster
     store: Store

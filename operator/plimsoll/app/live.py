@@ -18,6 +18,10 @@ READING_DEADLINE_SECONDS = 10.0
 CAPACITY_WINDOW_SECONDS = 60
 """Window for objects whose live loop is off: enough to learn what the engine reports."""
 
+STALE_MEMORY_SECONDS = 300
+"""How far beyond its window a pod's last sample is still found, to tell one that fell silent from one that never spoke.
+As long as Prometheus' own lookback."""
+
 logger = logging.getLogger("plimsoll.live")
 
 

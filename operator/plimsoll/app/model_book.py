@@ -104,7 +104,7 @@ class ModelBook:
         token = await self._read_token(namespace, reference.name, reference.key)
         if token is None:
             raise ModelNotFound(
-                f"spec.model.tokenSecretRef: Secret {namespace}/{reference.name} has no key {reference.key!r}; create it."
+                f"spec.model.tokenSecretRef: Secret {namespace}/{reference.name} has no key {reference.key!r}."
             )
         return token.strip()
 

@@ -173,7 +173,7 @@ def _watch(registry: kopf.OperatorRegistry, shell: Shell, kind: Kind) -> None:
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
-    """Kopf's knobs. Watch failures end the process after about a minute: Kubernetes restarts it, and a start is cheap."""
+    """Kopf's knobs. Watch failures end the process after about a minute; Kubernetes restarts it, a start is cheap."""
     settings.peering.standalone = True
     settings.posting.enabled = False
     settings.scanning.disabled = True

@@ -23,12 +23,13 @@ from plimsoll.adapters.cluster import (
     ClusterRefused,
 )
 from plimsoll.adapters.metrics import Metrics
+from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.executor import Executor, NameTaken, Note
-from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, LiveSignals, Wanted
+from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, LiveSignals, Wanted
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.objects import Surroundings, pool_views, read_pools, surroundings_of
 from plimsoll.app.prices import PriceList
@@ -48,6 +49,8 @@ from plimsoll.memory.estimate import estimate
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from plimsoll.placement.settings import engine_settings
+from plimsoll.rebalance.decisions import RemoveReplica
+from plimsoll.render.conditions import nearest_sentence
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 from plimsoll.render.status import status as render_status
@@ -76,7 +79,7 @@ class Case:
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
-    note: str = ""
+    report: Report | None = None
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -136,8 +139,11 @@ class Planner:
             self._listen(case, fleet, now)
         self._plan(cases, fleet)
         self.metrics.show_fleet(fleet)
+        for case in cases:
+            case.report = self._report(case)
         await self._write_all(cases, now)
         self.metrics.show_cases([(case.key, case.decision, case.problem) for case in cases])
+        self.metrics.show_learning([(case.key, case.report) for case in cases if case.report is not None])
 
     def _look(self) -> tuple[Fleet, list[Case]]:
         """Step 1."""
@@ -168,20 +174,20 @@ class Planner:
         if case.resource is None or case.request is None:
             return
         reading = self.live.reading(case.key)
-        reported = reported_tokens(case.around, reading) or _reported_before(case.status)
+        reported = _reported(case, reading)
         case.request = replace(case.request, observed=_observed(case.pools, reported))
         case.standing = Standing.read(case.resource.spec, case.status)
         off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
         if not off and any(pool.replicas for pool in case.pools):
-            figures = _figures(case.request, case.pools, fleet)
             case.turn = take_turn(
                 case.resource.spec,
                 case.standing,
-                figures,
+                _figures(case.request, case.pools, fleet) if _is_judged(case) else None,
                 case.request.shape,
                 case.around,
                 reading,
                 now=now,
+                moving=any(pool.state is PoolState.RETIRING for pool in case.pools),
             )
             case.standing = case.turn.standing
         case.request = replace(case.request, replicas=case.standing.target_replicas)
@@ -194,8 +200,8 @@ class Planner:
         for case in cases:
             if case.turn is not None and _wish_failed(case) and case.resource is not None and case.request is not None:
                 before = Standing.read(case.resource.spec, case.status)
-                case.note = " No place was found for it; see rejections of `plimsoll explain`."
-                case.turn = case.turn.withdrawn(before)
+                nearest = nearest_sentence(case.decision.rejections) if case.decision else ""
+                case.turn = case.turn.withdrawn(before, nearest)
                 case.standing = before
                 case.request = replace(case.request, replicas=before.target_replicas)
         self._decide(cases, fleet)
@@ -239,7 +245,7 @@ class Planner:
                 logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
 
     async def _write(self, case: Case, now: float) -> None:
-        report = self._report(case)
+        report = case.report or self._report(case)
         written = await self.executor.write_status(case.body, render_status(report, case.status, to_rfc3339(now)))
         if case.decision is None or report.suspended or case.resource is None:
             await self.executor.tell(case.body, _notes(case) if written else [])
@@ -272,9 +278,9 @@ class Planner:
 
     def _report(self, case: Case) -> Report:
         spec = case.resource.spec if case.resource else None
-        reported = reported_tokens(case.around, self.live.reading(case.key)) or _reported_before(case.status)
+        reported = _reported(case, self.live.reading(case.key))
         mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
-        told = None if case.turn is None else case.turn.report(case.status, mode, note=case.note)
+        told = None if case.turn is None else case.turn.report(case.status, mode)
         replicas = case.request.replicas if case.request else int((case.body.get("spec") or {}).get("replicas") or 0)
         return Report(
             name=case.key.name,
@@ -298,7 +304,7 @@ def _wanted(case: Case) -> Wanted:
     pods = tuple(pod.name for pod in case.around.ready_pods())
     if case.resource is None or case.resource.spec.rebalancing.mode is RebalancingMode.OFF:
         return Wanted(pods, CAPACITY_WINDOW_SECONDS)
-    return Wanted(pods, case.resource.spec.rebalancing.window_seconds)
+    return Wanted(pods, case.resource.spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
 
 
 def _tenant(case: Case) -> Tenant | None:
@@ -309,14 +315,22 @@ def _tenant(case: Case) -> Tenant | None:
 
 
 def _wish_failed(case: Case) -> bool:
-    acted = case.turn is not None and case.turn.acted
-    return acted and case.decision is not None and (case.decision.missing > 0 or case.decision.change_blocked)
+    """A replica less needs no place: what is missing beside it was missing before."""
+    if case.turn is None or not case.turn.acted or case.decision is None:
+        return False
+    needs_place = not isinstance(case.turn.decision, RemoveReplica)
+    return needs_place and (case.decision.missing > 0 or case.decision.change_blocked)
 
 
-def _reported_before(status: Mapping[str, Any]) -> dict[str, int]:
-    """What engines reported earlier stays true while Prometheus is away."""
-    pools = status.get("pools") or ()
-    return {pool["name"]: pool["kvTokensReported"] for pool in pools if pool.get("kvTokensReported") is not None}
+def _is_judged(case: Case) -> bool:
+    """Whether the placement was judged by this spec. Until then the plan replaces it, and the live loop moves nothing."""
+    return all(pool.generation == case.generation for pool in case.pools if pool.state is PoolState.ACTIVE)
+
+
+def _reported(case: Case, reading: Reading) -> dict[str, int]:
+    """KV tokens by pool. What engines reported earlier stays true while Prometheus is away."""
+    before = {pool["name"]: pool.get("kvTokensReported") for pool in case.status.get("pools") or ()}
+    return {name: told for name, told in before.items() if told is not None} | reported_tokens(case.around, reading)
 
 
 def _observed(pools: tuple[Pool, ...], reported: Mapping[str, int]) -> tuple[ObservedCapacity, ...]:

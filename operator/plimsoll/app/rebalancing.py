@@ -1,4 +1,4 @@
-"""The live loop's turn for one object: gather what it needs, ask the core, turn the answer into a target and a report."""
+"""The live loop's turn for one object: gather what it needs, ask the core, make a target and a report of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.memory.load import needed_tokens
 from plimsoll.rebalance.decide import DeclaredNeed, PlacementState, ceiling_of, decide
-from plimsoll.rebalance.decisions import AddReplica, Decision, Move, RemoveReplica
+from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
@@ -59,19 +59,20 @@ class Turn:
     acted: bool = False
     moves: bool = False
 
-    def report(self, previous: Mapping[str, Any], mode: RebalancingMode, *, note: str = "") -> RebalancingReport:
+    def report(self, previous: Mapping[str, Any], mode: RebalancingMode) -> RebalancingReport:
         """The status part. A decision that stays the same keeps its first wording: live figures belong in metrics."""
         told = previous.get("rebalancing") or {}
         kind, reason = type(self.decision).__name__, self.decision.reason.value
-        same = not self.acted and (told.get("decision"), told.get("reason")) == (kind, reason)
-        message = str(told.get("message")) if same and not note else sentence(self.decision) + note
+        before = (told.get("decision"), told.get("reason"), told.get("targetReplicas"))
+        same = not self.acted and before == (kind, reason, self.standing.target_replicas)
+        message = str(told.get("message")) if same else sentence(self.decision)
         proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
         standing = self.standing
         return RebalancingReport(
             decision=kind,
             reason=reason,
             message=message,
-            proposal=_proposal(self.decision, standing.target_replicas) if proposes else None,
+            proposal=_proposal(self.decision, message, standing.target_replicas) if proposes else None,
             base_replicas=standing.base_replicas,
             target_replicas=standing.target_replicas,
             change_times=tuple(to_rfc3339(at) for at in standing.history.changes),
@@ -79,9 +80,10 @@ class Turn:
             ceiling=_ceiling_status(standing.history.ceiling),
         )
 
-    def withdrawn(self, before: Standing) -> Turn:
-        """The same decision without its effect, where no place was found for it."""
-        return replace(self, standing=before, acted=False, moves=False)
+    def withdrawn(self, before: Standing, nearest: str) -> Turn:
+        """Back to where things stood, where no place was found; ``nearest`` says what came closest, or nothing."""
+        wanted = (("wanted", self.decision.reason.value), ("nearest", nearest))
+        return Turn(before, Wait(DecisionReason.NO_PLACE_FOUND, wanted))
 
 
 def take_turn(
@@ -93,8 +95,21 @@ def take_turn(
     reading: Reading,
     *,
     now: float,
+    moving: bool = False,
 ) -> Turn:
-    """Ask the core once. In Auto mode a change is carried into the standing; else it stays a word."""
+    """Ask the core once. In Auto mode a change is carried into the standing; else it stays a word.
+
+    Args:
+        spec: what the user wrote.
+        standing: where the loop stands.
+        figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing moves.
+        shape: the declared load.
+        around: the pods.
+        reading: the latest signals.
+        now: POSIX seconds.
+        moving: an old pool still serves in place of a new one. Whatever the signals say, they speak of both, so nothing
+            is decided until the move is over.
+    """
     policy = policy_of(spec)
     load = load_of(shape, around, reading, policy, now=now)
     placement = PlacementState(
@@ -104,9 +119,11 @@ def take_turn(
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
         startup_seconds=_slowest_start(around),
     )
-    need = DeclaredNeed(needed_tokens(shape), figures.needed_bytes if figures else 0)
     history = standing.history.clamped(now)
-    decision = decide(need, placement, load, history, now=now, policy=policy)
+    if moving:
+        numbers = (("replicas", placement.replicas), ("ready", placement.ready))
+        return Turn(replace(standing, history=history), Wait(DecisionReason.MOVE_UNDER_WAY, numbers))
+    decision = decide(_need_of(shape, figures), placement, load, history, now=now, policy=policy)
     if policy.mode is not Mode.AUTO or not isinstance(decision, AddReplica | RemoveReplica | Move):
         return Turn(replace(standing, history=history), decision)
     step = {AddReplica: 1, RemoveReplica: -1, Move: 0}[type(decision)]
@@ -117,6 +134,13 @@ def take_turn(
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
     )
     return Turn(moved_on, decision, acted=True, moves=isinstance(decision, Move))
+
+
+def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNeed:
+    """An admin's override of the memory outweighs what the engine reports, as it does in the placement."""
+    if figures is None:
+        return DeclaredNeed(0, 0)
+    return DeclaredNeed(0 if figures.forced_bytes is not None else needed_tokens(shape), figures.needed_bytes)
 
 
 def policy_of(spec: InferenceDeploymentSpec) -> RebalancePolicy:
@@ -179,14 +203,14 @@ def _slowest_start(around: Surroundings) -> float | None:
     return max(seen, default=None)
 
 
-def _proposal(decision: Decision, replicas: int) -> str:
+def _proposal(decision: Decision, message: str, replicas: int) -> str:
     match decision:
         case AddReplica():
-            return f"Set spec.replicas to {replicas + 1}. {sentence(decision)}"
+            return f"Set spec.replicas to {replicas + 1}. {message}"
         case RemoveReplica():
-            return f"Set spec.replicas to {replicas - 1}. {sentence(decision)}"
+            return f"Set spec.replicas to {replicas - 1}. {message}"
         case _:
-            return f"Set spec.rebalancing.mode to Auto to move. {sentence(decision)}"
+            return f"Set spec.rebalancing.mode to Auto to move. {message}"
 
 
 def _ceiling(told: Mapping[str, Any] | None) -> Ceiling | None:

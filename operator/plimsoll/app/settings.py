@@ -36,7 +36,7 @@ class Settings:
     """Where model configurations from the Hub are kept."""
 
     relist_seconds: float = 300.0
-    """How often every watch is checked against an authoritative LIST. Watches lose events; five minutes bound the harm."""
+    """How often watches are checked against an authoritative LIST: they lose events, five minutes bound the harm."""
 
     signals_seconds: float = 5.0
     """How often live signals are read. A third of Prometheus' common 15 s scrape, so that no sample waits long."""

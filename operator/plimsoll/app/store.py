@@ -44,7 +44,7 @@ class Store:
         self._on_change = on_change
 
     def observe(self, kind: Kind, event: str | None, body: Body) -> None:
-        """Take in one watch event. ``event`` is ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
+        """Take in one watch event: ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
         shelf, key = self._shelves[kind], key_of(body)
         if event == "DELETED":
             self._bury(shelf, key, body)

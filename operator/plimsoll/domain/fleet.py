@@ -42,8 +42,8 @@ class Toleration:
 class GpuNode:
     """One node with one kind of GPU.
 
-    ``allocatable`` and ``held`` count GPUs of ``resource``; ``held`` sums over *all* pods bound to the node that have not
-    ended, whoever made them. ``selector`` is the node label ``(key, value)`` that picks nodes of this class.
+    ``allocatable`` and ``held`` count GPUs of ``resource``; ``held`` sums over *all* pods bound to the node that have
+    not ended, whoever made them. ``selector`` is the node label ``(key, value)`` that picks nodes of this class.
     """
 
     name: str

@@ -46,8 +46,9 @@ class ExpertFacts:
 class CheckpointFacts:
     """How the published weights are stored.
 
-    ``dtype`` is the 16- or 32-bit type of what is not quantized; ``group_size`` the number of weights that share a scale
-    (None: one scale a tensor or channel); ``kv_precision`` what the checkpoint fixes for the KV cache, if it does.
+    ``dtype`` is the 16- or 32-bit type of what is not quantized; ``group_size`` the number of weights that share a
+    scale (None: one scale a tensor or channel); ``kv_precision`` what the checkpoint fixes for the KV cache, if it
+    does.
     """
 
     precision: Precision
@@ -62,8 +63,8 @@ class CheckpointFacts:
 class ModelFacts:
     """One decoder-only language model: sizes in elements, before any parallelism.
 
-    ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts); ``max_context_tokens`` is
-    what the checkpoint declares; ``parameters`` the exact count of the checkpoint where its metadata told it.
+    ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts); ``max_context_tokens``
+    is what the checkpoint declares; ``parameters`` the exact count of the checkpoint where its metadata told it.
     """
 
     name: str

@@ -26,10 +26,10 @@ class Split(NamedTuple):
 class MemoryEstimate:
     """VRAM that one rank needs, term by term, so that a reviewer can argue with a term.
 
-    All in bytes of one GPU. ``usable_bytes`` is the framework-visible total, ``budget_bytes`` the part of it the engine may
-    use (utilization), ``outside_bytes`` what CUDA and NCCL take beside that budget. ``kv_cache_bytes`` is the *needed*
-    cache; ``kv_capacity_tokens`` is what would fit in the whole budget, ``kv_needed_tokens`` what the load needs.
-    ``margin_bytes`` is kept free because the estimate has an error.
+    All in bytes of one GPU. ``usable_bytes`` is the framework-visible total, ``budget_bytes`` the part of it the engine
+    may use (utilization), ``outside_bytes`` what CUDA and NCCL take beside that budget. ``kv_cache_bytes`` is the
+    *needed* cache; ``kv_capacity_tokens`` is what would fit in the whole budget, ``kv_needed_tokens`` what the load
+    needs. ``margin_bytes`` is kept free because the estimate has an error.
     """
 
     weights_bytes: int

@@ -27,8 +27,8 @@ class EngineVersion(NamedTuple):
 class ServingShape:
     """The load one replica must carry.
 
-    ``concurrency`` requests at the same time, each up to ``context_tokens`` long. With both expected lengths given, the KV
-    cache is sized for those instead of for the guaranteed product.
+    ``concurrency`` requests at the same time, each up to ``context_tokens`` long. With both expected lengths given,
+    the KV cache is sized for those instead of for the guaranteed product.
     """
 
     context_tokens: int

@@ -13,6 +13,6 @@ def to_rfc3339(posix_seconds: float) -> str:
 def from_rfc3339(text: str) -> float | None:
     """Back to POSIX seconds; None where the text is no time."""
     try:
-        return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+        return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return None

@@ -44,8 +44,8 @@ class PodOptions:
 class WorkloadOptions:
     """Everything that rendering needs and planning does not.
 
-    ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``image`` None takes the release's image for
-    the GPU's vendor.
+    ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``image`` None takes the release's image
+    for the GPU's vendor.
     """
 
     key: ObjectKey

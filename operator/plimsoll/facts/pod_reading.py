@@ -79,6 +79,6 @@ def _image_failure(waiting: Body) -> EngineFailure | None:
 def _time(text: object) -> float | None:
     """RFC 3339 to POSIX seconds; None where it is absent or malformed."""
     try:
-        return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
+        return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:
         return None

@@ -1,7 +1,7 @@
 """Peak of activations on one rank: the forward pass of a full step, or the sampler, whichever is higher.
 
-The sampler is what surprises people: fp32 logits of every running sequence over the whole vocabulary, several copies. It
-does not shrink with tensor parallelism, and the engine's default of 1,024 sequences costs gigabytes.
+The sampler is what surprises people: fp32 logits of every running sequence over the whole vocabulary, several copies.
+It does not shrink with tensor parallelism, and the engine's default of 1,024 sequences costs gigabytes.
 """
 
 from __future__ import annotations

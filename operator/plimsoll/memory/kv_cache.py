@@ -29,8 +29,9 @@ CONCURRENT_BATCHES = 2
 class KvLayout:
     """How one rank's cache is cut.
 
-    ``block_bytes`` is what one block id costs over all layers of a group; ``windows`` has an entry per group: its sliding
-    window in tokens, or None for full attention. ``bytes_per_token`` is of the full-attention reading of the model.
+    ``block_bytes`` is what one block id costs over all layers of a group; ``windows`` has an entry per group: its
+    sliding window in tokens, or None for full attention. ``bytes_per_token`` is of the full-attention reading of the
+    model.
     """
 
     block_bytes: int
@@ -98,6 +99,6 @@ def _buckets(attention: tuple[AttentionLayers, ...]) -> dict[int | None, int]:
 
 
 def _group_size(layers: tuple[int, ...]) -> int:
-    """The engine's rule: the smallest bucket, or the largest where they are within a factor of 1.5 (less padding then)."""
+    """The engine's rule: the smallest bucket, or the largest where they are within a factor of 1.5 (less padding)."""
     smallest, largest = min(layers), max(layers)
     return largest if largest < 1.5 * smallest else smallest

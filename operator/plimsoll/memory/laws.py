@@ -12,9 +12,9 @@ from plimsoll.domain.units import GIB
 class EngineLaw:
     """The parts of the budget that moved between releases.
 
-    ``sampler_copies`` is how many fp32 copies of the logits the sampler holds at its peak, ``sampler_base_bytes`` what it
-    takes beside them; ``charges_cuda_graphs`` tells whether the graphs come out of the engine's budget or out of what
-    ``--gpu-memory-utilization`` leaves.
+    ``sampler_copies`` is how many fp32 copies of the logits the sampler holds at its peak, ``sampler_base_bytes`` what
+    it takes beside them; ``charges_cuda_graphs`` tells whether the graphs come out of the engine's budget or out of
+    what ``--gpu-memory-utilization`` leaves.
     """
 
     since: EngineVersion
@@ -31,8 +31,9 @@ _LAWS = (
 """Newest last.
 
 Sources: start-up logs of vLLM 0.10 to 0.13 (9.62 to 9.73 copies on seven models with the native sampler); 36 starts of
-0.19.0 on an H100 80GB (3.55 copies + 0.16 GiB within 5 % on dense models); vLLM's ``VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS``
-is on by default since 0.21. Logs of 0.27 and later are leaner (2.5 to 2.9): the older figure errs to the safe side.
+0.19.0 on an H100 80GB (3.55 copies + 0.16 GiB within 5 % on dense models); vLLM's
+``VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`` is on by default since 0.21. Logs of 0.27 and later are leaner (2.5 to
+2.9): the older figure errs to the safe side.
 """
 
 OLDEST_VERSION = _LAWS[0].since

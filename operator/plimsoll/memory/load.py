@@ -7,7 +7,7 @@ from plimsoll.domain.units import ceil_div
 from plimsoll.memory.kv_cache import KvLayout
 
 EXPECTED_HEADROOM_PERCENT = 150
-"""KV pool over concurrency x mean length: 1.5 had no preemption in seven replays of real traces (Azure 2023, Mooncake)."""
+"""KV pool over concurrency x mean length: 1.5 had no preemption in seven trace replays (Azure 2023, Mooncake)."""
 
 
 def is_expected(shape: ServingShape) -> bool:

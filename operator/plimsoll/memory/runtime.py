@@ -14,7 +14,7 @@ _FULL_SET = 51
 """Captured sizes with the largest set: 1, 2, 4, then 8 to 255 in steps of 8, then 256 to 512 in steps of 16."""
 
 _NON_TORCH = {Interconnect.NVLINK: 2.2, Interconnect.XGMI: 2.2, Interconnect.PCIE: 1.0}
-"""GiB of NCCL and custom all-reduce buffers at TP > 1: 2.06 to 2.21 on H100 with NVLink, 0.2 to 1.7 over PCIe (logs)."""
+"""GiB of NCCL and all-reduce buffers at TP > 1: 2.06 to 2.21 on H100 with NVLink, 0.2 to 1.7 over PCIe (logs)."""
 
 
 def cuda_graphs_bytes(model: ModelFacts, *, sequences: int, batched_tokens: int) -> int:

@@ -12,7 +12,7 @@ DEFAULT_GROUP_SIZE = 128
 """Weights per scale of AWQ, GPTQ and block-wise FP8 checkpoints that do not say otherwise (their tools' default)."""
 
 MXFP4_WIDTH_STEP = 128
-"""Kernels for MXFP4 experts round the per-rank expert width up to this many columns (vLLM ``fused_moe/oracle/mxfp4.py``)."""
+"""MXFP4 kernels round the per-rank expert width up to this many columns (vLLM ``fused_moe/oracle/mxfp4.py``)."""
 
 MXFP4_HIDDEN_STEP = 256
 """... and the hidden size up to this many rows."""

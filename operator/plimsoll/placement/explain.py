@@ -52,7 +52,8 @@ def _next_degree(figures: Figures) -> str:
 
 def _costs_more(figures: Figures) -> str:
     if figures["price"] == figures["best_price"]:
-        return f"fits at the same price with {figures['gpus']} GPUs, the choice takes {figures['best_gpus']} or sorts first"
+        gpus, best_gpus = figures["gpus"], figures["best_gpus"]
+        return f"fits at the same price with {gpus} GPUs, the choice takes {best_gpus} or sorts first"
     price, best = _price(figures, "price"), _price(figures, "best_price")
     return f"fits at {price}, the choice costs {best}"
 

@@ -1,7 +1,7 @@
 """Would this candidate do? A choice with its estimate, or a rejection with its numbers.
 
-Judged in the order in which a person would want to hear of it: what the user ruled out, what the hardware cannot compute,
-what cannot be cut so, what does not fit, what costs too much. Free GPUs are not looked at here.
+Judged in the order in which a person would want to hear of it: what the user ruled out, what the hardware cannot
+compute, what cannot be cut so, what does not fit, what costs too much. Free GPUs are not looked at here.
 """
 
 from __future__ import annotations

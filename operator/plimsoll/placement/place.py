@@ -22,8 +22,9 @@ NO_PRICE = Decimal("Infinity")
 def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
-    Feasible candidates are ranked by how many of the replicas they take, then by price per replica, fewer GPUs, and name,
-    so that the same facts always give the same choice. The request's overrides are obeyed and their consequence told.
+    Feasible candidates are ranked by how many of the replicas they take, then by price per replica, fewer GPUs, and
+    name, so that the same facts always give the same choice. The request's overrides are obeyed and their consequence
+    told.
     """
     ledger = ledger or Ledger.of(fleet)
     fitting: list[tuple[Choice, int]] = []

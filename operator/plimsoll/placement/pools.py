@@ -41,8 +41,8 @@ class Pool:
 class PlannedPool:
     """A pool as it shall be.
 
-    ``choice`` None leaves its workload untouched but for the number of replicas. ``surge`` tells whether one more replica
-    has room, so that an update can start the new one before it stops the old one.
+    ``choice`` None leaves its workload untouched but for the number of replicas. ``surge`` tells whether one more
+    replica has room, so that an update can start the new one before it stops the old one.
     """
 
     name: str
@@ -72,9 +72,10 @@ class Tenant:
 class Decision:
     """One deployment after the plan.
 
-    ``missing`` replicas found no place; ``rejections`` and ``remedies`` are of this pass and empty when nothing had to be
-    placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more, without an order to
-    leave it. ``change_blocked`` says that the spec's change has no place yet and the old placement keeps serving.
+    ``missing`` replicas found no place; ``rejections`` and ``remedies`` are of this pass and empty when nothing had to
+    be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more, without an
+    order to leave it. ``change_blocked`` says that the spec's change has no place yet and the old placement keeps
+    serving.
     """
 
     request: Request

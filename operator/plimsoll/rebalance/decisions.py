@@ -32,6 +32,8 @@ class DecisionReason(StrEnum):
     HOURLY_BUDGET_SPENT = "HourlyBudgetSpent"
     AT_MAX_REPLICAS = "AtMaxReplicas"
     AT_MIN_REPLICAS = "AtMinReplicas"
+    NO_PLACE_FOUND = "NoPlaceFound"
+    MOVE_UNDER_WAY = "MoveUnderWay"
 
 
 @dataclass(frozen=True, slots=True)

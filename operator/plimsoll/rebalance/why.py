@@ -55,6 +55,8 @@ _SENTENCES = {
     DecisionReason.HOURLY_BUDGET_SPENT: "Waiting{wanted}: the last hour saw {changes} changes of {bound} allowed.",
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
+    DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
+    DecisionReason.MOVE_UNDER_WAY: "Waiting: a move is under way, and the old replicas serve until the new ones do.",
 }
 
 
@@ -79,6 +81,8 @@ def _text(name: str, value: int | str) -> str:
             return format_gib(count)
         case "pod", str(pod):
             return f"pod {pod}" if pod else "a pod"
+        case "nearest", str(why):
+            return f"; nearest: {why}" if why else ""
         case "wanted", str(reason):
             return f" ({reason})"
         case _:

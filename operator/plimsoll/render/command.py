@@ -1,7 +1,7 @@
 """The vLLM command line of one replica.
 
-The image's entry point is ``vllm serve``, so these are its arguments, model first. Every flag whose default moved between
-releases, or depends on the GPU, is given explicitly.
+The image's entry point is ``vllm serve``, so these are its arguments, model first. Every flag whose default moved
+between releases, or depends on the GPU, is given explicitly.
 """
 
 from __future__ import annotations

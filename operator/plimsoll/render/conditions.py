@@ -98,11 +98,17 @@ def _unplaced(decision: Decision, waiting_reason: str, opening: str) -> Verdict:
     """Nothing fits at all, or it fits and the GPUs are taken: only the first will not pass by itself."""
     waits = only_waits(decision.rejections)
     advice = "; or ".join(remedy_sentence(remedy) for remedy in decision.remedies[:3])
-    nearest = _nearest(decision.rejections)
-    told = "" if nearest is None else f"Nearest: {_where(nearest)} {rejection_sentence(nearest)}. "
+    nearest = nearest_sentence(decision.rejections)
+    told = f"Nearest: {nearest}. " if nearest else ""
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else "NoGpuFits"
     return Verdict("False", reason, f"{opening}{told}{remedy}", stalled=not waits)
+
+
+def nearest_sentence(rejections: Sequence[Rejection]) -> str:
+    """The refusal that came closest, in words; empty where there is none."""
+    nearest = _nearest(rejections)
+    return "" if nearest is None else f"{_where(nearest)} {rejection_sentence(nearest)}"
 
 
 def _nearest(rejections: Sequence[Rejection]) -> Rejection | None:

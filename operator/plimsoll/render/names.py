@@ -29,7 +29,7 @@ def workload_name(name: str, pool: str) -> str:
 
 
 def deployment_labels(name: str) -> dict[str, str]:
-    """Labels of every object of one InferenceDeployment. Nothing of the user's labels is copied: GitOps tools track them."""
+    """Labels of every object of one InferenceDeployment. The user's are not copied: GitOps tools track by them."""
     return {MANAGED_BY: FIELD_MANAGER, DEPLOYMENT_LABEL: name}
 
 

@@ -127,7 +127,7 @@ def _tolerations(choice: Choice, user: PodOptions) -> list[Manifest]:
 
 
 def _own_volumes(choice: Choice, user: PodOptions) -> list[Manifest]:
-    """Shared memory by rank count (160 MiB a queue and NCCL's share), and the cache: a claim, or a directory of the pod."""
+    """Shared memory by rank count (160 MiB a queue, and NCCL's share), and the cache: a claim or an emptyDir."""
     shm = max(2, choice.split.gpus)
     if user.cache_claim is not None:
         cache: Manifest = {"name": "cache", "persistentVolumeClaim": {"claimName": user.cache_claim}}

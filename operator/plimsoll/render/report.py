@@ -51,7 +51,7 @@ class RebalancingReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything one status is made of. Either ``decision`` or ``problem`` is set; ``suspended`` may come with both unset."""
+    """Everything one status is made of: a ``decision``, or the ``problem`` that there is none."""
 
     name: str
     generation: int

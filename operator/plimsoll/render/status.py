@@ -1,4 +1,4 @@
-"""The status, written once per reconcile, from one report. What did not change is carried over from the previous one."""
+"""The status, written once per reconcile, from one report. What did not change is carried over."""
 
 from __future__ import annotations
 

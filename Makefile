@@ -1,0 +1,63 @@
+# Everything runs inside .venv, made on first use. Go programs and the CPU engine go into a per-user cache
+# ($PLIMSOLL_CACHE, else ~/.cache/plimsoll).
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+BIN := .venv/bin
+READY := .venv/.ready
+PYTEST := $(BIN)/python -m pytest
+
+##@ See it
+demo: $(READY) ## a live demonstration on an embedded control plane; Ctrl-C ends it (ARGS="--exit" ends by itself)
+	$(BIN)/python -m testbed.demo $(ARGS)
+
+##@ Test it
+test: $(READY) build ## everything but the real engine: unit, stories, laws, cluster
+	$(PYTEST) -m "not engine" $(ARGS)
+
+test-unit: $(READY) ## the fast part: no cluster, no engine
+	$(PYTEST) -m "not cluster and not engine" $(ARGS)
+
+test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
+	$(PYTEST) -m cluster $(ARGS)
+
+test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on first use)
+	$(BIN)/python -m testbed.engine install
+	$(PYTEST) tests/engine $(ARGS)
+
+check: $(READY) ## format, lint, types, import contracts, generated files
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/generate_crd.py --check
+	$(BIN)/python scripts/update_goldens.py --check
+
+##@ Work on it
+init: $(READY) ## make .venv with everything pinned
+format: $(READY) ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+crds: $(READY) ## regenerate the CRD and the chart's copy
+	$(BIN)/python scripts/generate_crd.py
+
+goldens: $(READY) ## regenerate examples/*/expected
+	$(BIN)/python scripts/update_goldens.py
+
+build: $(READY) ## build the control plane's programs that are missing (about 9 minutes from nothing)
+	$(BIN)/python -m testbed build
+
+constraints: ## pin the newest versions of everything
+	scripts/pin_constraints.sh
+
+clean: ## remove .venv and caches of this checkout
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+help: ## this
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml constraints.txt
+	scripts/make_venv.sh
+	touch $@
+
+.PHONY: demo test test-unit test-cluster test-engine check init format crds goldens build constraints clean help

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Resolve the newest versions that pyproject.toml allows and write them to constraints.txt.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+python3 -m venv "$scratch/venv"
+"$scratch/venv/bin/python" -m pip install --quiet --upgrade pip hatchling
+"$scratch/venv/bin/python" -m pip install --quiet . --group test --group check
+{
+  echo "# Exact versions of everything the project installs, direct or not. Regenerate with \`make constraints\`."
+  "$scratch/venv/bin/python" -m pip freeze --all --exclude plimsoll --exclude setuptools | sort -f
+} > constraints.txt
