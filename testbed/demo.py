@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -25,7 +26,7 @@ from testbed.control_plane import ControlPlane
 from testbed.engines import Engines
 from testbed.existing_cluster import ExistingCluster
 from testbed.fleet import mixed_fleet
-from testbed.operator_process import OperatorProcess, install_rbac
+from testbed.operator_process import NAMESPACE, OperatorProcess, install_rbac
 from testbed.prometheus import Prometheus
 from testbed.waiting import NotInTime, wait_until
 
@@ -38,6 +39,7 @@ COLUMNS = (
     "KV-TOKENS:.status.estimate.kvCapacityTokens,$/H:.status.placement.hourlyPrice"
 )
 STEP_SECONDS = 40.0
+PLIMSOLL = Path(sys.executable).with_name("plimsoll")
 
 Cluster = ControlPlane | ExistingCluster
 
@@ -153,7 +155,17 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
         _place_examples(story)
         _lose_a_node(control_plane, story)
         _add_pressure(engines, story)
-        _look_around(control_plane, story, console)
+        _look_around(
+            control_plane,
+            story,
+            console,
+            (
+                "kubectl get infd -o wide",
+                "kubectl describe infd llama-70b",
+                f"{PLIMSOLL} explain too-big",
+                f"{PLIMSOLL} plan -f examples/06-overrides/deployment.yaml",
+            ),
+        )
         _stay(arguments, console)
 
 
@@ -207,38 +219,43 @@ def _add_pressure(engines: Engines, story: Story) -> None:
     story.show("get", "pods", "-o", "wide")
 
 
-def _look_around(cluster: Cluster, story: Story, console: Console) -> None:
+def _look_around(cluster: Cluster, story: Story, console: Console, commands: tuple[str, ...]) -> None:
     story.tell("Look around")
     console.print(f"         export KUBECONFIG={cluster.admin_kubeconfig}", soft_wrap=True, highlight=False)
-    plimsoll = Path(sys.executable).with_name("plimsoll")
-    for command in (
-        "kubectl get infd -o wide",
-        "kubectl describe infd llama-70b",
-        f"{plimsoll} explain too-big",
-        f"{plimsoll} plan -f examples/06-overrides/deployment.yaml",
-    ):
+    for command in commands:
         console.print(f"         {command}", soft_wrap=True, highlight=False)
-    kubectl = ensure_binaries()["kubectl"] if isinstance(cluster, ControlPlane) else "kubectl"
-    console.print(f"         (kubectl, if you have none: {kubectl})", soft_wrap=True, highlight=False, style="dim")
+    if isinstance(cluster, ControlPlane) and shutil.which("kubectl") is None:
+        told = f"         (kubectl, if you have none: {cluster.binaries['kubectl']})"
+        console.print(told, soft_wrap=True, highlight=False, style="dim")
 
 
 def _on_existing_cluster(arguments: argparse.Namespace, console: Console) -> None:
-    """The user's own GPUs: install the CRD and the rights, run the operator here, show the first example."""
+    """The user's own GPUs: install the CRD and the rights, run the operator here, show the first example.
+
+    At the end both namespaces are deleted; the CRD and the cluster roles stay.
+    """
     namespace = "plimsoll-demo"
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(ExistingCluster(arguments.kubeconfig, arguments.context))
         story = Story(cluster, console, namespace)
+        if cluster.kubectl("get", "deployment", "plimsoll", "-n", NAMESPACE, "--ignore-not-found", "-o", "name"):
+            raise NotInTime(f"this cluster runs Plimsoll already, in {NAMESPACE}: two operators would work at once")
         story.tell("The GPUs of your cluster")
         story.show("get", "nodes", "-o", _NODE_COLUMNS)
         _install(cluster, story)
         cluster.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}])
-        stack.callback(cluster.kubectl, "delete", "namespace", namespace, "--wait=false")
+        stack.callback(cluster.kubectl, "delete", "namespace", namespace, NAMESPACE, "--wait=false")
         stack.enter_context(OperatorProcess(cluster))
         name = story.apply("01-minimal")
         story.wait(lambda: story.condition(name, "Planned").get("reason") not in (None, "ResolvingModel"), "a decision")
         story.say(f"-> {story.condition(name, 'Planned')['message']}")
         story.show("get", "infd", "-o", f"custom-columns={COLUMNS}")
-        _look_around(cluster, story, console)
+        _look_around(
+            cluster,
+            story,
+            console,
+            (f"kubectl get infd -n {namespace} -o wide", f"{PLIMSOLL} explain {name} -n {namespace}"),
+        )
         _stay(arguments, console)
 
 

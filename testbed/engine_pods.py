@@ -8,6 +8,8 @@ from testbed.engine_metrics import Engine
 from testbed.verdict import read_arguments
 
 CAPACITY_ANNOTATION = "plimsoll.dev/kv-capacity-tokens"
+"""KV cache in tokens; with ``.<pool>`` behind it, of the pods of that pool only."""
+POOL_LABEL = "plimsoll.dev/pool"
 DEFAULT_CAPACITY_TOKENS = 400_000
 """KV cache of an engine whose pod does not say how much it was given."""
 
@@ -21,13 +23,19 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 def played_engine(pod: dict[str, Any]) -> Engine:
     """An idle engine for a pod: the model from its arguments, the cache from its annotation if it has one."""
-    annotations = pod["metadata"].get("annotations") or {}
     return Engine(
         namespace=pod["metadata"]["namespace"],
         pod=pod["metadata"]["name"],
         model=read_arguments(engine_words(pod)).model,
-        capacity_tokens=int(annotations.get(CAPACITY_ANNOTATION, DEFAULT_CAPACITY_TOKENS)),
+        capacity_tokens=_capacity(pod["metadata"]),
     )
+
+
+def _capacity(head: dict[str, Any]) -> int:
+    """The pool's own annotation first: pods of one template share their annotations, whatever GPU they land on."""
+    annotations, pool = head.get("annotations") or {}, (head.get("labels") or {}).get(POOL_LABEL)
+    plain = annotations.get(CAPACITY_ANNOTATION, DEFAULT_CAPACITY_TOKENS)
+    return int(annotations.get(f"{CAPACITY_ANNOTATION}.{pool}", plain))
 
 
 def engine_words(pod: dict[str, Any]) -> list[str]:

@@ -55,7 +55,7 @@ def for_cpu(
     if not argv or argv[0].startswith("-"):
         raise ValueError(f"arguments must begin with the model, as `vllm serve` reads them: {' '.join(argv)!r}")
     adapted = [str(model_dir)]
-    told = [f"{argv[0]} -> {model_dir}: the tiny model with random weights"]
+    told = [] if argv[0] == adapted[0] else [f"{argv[0]} -> {model_dir}: the tiny model with random weights"]
     rules = {name: rule for rule in _rules(_longest_context(kv_blocks)) for name in rule.spellings}
     for option in _options(argv[1:], rules):
         rule = rules.get(option.name)

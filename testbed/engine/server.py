@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -14,6 +17,7 @@ from testbed.engine.cpu_command import for_cpu
 from testbed.engine.environment import ensure_engine
 from testbed.engine.process_environment import engine_process_environment
 from testbed.processes import Child
+from testbed.waiting import wait_until
 
 START_TIMEOUT_S: Final = 240.0
 """Ready after 21 to 34 s on two shared cores; a busier machine may take several times as long."""
@@ -68,12 +72,14 @@ class EngineServer:
         self.stop()
 
     def start(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Start the server and wait until ``/health`` says 200.
+        """Start the server, tell how it differs from what was rendered, and wait until ``/health`` says 200.
 
         Raises:
             RuntimeError: it ended instead; the message ends with its last words.
             TimeoutError: it was not ready in time.
         """
+        for line in self.replacements:
+            print(f"[engine] {line}")
         self._process.start()
         try:
             self._wait_until_healthy(timeout_s)
@@ -84,6 +90,29 @@ class EngineServer:
     def stop(self) -> None:
         """End the server and every process it started; nothing happens if it does not run."""
         self._process.stop()
+
+    def terminate(self) -> None:
+        """Send SIGTERM to the server's first process alone, as a kubelet does, and return at once."""
+        os.kill(self._process.pid, signal.SIGTERM)
+
+    def wait_until_ended(self, timeout_s: float) -> None:
+        """Wait for the first process to end by itself. Raises ``NotInTime`` where it does not."""
+        wait_until(lambda: not self._process.is_running, timeout_s, "the engine's end")
+
+    @contextmanager
+    def engine_held(self) -> Iterator[None]:
+        """Let the engine stand still while its HTTP side goes on answering: the load that it reports is fixed.
+
+        Linux only: the engine's processes are found in ``/proc``.
+        """
+        held = [pid for pid in _processes_of_group(self._process.pid) if pid != self._process.pid]
+        for pid in held:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in held:
+                os.kill(pid, signal.SIGCONT)
 
     def complete(self, prompt: str, max_tokens: int) -> Mapping[str, Any]:
         """One completion of exactly ``max_tokens`` tokens, as ``/v1/completions`` answers it.
@@ -100,6 +129,19 @@ class EngineServer:
         """What ``/metrics`` says now, in Prometheus' text format."""
         return self._ask("GET", "/metrics")
 
+    def models(self) -> Mapping[str, Any]:
+        """What ``/v1/models`` says."""
+        answer: Mapping[str, Any] = json.loads(self._ask("GET", "/v1/models"))
+        return answer
+
+    def is_healthy(self) -> bool:
+        """Whether ``/health`` says 200, which is what the pod's probes ask."""
+        try:
+            self._ask("GET", "/health")
+        except (OSError, http.client.HTTPException, RuntimeError):
+            return False
+        return True
+
     def _served_name(self) -> str:
         if "--served-model-name" in self.arguments:
             return self.arguments[self.arguments.index("--served-model-name") + 1]
@@ -107,19 +149,12 @@ class EngineServer:
 
     def _wait_until_healthy(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
-        while not self._is_healthy():
+        while not self.is_healthy():
             if not self._process.is_running:
                 raise RuntimeError(f"the engine ended before it was ready. {self._last_words()}")
             if time.monotonic() > deadline:
                 raise TimeoutError(f"the engine was not ready after {timeout_s:.0f} s. {self._last_words()}")
             time.sleep(0.25)
-
-    def _is_healthy(self) -> bool:
-        try:
-            self._ask("GET", "/health")
-        except (OSError, http.client.HTTPException, RuntimeError):
-            return False
-        return True
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> str:
         connection = http.client.HTTPConnection(_HOST, self._port, timeout=REQUEST_TIMEOUT_S)
@@ -137,3 +172,16 @@ class EngineServer:
     def _last_words(self) -> str:
         command = " ".join(["vllm", "serve", *self.arguments])
         return f"Command: {command}\nEnd of {self.log}:\n{self._process.tail(4000)}"
+
+
+def _processes_of_group(group: int) -> list[int]:
+    """The living processes of a process group."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [pid for pid in pids if _group_of(pid) == group]
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -9,10 +9,12 @@ from testbed.engine.environment import ensure_engine
 from testbed.engine.server import EngineServer
 from testbed.engine.tiny_model import write_tiny_model
 from testbed.ports import PortReservation
-from tests.support.rendered import rendered_examples
+from tests.support.rendered import container_arguments, tiny_twin
 
 KV_BLOCKS = 65
 """8,192 tokens of KV cache and the null block: what a few requests of a thousand tokens fill."""
+
+MakeServer = Callable[..., EngineServer]
 
 
 @pytest.fixture(scope="session")
@@ -28,30 +30,24 @@ def ports() -> Iterator[PortReservation]:
 
 
 @pytest.fixture(scope="session")
-def rendered_arguments() -> list[str]:
-    """The arguments that the running server was given: those of the first example."""
-    return next(iter(rendered_examples().values()))
+def rendered_arguments(tiny_model: Path) -> list[str]:
+    """What the operator renders for the first example with the tiny model in the place of its model."""
+    return container_arguments(tiny_twin("01-minimal", tiny_model))
 
 
 @pytest.fixture(scope="session")
-def make_server(
-    tiny_model: Path,
-    rendered_arguments: list[str],
-    ports: PortReservation,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., EngineServer]:
-    """Makes servers, not started, for the rendered arguments and whatever is added to them."""
+def make_server(tiny_model: Path, ports: PortReservation, tmp_path_factory: pytest.TempPathFactory) -> MakeServer:
+    """Makes servers, not started, for rendered arguments; with ``kv_blocks``, with a small KV cache."""
 
-    def make(*added: str, kv_blocks: int | None = None) -> EngineServer:
+    def make(arguments: Sequence[str], *, kv_blocks: int | None = None) -> EngineServer:
         log = tmp_path_factory.mktemp("engine") / "vllm.log"
-        arguments = [*rendered_arguments, *added]
         return EngineServer(arguments, model_dir=tiny_model, port=ports.take(), log=log, kv_blocks=kv_blocks)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def engine_server(make_server: Callable[..., EngineServer]) -> Iterator[EngineServer]:
-    """A real vLLM that serves the tiny model with rendered arguments; ``url`` and ``metrics_url`` say where."""
-    with make_server(kv_blocks=KV_BLOCKS) as server:
+def engine_server(make_server: MakeServer, rendered_arguments: list[str]) -> Iterator[EngineServer]:
+    """A real vLLM that serves the tiny model with the first example's arguments."""
+    with make_server(rendered_arguments, kv_blocks=KV_BLOCKS) as server:
         yield server

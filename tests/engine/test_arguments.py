@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from plimsoll.cli.planning import Planned
+from plimsoll.render import command
+from plimsoll.render.names import ENGINE_PORT
 from testbed.engine.arguments import Accepted, ParserAnswer, Refused, ask_parser
-from tests.support.rendered import rendered_examples
+from tests.support.rendered import choice_of, planned_examples, rendered_examples
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
-EXAMPLES = rendered_examples()
+PLANNED = planned_examples()
+RENDERED = rendered_examples()
+
+NEVER_PLANNED = {"--pipeline-parallel-size"}
+"""Flags that the renderer knows and no plan asks for: replicas are cut by tensor parallelism alone."""
 
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -24,29 +36,63 @@ WRONG = {
     "a call for help": ([MODEL, "--help"], "printed help"),
 }
 
+MEANT: dict[str, Callable[[Planned], Any]] = {
+    "model": lambda planned: planned.resource.spec.model.path or planned.resource.spec.model.name,
+    "served_model_name": lambda planned: [planned.resource.metadata.name],
+    "revision": lambda planned: planned.resource.spec.model.revision,
+    "max_model_len": lambda planned: choice_of(planned).settings.max_model_len,
+    "max_num_seqs": lambda planned: choice_of(planned).settings.max_num_seqs,
+    "max_num_batched_tokens": lambda planned: choice_of(planned).settings.max_num_batched_tokens,
+    "gpu_memory_utilization": lambda planned: choice_of(planned).settings.gpu_memory_utilization_percent / 100,
+    "tensor_parallel_size": lambda planned: choice_of(planned).split.tensor_parallel,
+    "pipeline_parallel_size": lambda planned: choice_of(planned).split.pipeline_parallel,
+    "dtype": lambda planned: choice_of(planned).settings.dtype,
+    "kv_cache_dtype": lambda planned: choice_of(planned).settings.kv_cache_dtype,
+    "quantization": lambda planned: choice_of(planned).settings.quantization,
+    # The parser knows no False here: what is not said is left to the engine.
+    "enforce_eager": lambda planned: choice_of(planned).settings.enforce_eager,
+    "port": lambda _: ENGINE_PORT,
+    "shutdown_timeout": lambda _: command.DRAIN_SECONDS,
+}
+"""What the parser must make of every rendered argument, by its name for the option."""
+
 
 @pytest.fixture(scope="module")
 def answer() -> ParserAnswer:
-    return ask_parser([*EXAMPLES.values(), *(argv for argv, _ in WRONG.values())])
+    return ask_parser([*RENDERED.values(), *(argv for argv, _ in WRONG.values())])
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_the_parser_accepts_what_is_rendered_and_reads_every_value_as_meant(answer: ParserAnswer, name: str) -> None:
-    result = answer.results[list(EXAMPLES).index(name)]
+@pytest.mark.parametrize("name", RENDERED)
+def test_the_parser_reads_what_the_placement_says(answer: ParserAnswer, name: str) -> None:
+    result = answer.results[list(RENDERED).index(name)]
     assert isinstance(result, Accepted), result
-    model, *options = EXAMPLES[name]
-    assert result.values["model"] == model
-    destinations = {spelling: option for option, spellings in answer.spellings.items() for spelling in spellings}
-    for position, word in enumerate(options):
-        if word.startswith("--"):
-            # A KeyError here: an abbreviation, which the parser takes today and may find ambiguous tomorrow.
-            parsed = result.values[destinations[word]]
-            assert _as_words(parsed) == _words_after(options, position), word
+    meant = {option: meaning(PLANNED[name]) for option, meaning in MEANT.items()}
+    assert {option: result.values[option] for option in MEANT} == meant
+
+
+@pytest.mark.parametrize("name", RENDERED)
+def test_every_rendered_option_is_written_in_full(answer: ParserAnswer, name: str) -> None:
+    registered = {spelling for spellings in answer.spellings.values() for spelling in spellings}
+    options = {word.partition("=")[0] for word in RENDERED[name] if word.startswith("-")}
+    # An abbreviation is what the parser takes today and may find ambiguous tomorrow.
+    assert options - registered == set()
+
+
+def test_what_the_user_adds_is_read_as_the_user_means_it(answer: ParserAnswer) -> None:
+    result = answer.results[list(RENDERED).index("flags of the user's")]
+    assert isinstance(result, Accepted), result
+    assert (result.values["enable_prefix_caching"], result.values["seed"]) == (True, 7)
+
+
+def test_every_flag_that_can_be_rendered_is_among_the_rendered() -> None:
+    known = set(re.findall(r'"(--[a-z-]+)"', inspect.getsource(command)))
+    assert "--tensor-parallel-size" in known
+    assert known - {word for arguments in RENDERED.values() for word in arguments} == NEVER_PLANNED
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_the_parser_refuses_what_is_wrong_and_says_why(answer: ParserAnswer, case: str) -> None:
-    result = answer.results[len(EXAMPLES) + list(WRONG).index(case)]
+    result = answer.results[len(RENDERED) + list(WRONG).index(case)]
     assert isinstance(result, Refused), result
     assert WRONG[case][1] in result.error
 
@@ -54,14 +100,3 @@ def test_the_parser_refuses_what_is_wrong_and_says_why(answer: ParserAnswer, cas
 def test_spellings_are_those_of_the_real_parser(answer: ParserAnswer) -> None:
     assert answer.spellings["tensor_parallel_size"] == ("--tensor-parallel-size", "-tp")
     assert "--shutdown-timeout" in answer.spellings["shutdown_timeout"]
-
-
-def _words_after(options: list[str], position: int) -> list[str]:
-    following = options[position + 1 : position + 2]
-    return [] if not following or following[0].startswith("-") else following
-
-
-def _as_words(parsed: object) -> list[str]:
-    if parsed is True:
-        return []
-    return [str(word) for word in parsed] if isinstance(parsed, list) else [str(parsed)]

@@ -56,6 +56,12 @@ def test_few_blocks_shorten_the_context_to_what_they_hold() -> None:
     assert [line for line in told if line.startswith("--max-model-len 32768 -> --max-model-len 8192: ")]
 
 
+def test_a_rendered_path_of_the_tiny_model_is_no_replacement() -> None:
+    arguments, told = adapt("/tiny", "--enforce-eager")
+    assert arguments == ["/tiny", "--enforce-eager", *OWN]
+    assert [line for line in told if line.startswith("/tiny")] == []
+
+
 @pytest.mark.parametrize("argv", [[], ["--model", "some/model"]], ids=["nothing", "the model as an option"])
 def test_arguments_must_begin_with_the_model(argv: list[str]) -> None:
     with pytest.raises(ValueError, match="must begin with the model"):

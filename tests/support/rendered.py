@@ -1,34 +1,127 @@
-"""Every example's rendered ``vllm serve`` arguments, for tests that hand them to the real engine."""
+"""Rendered ``vllm serve`` arguments, by the operator's own code, for tests that hand them to the real engine."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
+from plimsoll.cli.documents import load_bodies
+from plimsoll.cli.planning import Planned, plan_manifests
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Choice
+from plimsoll.facts.fleet_reading import read_fleet
+from testbed.engine.tiny_model import TINY_CONFIG
+from testbed.fleet import gpu_node
+
+EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
+
+FITS_ELSEWHERE: Final = {"04-does-not-fit": {"concurrency": 24}}
+"""Examples that fit no node of their fleet, with what must change so that they fit eight B200."""
+
+VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
+    "fp8 made while loading": ("01-minimal", {"precision": "fp8"}),
+    "16-bit floats": ("01-minimal", {"precision": "fp16"}),
+    "fp16 cache beside bf16 weights": ("01-minimal", {"kvCache": {"precision": "fp16"}}),
+    "fp8 cache": ("01-minimal", {"kvCache": {"precision": "fp8"}}),
+    "an AWQ checkpoint": ("01-minimal", {"model": {"name": "Qwen/Qwen2.5-7B-Instruct-AWQ"}}),
+    "an MXFP4 checkpoint": ("01-minimal", {"model": {"name": "openai/gpt-oss-20b"}}),
+    "eager": ("01-minimal", {"engine": {"enforceEager": True}}),
+    "a revision": ("01-minimal", {"model": {"revision": "0e9e39f249a16976918f6564b8830bc894c89659"}}),
+    "flags of the user's": ("01-minimal", {"engine": {"extraArgs": ["--enable-prefix-caching", "--seed=7"]}}),
+    "eight GPUs": ("02-70b-fp8", {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 8}}),
+    "another share and step": ("01-minimal", {"engine": {"gpuMemoryUtilizationPercent": 85, "maxBatchedTokens": 4096}}),
+}
+"""What the examples leave out of what the operator can say: an example, and what to change in its spec."""
+
+
+@cache
+def planned_examples() -> dict[str, Planned]:
+    """Every example and variant, planned on the fleet and at the prices of the examples."""
+    fleet = fleet_from(str(EXAMPLES / "fleet.yaml"), ClusterAccess(), prices_from(str(EXAMPLES / "prices.yaml")))
+    elsewhere = fleet_of(gpu_node("b200-0", "H100-80GB-HBM3", 8, labels=_B200))
+    planned = {}
+    for name in sorted(path.parent.name for path in EXAMPLES.glob("*/deployment.yaml")):
+        changed = FITS_ELSEWHERE.get(name)
+        planned[name] = plan_one(example(name, changed or {}), fleet if changed is None else elsewhere)
+    for name, (base, changes) in VARIANTS.items():
+        planned[name] = plan_one(example(base, changes), fleet)
+    return planned
+
 
 def rendered_examples() -> dict[str, list[str]]:
-    """Arguments by example name: what a pod's container gets as ``args``."""
-    return {
-        "literal-sample": [
-            "meta-llama/Llama-3.1-8B-Instruct",
-            "--served-model-name",
-            "llama-3-1-8b",
-            "--max-model-len",
-            "4096",
-            "--max-num-seqs",
-            "16",
-            "--max-num-batched-tokens",
-            "2048",
-            "--gpu-memory-utilization",
-            "0.92",
-            "--tensor-parallel-size",
-            "2",
-            "--dtype",
-            "bfloat16",
-            "--kv-cache-dtype",
-            "auto",
-            "--host",
-            "0.0.0.0",  # noqa: S104 - what a pod listens on
-            "--port",
-            "8000",
-            "--shutdown-timeout",
-            "60",
-        ],
-    }
+    """Arguments by name of example or variant: what a pod's container gets as ``args``."""
+    return {name: container_arguments(planned) for name, planned in planned_examples().items()}
+
+
+def tiny_twin(name: str, model_dir: Path, changes: Mapping[str, Any] | None = None) -> Planned:
+    """An example with the tiny model in its place, planned on a node with one L4.
+
+    Args:
+        name: of the example.
+        model_dir: the tiny model's directory.
+        changes: merged into the example's spec.
+    """
+    body = example(name, changes or {})
+    body["spec"]["model"] = {"name": "testbed/tiny", "path": str(model_dir), "config": dict(TINY_CONFIG)}
+    return plan_one(body, fleet_of(gpu_node("l4-0", "L4", 1)))
+
+
+def example(name: str, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """An example's manifest with ``changes`` merged into its spec."""
+    (body,) = load_bodies(str(EXAMPLES / name / "deployment.yaml"))
+    return {**body, "spec": _merged(body["spec"], changes)}
+
+
+def plan_one(body: Mapping[str, Any], fleet: Fleet) -> Planned:
+    """Plan one manifest.
+
+    Raises:
+        AssertionError: it has no place on the fleet; the message is the operator's.
+    """
+    named = {**body, "metadata": {"namespace": "default", "generation": 1, **body["metadata"]}}
+    (planned,) = plan_manifests([parse_inference_deployment(named)], fleet)
+    if not planned.is_placed:
+        raise AssertionError(f"{body['metadata']['name']} is not placed: {planned.document()['message']}")
+    return planned
+
+
+def fleet_of(*nodes: dict[str, Any]) -> Fleet:
+    """A fleet of these nodes and no pods."""
+    return read_fleet(list(nodes), [], load_gpu_types(), {})
+
+
+def choice_of(planned: Planned) -> Choice:
+    """The one pool's choice."""
+    (pool,) = planned.decision.pools
+    assert pool.choice is not None
+    return pool.choice
+
+
+def container_arguments(planned: Planned) -> list[str]:
+    """``args`` of the engine's container in the one rendered Deployment."""
+    (workload,) = [entry for entry in planned.objects() if entry["kind"] == "Deployment"]
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    return list(container["args"])
+
+
+_B200: Final = {
+    "nvidia.com/gpu.product": "NVIDIA-B200",
+    "nvidia.com/gpu.memory": "183359",
+    "nvidia.com/gpu.family": "blackwell",
+    "nvidia.com/gpu.compute.major": "10",
+}
+"""Labels of a node with B200; the testbed has no such product of its own."""
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    merged = deepcopy(dict(base))
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = _merged(merged[key], value) if both else deepcopy(value)
+    return merged

@@ -78,7 +78,7 @@ class Metrics:
 
     def show_cases(self, cases: Sequence[tuple[ObjectKey, Decision | None, Problem | None]]) -> None:
         """The state of every object; series of objects that are gone go with them."""
-        for gauge in (self._estimate, self._replicas, self._missing, self._rejections, self._problems, self._predicted):
+        for gauge in (self._estimate, self._replicas, self._missing, self._rejections, self._problems):
             gauge.clear()
         for key, decision, problem in cases:
             if problem is not None:
@@ -88,25 +88,24 @@ class Metrics:
 
     def show_learning(self, reports: Sequence[tuple[ObjectKey, Report]]) -> None:
         """Predicted and reported KV tokens side by side."""
-        self._reported.clear()
-        self._error.clear()
+        for gauge in (self._predicted, self._reported, self._error):
+            gauge.clear()
         for key, report in reports:
             for pool in report.decision.pools if report.decision else ():
-                reported = report.view(pool.name).kv_tokens_reported
-                if reported is None:
-                    continue
-                self._reported.labels(key.namespace, key.name, pool.name).set(reported)
-                predicted = pool.choice.estimate.kv_capacity_tokens if pool.choice else 0
-                if predicted:
-                    self._error.labels(key.namespace, key.name, pool.name).set(reported / predicted - 1)
+                labels = (key.namespace, key.name, pool.name)
+                predicted, reported = report.predicted_tokens(pool), report.view(pool.name).kv_tokens_reported
+                if predicted is not None:
+                    self._predicted.labels(*labels).set(predicted)
+                if reported is not None:
+                    self._reported.labels(*labels).set(reported)
+                if predicted and reported is not None:
+                    self._error.labels(*labels).set(reported / predicted - 1)
 
     def _show_decision(self, key: ObjectKey, decision: Decision) -> None:
         place = (key.namespace, key.name)
         self._missing.labels(*place).set(decision.missing)
         for pool in decision.pools:
             self._replicas.labels(*place, pool.gpu_type).inc(pool.replicas)
-            if pool.choice is not None:
-                self._predicted.labels(*place, pool.name).set(pool.choice.estimate.kv_capacity_tokens)
         for rejection in decision.rejections:
             self._rejections.labels(*place, rejection.reason.value).inc()
         if decision.choice is not None:

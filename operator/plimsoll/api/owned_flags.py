@@ -3,7 +3,8 @@
 vLLM's argument parser takes ``_`` for ``-``, ``--flag=value``, and any unambiguous abbreviation of a long flag; a value
 may also be glued to a one-letter flag (``-n2``). So each row is a pattern over the flag's name without its leading
 dashes: the shortest abbreviation that can only mean this flag, and whatever follows. One table feeds the check in
-Python and the CRD's CEL rule (RE2), so both refuse the same words.
+Python and the CRD's CEL rule (RE2), so both refuse the same words. The rule writes every dash as ``[-_]``: a pattern
+must not hold a range such as ``[a-z]``. A test asks vLLM's parser for every spelling and abbreviation that it takes.
 """
 
 from __future__ import annotations
@@ -42,12 +43,16 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     OwnedFlag("--enable-expert-parallel", "(no-)?enable-ex.*|ep?", "spec.overrides.tensorParallel"),
     OwnedFlag("--nnodes", r"nn.*|n([\W\d].*)?", "spec.overrides.tensorParallel: a replica lives on one node"),
     OwnedFlag("--dtype", "dt.*", "spec.precision"),
-    OwnedFlag("--quantization", "q(u[antizo]*(-c.*)?|[^u].*)?", "spec.precision"),
+    OwnedFlag("--quantization", "q(u[antizo]*(-(c.*)?)?|[^u].*)?", "spec.precision"),
     OwnedFlag("--enforce-eager", "(no-)?enf.*", "spec.engine.enforceEager"),
     OwnedFlag("--cpu-offload-gb", "cpu-o.*", "a GPU type with more memory: offloading is not in the memory law"),
     OwnedFlag("--host", "hos?t?", "the Service: probes and metrics need the address"),
     OwnedFlag("--port", "por?t?", "the Service: probes and metrics need the port"),
     OwnedFlag("--uds", "uds?", "the Service: probes and metrics need TCP"),
+    OwnedFlag("--ssl-keyfile", "ssl.*", "a gateway or mesh: the probes speak plain HTTP"),
+    OwnedFlag("--headless", "hea.*", "nothing: a replica lives on one node and answers its probes"),
+    OwnedFlag("--grpc", "grpc.*", "the Service: probes and metrics need HTTP"),
+    OwnedFlag("--node-rank", r"nod.*|r([\W\d].*)?", "nothing: a replica lives on one node"),
     OwnedFlag("--api-key", "api-k.*", "an authenticating gateway"),
     OwnedFlag("--shutdown-timeout", "shu.*", "nothing: it belongs to the pod's grace period"),
     OwnedFlag("--config", "config", "the fields of this spec: a file would hide flags from the memory law"),

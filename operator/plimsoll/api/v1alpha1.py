@@ -466,6 +466,15 @@ class RemedyStatus(ApiModel):
     message: str = Field(description="What to change and to which figure, for people.")
 
 
+class TooSmallStatus(ApiModel):
+    """A placement whose engine got less KV cache than declared."""
+
+    gpu_type: str = Field(description="GPU type it ran on.")
+    tensor_parallel: int = Field(description="GPUs of one replica.")
+    kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
+    generation: int = Field(description="Generation of the spec for which this holds; a later one tries anew.")
+
+
 class CeilingStatus(ApiModel):
     """Throughput of one replica when the live loop last found the replicas too few."""
 
@@ -530,6 +539,12 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=10,
         description="What would help.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    too_small: list[TooSmallStatus] | None = Field(
+        default=None,
+        max_length=40,
+        description="Placements that proved too small; not tried again until the spec changes.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     rebalancing: RebalancingStatus | None = Field(default=None, description="What the live loop sees and proposes.")

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 FIRST_SECONDS = 1.0
 LONGEST_SECONDS = 120.0
 
+MOST_DOUBLINGS = 32
+"""Far beyond the longest pause, and far below what a float can hold: failures may go on for days."""
+
 
 @dataclass(slots=True)
 class Backoff:
@@ -24,7 +27,7 @@ class Backoff:
     def failed(self, uid: str) -> float:
         """Note a failure; returns the pause in seconds: doubled each time, half of it random."""
         count = self._failures[uid] = self._failures.get(uid, 0) + 1
-        ceiling = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** (count - 1))
+        ceiling = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(count - 1, MOST_DOUBLINGS))
         pause = ceiling * (0.5 + random.random() / 2)  # noqa: S311 - spreads retries, guards no secret
         self._due[uid] = time.monotonic() + pause
         return pause

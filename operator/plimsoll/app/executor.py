@@ -33,7 +33,14 @@ OWNED_KINDS = (DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS)
 
 
 class NameTaken(Exception):
-    """An object of this name exists and is somebody else's."""
+    """An object of this name exists and is somebody else's.
+
+    ``passing`` tells that it belongs to a namesake that was deleted, so that Kubernetes is about to take it away.
+    """
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +58,7 @@ class Executor:
 
     cluster: Cluster
     store: Store
-    _unsettled: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
     _told: set[str] = field(default_factory=set)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
@@ -63,26 +70,38 @@ class Executor:
         self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", answer)
         return True
 
+    async def check_names(self, owner: Body, manifests: Sequence[Manifest]) -> None:
+        """Find out whether everything rendered may be written, before the status says so.
+
+        Raises:
+            NameTaken: a name belongs to an object that this owner does not control.
+        """
+        for manifest in manifests:
+            await self._live(owner, manifest)
+
     async def apply(self, owner: Body, manifest: Manifest) -> bool:
         """Bring one owned object to what was rendered. True when a request was sent.
 
         Raises:
             NameTaken: the name belongs to an object that this owner does not control.
         """
-        kind, key = kind_of(manifest), key_of(manifest)
-        live = self.store.get(kind, key)
-        if live is None:
-            live = await self.cluster.get(kind, key)
-        if live is not None and not _is_controlled_by(live, owner):
-            raise NameTaken(
-                f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either."
-            )
+        live = await self._live(owner, manifest)
         if live is not None and self._is_settled(live, manifest):
             return False
         answer = await self.cluster.apply(manifest)
-        self.store.observe(kind, "MODIFIED", answer)
+        self.store.observe(kind_of(manifest), "MODIFIED", answer)
         self._remember(answer, manifest)
         return True
+
+    async def _live(self, owner: Body, manifest: Manifest) -> Body | None:
+        """The object as it is; the store knows only what carries our label, so a miss is looked up."""
+        kind, key = kind_of(manifest), key_of(manifest)
+        live = self.store.get(kind, key) or await self.cluster.get(kind, key)
+        if live is None or _is_controlled_by(live, owner):
+            return live
+        if _was_controlled_by_namesake(live, owner):
+            raise NameTaken(f"{kind.kind} {key} of a deleted namesake is still there.", passing=True)
+        raise NameTaken(f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either.")
 
     async def scale(self, owner: Body, live: Body, replicas: int) -> None:
         """Change nothing of a workload but its number of replicas."""
@@ -105,21 +124,24 @@ class Executor:
                 self._told.add(name)
 
     def _is_settled(self, live: Body, manifest: Manifest) -> bool:
-        """Rendered alike and holding every field that we rendered.
+        """Whether the object shows what was rendered, or what the API server made of it when it was last applied.
 
-        Where the API server rewrites what we send (defaults, other controllers' webhooks), the second never comes true:
-        then one apply per generation of the object is enough, or we would fight for ever.
+        Where what we send is rewritten on its way in (other people's webhooks), the first never comes true, and without
+        the second we would fight for ever. Whatever changes later shows something else again and is repaired.
         """
-        wanted = manifest["metadata"]["annotations"][HASH_ANNOTATION]
-        if ((live["metadata"].get("annotations") or {}).get(HASH_ANNOTATION)) != wanted:
-            return False
-        generation = int(live["metadata"].get("generation") or 0)
-        return _holds(live, manifest) or self._unsettled.get(live["metadata"]["uid"]) == (wanted, generation)
+        shown = _shown(live, manifest)
+        return shown == manifest or self._rewritten.get(live["metadata"]["uid"]) == (_digest(manifest), shown)
 
     def _remember(self, answer: Body, manifest: Manifest) -> None:
-        wanted = manifest["metadata"]["annotations"][HASH_ANNOTATION]
-        generation = int(answer["metadata"].get("generation") or 0)
-        self._unsettled[answer["metadata"]["uid"]] = (wanted, generation)
+        uid, shown = answer["metadata"]["uid"], _shown(answer, manifest)
+        if shown == manifest:
+            self._rewritten.pop(uid, None)
+        else:
+            self._rewritten[uid] = (_digest(manifest), shown)
+
+
+def _digest(manifest: Manifest) -> str:
+    return str(manifest["metadata"]["annotations"][HASH_ANNOTATION])
 
 
 def _is_controlled_by(live: Body, owner: Body) -> bool:
@@ -127,17 +149,19 @@ def _is_controlled_by(live: Body, owner: Body) -> bool:
     return any(ref.get("controller") and ref.get("uid") == owner["metadata"]["uid"] for ref in references)
 
 
-def _holds(live: Any, wanted: Any) -> bool:
-    """Whether everything wanted is in the live object; what others added does not matter."""
-    if isinstance(wanted, dict):
-        return isinstance(live, Mapping) and all(key in live and _holds(live[key], wanted[key]) for key in wanted)
-    if isinstance(wanted, list):
-        return (
-            isinstance(live, list)
-            and len(live) >= len(wanted)
-            and all(_holds(one, other) for one, other in zip(live, wanted, strict=False))
-        )
-    return bool(live == wanted)
+def _was_controlled_by_namesake(live: Body, owner: Body) -> bool:
+    references = live["metadata"].get("ownerReferences") or ()
+    same = (INFERENCE_DEPLOYMENTS.kind, owner["metadata"]["name"])
+    return any(ref.get("controller") and (ref.get("kind"), ref.get("name")) == same for ref in references)
+
+
+def _shown(live: Any, wanted: Any) -> Any:
+    """The live object in the places that were rendered; what others added elsewhere does not matter."""
+    if isinstance(wanted, dict) and isinstance(live, Mapping):
+        return {key: _shown(live[key], value) for key, value in wanted.items() if key in live}
+    if isinstance(wanted, list) and isinstance(live, list):
+        return [_shown(one, other) for one, other in zip(live, wanted, strict=False)]
+    return live
 
 
 def _comparable(status: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.adapters.models import ModelSources
 from plimsoll.api.v1alpha1 import ModelSpec
+from plimsoll.app.backoff import MOST_DOUBLINGS
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
 from plimsoll.render.report import Problem
@@ -22,6 +23,9 @@ RETRY_LONGEST_SECONDS = 300.0
 
 PERMANENT_RETRY_SECONDS = 600.0
 """Even "not found" is asked again: repositories are published and tokens granted."""
+
+RESOLVING = "ResolvingModel"
+"""Reason of the problem that goes away by itself: the first look-up has not come back yet."""
 
 logger = logging.getLogger("plimsoll.models")
 
@@ -63,7 +67,7 @@ class ModelBook:
         due = asyncio.get_running_loop().time() >= entry.retry_at
         if entry.task is None and not isinstance(entry.answer, ModelFacts) and due:
             entry.task = asyncio.create_task(self._fetch(entry, namespace, model))
-        pending = Problem("ResolvingModel", f"Reading the configuration of {model.name}.", permanent=False)
+        pending = Problem(RESOLVING, f"Reading the configuration of {model.name}.", permanent=False)
         return entry.answer or pending
 
     async def close(self) -> None:
@@ -82,6 +86,9 @@ class ModelBook:
             entry.answer = facts if model.parameters is None else replace(facts, parameters=model.parameters)
         except PlimsollError as error:
             entry.answer = self._failed(entry, error)
+        except Exception as error:  # a fault of our own must not be tried again at every pass
+            logger.exception("looking up %s failed", model.name)
+            entry.answer = self._failed(entry, SourceUnavailable(f"{model.name}: {type(error).__name__}: {error}"))
         finally:
             entry.task = None
             self._on_change()
@@ -92,7 +99,7 @@ class ModelBook:
             ("ModelSourceUnavailable", False),
         )
         entry.failures += 1
-        pause = min(RETRY_FIRST_SECONDS * 2 ** (entry.failures - 1), RETRY_LONGEST_SECONDS)
+        pause = min(RETRY_FIRST_SECONDS * 2 ** min(entry.failures - 1, MOST_DOUBLINGS), RETRY_LONGEST_SECONDS)
         entry.retry_at = asyncio.get_running_loop().time() + (PERMANENT_RETRY_SECONDS if permanent else pause)
         logger.warning("%s: %s", reason, error)
         return Problem(reason, str(error), permanent=permanent)

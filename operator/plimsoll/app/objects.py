@@ -35,7 +35,7 @@ def surroundings_of(store: Store) -> dict[ObjectKey, Surroundings]:
     workloads: dict[ObjectKey, dict[str, Body]] = {}
     for body in store.all(PODS):
         owner = _labelled_owner(body)
-        if owner is not None:
+        if owner is not None and not _is_older(body, store.get(INFERENCE_DEPLOYMENTS, owner[0])):
             facts = read_pod(body)
             if not facts.ended:
                 pods.setdefault(owner[0], {}).setdefault(owner[1], []).append(facts)
@@ -70,6 +70,12 @@ def _labelled_owner(body: Body) -> tuple[ObjectKey, str] | None:
     if DEPLOYMENT_LABEL not in labels or POOL_LABEL not in labels:
         return None
     return ObjectKey(body["metadata"]["namespace"], labels[DEPLOYMENT_LABEL]), labels[POOL_LABEL]
+
+
+def _is_older(pod: Body, owner: Body | None) -> bool:
+    """A pod older than its InferenceDeployment is of a namesake that was deleted. RFC 3339 in UTC sorts as text."""
+    born = owner["metadata"].get("creationTimestamp") if owner else None
+    return bool(born) and str(pod["metadata"].get("creationTimestamp") or born) < str(born)
 
 
 def _owner_uid(body: Body) -> str | None:
@@ -140,16 +146,18 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         bound=sum(1 for pod in pods if pod.bound),
         ready=sum(1 for pod in pods if pod.ready),
         stranded=0 if leaving else len(stranded),
+        exists=pool.name in around.workloads,
     )
 
 
-def pool_views(around: Surroundings, reported: Mapping[str, int]) -> tuple[PoolView, ...]:
-    """The pools' pods for the status. ``reported`` gives the engine's KV tokens by pool."""
+def pool_views(around: Surroundings, status: Mapping[str, Any], reported: Mapping[str, int]) -> tuple[PoolView, ...]:
+    """The pools' pods for the status. ``reported`` gives the engine's KV tokens by pool, ``status`` those foretold."""
+    predicted = {entry["name"]: entry.get("kvTokensPredicted") for entry in status.get("pools") or ()}
     names = sorted({*around.pods, *around.workloads})
-    return tuple(_view(name, around, reported.get(name)) for name in names)
+    return tuple(_view(name, around, reported.get(name), predicted.get(name)) for name in names)
 
 
-def _view(name: str, around: Surroundings, reported: int | None) -> PoolView:
+def _view(name: str, around: Surroundings, reported: int | None, predicted: int | None) -> PoolView:
     pods = [pod for pod in around.pods.get(name, ()) if not pod.terminating]
     failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
     waiting = [pod for pod in pods if not pod.bound]
@@ -163,6 +171,7 @@ def _view(name: str, around: Surroundings, reported: int | None) -> PoolView:
         restarts=0 if failed is None else failed.restarts,
         workload_error=_workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
+        kv_tokens_predicted=predicted,
     )
 
 

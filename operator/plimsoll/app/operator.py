@@ -37,7 +37,7 @@ from plimsoll.app.planner import Planner
 from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import relist_forever
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import Store
+from plimsoll.app.store import Body, Store
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
 
@@ -66,6 +66,7 @@ class Shell:
     settings: Settings
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    broken: asyncio.Event = field(default_factory=asyncio.Event)
     store: Store | None = None
     planner: Planner | None = None
 
@@ -95,12 +96,21 @@ class Shell:
         )
         self.stack.push_async_callback(models.close)
         self.tasks = [
-            asyncio.create_task(relist_forever(cluster, self.store, WATCHED, self.settings.relist_seconds)),
+            asyncio.create_task(
+                relist_forever(cluster, self.store, WATCHED, self.settings.relist_seconds, self.broken)
+            ),
             asyncio.create_task(prices.run()),
             asyncio.create_task(self.planner.run()),
         ]
         if url:
             self.tasks.append(asyncio.create_task(live.run(self.settings.signals_seconds)))
+
+    def seen(self, kind: Kind, event: str | None, body: Body) -> None:
+        """Take in one watch event. One without a type is of a watch's first list: the watch is new or starts over."""
+        if self.store is not None:
+            self.store.observe(kind, event, body)
+            if event is None and self.store.is_complete():
+                self.broken.set()
 
     async def stop(self) -> None:
         """End the loops; a write in flight is abandoned and repaired by the next start."""
@@ -168,8 +178,7 @@ def _watch(registry: kopf.OperatorRegistry, shell: Shell, kind: Kind) -> None:
 
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"watch-{kind.plural}")
     async def seen(event: kopf.RawEvent, **_: object) -> None:
-        if shell.store is not None:
-            shell.store.observe(kind, event["type"], event["object"])
+        shell.seen(kind, event["type"], event["object"])
 
 
 def configure(settings: kopf.OperatorSettings) -> None:
@@ -196,6 +205,9 @@ def configure(settings: kopf.OperatorSettings) -> None:
 def run(settings: Settings) -> None:
     """Run the operator until it is told to stop."""
     kopf.configure(verbose=settings.log_level == "DEBUG", quiet=settings.log_level in ("WARNING", "ERROR"))
+    if settings.log_level != "DEBUG":
+        for chatty in ("kopf.objects", "aiohttp.access"):  # a line per watch event and per probe
+            logging.getLogger(chatty).setLevel(logging.WARNING)
     shell = Shell(settings)
     kopf.run(
         registry=build_registry(shell),

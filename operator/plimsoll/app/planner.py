@@ -28,12 +28,13 @@ from plimsoll.api.convert import check_without_model, to_request, to_workload_op
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.app.backoff import Backoff
+from plimsoll.app.capacities import observed_capacities, reported_tokens
 from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, LiveSignals, Wanted
-from plimsoll.app.model_book import ModelBook
+from plimsoll.app.model_book import RESOLVING, ModelBook
 from plimsoll.app.objects import Surroundings, pool_views, read_pools, surroundings_of
 from plimsoll.app.prices import PriceList
-from plimsoll.app.rebalancing import Standing, Turn, reported_tokens, take_turn
+from plimsoll.app.rebalancing import Standing, Turn, take_turn
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
@@ -42,8 +43,9 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.serving import ObservedCapacity, Request
+from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
+from plimsoll.domain.workload import Manifest
 from plimsoll.facts.fleet_reading import read_fleet
 from plimsoll.memory.estimate import estimate
 from plimsoll.placement.plan import plan
@@ -173,12 +175,14 @@ class Planner:
         """Step 3: the live loop's target replaces ``spec.replicas``; what engines report joins the request."""
         if case.resource is None or case.request is None:
             return
-        reading = self.live.reading(case.key)
-        reported = _reported(case, reading)
-        case.request = replace(case.request, observed=_observed(case.pools, reported))
+        reading = self.live.reading(case.key) if case.around.ready_pods() else Reading()
+        reported = reported_tokens(case.status, case.around, reading)
+        observed = observed_capacities(case.status, case.generation, case.pools, reported)
+        case.request = replace(case.request, observed=observed)
         case.standing = Standing.read(case.resource.spec, case.status)
         off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
-        if not off and any(pool.replicas for pool in case.pools):
+        # Without a first reading there is no turn: after a restart the last word stands until there is a new one.
+        if not off and reading is not None and any(pool.replicas for pool in case.pools):
             case.turn = take_turn(
                 case.resource.spec,
                 case.standing,
@@ -208,8 +212,9 @@ class Planner:
 
     def _decide(self, cases: list[Case], fleet: Fleet) -> None:
         tenants = {case.key: _tenant(case) for case in cases if case.request is not None}
+        standing = [pool for case in cases if case.request is None for pool in case.pools]
         try:
-            decisions = plan([tenant for tenant in tenants.values() if tenant], fleet, self.gpu_types)
+            decisions = plan([tenant for tenant in tenants.values() if tenant], fleet, self.gpu_types, standing)
         except PlimsollError:
             # One model without a law must not cost the others their plan: find it and set it aside.
             self._set_aside(cases, fleet)
@@ -237,6 +242,8 @@ class Planner:
             try:
                 await self._write(case, now)
                 self.backoff.succeeded(uid)
+            except NameTaken as taken:
+                logger.warning("%s: %s", case.key, taken)  # taken a moment ago; the next pass says so in the status
             except (ClusterRefused, SourceUnavailable) as error:
                 if isinstance(error, ClusterRefused) and error.status == 404:  # noqa: PLR2004 - deleted meanwhile
                     continue
@@ -245,31 +252,25 @@ class Planner:
                 logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
 
     async def _write(self, case: Case, now: float) -> None:
-        report = case.report or self._report(case)
-        written = await self.executor.write_status(case.body, render_status(report, case.status, to_rfc3339(now)))
-        if case.decision is None or report.suspended or case.resource is None:
-            await self.executor.tell(case.body, _notes(case) if written else [])
-            return
+        if _only_looks_up(case) and case.status.get("conditions"):
+            return  # a moment's look-up, e.g. after a restart, makes nothing untrue that was said before
+        report, manifests = case.report or self._report(case), _manifests(case)
         try:
-            await self._apply_objects(case, case.resource, case.decision)
+            await self.executor.check_names(case.body, manifests)
         except NameTaken as taken:
-            conflicted = replace(report, name_conflict=str(taken))
-            await self.executor.write_status(case.body, render_status(conflicted, case.status, to_rfc3339(now)))
-            return
-        if written:
+            report = _blocked(report, taken)
+        written = await self.executor.write_status(case.body, render_status(report, case.status, to_rfc3339(now)))
+        if report.decision is not None and not (report.suspended or report.problem or report.name_conflict):
+            await self._apply_objects(case, report.decision, manifests)
+        if written and not report.name_conflict:
             await self.executor.tell(case.body, _notes(case))
 
-    async def _apply_objects(self, case: Case, resource: InferenceDeployment, decision: Decision) -> None:
-        options = to_workload_options(resource)
-        if not decision.pools:
-            return
-        await self.executor.apply(case.body, service(options))
-        await self.executor.apply(case.body, disruption_budget(options))
+    async def _apply_objects(self, case: Case, decision: Decision, manifests: list[Manifest]) -> None:
+        for manifest in manifests:
+            await self.executor.apply(case.body, manifest)
         for pool in decision.pools:
             live = case.around.workloads.get(pool.name)
-            if pool.choice is not None:
-                await self.executor.apply(case.body, deployment(options, pool, pool.choice))
-            elif live is not None:
+            if pool.choice is None and live is not None:
                 await self.executor.scale(case.body, live, pool.replicas)
         kept = {pool.name for pool in decision.pools}
         for name, live in case.around.workloads.items():
@@ -278,7 +279,7 @@ class Planner:
 
     def _report(self, case: Case) -> Report:
         spec = case.resource.spec if case.resource else None
-        reported = _reported(case, self.live.reading(case.key))
+        reported = reported_tokens(case.status, case.around, self.live.reading(case.key))
         mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
         told = None if case.turn is None else case.turn.report(case.status, mode)
         replicas = case.request.replicas if case.request else int((case.body.get("spec") or {}).get("replicas") or 0)
@@ -290,10 +291,31 @@ class Planner:
             problem=case.problem,
             model=case.model,
             engine_version=spec.engine.version if spec else "",
-            pools=pool_views(case.around, reported),
+            pools=pool_views(case.around, case.status, reported),
             suspended=bool(spec and spec.suspend),
             rebalancing=told,
+            rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         )
+
+
+def _manifests(case: Case) -> list[Manifest]:
+    """What the decision renders to; nothing while there is no plan or the user wants no change."""
+    if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
+        return []
+    options = to_workload_options(case.resource)
+    pools = [deployment(options, pool, pool.choice) for pool in case.decision.pools if pool.choice is not None]
+    return [service(options), disruption_budget(options), *pools]
+
+
+def _only_looks_up(case: Case) -> bool:
+    return case.problem is not None and case.problem.reason == RESOLVING
+
+
+def _blocked(report: Report, taken: NameTaken) -> Report:
+    """A foreign object is for somebody to move; what a deleted namesake left behind goes by itself."""
+    if taken.passing:
+        return replace(report, problem=Problem("NamesakeLeaving", str(taken), permanent=False))
+    return replace(report, name_conflict=str(taken))
 
 
 def _is_going(body: Body) -> bool:
@@ -323,22 +345,8 @@ def _wish_failed(case: Case) -> bool:
 
 
 def _is_judged(case: Case) -> bool:
-    """Whether the placement was judged by this spec. Until then the plan replaces it, and the live loop moves nothing."""
+    """Whether the placement was judged by this spec. Until then the plan replaces it: the live loop moves nothing."""
     return all(pool.generation == case.generation for pool in case.pools if pool.state is PoolState.ACTIVE)
-
-
-def _reported(case: Case, reading: Reading) -> dict[str, int]:
-    """KV tokens by pool. What engines reported earlier stays true while Prometheus is away."""
-    before = {pool["name"]: pool.get("kvTokensReported") for pool in case.status.get("pools") or ()}
-    return {name: told for name, told in before.items() if told is not None} | reported_tokens(case.around, reading)
-
-
-def _observed(pools: tuple[Pool, ...], reported: Mapping[str, int]) -> tuple[ObservedCapacity, ...]:
-    return tuple(
-        ObservedCapacity(pool.gpu_type, pool.split.tensor_parallel, reported[pool.name])
-        for pool in pools
-        if pool.name in reported
-    )
 
 
 def _figures(request: Request, pools: tuple[Pool, ...], fleet: Fleet) -> MemoryEstimate | None:

@@ -10,7 +10,7 @@ from plimsoll.render.names import DEPLOYMENT_LABEL
 
 Body = Mapping[str, Any]
 
-_NODE_STATUS = ("allocatable", "conditions")
+_NODE_CONDITION = ("type", "status", "reason")
 _POD_STATUS = ("phase", "conditions", "containerStatuses", "startTime")
 _CONTAINER = ("name", "resources")
 
@@ -41,12 +41,15 @@ def pod(body: Body) -> Body | None:
 
 def node(body: Body) -> Body:
     """Labels, taints, allocatable and the conditions without their heartbeats, which change all the time."""
-    status = _only(body.get("status") or {}, _NODE_STATUS)
+    status = body.get("status") or {}
     kept = ("name", "uid", "resourceVersion", "labels")
     return {
         "metadata": {key: body["metadata"][key] for key in kept if key in body["metadata"]},
         "spec": _only(body.get("spec") or {}, ("taints", "unschedulable")),
-        "status": status,
+        "status": {
+            "allocatable": status.get("allocatable") or {},
+            "conditions": [_only(condition, _NODE_CONDITION) for condition in status.get("conditions") or ()],
+        },
     }
 
 

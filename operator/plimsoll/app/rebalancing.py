@@ -52,12 +52,16 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What came of the turn: the number of replicas to plan for, whether to move, and what to tell."""
+    """What came of the turn: the number of replicas to plan for, whether to move, and what to tell.
+
+    ``detail`` is what the decision's own sentence cannot know: in which way Prometheus gave no answer.
+    """
 
     standing: Standing
     decision: Decision
     acted: bool = False
     moves: bool = False
+    detail: str = ""
 
     def report(self, previous: Mapping[str, Any], mode: RebalancingMode) -> RebalancingReport:
         """The status part. A decision that stays the same keeps its first wording: live figures belong in metrics."""
@@ -65,7 +69,7 @@ class Turn:
         kind, reason = type(self.decision).__name__, self.decision.reason.value
         before = (told.get("decision"), told.get("reason"), told.get("targetReplicas"))
         same = not self.acted and before == (kind, reason, self.standing.target_replicas)
-        message = str(told.get("message")) if same else sentence(self.decision)
+        message = str(told.get("message")) if same else self._words()
         proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
         standing = self.standing
         return RebalancingReport(
@@ -79,6 +83,9 @@ class Turn:
             last_change=standing.last_change,
             ceiling=_ceiling_status(standing.history.ceiling),
         )
+
+    def _words(self) -> str:
+        return f"{sentence(self.decision)} {self.detail}." if self.detail else sentence(self.decision)
 
     def withdrawn(self, before: Standing, nearest: str) -> Turn:
         """Back to where things stood, where no place was found; ``nearest`` says what came closest, or nothing."""
@@ -125,7 +132,8 @@ def take_turn(
         return Turn(replace(standing, history=history), Wait(DecisionReason.MOVE_UNDER_WAY, numbers))
     decision = decide(_need_of(shape, figures), placement, load, history, now=now, policy=policy)
     if policy.mode is not Mode.AUTO or not isinstance(decision, AddReplica | RemoveReplica | Move):
-        return Turn(replace(standing, history=history), decision)
+        unanswered = decision.reason is DecisionReason.METRICS_UNAVAILABLE
+        return Turn(replace(standing, history=history), decision, detail=reading.error if unanswered else "")
     step = {AddReplica: 1, RemoveReplica: -1, Move: 0}[type(decision)]
     moved_on = Standing(
         base_replicas=standing.base_replicas,
@@ -172,24 +180,6 @@ def load_of(
         ready_since={pod.name: pod.ready_since for pod in ready if pod.ready_since is not None},
         available=reading.state is SignalState.FRESH,
     )
-
-
-def reported_tokens(around: Surroundings, reading: Reading) -> dict[str, int]:
-    """KV tokens of one replica as the engines report them, the smallest of each pool."""
-    reported: dict[str, int] = {}
-    for pool, pods in around.pods.items():
-        seen = [_latest_capacity(reading, pod.name) for pod in pods if pod.ready]
-        known = [tokens for tokens in seen if tokens is not None]
-        if known:
-            reported[pool] = min(known)
-    return reported
-
-
-def _latest_capacity(reading: Reading, pod: str) -> int | None:
-    signals = reading.pods.get(pod)
-    samples = sorted(signals.samples, key=lambda sample: sample.at) if signals else ()
-    known = [sample.kv_capacity_tokens for sample in samples if sample.kv_capacity_tokens is not None]
-    return known[-1] if known else None
 
 
 def _request_tokens(shape: ServingShape) -> int:

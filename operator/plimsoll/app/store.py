@@ -49,16 +49,27 @@ class Store:
         if event == "DELETED":
             self._bury(shelf, key, body)
             return
-        uid = str(body["metadata"].get("uid"))
-        if version_of(body) <= shelf.buried.get(uid, -1):
-            return
-        self._put(shelf, key, body)
+        if not _is_buried(shelf, body):
+            self._put(shelf, key, body)
 
-    def replace(self, kind: Kind, bodies: Iterable[Body]) -> bool:
-        """Let an authoritative list replace a kind. False when the list is too short to be believed at once."""
+    def uids(self, kind: Kind) -> frozenset[str]:
+        """Every object of a kind, to be noted before a list is asked for."""
+        return frozenset(uid_of(body) for body in self._shelves[kind].objects.values())
+
+    def replace(self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None) -> bool:
+        """Let an authoritative list replace a kind. False when the list is too short to be believed at once.
+
+        Args:
+            kind: which.
+            bodies: the list.
+            known: :meth:`uids` from before the list was asked for. What a watch brought since then is newer than the
+                list and not missing from it. None takes the list for newer than anything here.
+        """
         shelf = self._shelves[kind]
-        fresh = {key_of(body): body for body in bodies}
-        gone = [key for key in shelf.objects if key not in fresh]
+        fresh = {key_of(body): body for body in bodies if not _is_buried(shelf, body)}
+        gone = [
+            key for key, body in shelf.objects.items() if key not in fresh and (known is None or uid_of(body) in known)
+        ]
         if len(gone) > VANISH_GUARD and 2 * len(gone) > len(shelf.objects) and not shelf.doubted:
             logger.warning(
                 "a list of %s lost %d of %d objects; asking again", kind.plural, len(gone), len(shelf.objects)
@@ -108,12 +119,13 @@ class Store:
             del shelf.objects[key]
         else:
             shelf.objects[key] = pruned
+            if known is not None and _says_the_same(known, pruned):
+                return
         self._on_change()
 
     def _bury(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
         """A deletion counts for its own uid only: a namesake may have been created since."""
-        uid = str(body["metadata"].get("uid"))
-        shelf.buried[uid] = version_of(body)
+        shelf.buried[uid_of(body)] = version_of(body)
         if len(shelf.buried) > 10_000:  # noqa: PLR2004 - bounds memory; old graves never speak again
             shelf.buried.clear()
         known = shelf.objects.get(key)
@@ -134,6 +146,25 @@ def version_of(body: Body) -> int:
     return int(text) if text.isdigit() else 0
 
 
+def uid_of(body: Body) -> str:
+    """An object's identity: its name may be given again."""
+    return str(body["metadata"].get("uid"))
+
+
 def same_uid(one: Body, other: Body) -> bool:
     """Whether two versions are of one object."""
-    return bool(one["metadata"].get("uid") == other["metadata"].get("uid"))
+    return uid_of(one) == uid_of(other)
+
+
+def _is_buried(shelf: Shelf, body: Body) -> bool:
+    return version_of(body) <= shelf.buried.get(uid_of(body), -1)
+
+
+def _says_the_same(one: Body, other: Body) -> bool:
+    """Whether two versions differ in nothing but their version: heartbeats, managed fields, what is pruned away."""
+    return _unversioned(one) == _unversioned(other)
+
+
+def _unversioned(body: Body) -> dict[str, Any]:
+    head = {key: value for key, value in body["metadata"].items() if key != "resourceVersion"}
+    return {**body, "metadata": head}

@@ -15,6 +15,7 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.prices import parse_prices
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
@@ -43,11 +44,24 @@ def fleet_from(path: str | None, access: ClusterAccess, prices: dict[str, Price]
 
 
 def prices_from(path: str | None) -> dict[str, Price]:
-    """Prices from a ConfigMap manifest in a file; empty without one."""
+    """Prices from the ConfigMap manifests of a file; empty without a file.
+
+    Raises:
+        InvalidInput: the file cannot be read or holds no ConfigMap.
+    """
     if path is None:
         return {}
     maps = [body for body in load_bodies(path) if body.get("kind") == CONFIG_MAPS.kind]
-    return parse_prices({key: text for body in maps for key, text in (body.get("data") or {}).items()}, path)
+    if not maps:
+        raise InvalidInput(
+            "--prices", path, "Name a file with a ConfigMap: GPU type and US dollars per hour as its data."
+        )
+    prices: dict[str, Price] = {}
+    for body in maps:
+        metadata = body.get("metadata") or {}
+        told = {str(key): str(text) for key, text in (body.get("data") or {}).items()}
+        prices |= parse_prices(told, f"{metadata.get('namespace', 'default')}/{metadata.get('name')}")
+    return prices
 
 
 def model_of(resource: InferenceDeployment) -> ModelFacts:

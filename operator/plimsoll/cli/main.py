@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -19,8 +20,9 @@ from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.cli.context import ClusterAccess, fleet_from, live_object, prices_from
 from plimsoll.cli.documents import load_deployments
 from plimsoll.cli.planning import plan_manifests
-from plimsoll.cli.tables import print_details, print_plan
+from plimsoll.cli.tables import print_details, print_ignored, print_plan
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
 
 EXIT_PLACED = 0
@@ -81,16 +83,17 @@ def plan(
     elif output == "yaml":
         click.echo(yaml.safe_dump(documents, sort_keys=False), nl=False)
     else:
-        _show_plan(documents)
+        _show_plan(documents, seen.ignored)
     sys.exit(EXIT_PLACED if all(entry.is_placed for entry in planned) else EXIT_UNPLACED)
 
 
-def _show_plan(documents: list[dict[str, Any]]) -> None:
+def _show_plan(documents: list[dict[str, Any]], ignored: Sequence[IgnoredNode]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 160)
     print_plan(console, documents)
     for document in documents:
         console.rule(f"{document['namespace']}/{document['name']}", align="left")
         print_details(console, document)
+    print_ignored(console, ignored)
 
 
 @cli.command()

@@ -10,6 +10,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.convert import to_request, to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli.context import model_of
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
@@ -76,6 +77,7 @@ def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> li
     Raises:
         PlimsollError: a manifest or its model cannot be used.
     """
+    _refuse_namesakes(resources)
     requests = [to_request(resource, model_of(resource)) for resource in resources]
     tenants = [
         Tenant(replace(request, created=f"{index:06d}"), resource.metadata.generation)
@@ -83,3 +85,12 @@ def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> li
     ]
     decisions = {decision.request.key: decision for decision in plan(tenants, fleet, load_gpu_types())}
     return [Planned(resource, decisions[request.key]) for request, resource in zip(requests, resources, strict=True)]
+
+
+def _refuse_namesakes(resources: Sequence[InferenceDeployment]) -> None:
+    names = [(resource.metadata.namespace, resource.metadata.name) for resource in resources]
+    for namespace, name in names:
+        if names.count((namespace, name)) > 1:
+            raise InvalidInput(
+                "metadata.name", f"{namespace}/{name}", "Give every InferenceDeployment a name of its own."
+            )

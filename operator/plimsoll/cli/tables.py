@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
 
 _TERMS = (
@@ -80,3 +81,12 @@ def print_rejections(console: Console, rejections: Sequence[Mapping[str, Any]]) 
     for rejection in rejections:
         table.add_row(rejection["gpuType"], str(rejection["tensorParallel"]), rejection["reason"], rejection["message"])
     console.print(table)
+
+
+def print_ignored(console: Console, ignored: Sequence[IgnoredNode]) -> None:
+    """The nodes whose GPUs take no part, with their reasons; nothing where there are none."""
+    if not ignored:
+        return
+    console.rule("nodes left out", align="left")
+    for node in ignored:
+        console.print(f"{node.name}: {node.reason} ({node.detail})", highlight=False)

@@ -58,6 +58,11 @@ class CheckpointFacts:
     quantizes_lm_head: bool = False
     quantizes_attention: bool = True
 
+    @property
+    def dtype_beside_quantized(self) -> Precision:
+        """What the engine runs the unquantized parts in: its quantization kernels know no 32-bit activations."""
+        return Precision.BF16 if self.dtype is Precision.FP32 else self.dtype
+
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:

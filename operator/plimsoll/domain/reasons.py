@@ -25,6 +25,7 @@ class Reason(StrEnum):
     TOO_EXPENSIVE = "TooExpensive"
     PRICE_UNKNOWN = "PriceUnknown"
     COSTS_MORE = "CostsMore"
+    ROOM_FOR_FEWER = "RoomForFewer"
     OBSERVED_TOO_SMALL = "ObservedTooSmall"
     PLACEMENT_KEPT = "PlacementKept"
 
@@ -49,6 +50,7 @@ class RemedyKind(StrEnum):
     REDUCE_CONCURRENCY = "ReduceConcurrency"
     KV_CACHE_FP8 = "KvCacheFp8"
     WEIGHTS_FP8 = "WeightsFp8"
+    WEIGHTS_FP16 = "WeightsFp16"
     FREE_GPUS = "FreeGpus"
     ADD_GPUS = "AddGpus"
     RELAX_CONSTRAINTS = "RelaxConstraints"

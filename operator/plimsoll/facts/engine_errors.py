@@ -45,10 +45,16 @@ _PATTERNS: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
         re.compile(r"To serve at least one request with the models?'?s? max seq len[^\n]*"),
     ),
     (StartFailure.NO_KV_CACHE, re.compile(r"No available memory for the cache blocks[^\n]*")),
-    (StartFailure.MEMORY_HELD_BY_OTHERS, re.compile(r"Free memory on device[^\n]*less than desired[^\n]*")),
+    (
+        StartFailure.MEMORY_HELD_BY_OTHERS,
+        re.compile(r"Free memory on device[^\n]*is less than (?:desired|the engine's budget)[^\n]*"),
+    ),
     (StartFailure.MAMBA_BLOCKS, re.compile(r"max_num_seqs \(\d+\) exceeds available Mamba cache blocks[^\n]*")),
     (StartFailure.HEADS_NOT_DIVISIBLE, re.compile(r"Total number of attention heads[^\n]*must be divisible[^\n]*")),
-    (StartFailure.UNSUPPORTED_GPU, re.compile(r"The quantization method[^\n]*not supported for the current GPU[^\n]*")),
+    (
+        StartFailure.UNSUPPORTED_GPU,
+        re.compile(r"(?:The quantization method|Quantization scheme)[^\n]*not supported for the current GPU[^\n]*"),
+    ),
     (StartFailure.UNSUPPORTED_GPU, re.compile(r"Bfloat16 is only supported on GPUs[^\n]*")),
     (
         StartFailure.OUT_OF_MEMORY,

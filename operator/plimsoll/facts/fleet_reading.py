@@ -187,11 +187,11 @@ def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Igno
     present = [resource for resource in RESOURCES if _count(allocatable.get(resource, 0))]
     if not present and labels.get("nvidia.com/gpu.present") != "true":
         return None
-    return IgnoredNode(
-        name,
-        NodeReason.NO_PRODUCT_LABEL,
-        f"has {', '.join(present) or 'GPUs'} but no {_NVIDIA_PRODUCT} label: run GPU Feature Discovery",
-    )
+    if AMD_RESOURCE in present:
+        missing = f"no {_AMD_PRODUCT} or {_AMD_DEVICE} label: run AMD's node labeller"
+    else:
+        missing = f"no {_NVIDIA_PRODUCT} label: run GPU Feature Discovery"
+    return IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}")
 
 
 def _odd_labels(labels: Mapping[str, str], card: _Card, count: int, allocatable: Body) -> tuple[NodeReason, str] | None:

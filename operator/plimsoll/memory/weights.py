@@ -30,7 +30,7 @@ def weights_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
 def _group_bytes(group: ParameterGroup, model: ModelFacts, precision: Precision, tensor_parallel: int) -> int:
     parameters = _parameters_per_rank(group, model, tensor_parallel)
     if not (group.quantizable and precision.is_quantized):
-        dtype = precision if not precision.is_quantized else model.checkpoint.dtype
+        dtype = precision if not precision.is_quantized else model.checkpoint.dtype_beside_quantized
         return parameters * _plain_bytes(dtype)
     quantized = _quantized_bytes(parameters, precision, model.checkpoint.group_size)
     if precision is Precision.MXFP4 and model.experts is not None:

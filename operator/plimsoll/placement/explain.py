@@ -87,6 +87,9 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"has no price, spec.gpu.maxHourlyPrice allows ${f['limit']}/h: set one in the ConfigMap"
     ),
     Reason.COSTS_MORE: _costs_more,
+    Reason.ROOM_FOR_FEWER: lambda f: (
+        f"fits at {_price(f, 'price')}, but has room for {f['room']} replicas where the choice takes {f['best_room']}"
+    ),
     Reason.OBSERVED_TOO_SMALL: lambda f: (
         f"a running engine got {f['have_tokens']} tokens of KV cache there, the load needs {f['need_tokens']}"
     ),
@@ -102,6 +105,7 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.REDUCE_CONCURRENCY: lambda f: f"lower spec.concurrency from {f['from']} to {f['to']}",
     RemedyKind.KV_CACHE_FP8: lambda _: "set spec.kvCache.precision to fp8",
     RemedyKind.WEIGHTS_FP8: lambda _: "set spec.precision to fp8, or use an FP8 checkpoint",
+    RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
     RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}",
     RemedyKind.RELAX_CONSTRAINTS: lambda f: (
         f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Choice, MemoryEstimate, Rejection, Split
+from plimsoll.domain.outcomes import Choice, EngineSettings, MemoryEstimate, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.memory.estimate import estimate
@@ -18,7 +18,7 @@ from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.divisibility import split_refusal
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.precision_gate import missing_capability
-from plimsoll.placement.settings import engine_settings
+from plimsoll.placement.settings import engine_settings, with_a_small_step
 
 Numbers = tuple[tuple[str, int | str], ...]
 
@@ -31,13 +31,12 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Reje
         or split_refusal(request.model, request.precision, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
     )
-    return refusal or judge_memory_and_price(request, candidate)
+    return refusal or _by_memory_and_price(request, candidate)
 
 
-def judge_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rejection:
-    """The last two questions alone: does it fit, and may it cost that. Needs no fleet: used for types to be bought."""
-    settings = engine_settings(request, candidate.gpu, candidate.split)
-    figures = estimate(request, candidate.gpu, candidate.split, settings)
+def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rejection:
+    """The last two questions: does it fit, and may it cost that."""
+    settings, figures = _sized(request, candidate)
     if not figures.fits:
         return _rejection(candidate, *_too_small(figures))
     observed = _observed_tokens(request, candidate)
@@ -62,6 +61,16 @@ def judge_memory_and_price(request: Request, candidate: Candidate) -> Choice | R
         estimate=figures,
         hourly_price=price,
     )
+
+
+def _sized(request: Request, candidate: Candidate) -> tuple[EngineSettings, MemoryEstimate]:
+    """The usual settings and their estimate; those with a smaller step where the usual ones do not fit."""
+    usual = engine_settings(request, candidate.gpu, candidate.split)
+    figures = estimate(request, candidate.gpu, candidate.split, usual)
+    lean = with_a_small_step(request, usual)
+    if figures.fits or lean == usual:
+        return usual, figures
+    return lean, estimate(request, candidate.gpu, candidate.split, lean)
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:

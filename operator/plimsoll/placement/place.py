@@ -42,11 +42,15 @@ def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outco
     if not fitting:
         return Unplaceable(tuple(rejections))
     best, replicas = min(fitting, key=lambda pair: (-pair[1], *rank(pair[0])))
-    dearer = [_costs_more(choice, best) for choice, _ in fitting if choice is not best]
+    others = [
+        _costs_more(choice, best) if room == replicas else _room_for_fewer(choice, room, replicas)
+        for choice, room in fitting
+        if choice is not best
+    ]
     return Placed(
         choice=best,
         replicas=replicas,
-        rejections=(*dearer, *rejections),
+        rejections=(*others, *rejections),
         warnings=warnings_for(request, best),
     )
 
@@ -98,6 +102,12 @@ def _costs_more(choice: Choice, best: Choice) -> Rejection:
         ("best_gpus", best.split.gpus),
     )
     return Rejection(choice.gpu.name, choice.split, Reason.COSTS_MORE, numbers)
+
+
+def _room_for_fewer(choice: Choice, room: int, best_room: int) -> Rejection:
+    price = "unknown" if choice.hourly_price is None else str(choice.hourly_price)
+    numbers = (("price", price), ("room", room), ("best_room", best_room))
+    return Rejection(choice.gpu.name, choice.split, Reason.ROOM_FOR_FEWER, numbers)
 
 
 def _not_moved_to(choice: Choice) -> Rejection:

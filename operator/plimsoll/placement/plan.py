@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, Placed, Rejection, Remedy, Split
 from plimsoll.domain.reasons import Reason
@@ -23,20 +23,25 @@ from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
-from plimsoll.placement.remedies import remedies
+from plimsoll.placement.remedies import only_waits, remedies
 from plimsoll.placement.warnings import warnings_for
 
 MAX_POOLS = 4
 """GPU types that one deployment may spread over: more would be nobody's wish."""
 
 
-def plan(tenants: Sequence[Tenant], fleet: Fleet, catalog: Sequence[GpuType] = ()) -> tuple[Decision, ...]:
+def plan(
+    tenants: Sequence[Tenant], fleet: Fleet, catalog: Sequence[GpuType] = (), standing: Sequence[Pool] = ()
+) -> tuple[Decision, ...]:
     """Decide every deployment, in the order of the answer's tuple: oldest first, names breaking ties.
 
-    ``catalog`` is only consulted for remedies (which GPUs would help if there were any).
+    ``catalog`` is only consulted for remedies (which GPUs would help if there were any). ``standing`` are pools of
+    deployments that cannot be planned now, e.g. because a hub does not answer: their pods will bind all the same.
     """
     order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
     ledger = Ledger.of(fleet)
+    for pool in standing:
+        ledger = _promise(pool, fleet.of_type(pool.gpu_type), ledger)
     for tenant in order:
         ledger = _promise_earlier(tenant, fleet, ledger)
     decisions: list[Decision] = []
@@ -50,10 +55,13 @@ def plan(tenants: Sequence[Tenant], fleet: Fleet, catalog: Sequence[GpuType] = (
 def _promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
     """Keep GPUs for replicas that were decided and whose pods are not bound yet."""
     for pool in tenant.pools:
-        nodes = eligible_nodes(tenant.request, fleet, pool.gpu_type)
-        waiting = max(0, pool.replicas - pool.bound - pool.stranded)
-        ledger = ledger.take(nodes, pool.split.gpus, min(waiting, ledger.room_for(nodes, pool.split.gpus)))
+        ledger = _promise(pool, eligible_nodes(tenant.request, fleet, pool.gpu_type), ledger)
     return ledger
+
+
+def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger) -> Ledger:
+    waiting = max(0, pool.replicas - pool.bound - pool.stranded)
+    return ledger.take(nodes, pool.split.gpus, min(waiting, ledger.room_for(nodes, pool.split.gpus)))
 
 
 @dataclass(slots=True)
@@ -108,7 +116,10 @@ class _Desk:
         )
 
     def _sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
-        """Which active pools the request still fits, which the user's change outdated, and what was outgrown."""
+        """Which active pools the request still fits, which the user's change outdated, and what was outgrown.
+
+        One that was never made and does not fit any more is none of these: its replicas are placed anew.
+        """
         kept: list[PlannedPool] = []
         outdated: list[Pool] = []
         outgrown: Rejection | None = None
@@ -120,7 +131,7 @@ class _Desk:
                 kept.append(_planned(pool, verdict, self.tenant.generation))
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move:
                 outdated.append(pool)
-            else:
+            elif pool.exists:
                 outgrown = outgrown or (verdict if verdict.reason not in _ABOUT_NODES else None)
                 kept.append(_as_it_is(pool))
         return kept, outdated, outgrown
@@ -163,6 +174,8 @@ class _Desk:
         if placed is not None and placed.replicas >= missing:
             return self._add(pools, placed), False
         self.ledger = ledger
+        if only_waits(self.findings.rejections) and not any(pool.ready for pool in outdated):
+            return self._fit_number(pools), False  # what serves nobody must not keep the GPUs that its cure waits for
         pools = [*pools, *(_as_it_is(pool) for pool in outdated)]
         return _shrunk(pools, _count(pools) - self.request.replicas), True
 
@@ -171,10 +184,11 @@ class _Desk:
         ready = {pool.name: pool.ready for pool in self.tenant.pools}
         active = {pool.name for pool in pools}
         serving = sum(min(ready.get(pool.name, 0), pool.replicas) for pool in pools)
-        if serving >= self.request.replicas - max(0, self.request.replicas - _count(pools)):
+        wanted = min(self.request.replicas, _count(pools))
+        if serving >= wanted and (wanted > 0 or self.request.replicas == 0):
             return []
-        old = (pool for pool in self.tenant.pools if pool.name not in active)
-        return [replace(_as_it_is(pool), state=PoolState.RETIRING) for pool in old if pool.replicas > 0]
+        old = [pool for pool in self.tenant.pools if pool.name not in active and pool.exists and pool.replicas > 0]
+        return [replace(_as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
 
     def _place(self, replicas: int, but: tuple[str, Split] | None = None) -> Placed | None:
         """Place on the ledger as it stands; remember why not, whatever comes out."""
@@ -185,8 +199,12 @@ class _Desk:
                 constraints=replace(request.constraints, deny=(*request.constraints.deny, but[0])),
             )
         outcome = place(request, self.fleet, self.ledger)
+        if but is not None and not isinstance(outcome, Placed):
+            return None  # they keep waiting where they are: nothing was turned down by a wish of the user's
         self.findings.placed = True
-        self.findings.rejections = outcome.rejections
+        self.findings.rejections = tuple(
+            rejection for rejection in outcome.rejections if but is None or rejection.gpu_type != but[0]
+        )
         if isinstance(outcome, Placed):
             nodes = eligible_nodes(request, self.fleet, outcome.choice.gpu.name)
             self.ledger = self.ledger.take(nodes, outcome.choice.split.gpus, outcome.replicas)

@@ -22,6 +22,7 @@ class Pool:
 
     ``generation`` is that of the spec it was last judged by. ``replicas`` were wanted; ``bound`` pods sit on a node, be
     they ready or on their way out; ``ready`` serve; ``stranded`` found no node for longer than the grace period.
+    ``exists`` is false while the decision is on record only: nothing was made of it, so no scheduler complains of it.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Pool:
     bound: int = 0
     ready: int = 0
     stranded: int = 0
+    exists: bool = True
 
 
 @dataclass(frozen=True, slots=True)

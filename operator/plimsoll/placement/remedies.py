@@ -5,28 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Choice, Placed, Remedy, Split
+from plimsoll.domain.outcomes import Placed, Remedy
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason, RemedyKind
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
-from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate
-from plimsoll.placement.divisibility import split_refusal
-from plimsoll.placement.feasibility import judge_memory_and_price
+from plimsoll.domain.serving import GpuConstraints, Overrides, Request
+from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import on_an_empty_fleet, place, rank
-from plimsoll.placement.precision_gate import missing_capability
+from plimsoll.placement.place import on_an_empty_fleet, place
 
 
 def remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Remedy, ...]:
-    """Single changes that lead to a placement, nearest first: free GPUs, smaller load, fewer bits, other GPUs."""
+    """Single changes that lead to a placement, nearest first: free GPUs, smaller load, other bits, other GPUs."""
     return tuple(_all_remedies(request, fleet, ledger, catalog))
 
 
 def _all_remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> Iterator[Remedy]:
     yield from _free_gpus(request, fleet)
     yield from _smaller_load(request, fleet, ledger)
+    yield from _other_16_bits(request, fleet, ledger)
     yield from _fewer_bits(request, fleet, ledger)
     yield from _without_bounds(request, fleet, ledger)
     yield from _other_gpus(request, catalog)
@@ -43,25 +41,26 @@ def _smaller_load(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Re
     shape = request.shape
 
     def with_context(tokens: int) -> Request:
-        # Expected lengths may exceed a shorter context: the proposal is made on the guaranteed product.
-        return replace(request, shape=ServingShape(tokens, shape.concurrency))
+        return replace(request, shape=replace(shape, context_tokens=tokens))
 
     def with_concurrency(sequences: int) -> Request:
         return replace(request, shape=replace(shape, concurrency=sequences))
 
-    context = _largest_that_fits(shape.context_tokens - 1, with_context, fleet, ledger)
+    # A context shorter than the expected prompt and output would be refused.
+    shortest = max(1, (shape.expected_prompt_tokens or 0) + (shape.expected_output_tokens or 0))
+    context = _largest_that_fits(range(shortest, shape.context_tokens), with_context, fleet, ledger)
     if context is not None:
         yield Remedy(RemedyKind.REDUCE_CONTEXT, (("from", shape.context_tokens), ("to", context)))
-    concurrency = _largest_that_fits(shape.concurrency - 1, with_concurrency, fleet, ledger)
+    concurrency = _largest_that_fits(range(1, shape.concurrency), with_concurrency, fleet, ledger)
     if concurrency is not None:
         yield Remedy(RemedyKind.REDUCE_CONCURRENCY, (("from", shape.concurrency), ("to", concurrency)))
 
 
-def _largest_that_fits(largest: int, changed: Callable[[int], Request], fleet: Fleet, ledger: Ledger) -> int | None:
+def _largest_that_fits(values: range, changed: Callable[[int], Request], fleet: Fleet, ledger: Ledger) -> int | None:
     """Bisect for the largest value that places; less load never needs more memory, so one side always fits."""
-    if largest < 1 or not _places(changed(1), fleet, ledger):
+    if not values or not _places(changed(values[0]), fleet, ledger):
         return None
-    fits, fails = 1, largest + 1
+    fits, fails = values[0], values[-1] + 1
     while fails - fits > 1:
         middle = (fits + fails) // 2
         if _places(changed(middle), fleet, ledger):
@@ -80,6 +79,15 @@ def _fewer_bits(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Reme
         yield Remedy(RemedyKind.WEIGHTS_FP8)
 
 
+def _other_16_bits(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
+    """The older 16-bit type costs the same and is what cards before Ampere compute in."""
+    if request.precision is not Precision.BF16:
+        return
+    kv_precision = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 else request.kv_precision
+    if _places(replace(request, precision=Precision.FP16, kv_precision=kv_precision), fleet, ledger):
+        yield Remedy(RemedyKind.WEIGHTS_FP16)
+
+
 def _without_bounds(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
     free = replace(request, replicas=1, constraints=GpuConstraints(), overrides=Overrides(), node_selector=())
     if free == replace(request, replicas=1):
@@ -91,27 +99,25 @@ def _without_bounds(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[
 
 
 def _other_gpus(request: Request, catalog: Sequence[GpuType]) -> Iterator[Remedy]:
-    """The cheapest catalogued type that would hold one replica on one node of eight."""
-    fitting = [choice for gpu in catalog for choice in _choices_on(request, gpu)]
-    if fitting:
-        best = min(fitting, key=rank)
+    """The cheapest catalogued type that would hold one replica on a node that the request's own bounds allow."""
+    shop = Fleet(tuple(_for_sale(request, gpu) for gpu in catalog if gpu.price is not None))
+    outcome = place(replace(request, replicas=1), shop)
+    if isinstance(outcome, Placed):
+        best = outcome.choice
         yield Remedy(RemedyKind.ADD_GPUS, (("gpu_type", best.gpu.name), ("gpus", best.split.gpus)))
 
 
-def _choices_on(request: Request, gpu: GpuType) -> Iterator[Choice]:
-    free = replace(request, constraints=GpuConstraints(), overrides=Overrides())
-    if gpu.price is None or missing_capability(request.model, request.precision, request.kv_precision, gpu):
-        return
-    for degree in TENSOR_PARALLEL_DEGREES:
-        split = Split(degree)
-        if degree > gpu.scale_up_gpus and degree > 1:
-            return
-        if split_refusal(request.model, request.precision, gpu.name, split) is not None:
-            continue
-        verdict = judge_memory_and_price(free, Candidate(gpu, split, ("", ""), ""))
-        if isinstance(verdict, Choice):
-            yield verdict
-            return
+def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
+    """A node that one could buy, labelled as the request's node selector wants it."""
+    return GpuNode(
+        name=gpu.name,
+        gpu=gpu,
+        resource="",
+        selector=("", ""),
+        allocatable=min(TENSOR_PARALLEL_DEGREES[-1], gpu.scale_up_gpus),
+        held=0,
+        labels=request.node_selector,
+    )
 
 
 def _places(request: Request, fleet: Fleet, ledger: Ledger) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.memory.runtime import outside_bytes
+from plimsoll.memory.laws import law_for
+from plimsoll.memory.runtime import cuda_graphs_bytes, outside_bytes
 
 LARGE_GPU_BYTES = 70 * GIB
 """From here vLLM steps 8,192 tokens by default, the A100 excepted; below 2,048 (``engine/arg_utils.py``)."""
@@ -22,16 +25,28 @@ _VLLM_KV_DTYPES = {KvPrecision.BF16: "bfloat16", KvPrecision.FP16: "float16", Kv
 def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
     """The flags of one replica. Every default that moved between releases is given explicitly."""
     dtype = _dtype(request, gpu)
+    batched_tokens = _batched_tokens(request, gpu)
     return EngineSettings(
         max_model_len=request.shape.context_tokens,
         max_num_seqs=request.shape.concurrency,
-        max_num_batched_tokens=_batched_tokens(request, gpu),
-        gpu_memory_utilization_percent=_utilization_percent(request, gpu, split),
+        max_num_batched_tokens=batched_tokens,
+        gpu_memory_utilization_percent=_utilization_percent(request, gpu, split, batched_tokens),
         dtype=_VLLM_DTYPES[dtype],
         quantization=_quantization(request),
-        kv_cache_dtype=_kv_cache_dtype(request, dtype),
+        kv_cache_dtype=_kv_cache_dtype(request, gpu, dtype),
         enforce_eager=request.engine.enforce_eager,
     )
+
+
+def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSettings:
+    """The same settings with the step of a small card, unless the user fixed the step.
+
+    A large card steps more tokens by default, and their activations can be what does not fit.
+    """
+    if request.engine.max_batched_tokens is not None:
+        return settings
+    tokens = max(settings.max_num_seqs, min(settings.max_num_batched_tokens, SMALL_STEP_TOKENS))
+    return replace(settings, max_num_batched_tokens=tokens)
 
 
 def _batched_tokens(request: Request, gpu: GpuType) -> int:
@@ -42,20 +57,32 @@ def _batched_tokens(request: Request, gpu: GpuType) -> int:
     return max(sequences, min(wanted, sequences * request.shape.context_tokens))
 
 
-def _utilization_percent(request: Request, gpu: GpuType, split: Split) -> int:
-    """The user's share, lowered where CUDA and NCCL would not find their memory beside it.
+def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
+    """The user's share, lowered where CUDA, NCCL and uncharged graphs would not find their memory beside it.
 
-    The engine refuses to start when less than its share is free at its first snapshot.
+    The engine refuses to start when less than its share is free at its first snapshot, and dies in graph capture when
+    the graphs are not in its budget and do not fit beside it.
     """
-    beside = 100 * (gpu.usable_bytes - outside_bytes(split)) // gpu.usable_bytes
+    outside = outside_bytes(split) + _uncharged_graphs_bytes(request, batched_tokens)
+    beside = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes
     return max(1, min(request.engine.gpu_memory_utilization_percent, beside))
+
+
+def _uncharged_graphs_bytes(request: Request, batched_tokens: int) -> int:
+    """CUDA graphs of releases that capture them outside their own budget."""
+    if request.engine.enforce_eager or law_for(request.engine.version).charges_cuda_graphs:
+        return 0
+    return cuda_graphs_bytes(request.model, sequences=request.shape.concurrency, batched_tokens=batched_tokens)
 
 
 def _dtype(request: Request, gpu: GpuType) -> Precision:
     """The 16- or 32-bit type of everything that is not quantized; cards before Ampere have no bf16."""
-    dtype = request.model.checkpoint.dtype if request.precision.is_quantized else request.precision
-    too_old = gpu.compute_capability is not None and gpu.compute_capability < (8, 0)
-    return Precision.FP16 if dtype is Precision.BF16 and too_old else dtype
+    dtype = request.model.checkpoint.dtype_beside_quantized if request.precision.is_quantized else request.precision
+    return Precision.FP16 if dtype is Precision.BF16 and _lacks_bf16(gpu) else dtype
+
+
+def _lacks_bf16(gpu: GpuType) -> bool:
+    return gpu.compute_capability is not None and gpu.compute_capability < (8, 0)
 
 
 def _quantization(request: Request) -> str | None:
@@ -65,10 +92,11 @@ def _quantization(request: Request) -> str | None:
     return request.precision.value
 
 
-def _kv_cache_dtype(request: Request, dtype: Precision) -> str:
-    """``auto`` where the engine would choose the same."""
+def _kv_cache_dtype(request: Request, gpu: GpuType, dtype: Precision) -> str:
+    """``auto`` where the engine would choose the same; the cache is cast with the weights where there is no bf16."""
+    wanted = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 and _lacks_bf16(gpu) else request.kv_precision
     automatic = request.model.checkpoint.kv_precision or _same_as(dtype)
-    return "auto" if request.kv_precision is automatic else _VLLM_KV_DTYPES[request.kv_precision]
+    return "auto" if wanted is automatic else _VLLM_KV_DTYPES[wanted]
 
 
 def _same_as(dtype: Precision) -> KvPrecision:

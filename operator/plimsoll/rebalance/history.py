@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 HOUR_SECONDS = 3600.0
-DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +32,16 @@ class ChangeHistory:
     ceiling: Ceiling | None = None
 
     def recorded(self, now: float, ceiling: Ceiling | None = None) -> ChangeHistory:
-        """The history with a change at ``now``; what is more than a day old is dropped.
+        """The history with a change at ``now``; what no bound looks at any more is dropped.
+
+        The latest change alone decides a cool-down, and that is this one; the budget looks back an hour. So a status
+        never holds more times than the largest budget, however long the deployment lives.
 
         Args:
             now: POSIX seconds.
             ceiling: from :func:`plimsoll.rebalance.decide.ceiling_of` when load made the loop add a replica.
         """
-        kept = tuple(change for change in self.clamped(now).changes if now - change < DAY_SECONDS)
+        kept = tuple(change for change in self.clamped(now).changes if now - change < HOUR_SECONDS)
         return ChangeHistory((*kept, now), ceiling if ceiling is not None else self.clamped(now).ceiling)
 
     def clamped(self, now: float) -> ChangeHistory:

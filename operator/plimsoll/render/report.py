@@ -7,12 +7,15 @@ from typing import Any
 
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.engine_errors import EngineFailure
-from plimsoll.placement.pools import Decision
+from plimsoll.placement.pools import Decision, PlannedPool
 
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed."""
+    """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed.
+
+    ``kv_tokens_predicted`` is what was foretold when the pool was made: it stays known when the pool proves too small.
+    """
 
     name: str
     pods: int = 0
@@ -23,6 +26,7 @@ class PoolView:
     restarts: int = 0
     workload_error: str = ""
     kv_tokens_reported: int | None = None
+    kv_tokens_predicted: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,11 @@ class Report:
     suspended: bool = False
     name_conflict: str = ""
     rebalancing: RebalancingReport | None = None
+    rebalancing_off: bool = False
+
+    def predicted_tokens(self, pool: PlannedPool) -> int | None:
+        """KV tokens of one replica by the estimate: this pass's, else that of the pass that made the pool."""
+        return pool.choice.estimate.kv_capacity_tokens if pool.choice else self.view(pool.name).kv_tokens_predicted
 
     def view(self, pool: str) -> PoolView:
         """The pods of one pool; an empty view where none exist yet."""

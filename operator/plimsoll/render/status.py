@@ -7,6 +7,7 @@ from typing import Any
 
 from plimsoll.domain.outcomes import Choice, Rejection, Remedy
 from plimsoll.domain.units import GIB, format_price
+from plimsoll.memory.load import needed_tokens
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.render.conditions import conditions
@@ -21,7 +22,7 @@ MAX_REMEDIES = 10
 MAX_CHANGE_TIMES = 120
 """The most changes that any hour may see: enough for the hourly budget."""
 
-_CARRIED_OVER = ("estimate", "placement", "model")
+_CARRIED_OVER = ("estimate", "placement", "model", "tooSmall")
 """What stays readable while there is a problem: the last decision still describes what runs."""
 
 
@@ -46,6 +47,9 @@ def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, A
         document |= _decided(report, decision)
     if report.rebalancing is not None:
         document["rebalancing"] = _rebalancing(report.rebalancing)
+    elif not report.rebalancing_off:
+        # A pass without a turn (model not read yet, suspended) must not forget the budget, the target and the ceiling.
+        document["rebalancing"] = previous.get("rebalancing")
     return {key: value for key, value in _without_empty(document).items() if value != {}}
 
 
@@ -56,7 +60,10 @@ def _told_earlier(previous: Mapping[str, Any]) -> dict[str, Any]:
 
 def _decided(report: Report, decision: Decision) -> dict[str, Any]:
     choice = decision.choice
-    document: dict[str, Any] = {"pools": [_pool(report, pool) for pool in decision.pools]}
+    document: dict[str, Any] = {
+        "pools": [_pool(report, pool) for pool in decision.pools],
+        "tooSmall": _too_small(report, decision),
+    }
     if choice is not None:
         document["estimate"] = _estimate(choice)
         document["placement"] = _placement(report, decision, choice)
@@ -151,9 +158,24 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "generation": pool.generation,
         "replicas": pool.replicas,
         "readyReplicas": view.ready,
-        "kvTokensPredicted": None if pool.choice is None else pool.choice.estimate.kv_capacity_tokens,
+        "kvTokensPredicted": report.predicted_tokens(pool),
         "kvTokensReported": view.kv_tokens_reported,
     }
+
+
+def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
+    """Where an engine got less KV cache than declared: remembered for as long as the spec stays the same."""
+    needed = needed_tokens(decision.request.shape)
+    return [
+        {
+            "gpuType": seen.gpu_type,
+            "tensorParallel": seen.tensor_parallel,
+            "kvTokens": seen.kv_tokens,
+            "generation": report.generation,
+        }
+        for seen in sorted(decision.request.observed, key=lambda seen: (seen.gpu_type, seen.tensor_parallel))
+        if seen.kv_tokens < needed
+    ]
 
 
 def _rejection(rejection: Rejection) -> dict[str, Any]:

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Write what is expected of the examples and of the stories of the tests, from what the code says now.
+
+    python scripts/update_goldens.py           # write every file
+    python scripts/update_goldens.py --check   # write nothing; exit 1 where a file is not what the code says
+
+Read the difference before you commit it: each of these files is a promise to a user.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
+from plimsoll.cli.documents import load_deployments
+from plimsoll.cli.planning import Planned, plan_manifests
+from plimsoll.domain.fleet import Fleet
+
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
+STORIES = ROOT / "tests" / "stories"
+
+
+def goldens() -> Iterator[tuple[Path, str]]:
+    """Every expected file with its text."""
+    for folder in sorted(path.parent for path in EXAMPLES.glob("*/deployment.yaml")):
+        planned, _ = _planned(folder / "deployment.yaml", EXAMPLES / "fleet.yaml", EXAMPLES / "prices.yaml")
+        yield folder / "expected" / "plan.yaml", _written([entry.document() for entry in planned])
+        yield folder / "expected" / "objects.yaml", _objects(planned)
+    for folder in sorted(path.parent for path in STORIES.glob("*/request.yaml")):
+        yield folder / "expected.yaml", story(folder)
+
+
+def story(folder: Path) -> str:
+    """What becomes of a story's deployments, short enough to be read at a glance."""
+    prices = folder / "prices.yaml"
+    planned, fleet = _planned(folder / "request.yaml", folder / "fleet.yaml", prices if prices.exists() else None)
+    told: dict[str, Any] = {"deployments": [_outcome(entry) for entry in planned]}
+    if fleet.ignored:
+        told["ignoredNodes"] = {node.name: f"{node.reason}: {node.detail}" for node in fleet.ignored}
+    return _written(told)
+
+
+def _planned(manifest: Path, nodes: Path, prices: Path | None) -> tuple[list[Planned], Fleet]:
+    fleet = fleet_from(str(nodes), ClusterAccess(), prices_from(str(prices) if prices else None))
+    return plan_manifests(load_deployments([str(manifest)]), fleet), fleet
+
+
+def _outcome(entry: Planned) -> dict[str, Any]:
+    document = entry.document()
+    placement, estimate = document.get("placement", {}), document.get("estimate", {})
+    outcome: dict[str, Any] = {"name": document["name"], "reason": document["reason"]}
+    if document.get("pools"):
+        outcome["replicas"] = {pool["name"]: pool["replicas"] for pool in document["pools"]}
+    if placement:
+        outcome |= {"gibPerGpu": estimate["gibPerGpu"], "hourlyPrice": placement.get("hourlyPrice", "unknown")}
+        outcome["kvTokens"] = f"{estimate['kvCapacityTokens']} for {estimate['kvNeededTokens']} needed"
+    if placement.get("warnings"):
+        outcome["warnings"] = placement["warnings"]
+    outcome["notTaken"] = {
+        f"{each['gpuType']} x {each['tensorParallel']}": f"{each['reason']}: {each['message']}"
+        for each in document.get("rejections", ())
+    }
+    if document.get("remedies"):
+        outcome["wouldHelp"] = [each["message"] for each in document["remedies"]]
+    return outcome
+
+
+def _objects(planned: list[Planned]) -> str:
+    bodies = [body for entry in planned for body in entry.objects()]
+    return yaml.safe_dump_all(bodies, sort_keys=False) if bodies else "# Nothing is applied: it fits nowhere.\n"
+
+
+def _written(document: Any) -> str:
+    return yaml.safe_dump(document, sort_keys=False, width=120)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files, or with ``--check`` only compare them. Returns the exit status."""
+    stale = [(path, text) for path, text in goldens() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    if "--check" in arguments:
+        for path, _ in stale:
+            sys.stderr.write(f"{path.relative_to(ROOT)} is not what the code says: run scripts/update_goldens.py\n")
+        return 1 if stale else 0
+    for path, text in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,213 @@
+"""From what a user writes to what the planner reads; and every refusal with field, value and fix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import EngineChoice, EngineVersion, GpuConstraints, Overrides, ServingShape
+from plimsoll.domain.units import GIB
+from plimsoll.domain.workload import SecretKey
+from tests.api.manifests import deployment, manifest
+from tests.support.planning import LLAMA_70B_FP8, model
+
+AWQ = "Qwen/Qwen2.5-7B-Instruct-AWQ"
+
+
+def facts_with(**checkpoint: Any) -> ModelFacts:
+    facts = model()
+    return replace(facts, checkpoint=replace(facts.checkpoint, **checkpoint))
+
+
+def test_a_minimal_object_gets_every_default() -> None:
+    wanted = to_request(deployment(), model())
+    assert wanted.key == ObjectKey("ml", "llama")
+    assert wanted.shape == ServingShape(8192, 16)
+    assert (wanted.precision, wanted.kv_precision, wanted.replicas) == (Precision.BF16, KvPrecision.BF16, 1)
+    assert wanted.engine == EngineChoice(EngineVersion(0, 32), gpu_memory_utilization_percent=92)
+    assert wanted.constraints == GpuConstraints()
+    assert wanted.overrides == Overrides()
+    assert wanted.created == "2026-01-01T00:00:00Z"
+
+
+def test_everything_that_can_be_said_arrives() -> None:
+    toleration = {"key": "team", "operator": "Equal", "value": "a", "effect": "NoSchedule"}
+    wanted = to_request(
+        deployment(
+            precision="fp8",
+            kvCache={"precision": "fp8"},
+            expectedTokens={"prompt": 1000, "output": 200},
+            replicas=3,
+            gpu={"allow": ["l40s-48gb"], "deny": ["t4-16gb"], "maxPerReplica": 2, "maxHourlyPrice": "12.50"},
+            engine={
+                "version": "0.21",
+                "gpuMemoryUtilizationPercent": 85,
+                "maxBatchedTokens": 4096,
+                "enforceEager": True,
+            },
+            podTemplate={
+                "nodeSelector": {"zone": "a", "disk": "ssd"},
+                "tolerations": [toleration, {"operator": "Exists"}],
+            },
+            overrides={"gpuType": "l40s-48gb", "tensorParallel": 2, "memoryPerGpu": "40Gi"},
+        ),
+        model(),
+    )
+    assert (wanted.precision, wanted.kv_precision, wanted.replicas) == (Precision.FP8, KvPrecision.FP8, 3)
+    assert wanted.shape == ServingShape(8192, 16, 1000, 200)
+    assert wanted.engine == EngineChoice(EngineVersion(0, 21), 85, 4096, enforce_eager=True)
+    assert wanted.constraints == GpuConstraints(("l40s-48gb",), ("t4-16gb",), 2, Decimal("12.50"))
+    assert wanted.overrides == Overrides("l40s-48gb", 2, 40 * GIB)
+    assert wanted.node_selector == (("disk", "ssd"), ("zone", "a"))
+    assert wanted.tolerations == (Toleration("team", "Equal", "a", "NoSchedule"), Toleration("", "Exists", "", ""))
+
+
+def test_the_live_loops_number_outweighs_the_specs() -> None:
+    assert to_request(deployment(replicas=2), model(), replicas=5).replicas == 5
+    assert to_request(deployment(replicas=2), model(), replicas=0).replicas == 0
+
+
+@pytest.mark.parametrize(
+    ("facts", "asked", "resolved"),
+    [
+        (model(), "auto", Precision.BF16),
+        (model(AWQ), "auto", Precision.AWQ),
+        (model(LLAMA_70B_FP8), "auto", Precision.FP8),
+        (facts_with(precision=Precision.FP32, dtype=Precision.FP32), "auto", Precision.BF16),
+        (model(), "fp16", Precision.FP16),
+        (model(), "fp8", Precision.FP8),
+        (model(AWQ), "awq", Precision.AWQ),
+    ],
+)
+def test_precision_is_what_the_checkpoint_says_or_can_be_cast_to(
+    facts: ModelFacts, asked: str, resolved: Precision
+) -> None:
+    assert to_request(deployment(precision=asked), facts).precision is resolved
+
+
+@pytest.mark.parametrize(
+    ("facts", "precision", "asked", "resolved"),
+    [
+        (model(), "auto", "auto", KvPrecision.BF16),
+        (model(), "fp16", "auto", KvPrecision.FP16),
+        (model(AWQ), "auto", "auto", KvPrecision.FP16),
+        (facts_with(kv_precision=KvPrecision.FP8), "auto", "auto", KvPrecision.FP8),
+        (facts_with(kv_precision=KvPrecision.FP8), "auto", "bf16", KvPrecision.BF16),
+    ],
+)
+def test_the_caches_precision_follows_the_checkpoint_or_the_user(
+    facts: ModelFacts, precision: str, asked: str, resolved: KvPrecision
+) -> None:
+    wanted = to_request(deployment(precision=precision, kvCache={"precision": asked}), facts)
+    assert wanted.kv_precision is resolved
+
+
+REFUSED: list[tuple[dict[str, Any], ModelFacts, str, Any, str]] = [
+    ({"precision": "awq"}, model(), "spec.precision", "awq", "write auto or bf16"),
+    ({"precision": "bf16"}, model(AWQ), "spec.precision", "bf16", "write auto or awq"),
+    ({"precision": "fp8"}, model(AWQ), "spec.precision", "fp8", "a checkpoint published as fp8"),
+    (
+        {"expectedTokens": {"prompt": 8000, "output": 193}},
+        model(),
+        "spec.expectedTokens",
+        8193,
+        "must not exceed contextLength 8192",
+    ),
+    ({"engine": {"version": "0.7.3"}}, model(), "spec.engine.version", "0.7.3", "Use 0.8.0 or newer"),
+    (
+        {"engine": {"extraArgs": ["--seed=1", "--max-model-len=1"]}},
+        model(),
+        "spec.engine.extraArgs[1]",
+        "--max-model-len=1",
+        "use spec.contextLength",
+    ),
+    (
+        {"podTemplate": {"env": [{"name": "VLLM_PORT"}]}},
+        model(),
+        "spec.podTemplate.env[0].name",
+        "VLLM_PORT",
+        "remove it",
+    ),
+]
+
+
+@pytest.mark.parametrize(("spec", "facts", "field", "value", "fix"), REFUSED, ids=[each[2] for each in REFUSED])
+def test_a_contradiction_names_its_field_its_value_and_the_way_out(
+    spec: dict[str, Any], facts: ModelFacts, field: str, value: Any, fix: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        to_request(deployment(**spec), facts)
+    assert (caught.value.field, caught.value.value) == (field, value)
+    assert fix in caught.value.fix
+    assert str(caught.value).startswith(f"{field}: {value!r} cannot be used. ")
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"contextLength": 0}, "spec.contextLength"),
+        ({"concurrency": "many"}, "spec.concurrency"),
+        ({"precision": "float8"}, "spec.precision"),
+        ({"modell": {}}, "spec.modell"),
+        ({"gpu": {"maxHourlyPrice": "5 dollars"}}, "spec.gpu.maxHourlyPrice"),
+        ({"overrides": {"memoryPerGpu": "70 GB"}}, "spec.overrides.memoryPerGpu"),
+        ({"engine": {"version": "latest"}}, "spec.engine.version"),
+        ({"podTemplate": {"tolerations": [{"operator": "Like"}]}}, "spec.podTemplate.tolerations.0.operator"),
+    ],
+)
+def test_a_field_that_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        deployment(**change)
+    assert caught.value.field == field
+    assert caught.value.fix
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "Deployment"}, {"apiVersion": "plimsoll.dev/v1"}, {"kind": None}])
+def test_another_kind_of_object_is_refused_with_what_to_write(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=r"Write apiVersion: plimsoll\.dev/v1alpha1 and kind: InferenceDeployment"):
+        parse_inference_deployment(manifest() | wrong)
+
+
+class TestWorkloadOptions:
+    def test_defaults(self) -> None:
+        options = to_workload_options(deployment())
+        assert (options.key, options.uid) == (ObjectKey("ml", "llama"), "0-1-2")
+        assert (options.model_source, options.revision, options.engine_version) == (
+            "meta-llama/Llama-3.1-8B-Instruct",
+            None,
+            "0.32.0",
+        )
+        assert (options.image, options.extra_args, options.token) == (None, (), None)
+
+    def test_a_path_is_what_the_engine_loads_and_has_no_revision(self) -> None:
+        named = {"name": "house/x", "path": "/models/x", "revision": "abc"}
+        options = to_workload_options(deployment(model=named))
+        assert (options.model_source, options.revision) == ("/models/x", None)
+
+    def test_what_the_user_gives_the_pods_is_passed_on(self) -> None:
+        options = to_workload_options(
+            deployment(
+                model={"name": "a/b", "revision": "main", "tokenSecretRef": {"name": "hf"}},
+                engine={"image": "registry/vllm:1", "extraArgs": ["--seed=1"], "version": "0.30"},
+                podTemplate={
+                    "env": [{"name": "A", "value": "1"}],
+                    "modelCache": {"claimName": "cache"},
+                    "tolerations": [{"key": "team", "tolerationSeconds": 5}],
+                },
+            )
+        )
+        assert options.token == SecretKey("hf", "token")
+        assert (options.revision, options.image, options.engine_version) == ("main", "registry/vllm:1", "0.30.0")
+        assert options.pod.env == ({"name": "A", "value": "1"},)
+        assert options.pod.cache_claim == "cache"
+        assert options.pod.tolerations == ({"key": "team", "tolerationSeconds": 5},)

@@ -1,0 +1,117 @@
+"""Flags that the operator decides are refused in every spelling that vLLM's own parser would take."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from plimsoll.api.owned_flags import OWNED_FLAGS, owned_flag
+
+OPTIONS: dict[str, list[str]] = json.loads(
+    Path(__file__).with_name("data").joinpath("vllm_serve_options.json").read_text(encoding="utf-8")
+)["options"]
+OPTION_OF = {name: option for option, names in OPTIONS.items() for name in names}
+DECIDED = {OPTION_OF[flag.name] for flag in OWNED_FLAGS if flag.name in OPTION_OF}
+
+
+def meanings(word: str) -> set[str]:
+    """The options that argparse may mean by a word: itself, or all that begin so."""
+    if word in OPTION_OF:
+        return {OPTION_OF[word]}
+    return {option for name, option in OPTION_OF.items() if name.startswith(word) and name[:2] != word}
+
+
+SPELLINGS = sorted(
+    {
+        name[:length]
+        for name in OPTION_OF
+        for length in range(2, len(name) + 1)
+        if name[:length] != "--" and len(meanings(name[:length]) or {"-", "--"}) == 1
+    }
+)
+
+
+def test_every_flag_of_the_table_is_one_of_the_engines() -> None:
+    assert [flag.name for flag in OWNED_FLAGS if flag.name not in OPTION_OF] == []
+
+
+def test_every_unambiguous_abbreviation_of_a_decided_option_is_refused() -> None:
+    missed = [word for word in SPELLINGS if meanings(word) <= DECIDED and owned_flag(word) is None]
+    assert missed == []
+
+
+def test_a_refused_spelling_means_a_decided_option_or_one_that_belongs_to_it() -> None:
+    refused = {option for word in SPELLINGS if owned_flag(word) for option in meanings(word)}
+    kin = {option for option in refused if option.startswith(("data_parallel_", "grpc_", "ssl_"))}
+    # --ep means --eplb-config to the parser, and expert parallelism (-ep) to whoever writes it.
+    assert refused - DECIDED - kin == {"cpu_offload_params", "quantization_config", "eplb_config"}
+
+
+@pytest.mark.parametrize(
+    ("argument", "name"),
+    [
+        ("--max-model-len", "--max-model-len"),
+        ("--max_model_len=8192", "--max-model-len"),
+        ("--max-model", "--max-model-len"),
+        ("--MAX-MODEL-LEN", "--max-model-len"),
+        ("-tp", "--tensor-parallel-size"),
+        ("-tp=2", "--tensor-parallel-size"),
+        ("-t", "--tensor-parallel-size"),
+        ("--tensor-parallel", "--tensor-parallel-size"),
+        ("-n4", "--nnodes"),
+        ("-n", "--nnodes"),
+        ("-q", "--quantization"),
+        ("-qfp8", "--quantization"),
+        ("-q=fp8", "--quantization"),
+        ("-dpl", "--data-parallel-size"),
+        ("-pp", "--pipeline-parallel-size"),
+        ("-dcp", "--decode-context-parallel-size"),
+        ("--no-enforce-eager", "--enforce-eager"),
+        ("--kv-cache-dt", "--kv-cache-dtype"),
+        ("--kv-cache-memory", "--kv-cache-memory-bytes"),
+        ("--por", "--port"),
+    ],
+)
+def test_a_spelling_is_refused_by_the_name_that_the_user_knows(argument: str, name: str) -> None:
+    flag = owned_flag(argument)
+    assert flag is not None
+    assert flag.name == name
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        "--max-num-scheduled-tokens=4096",
+        "--max-num-active-seqs=8",
+        "--max-num-queued-reqs",
+        "--model-impl",
+        "--model-loader-extra-config",
+        "--kv-cache-dtype-skip-layers",
+        "--kv-cache-metrics",
+        "--kv-transfer-config",
+        "--enable-lora",
+        "--enable-eplb",
+        "--enable-prefix-caching",
+        "--config-format",
+        "--tokenizer-revision",
+        "--hf-overrides",
+        "--no-async-scheduling",
+        "--disable-log-requests",
+        "-O3",
+        "-cc",
+        "-sc",
+    ],
+)
+def test_a_neighbour_is_the_users_own(argument: str) -> None:
+    assert owned_flag(argument) is None
+
+
+@pytest.mark.parametrize("argument", ["fp8", "8192", "/models/tp", "model", "-1", "", "tp"])
+def test_a_value_is_nobodys_flag(argument: str) -> None:
+    assert owned_flag(argument) is None
+
+
+def test_every_refusal_says_what_to_use_instead() -> None:
+    assert all(flag.instead for flag in OWNED_FLAGS)

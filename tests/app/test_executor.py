@@ -1,0 +1,190 @@
+"""Writing, with a cluster that remembers what was asked of it: nothing twice, nothing of anybody else's."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
+from plimsoll.app import pruning
+from plimsoll.app.executor import Executor, NameTaken, Note
+from plimsoll.app.store import Store, key_of
+from plimsoll.domain.keys import ObjectKey
+from tests.support.bodies import Body, inference_deployment_body, service_manifest, workload_body
+
+OWNER = inference_deployment_body()
+
+
+@dataclass
+class FakeCluster:
+    """Objects by kind and key; ``rewrite`` plays an admission webhook, ``calls`` is what was asked."""
+
+    objects: dict[tuple[Kind, ObjectKey], Body] = field(default_factory=dict)
+    calls: list[str] = field(default_factory=list)
+    rewrite: Callable[[Body], None] = lambda _: None
+    version: int = 100
+
+    async def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+        return copy.deepcopy(self.objects.get((kind, key)))
+
+    async def apply(self, manifest: Body) -> Body:
+        kind, key = kind_of(manifest), key_of(manifest)
+        self.calls.append(f"apply {kind.kind}")
+        stored = copy.deepcopy(manifest)
+        self.version += 1
+        stored["metadata"] |= {"uid": f"uid-{key.name}", "resourceVersion": str(self.version)}
+        stored.setdefault("spec", {})["clusterIP"] = "10.0.0.1"
+        self.rewrite(stored)
+        self.objects[kind, key] = stored
+        return copy.deepcopy(stored)
+
+    async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Body) -> Body:
+        self.calls.append(f"status {key.name} {uid}")
+        self.version += 1
+        body = inference_deployment_body(key.name, uid=uid, version=self.version, status=dict(status))
+        self.objects[kind, key] = body
+        return body
+
+    async def scale(self, kind: Kind, key: ObjectKey, uid: str, replicas: int) -> Body:
+        self.calls.append(f"scale {key.name} {uid} {replicas}")
+        return self.objects.get((kind, key), workload_body(replicas=replicas))
+
+    async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
+        self.calls.append(f"delete {kind.kind} {key.name} {uid}")
+
+    async def create_event(self, event: Body) -> None:
+        self.calls.append(f"event {event['reason']} {event['metadata']['name']}")
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+@pytest.fixture
+def executor(cluster: FakeCluster) -> Executor:
+    shelves = (INFERENCE_DEPLOYMENTS, SERVICES, DEPLOYMENTS)
+    store = Store(dict.fromkeys(shelves, pruning.whole), lambda: None)
+    return Executor(cast("Cluster", cluster), store)
+
+
+def seen_by_watch(executor: Executor, cluster: FakeCluster, change: Callable[[Body], Any]) -> None:
+    """Somebody changes the Service, and the watch tells."""
+    body = cluster.objects[SERVICES, ObjectKey("ns", "llama")]
+    change(body)
+    cluster.version += 1
+    body["metadata"]["resourceVersion"] = str(cluster.version)
+    executor.store.observe(SERVICES, "MODIFIED", copy.deepcopy(body))
+
+
+async def test_what_is_as_rendered_is_not_sent_again(executor: Executor, cluster: FakeCluster) -> None:
+    assert await executor.apply(OWNER, service_manifest())
+    assert not await executor.apply(OWNER, service_manifest())
+    assert cluster.calls == ["apply Service"]
+
+
+async def test_a_new_rendering_is_sent(executor: Executor, cluster: FakeCluster) -> None:
+    await executor.apply(OWNER, service_manifest(digest="d1"))
+    assert await executor.apply(OWNER, service_manifest(digest="d2"))
+    assert len(cluster.calls) == 2
+
+
+async def test_an_edit_of_a_rendered_field_is_taken_back(executor: Executor, cluster: FakeCluster) -> None:
+    await executor.apply(OWNER, service_manifest())
+    seen_by_watch(executor, cluster, lambda body: body["spec"].update(selector={"app": "else"}))
+    assert await executor.apply(OWNER, service_manifest())
+    assert not await executor.apply(OWNER, service_manifest())
+    assert cluster.calls == ["apply Service", "apply Service"]
+
+
+async def test_what_others_add_beside_it_is_left_alone(executor: Executor, cluster: FakeCluster) -> None:
+    await executor.apply(OWNER, service_manifest())
+    seen_by_watch(executor, cluster, lambda body: body["metadata"].update(labels={"cost-centre": "42"}))
+    seen_by_watch(executor, cluster, lambda body: body["spec"]["ports"].append({"name": "metrics", "port": 9000}))
+    assert not await executor.apply(OWNER, service_manifest())
+
+
+async def test_a_webhook_that_rewrites_what_is_sent_is_not_fought(executor: Executor, cluster: FakeCluster) -> None:
+    cluster.rewrite = lambda body: body["spec"].update(ports=[{"name": "mesh", "port": 15001}])
+    await executor.apply(OWNER, service_manifest())
+    for _ in range(3):
+        assert not await executor.apply(OWNER, service_manifest())
+    seen_by_watch(executor, cluster, lambda body: body["spec"].update(selector={"app": "else"}))
+    assert await executor.apply(OWNER, service_manifest())
+    assert not await executor.apply(OWNER, service_manifest())
+
+
+async def test_a_foreign_object_of_the_same_name_is_named_and_not_touched(
+    executor: Executor, cluster: FakeCluster
+) -> None:
+    foreign = service_manifest(uid="other")
+    foreign["metadata"]["ownerReferences"][0]["kind"] = "Database"
+    cluster.objects[SERVICES, ObjectKey("ns", "llama")] = foreign
+    with pytest.raises(NameTaken, match="Service ns/llama exists") as caught:
+        await executor.check_names(OWNER, [service_manifest()])
+    assert not caught.value.passing
+    with pytest.raises(NameTaken):
+        await executor.apply(OWNER, service_manifest())
+    assert cluster.calls == []
+
+
+async def test_what_a_deleted_namesake_left_goes_by_itself(executor: Executor, cluster: FakeCluster) -> None:
+    cluster.objects[SERVICES, ObjectKey("ns", "llama")] = service_manifest(uid="of-the-namesake")
+    with pytest.raises(NameTaken) as caught:
+        await executor.check_names(OWNER, [service_manifest()])
+    assert caught.value.passing
+
+
+async def test_free_and_own_names_pass(executor: Executor, cluster: FakeCluster) -> None:
+    await executor.check_names(OWNER, [service_manifest()])
+    await executor.apply(OWNER, service_manifest())
+    await executor.check_names(OWNER, [service_manifest()])
+    assert cluster.calls == ["apply Service"]
+
+
+async def test_a_status_is_written_only_when_it_says_something_else(executor: Executor, cluster: FakeCluster) -> None:
+    owner = inference_deployment_body(status={"replicas": 1, "remedies": []})
+    assert not await executor.write_status(owner, {"replicas": 1, "rejections": None})
+    assert await executor.write_status(owner, {"replicas": 2})
+    held = executor.store.get(INFERENCE_DEPLOYMENTS, ObjectKey("ns", "llama"))
+    assert held is not None
+    assert held["status"] == {"replicas": 2}
+    assert cluster.calls == ["status llama u1"]
+
+
+async def test_scaling_and_removing_touch_only_what_is_ours(executor: Executor, cluster: FakeCluster) -> None:
+    ours, foreign = workload_body(replicas=2), workload_body(uid="other", replicas=2)
+    await executor.scale(OWNER, ours, 2)
+    await executor.scale(OWNER, foreign, 5)
+    await executor.remove(OWNER, foreign)
+    assert cluster.calls == []
+    await executor.scale(OWNER, ours, 5)
+    await executor.remove(OWNER, ours)
+    ours["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:00Z"
+    await executor.remove(OWNER, ours)
+    assert cluster.calls == [
+        "scale llama-h100-tp1 workload-h100-tp1 5",
+        "delete Deployment llama-h100-tp1 workload-h100-tp1",
+    ]
+
+
+async def test_an_event_is_recorded_once_and_again_when_it_says_something_new(
+    executor: Executor, cluster: FakeCluster
+) -> None:
+    note = Note("PlacementDecided", "1 replica on an L4.")
+    await executor.tell(OWNER, [note])
+    await executor.tell(OWNER, [note, Note("PlacementDecided", "2 replicas on an L4.")])
+    assert [call.split()[1] for call in cluster.calls] == ["PlacementDecided", "PlacementDecided"]
+    assert len(set(cluster.calls)) == 2
+
+
+async def test_an_events_name_follows_from_its_content(executor: Executor, cluster: FakeCluster) -> None:
+    note = Note("PlacementDecided", "1 replica on an L4.")
+    await executor.tell(OWNER, [note])
+    after_restart = Executor(cast("Cluster", cluster), executor.store)
+    await after_restart.tell(OWNER, [note])
+    assert cluster.calls[0] == cluster.calls[1], "the API server refuses the second by its name"

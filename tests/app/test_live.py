@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import pytest
+from typing_extensions import override
+
+from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.app import live
+from plimsoll.app.live import LiveSignals, Wanted
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.rebalance.signals import SignalState
+
+A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
+
+
+class FakeReader(PrometheusSignals):
+    """Answers with whatever ``answer`` does, and keeps what it was asked."""
+
+    def __init__(self, answer: Callable[[], Reading] = Reading) -> None:
+        super().__init__("http://nowhere.invalid")
+        self.answer = answer
+        self.asked: list[tuple[str, tuple[str, ...], int]] = []
+
+    @override
+    def read(self, namespace: str, pods: Sequence[str], *, window_seconds: int, now: float) -> Reading:
+        self.asked.append((namespace, tuple(pods), window_seconds))
+        return self.answer()
+
+
+async def rounds(signals: LiveSignals, done: Callable[[], bool]) -> None:
+    """Let it read until the condition holds."""
+    task = asyncio.create_task(signals.run(0.01))
+    async with asyncio.timeout(10):
+        while not done():  # noqa: ASYNC110 - the condition is of the code under test, which knows no event
+            await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def test_nothing_read_yet_is_no_answer_and_no_prometheus_is_one() -> None:
+    assert LiveSignals(FakeReader(), lambda: None).reading(A) is None
+    nobody = LiveSignals(None, lambda: None).reading(A)
+    assert nobody is not None
+    assert (nobody.state, nobody.error) == (SignalState.UNAVAILABLE, "No Prometheus is configured")
+
+
+async def test_every_wanted_object_is_read_and_what_is_not_wanted_any_more_forgotten() -> None:
+    changed: list[None] = []
+    reader = FakeReader()
+    signals = LiveSignals(reader, lambda: changed.append(None), {A: Wanted(("p", "q"), 90), B: Wanted(("r",))})
+    await rounds(signals, lambda: len(changed) > 0)
+    assert {("x", ("p", "q"), 90), ("x", ("r",), live.CAPACITY_WINDOW_SECONDS)} == set(reader.asked)
+    signals.wanted = {B: Wanted(("r",))}
+    await rounds(signals, lambda: signals.reading(A) is None)
+    assert signals.reading(B) == Reading()
+
+
+async def test_a_reading_that_raises_is_an_unknown_load_and_not_the_end() -> None:
+    def fail() -> Reading:
+        raise RuntimeError("no such thing")
+
+    reader = FakeReader(fail)
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    await rounds(signals, lambda: len(reader.asked) > 1)
+    reading = signals.reading(A)
+    assert reading is not None
+    assert (reading.state, reading.error) == (SignalState.UNAVAILABLE, "RuntimeError: no such thing")
+
+
+async def test_a_reading_without_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "READING_DEADLINE_SECONDS", 0.05)
+    release = threading.Event()
+
+    def hang() -> Reading:
+        release.wait(10)
+        return Reading()
+
+    signals = LiveSignals(FakeReader(hang), lambda: None, {A: Wanted(("p",))})
+    try:
+        await rounds(signals, lambda: signals.reading(A) is not None)
+    finally:
+        release.set()
+    reading = signals.reading(A)
+    assert reading is not None
+    assert reading.error == "Prometheus did not answer in time"
+
+
+async def test_a_slow_server_is_asked_about_several_objects_at_once_and_not_about_all() -> None:
+    lock, busy, most = threading.Lock(), 0, 0
+
+    def slow() -> Reading:
+        nonlocal busy, most
+        with lock:
+            busy += 1
+            most = max(most, busy)
+        time.sleep(0.05)
+        with lock:
+            busy -= 1
+        return Reading()
+
+    changed: list[None] = []
+    wanted = {ObjectKey("x", str(index)): Wanted(("p",)) for index in range(12)}
+    await rounds(LiveSignals(FakeReader(slow), lambda: changed.append(None), wanted), lambda: len(changed) > 0)
+    assert 1 < most <= live.READERS

@@ -1,0 +1,124 @@
+"""One InferenceDeployment as the store shows it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app import pruning
+from plimsoll.app.objects import Surroundings, read_pools, surroundings_of
+from plimsoll.app.store import Store
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.placement.pools import Pool, PoolState
+from tests.support.bodies import inference_deployment_body, pod_body, workload_body
+
+KEY = ObjectKey("ns", "llama")
+NOW = datetime(2026, 11, 21, 3, 1, tzinfo=UTC).timestamp()
+GRACE_SECONDS = 10.0
+RECORDED: dict[str, Any] = {
+    "name": "h100-tp1",
+    "gpuType": "h100-sxm-80gb",
+    "tensorParallel": 1,
+    "nodeSelector": {"nvidia.com/gpu.product": "H100"},
+    "resource": "nvidia.com/gpu",
+    "state": "Retiring",
+    "generation": 3,
+    "replicas": 2,
+}
+READY = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-21T03:00:30Z"}
+
+
+@pytest.fixture
+def store() -> Store:
+    kinds = {INFERENCE_DEPLOYMENTS: pruning.whole, PODS: pruning.pod, DEPLOYMENTS: pruning.whole}
+    filled = Store(kinds, lambda: None)
+    filled.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body())
+    return filled
+
+
+def around(store: Store) -> Surroundings:
+    return surroundings_of(store)[KEY]
+
+
+def pools(store: Store, *recorded: dict[str, Any]) -> tuple[Pool, ...]:
+    return read_pools({"pools": list(recorded)}, around(store), now=NOW, grace_seconds=GRACE_SECONDS)
+
+
+def unschedulable(since: str) -> dict[str, Any]:
+    failed = {"type": "PodScheduled", "status": "False", "lastTransitionTime": since, "message": "0/1 nodes"}
+    return {"phase": "Pending", "conditions": [failed]}
+
+
+def test_pods_and_workloads_are_found_by_label_and_owner(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("one"))
+    store.observe(PODS, "ADDED", pod_body("other", owner="somebody-else"))
+    store.observe(DEPLOYMENTS, "ADDED", workload_body())
+    assert [pod.name for pod in around(store).pods["h100-tp1"]] == ["one"]
+    assert list(around(store).workloads) == ["h100-tp1"]
+
+
+def test_what_a_deleted_namesake_left_is_not_counted(store: Store) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", workload_body(uid="of-the-namesake"))
+    older = pod_body("older")
+    older["metadata"]["creationTimestamp"] = "2026-11-21T02:59:59Z"
+    store.observe(PODS, "ADDED", older)
+    assert around(store).workloads == {}
+    assert around(store).pods == {}
+
+
+def test_ended_pods_are_gone(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("done", phase="Failed"))
+    assert around(store).pods == {}
+
+
+def test_a_recorded_pool_is_read_back_whole(store: Store) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", workload_body())
+    store.observe(PODS, "ADDED", pod_body("ready", conditions=[READY]))
+    store.observe(PODS, "ADDED", pod_body("starting"))
+    assert pools(store, RECORDED) == (
+        Pool(
+            name="h100-tp1",
+            gpu_type="h100-sxm-80gb",
+            split=Split(1),
+            selector=("nvidia.com/gpu.product", "H100"),
+            resource="nvidia.com/gpu",
+            state=PoolState.RETIRING,
+            generation=3,
+            replicas=2,
+            bound=2,
+            ready=1,
+        ),
+    )
+
+
+def test_a_pool_without_a_workload_exists_on_record_only(store: Store) -> None:
+    [pool] = pools(store, RECORDED)
+    assert not pool.exists
+
+
+def test_a_workload_that_no_status_speaks_of_tells_itself_what_it_is(store: Store) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", workload_body(replicas=3))
+    [pool] = pools(store)
+    assert (pool.gpu_type, pool.split, pool.replicas) == ("h100-sxm-80gb", Split(4), 3)
+    assert pool.state is PoolState.ACTIVE
+    assert pool.exists
+
+
+@pytest.mark.parametrize(("since", "stranded"), [("2026-11-21T03:00:49Z", 1), ("2026-11-21T03:00:55Z", 0)])
+def test_a_pod_without_a_node_is_stranded_after_the_grace_period(store: Store, since: str, stranded: int) -> None:
+    store.observe(PODS, "ADDED", pod_body("waits", **unschedulable(since)))
+    [pool] = pools(store, RECORDED)
+    assert pool.stranded == stranded
+
+
+def test_nobody_is_stranded_while_a_pod_of_the_pool_is_leaving(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("waits", **unschedulable("2026-11-21T03:00:00Z")))
+    leaving = pod_body("leaving")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:59Z"
+    store.observe(PODS, "ADDED", leaving)
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.bound) == (0, 2)

@@ -1,0 +1,292 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.prometheus import Reading
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.app.capacities import observed_capacities, reported_tokens
+from plimsoll.app.objects import Surroundings
+from plimsoll.app.rebalancing import Standing, Turn, policy_of, take_turn
+from plimsoll.domain.outcomes import MemoryEstimate, Split
+from plimsoll.domain.serving import ObservedCapacity, ServingShape
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.facts.pod_reading import PodFacts
+from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
+from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.render.report import RebalancingReport, Report
+from plimsoll.render.status import status as render_status
+
+NOW = 1_700_000_000.0
+CAPACITY = 100_000
+SHAPE = ServingShape(context_tokens=4096, concurrency=16)
+FIGURES = MemoryEstimate(
+    weights_bytes=10,
+    kv_cache_bytes=10,
+    activations_bytes=0,
+    cuda_graphs_bytes=0,
+    overhead_bytes=0,
+    margin_bytes=0,
+    outside_bytes=0,
+    usable_bytes=100,
+    budget_bytes=90,
+    kv_bytes_per_token=1,
+    kv_needed_tokens=65_536,
+    kv_capacity_tokens=CAPACITY,
+)
+PRESSURE, SLACK, EASY = 0.9, 0.0, 0.6
+
+
+def spec_of(replicas: int = 1, **rebalancing: Any) -> InferenceDeploymentSpec:
+    given = {"mode": "Auto", "minReplicas": 1, "maxReplicas": 3, "windowSeconds": 20, "cooldownSeconds": 30}
+    document = {
+        "model": {"name": "Qwen/Qwen2.5-7B-Instruct"},
+        "contextLength": 4096,
+        "concurrency": 16,
+        "replicas": replicas,
+        "rebalancing": given | rebalancing,
+    }
+    return InferenceDeploymentSpec.model_validate(document)
+
+
+def pods_of(count: int, pool: str = "a") -> Surroundings:
+    pods = tuple(
+        PodFacts(f"{pool}-{index}", bound=True, ready=True, ended=False, terminating=False, ready_since=NOW - 3600)
+        for index in range(count)
+    )
+    return Surroundings({pool: pods}, {})
+
+
+def reading_of(around: Surroundings, usage: float, *, capacity: int = CAPACITY) -> Reading:
+    def sample(ago: float) -> EngineSample:
+        return EngineSample(
+            at=NOW - ago,
+            kv_usage=usage,
+            waiting=0,
+            running=1,
+            preemptions_total=0,
+            kv_capacity_tokens=capacity,
+            prompt_tokens_total=1000 - ago,
+            generation_tokens_total=1000 - ago,
+        )
+
+    samples = tuple(sample(ago) for ago in (19.0, 10.0, 1.0))
+    return Reading({pod.name: PodSignals(pod.name, samples) for pod in around.ready_pods()})
+
+
+def turn_of(
+    spec: InferenceDeploymentSpec,
+    status: Mapping[str, Any] | None = None,
+    *,
+    usage: float = EASY,
+    replicas: int = 1,
+    figures: MemoryEstimate | None = FIGURES,
+    reading: Reading | None = None,
+    moving: bool = False,
+) -> Turn:
+    around = pods_of(replicas)
+    standing = Standing.read(spec, status or {})
+    signals = reading_of(around, usage) if reading is None else reading
+    return take_turn(spec, standing, figures, SHAPE, around, signals, now=NOW, moving=moving)
+
+
+def status_of(report: RebalancingReport) -> dict[str, Any]:
+    return dict(render_status(Report("x", 1, 1, rebalancing=report), {}, ""))
+
+
+# -- where the loop stands, as the status tells ------------------------------------------------------------------------
+
+
+def test_without_a_status_the_target_is_the_users_number() -> None:
+    assert Standing.read(spec_of(2), {}) == Standing(2, 2, ChangeHistory())
+
+
+def test_the_target_is_kept_while_the_user_says_the_same() -> None:
+    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
+    assert Standing.read(spec_of(1), told).target_replicas == 3
+
+
+def test_a_new_number_of_the_users_resets_the_target_and_not_the_budget() -> None:
+    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "changeTimes": [to_rfc3339(NOW)]}}
+    standing = Standing.read(spec_of(2), told)
+    assert (standing.base_replicas, standing.target_replicas) == (2, 2)
+    assert standing.history.changes == (NOW,)
+
+
+@pytest.mark.parametrize("mode", ["Off", "Recommend"])
+def test_outside_auto_the_users_number_is_the_target(mode: str) -> None:
+    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
+    assert Standing.read(spec_of(1, mode=mode), told).target_replicas == 1
+
+
+def test_what_a_status_tells_reads_back_as_it_was_and_what_is_no_time_is_left_out() -> None:
+    standing = Standing(1, 2, ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 120.9, None)), "the last one")
+    written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report({}, RebalancingMode.AUTO))
+    kept = replace(standing, history=ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 120.0, None)))
+    assert Standing.read(spec_of(1), written) == kept
+    written["rebalancing"]["changeTimes"] = ["yesterday", to_rfc3339(NOW)]
+    assert Standing.read(spec_of(1), written).history.changes == (NOW,)
+
+
+# -- one turn ----------------------------------------------------------------------------------------------------------
+
+
+def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
+    turn = turn_of(spec_of(), usage=PRESSURE)
+    assert isinstance(turn.decision, AddReplica)
+    assert (turn.acted, turn.moves, turn.standing.target_replicas) == (True, False, 2)
+    assert turn.standing.history.changes == (NOW,)
+    assert turn.standing.history.ceiling is not None
+    assert turn.standing.last_change is not None
+    assert turn.standing.last_change.startswith(f"{to_rfc3339(NOW)}: One replica more is needed")
+
+
+def test_auto_takes_a_replica_away_under_slack() -> None:
+    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2}}
+    turn = turn_of(spec_of(), told, usage=SLACK, replicas=2)
+    assert isinstance(turn.decision, RemoveReplica)
+    assert (turn.acted, turn.standing.target_replicas) == (True, 1)
+
+
+def test_recommend_says_the_same_and_does_nothing() -> None:
+    turn = turn_of(spec_of(mode="Recommend"), usage=PRESSURE)
+    assert isinstance(turn.decision, AddReplica)
+    assert (turn.acted, turn.standing) == (False, Standing(1, 1, ChangeHistory()))
+
+
+def test_nothing_is_decided_while_old_replicas_serve_for_new_ones() -> None:
+    turn = turn_of(spec_of(), usage=PRESSURE, moving=True)
+    assert (type(turn.decision), turn.decision.reason) == (Wait, DecisionReason.MOVE_UNDER_WAY)
+    assert not turn.acted
+
+
+def test_an_engine_with_too_little_kv_cache_is_a_reason_to_move() -> None:
+    signals = reading_of(pods_of(1), EASY, capacity=60_000)
+    turn = turn_of(spec_of(), reading=signals)
+    assert (type(turn.decision), turn.decision.reason) == (Move, DecisionReason.PLACEMENT_TOO_SMALL)
+    assert (turn.acted, turn.moves, turn.standing.target_replicas) == (True, True, 1)
+
+
+@pytest.mark.parametrize("figures", [None, replace(FIGURES, forced_bytes=80)], ids=["unknown", "overridden"])
+def test_it_does_not_move_where_the_placement_would_not_call_it_too_small(figures: MemoryEstimate | None) -> None:
+    signals = reading_of(pods_of(1), EASY, capacity=60_000)
+    assert turn_of(spec_of(), reading=signals, figures=figures).decision.reason is DecisionReason.WITHIN_BAND
+
+
+def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
+    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2, "changeTimes": [to_rfc3339(NOW - 60)]}}
+    turn = turn_of(
+        spec_of(), told, replicas=2, reading=Reading(state=SignalState.UNAVAILABLE, error="Connection refused")
+    )
+    assert turn.decision.reason is DecisionReason.METRICS_UNAVAILABLE
+    assert (turn.standing.target_replicas, turn.standing.history.changes) == (2, (NOW - 60,))
+    report = turn.report(told, RebalancingMode.AUTO)
+    assert report.message == "Waiting: Prometheus gave no usable answer. Connection refused."
+
+
+def test_half_a_window_without_samples_is_too_long() -> None:
+    assert policy_of(spec_of(windowSeconds=20)).max_age_seconds == 10
+    assert policy_of(spec_of(windowSeconds=86_400)).max_age_seconds == 60
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+
+
+def test_the_words_stay_while_the_decision_does_whatever_the_figures() -> None:
+    spec = spec_of(mode="Recommend")
+    first = turn_of(spec, usage=0.90).report({}, RebalancingMode.RECOMMEND)
+    later = turn_of(spec, usage=0.95).report(status_of(first), RebalancingMode.RECOMMEND)
+    assert "90 %" in first.message
+    assert later == first
+
+
+def test_another_number_of_replicas_deserves_new_words() -> None:
+    first = turn_of(spec_of(mode="Recommend"), usage=0.90).report({}, RebalancingMode.RECOMMEND)
+    second = turn_of(spec_of(2, mode="Recommend"), usage=0.95, replicas=2)
+    told = second.report(status_of(first), RebalancingMode.RECOMMEND)
+    assert told.proposal is not None
+    assert told.proposal.startswith("Set spec.replicas to 3. ")
+    assert "of 2 replicas" in told.message
+
+
+def test_a_change_carried_out_is_told_anew() -> None:
+    told = {
+        "rebalancing": {
+            "decision": "AddReplica",
+            "reason": "SustainedKvPressure",
+            "message": "an earlier one",
+            "baseReplicas": 1,
+            "targetReplicas": 2,
+        }
+    }
+    report = turn_of(spec_of(), told, usage=PRESSURE, replicas=2).report(told, RebalancingMode.AUTO)
+    assert report.target_replicas == 3
+    assert report.message.startswith("One replica more is needed")
+
+
+def test_proposals_are_for_recommend_mode_and_for_changes_only() -> None:
+    recommend = spec_of(2, mode="Recommend")
+    slack = turn_of(recommend, usage=SLACK, replicas=2).report({}, RebalancingMode.RECOMMEND)
+    assert (slack.proposal or "").startswith("Set spec.replicas to 1. One of 2 replicas is superfluous")
+    assert turn_of(recommend, replicas=2).report({}, RebalancingMode.RECOMMEND).proposal is None
+    assert turn_of(spec_of(), usage=PRESSURE).report({}, RebalancingMode.AUTO).proposal is None
+    small = reading_of(pods_of(1), EASY, capacity=60_000)
+    move = turn_of(spec_of(mode="Recommend"), reading=small).report({}, RebalancingMode.RECOMMEND)
+    assert (move.proposal or "").startswith("Set spec.rebalancing.mode to Auto to move. Another placement is needed")
+
+
+def test_a_change_without_a_place_is_withdrawn_with_its_reason_and_costs_no_budget() -> None:
+    before = Standing.read(spec_of(), {})
+    turn = turn_of(spec_of(), usage=PRESSURE).withdrawn(before, "l4-24gb x 1 has no GPU free")
+    assert (turn.acted, turn.moves, turn.standing) == (False, False, before)
+    report = turn.report({}, RebalancingMode.AUTO)
+    assert (report.decision, report.reason, report.target_replicas) == ("Wait", "NoPlaceFound", 1)
+    assert report.message == (
+        "Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 has no GPU free."
+    )
+    again = turn_of(spec_of(), usage=0.95).withdrawn(before, "h100 x 1 has no GPU free")
+    assert again.report(status_of(report), RebalancingMode.AUTO) == report
+
+
+# -- what a pass without a turn leaves ---------------------------------------------------------------------------------
+
+
+def test_a_pass_without_a_turn_forgets_nothing_unless_the_loop_is_off() -> None:
+    told = status_of(turn_of(spec_of(), usage=PRESSURE).report({}, RebalancingMode.AUTO))
+    report = Report("x", 1, 1)
+    assert render_status(report, told, "")["rebalancing"] == told["rebalancing"]
+    assert "rebalancing" not in render_status(replace(report, rebalancing_off=True), told, "")
+
+
+# -- what engines report -----------------------------------------------------------------------------------------------
+
+
+def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_reports() -> None:
+    around = pods_of(2)
+    reading = Reading(
+        {
+            **reading_of(pods_of(1), EASY, capacity=70_000).pods,
+            "a-1": PodSignals("a-1", (EngineSample(at=NOW - 9, kv_capacity_tokens=None),)),
+        }
+    )
+    told = {"pools": [{"name": "a", "kvTokensReported": 65_000}, {"name": "b", "kvTokensReported": 1}, {"name": "c"}]}
+    assert reported_tokens(told, around, reading) == {"a": 70_000, "b": 1}
+    assert reported_tokens(told, around, Reading(state=SignalState.UNAVAILABLE)) == {"a": 65_000, "b": 1}
+    assert reported_tokens(told, around, None) == {"a": 65_000, "b": 1}
+
+
+def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_against_what_runs() -> None:
+    entry = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 30_000, "generation": 4}
+    told = {"tooSmall": [entry]}
+    large = Pool("b", "l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu", PoolState.ACTIVE, 4, 1)
+    small = replace(large, name="a", gpu_type="l4-24gb")
+    remembered = ObservedCapacity("l4-24gb", 1, 30_000)
+    seen = ObservedCapacity("l40s-48gb", 1, 90_000)
+    assert observed_capacities(told, 4, [large], {"b": 90_000}) == (seen, remembered)
+    assert observed_capacities(told, 5, [large], {"b": 90_000}) == (seen,)
+    assert observed_capacities(told, 4, [small], {"a": 80_000}) == (ObservedCapacity("l4-24gb", 1, 80_000),)

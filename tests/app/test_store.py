@@ -1,0 +1,161 @@
+"""The shell's picture of the cluster: never older than what it has seen, never fuller than what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.app import pruning
+from plimsoll.app.store import VANISH_GUARD, Store, uid_of, version_of
+from plimsoll.domain.keys import ObjectKey
+from tests.support.bodies import inference_deployment_body, node_body, pod_body
+
+KEY = ObjectKey("ns", "llama")
+
+
+class Bell:
+    """Counts how often the planner would be woken."""
+
+    def __init__(self) -> None:
+        self.rings = 0
+
+    def __call__(self) -> None:
+        self.rings += 1
+
+
+@pytest.fixture
+def bell() -> Bell:
+    return Bell()
+
+
+@pytest.fixture
+def store(bell: Bell) -> Store:
+    return Store({INFERENCE_DEPLOYMENTS: pruning.whole, NODES: pruning.node, PODS: pruning.pod}, bell)
+
+
+def version(store: Store, kind: Kind = INFERENCE_DEPLOYMENTS, key: ObjectKey = KEY) -> int | None:
+    body = store.get(kind, key)
+    return None if body is None else version_of(body)
+
+
+def test_an_older_version_never_replaces_a_newer_one(store: Store, bell: Bell) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(version=7))
+    store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", inference_deployment_body(version=6, spec={"replicas": 9}))
+    assert version(store) == 7
+    assert bell.rings == 1
+
+
+def test_versions_are_compared_as_numbers(store: Store) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(version=99))
+    store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", inference_deployment_body(version=100))
+    assert version(store) == 100
+
+
+def test_a_namesake_replaces_what_was_there_whatever_its_version(store: Store) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(uid="old", version=50))
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(uid="new", version=40))
+    held = store.get(INFERENCE_DEPLOYMENTS, KEY)
+    assert held is not None
+    assert uid_of(held) == "new"
+
+
+def test_what_was_deleted_does_not_come_back_with_a_late_event_or_a_late_list(store: Store) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(version=7))
+    store.observe(INFERENCE_DEPLOYMENTS, "DELETED", inference_deployment_body(version=9))
+    store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", inference_deployment_body(version=8))
+    store.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(version=8)])
+    assert version(store) is None
+
+
+def test_the_deletion_of_a_namesake_does_not_touch_its_successor(store: Store) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(uid="new", version=12))
+    store.observe(INFERENCE_DEPLOYMENTS, "DELETED", inference_deployment_body(uid="old", version=11))
+    assert version(store) == 12
+
+
+def test_a_list_takes_away_what_it_does_not_hold(store: Store, bell: Bell) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body("ghost", version=3))
+    rings = bell.rings
+    assert store.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(version=4)])
+    assert [body["metadata"]["name"] for body in store.all(INFERENCE_DEPLOYMENTS)] == ["llama"]
+    assert bell.rings > rings
+
+
+def test_what_was_created_while_the_list_was_under_way_is_not_missing_from_it(store: Store) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body("ghost", uid="g", version=3))
+    known = store.uids(INFERENCE_DEPLOYMENTS)
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body("fresh", uid="f", version=5))
+    store.replace(INFERENCE_DEPLOYMENTS, [], known)
+    assert [body["metadata"]["name"] for body in store.all(INFERENCE_DEPLOYMENTS)] == ["fresh"]
+
+
+def test_a_list_that_lost_most_is_believed_only_the_second_time(store: Store) -> None:
+    many = [pod_body(f"p{index}") for index in range(2 * VANISH_GUARD + 2)]
+    store.replace(PODS, many)
+    assert not store.replace(PODS, [])
+    assert len(store.all(PODS)) == len(many)
+    assert store.replace(PODS, [])
+    assert store.all(PODS) == ()
+
+
+def test_a_list_between_two_short_ones_ends_the_doubt(store: Store) -> None:
+    many = [pod_body(f"p{index}") for index in range(2 * VANISH_GUARD + 2)]
+    store.replace(PODS, many)
+    assert not store.replace(PODS, [])
+    assert store.replace(PODS, many)
+    assert not store.replace(PODS, [])
+
+
+def test_few_losses_are_believed_at_once(store: Store) -> None:
+    store.replace(PODS, [pod_body(f"p{index}") for index in range(VANISH_GUARD)])
+    assert store.replace(PODS, [])
+    assert store.all(PODS) == ()
+
+
+def test_a_heartbeat_wakes_nobody_and_a_lost_node_does(store: Store, bell: Bell) -> None:
+    store.observe(NODES, "ADDED", node_body(version=1))
+    rings = bell.rings
+    store.observe(NODES, "MODIFIED", node_body(version=2, beat="03:00:10"))
+    assert bell.rings == rings
+    assert version(store, NODES, ObjectKey("", "h100-0")) == 2
+    store.observe(NODES, "MODIFIED", node_body(version=3, ready="Unknown"))
+    assert bell.rings == rings + 1
+
+
+def test_managed_fields_alone_wake_nobody(store: Store, bell: Bell) -> None:
+    body = inference_deployment_body(version=1)
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", body)
+    later = inference_deployment_body(version=2)
+    later["metadata"]["managedFields"] = [{"manager": "kubectl"}]
+    store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", later)
+    assert bell.rings == 1
+
+
+def test_a_namesake_that_looks_the_same_does_wake(store: Store, bell: Bell) -> None:
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(uid="old"))
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(uid="new"))
+    assert bell.rings == 2
+
+
+def test_a_pod_that_holds_no_gpu_and_is_not_ours_is_not_kept(store: Store, bell: Bell) -> None:
+    plain = pod_body("web")
+    plain["metadata"]["labels"] = {"app": "web"}
+    store.observe(PODS, "ADDED", plain)
+    assert store.all(PODS) == ()
+    assert bell.rings == 0
+    store.observe(PODS, "ADDED", pod_body("ours", version=4))
+    unlabelled = pod_body("ours", version=5)
+    unlabelled["metadata"]["labels"] = {}
+    store.observe(PODS, "MODIFIED", unlabelled)
+    assert store.all(PODS) == ()
+
+
+def test_nothing_is_complete_before_every_kind_was_listed(store: Store) -> None:
+    assert not store.is_complete()
+    store.replace(INFERENCE_DEPLOYMENTS, [])
+    store.replace(NODES, [])
+    assert not store.is_complete()
+    store.replace(PODS, [])
+    assert store.is_complete()
+    assert store.age_seconds() >= 0
+    assert store.kinds == (INFERENCE_DEPLOYMENTS, NODES, PODS)

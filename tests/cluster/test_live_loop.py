@@ -1,0 +1,299 @@
+"""The live loop on a real API server, scheduler and Prometheus: what it does, and above all what it leaves alone.
+
+All deployments are made at once and each lives on nodes of its own, so that their windows and cool-downs pass together.
+The tests build on one another in the order of this file.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from testbed.audit import AuditEvent, AuditLog
+from tests.support.installed import condition
+from tests.support.live_loop import CAPACITY, L4_POOL, L40S_POOL, PRESSURE, TIMING, Bench, bench_of, changes, stays
+
+pytestmark = pytest.mark.cluster
+
+AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
+ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}
+TOO_SMALL = {L4_POOL: 30_000}
+QUIET_SECONDS = 20.0
+QUIET = {
+    "spill": "WithinBand",
+    "queue": "AtMaxReplicas",
+    "recommend": "SustainedKvPressure",
+    "full": "NoPlaceFound",
+    "move": "WithinBand",
+    "proposal": "PlacementTooSmall",
+    "budget": "HourlyBudgetSpent",
+    "cooling": "CoolingDown",
+    "faulty": "AtMaxReplicas",
+}
+"""Where each deployment with a live loop comes to rest under steady load, by the reason that it gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The bench with everything deployed; ``since`` is the audit log's end before the load set in."""
+
+    bench: Bench
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """A while under steady load: what the operator wrote, and the objects as they were before and after."""
+
+    events: tuple[AuditEvent, ...]
+    before: dict[str, dict[str, Any]]
+    after: dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with bench_of("live") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def beginning(bench: Bench) -> Beginning:
+    for name, gpus in {
+        "spill": {"L4": 1, "L40S": 2},
+        "queue": {"L4": 3},
+        "recommend": {"L4": 2},
+        "off": {"L4": 2},
+        "full": {"L4": 1},
+        "move": {"L4": 1, "L40S": 2},
+        "proposal": {"L4": 1, "L40S": 1},
+        "budget": {"L4": 3},
+        "cooling": {"L4": 3},
+        "faulty": {"L4": 2},
+        "silent": {"L4": 2},
+    }.items():
+        bench.add_nodes(name, **gpus)
+    bench.deploy("spill", AUTO)
+    bench.deploy("queue", AUTO | {"maxReplicas": 2})
+    bench.deploy("recommend", ADVICE)
+    bench.deploy("off", ADVICE | {"mode": "Off"})
+    bench.deploy("full", AUTO)
+    bench.deploy("move", AUTO, TOO_SMALL)
+    bench.deploy("proposal", ADVICE, TOO_SMALL)
+    bench.deploy("budget", AUTO | {"changesPerHour": 1})
+    bench.deploy("cooling", AUTO | {"cooldownSeconds": 3600})
+    bench.deploy("faulty", AUTO | {"maxReplicas": 1})
+    for name in ("spill", "queue", "recommend", "off", "full", "budget", "cooling", "faulty"):
+        bench.view.wait_ready(name)
+    since = bench.now()
+    for name in ("spill", "recommend", "off", "full", "faulty"):
+        bench.load(name, kv_tokens=PRESSURE)
+    bench.load("queue", kv_tokens=8_000, running=4, waiting=14)
+    for name in ("budget", "cooling"):
+        bench.load(name, kv_tokens=1.9 * CAPACITY)
+    return Beginning(bench, since)
+
+
+@pytest.fixture(scope="module")
+def quiet(beginning: Beginning) -> Quiet:
+    """Twenty seconds after everything has come to rest."""
+    bench = beginning.bench
+    bench.wait_reasons(QUIET)
+    names = (*QUIET, "off")
+    before, since = {name: bench.view.get(name) for name in names}, bench.now()
+    calm = {"full", "move", "spill", "queue"}
+    stays(lambda: all(bench.settled(name) for name in calm), QUIET_SECONDS, "replicas came or went under steady load")
+    return Quiet(tuple(bench.writes(since)), before, {name: bench.view.get(name) for name in names})
+
+
+def test_sustained_pressure_adds_one_replica_on_another_gpu_where_the_first_kind_is_full(beginning: Beginning) -> None:
+    bench = beginning.bench
+    bench.wait_settled("spill", {L4_POOL: 1, L40S_POOL: 1})
+    told = bench.rebalancing("spill")
+    assert (told["baseReplicas"], told["targetReplicas"]) == (1, 2)
+    assert len(told["changeTimes"]) == 1
+    assert re.search(r"needed at least 9\d % of the KV cache of 1 replica", told["lastChange"])
+    assert condition(bench.view.wait_ready("spill"), "Ready")["message"] == "2 of 2 replicas serve."
+
+
+def test_pressure_per_replica_falls_and_nothing_more_happens(quiet: Quiet, bench: Bench) -> None:
+    assert bench.prometheus.value('max(vllm:kv_cache_usage_perc{pod=~"spill-.*"})') == pytest.approx(
+        PRESSURE / 2 / CAPACITY
+    )
+    before, after = (body["spill"]["status"]["rebalancing"] for body in (quiet.before, quiet.after))
+    assert after["changeTimes"] == before["changeTimes"]
+
+
+def test_a_sustained_queue_adds_a_replica_and_waits_at_the_maximum(quiet: Quiet, bench: Bench) -> None:
+    told = quiet.after["queue"]["status"]["rebalancing"]
+    assert (told["decision"], told["reason"], told["targetReplicas"]) == ("Wait", "AtMaxReplicas", 2)
+    assert told["message"] == "Waiting (SustainedQueue): there are as many replicas as allowed, 2."
+    assert "requests waited" in told["lastChange"]
+    assert bench.settled("queue") == {L4_POOL: 2}
+
+
+def test_recommend_proposes_and_touches_nothing(quiet: Quiet, beginning: Beginning) -> None:
+    told = quiet.after["recommend"]["status"]["rebalancing"]
+    assert told["proposal"].startswith("Set spec.replicas to 2. One replica more is needed: ")
+    assert "changeTimes" not in told
+    assert changes(beginning.bench.writes(beginning.since, "recommend")) == []
+    assert beginning.bench.settled("recommend") == {L4_POOL: 1}
+
+
+def test_off_is_silent(quiet: Quiet, beginning: Beginning) -> None:
+    assert "rebalancing" not in quiet.after["off"]["status"]
+    assert changes(beginning.bench.writes(beginning.since, "off")) == []
+    assert [event.resource for event in quiet.events if event.name.startswith("off")] == []
+
+
+def test_a_replica_without_a_place_is_withdrawn_and_the_deployment_stays_ready(quiet: Quiet, bench: Bench) -> None:
+    body = quiet.after["full"]
+    told = body["status"]["rebalancing"]
+    assert (told["decision"], told["targetReplicas"], condition(body, "Ready")["status"]) == ("Wait", 1, "True")
+    assert told["message"].startswith("Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 ")
+    assert "changeTimes" not in told
+    assert body["status"]["replicasSummary"] == "1/1"
+    assert "Reconciling" not in {entry["type"] for entry in body["status"]["conditions"]}
+    assert len(bench.view.pods("full")) == 1
+
+
+def test_an_engine_with_less_kv_cache_than_declared_is_moved_new_before_old(quiet: Quiet, beginning: Beginning) -> None:
+    bench = beginning.bench
+    assert bench.settled("move") == {L40S_POOL: 1}
+    told = quiet.after["move"]["status"]
+    assert "an engine got a KV cache of 30000 tokens, and 48000 are declared" in told["rebalancing"]["lastChange"]
+    assert len(told["rebalancing"]["changeTimes"]) == 1
+    assert told["placement"]["gpuType"] == "l40s-48gb"
+    assert [(entry["gpuType"], entry["kvTokens"]) for entry in told["tooSmall"]] == [("l4-24gb", 30_000)]
+
+    log = AuditLog(bench.view.control_plane.audit_log).events()
+    served = next(event.timestamp for event in log if _makes_ready(event, f"move-{L40S_POOL}-"))
+    [ended] = [event.timestamp for event in log if (event.verb, event.name) == ("delete", f"move-{L4_POOL}")]
+    assert datetime.fromisoformat(served) < datetime.fromisoformat(ended)
+
+
+def _makes_ready(event: AuditEvent, prefix: str) -> bool:
+    if event.resource != "pods/status" or not event.name.startswith(prefix):
+        return False
+    listed = (event.body.get("status") or {}).get("conditions") or []
+    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in listed)
+
+
+def test_recommend_only_proposes_the_move(quiet: Quiet, bench: Bench) -> None:
+    body = quiet.after["proposal"]
+    told = body["status"]["rebalancing"]
+    assert (told["decision"], told["reason"]) == ("Move", "PlacementTooSmall")
+    assert told["proposal"].startswith("Set spec.rebalancing.mode to Auto to move. Another placement is needed: ")
+    assert bench.settled("proposal") == {L4_POOL: 1}
+    assert condition(body, "Planned")["reason"] == "PlacementTooSmall"
+
+
+@pytest.mark.parametrize("name", [*QUIET, "off"])
+def test_under_steady_load_nothing_is_changed_and_hardly_anything_written(name: str, quiet: Quiet) -> None:
+    own = [event for event in quiet.events if event.name == name or event.name.startswith((f"{name}-", f"{name}."))]
+    assert changes(own) == []
+    assert len([event for event in own if event.resource == "inferencedeployments/status"]) <= 2
+    assert quiet.after[name]["metadata"]["generation"] == quiet.before[name]["metadata"]["generation"]
+
+
+def test_what_the_engines_report_is_shown_beside_what_was_predicted(quiet: Quiet, bench: Bench) -> None:
+    [pool] = quiet.after["proposal"]["status"]["pools"]
+    assert pool["kvTokensReported"] == 30_000
+    assert pool["kvTokensPredicted"] > 48_000
+    page = bench.operator.metrics()
+    for name, tokens in (("proposal", 30_000), ("recommend", CAPACITY)):
+        [pool] = quiet.after[name]["status"]["pools"]
+        labels = f'{{name="{name}",namespace="live",pool="{L4_POOL}"}}'
+        assert _value(page, f"plimsoll_reported_kv_cache_tokens{labels}") == tokens
+        assert _value(page, f"plimsoll_predicted_kv_cache_tokens{labels}") == pool["kvTokensPredicted"]
+        assert _value(page, f"plimsoll_estimate_error_ratio{labels}") == pytest.approx(
+            tokens / pool["kvTokensPredicted"] - 1
+        )
+
+
+def _value(page: str, series: str) -> float:
+    [line] = [line for line in page.splitlines() if line.startswith(series)]
+    return float(line.removeprefix(series))
+
+
+def test_explain_tells_what_the_live_loop_thinks(quiet: Quiet, bench: Bench) -> None:
+    config = str(bench.view.control_plane.admin_kubeconfig)
+    command = [sys.executable, "-m", "plimsoll", "explain", "recommend", "-n", "live", "--kubeconfig", config]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)  # noqa: S603 - our own
+    told = " ".join(answer.stdout.split())
+    assert "Rebalancing: AddReplica (SustainedKvPressure)." in told
+    assert f"Proposal: {quiet.after['recommend']['status']['rebalancing']['proposal']}" in told
+
+
+def test_a_killed_operator_keeps_budget_and_cooldown_and_goes_on(quiet: Quiet, bench: Bench) -> None:
+    since = bench.now()
+    bench.operator.kill()
+    bench.load("spill")
+    bench.load("move", kv_tokens=0.9 * CAPACITY)
+    bench.operator.start().wait_healthy()
+
+    # Slack takes the dearest replica away. Pressure adds one where the placement did not prove too small.
+    bench.wait_settled("spill", {L4_POOL: 1})
+    bench.wait_settled("move", {L40S_POOL: 2})
+    assert len(bench.rebalancing("spill")["changeTimes"]) == 2
+    assert "is superfluous" in bench.rebalancing("spill")["lastChange"]
+    for name in ("budget", "cooling"):
+        told, before = bench.rebalancing(name), quiet.after[name]["status"]["rebalancing"]
+        assert {**told, "message": ""} == {**before, "message": ""}
+        assert bench.settled(name) == {L4_POOL: 2}
+        assert changes(bench.writes(since, name)) == []
+
+
+def test_slack_never_goes_below_the_minimum(bench: Bench) -> None:
+    bench.wait_reason("spill", "WithinBand")
+    assert bench.settled("spill") == {L4_POOL: 1}
+
+
+def test_unknown_load_changes_nothing_is_named_and_passes(bench: Bench) -> None:
+    bench.wait_reason("faulty", "AtMaxReplicas")
+    since = bench.now()
+    bench.engines.nan()
+    bench.load("spill", kv_tokens=PRESSURE)
+    bench.wait_reasons({"faulty": "MetricsInvalid", "spill": "MetricsInvalid"})
+
+    bench.engines.garbage()
+    bench.deploy("silent", AUTO)
+    bench.wait_reasons({"faulty": "MetricsStale", "spill": "MetricsStale", "silent": "MetricsMissing"})
+
+    bench.prometheus.kill()
+    bench.wait_reason("faulty", "MetricsUnavailable")
+    bench.engines.stall()
+    bench.prometheus.start()
+    bench.wait_reason("faulty", "MetricsStale")
+    bench.prometheus.pause()
+    told = bench.wait_reason("faulty", "MetricsUnavailable")
+    assert told["message"].endswith("Prometheus did not answer within 5 s.")
+    bench.prometheus.resume()
+
+    untouched = [name for name in (*QUIET, "off") if changes(bench.writes(since, name))]
+    assert untouched == []
+
+    bench.engines.heal()
+    bench.wait_settled("spill", {L4_POOL: 1, L40S_POOL: 1})
+    bench.wait_reasons({"faulty": "AtMaxReplicas", "silent": "WithinBand"})
+
+
+def test_one_silent_pod_of_two_is_no_slack(bench: Bench) -> None:
+    bench.wait_settled("spill", {L4_POOL: 1, L40S_POOL: 1})
+    since = bench.now()
+    bench.wait_reason("spill", "WithinBand")
+    [first, _] = bench.engines.ready("live/spill")
+    bench.engines.drop(first)
+    bench.load("spill")
+    told = bench.wait_reason("spill", "MetricsStale")
+    assert first in told["message"]
+    assert told["message"].endswith("1 of 2 ready replicas are known.")
+    assert changes(bench.writes(since, "spill")) == []
+    bench.engines.heal()
+    bench.wait_settled("spill", {L4_POOL: 1})

@@ -1,0 +1,186 @@
+# ruff: noqa: E501 - quotations keep their lines
+"""An engine's last words, letter by letter as its releases write them, and the public word for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.facts.engine_errors import EngineFailure, StartFailure, read_failure
+
+TEXTS: list[tuple[str, StartFailure, str]] = [
+    (
+        "0.10 free memory",
+        StartFailure.MEMORY_HELD_BY_OTHERS,
+        (
+            "ValueError: Free memory on device (61.2/79.19 GiB) on startup is less than desired GPU memory utilization "
+            "(0.9, 71.27 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+        ),
+    ),
+    (
+        "0.32 free memory",
+        StartFailure.MEMORY_HELD_BY_OTHERS,
+        (
+            "ValueError: Free memory on device cuda:0 (61.2/79.19 GiB) on startup is less than desired GPU memory "
+            "utilization (0.92, 72.85 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes."
+        ),
+    ),
+    (
+        "0.32 free memory beside a weight daemon",
+        StartFailure.MEMORY_HELD_BY_OTHERS,
+        (
+            "ValueError: Free memory on device cuda:0 (20.1/79.19 GiB) on startup is less than the engine's budget after "
+            "excluding external process's weights (0.92, 57.1 GiB). Decrease GPU memory utilization or reduce GPU memory "
+            "used by other processes."
+        ),
+    ),
+    (
+        "0.27 weights",
+        StartFailure.WEIGHTS_TOO_LARGE,
+        (
+            "ERROR Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory for "
+            "weights, increasing --tensor-parallel-size, or using --quantization. (original error: CUDA out of memory. "
+            "Tried to allocate 1.96 GiB.)"
+        ),
+    ),
+    (
+        "0.8 no cache",
+        StartFailure.NO_KV_CACHE,
+        (
+            "ValueError: No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when "
+            "initializing the engine."
+        ),
+    ),
+    (
+        "0.8 cache below one request",
+        StartFailure.KV_CACHE_TOO_SMALL,
+        (
+            "ValueError: To serve at least one request with the models's max seq len (131072), (16.00 GiB KV cache is "
+            "needed, which is larger than the available KV cache memory (5.60 GiB)."
+        ),
+    ),
+    (
+        "0.32 cache below one request",
+        StartFailure.KV_CACHE_TOO_SMALL,
+        (
+            "ValueError: To serve at least one request with the model's max seq len (131072), (16.00 GiB KV cache is "
+            "needed, which is larger than the available KV cache memory (5.60 GiB). Based on the available memory, the "
+            "estimated maximum model length is 45872."
+        ),
+    ),
+    (
+        "0.20 hybrid",
+        StartFailure.MAMBA_BLOCKS,
+        (
+            "ValueError: max_num_seqs (1024) exceeds available Mamba cache blocks (614). Each decode sequence requires one "
+            "Mamba cache block, so CUDA graph capture cannot proceed. Please lower max_num_seqs to at most 614."
+        ),
+    ),
+    (
+        "heads",
+        StartFailure.HEADS_NOT_DIVISIBLE,
+        "ValueError: Total number of attention heads (40) must be divisible by tensor parallel size (3).",
+    ),
+    (
+        "0.27 quantization method",
+        StartFailure.UNSUPPORTED_GPU,
+        (
+            "ValueError: The quantization method fbgemm_fp8 is not supported for the current GPU. Minimum capability: 80. "
+            "Current capability: 75."
+        ),
+    ),
+    (
+        "0.32 quantization scheme",
+        StartFailure.UNSUPPORTED_GPU,
+        (
+            "RuntimeError: Quantization scheme is not supported for the current GPU. Min capability: 89. Current "
+            "capability: 75."
+        ),
+    ),
+    (
+        "bf16",
+        StartFailure.UNSUPPORTED_GPU,
+        (
+            "ValueError: Bfloat16 is only supported on GPUs with compute capability of at least 8.0. Your Tesla T4 GPU has "
+            "compute capability 7.5."
+        ),
+    ),
+    (
+        "sampler warm-up before the second runner",
+        StartFailure.OUT_OF_MEMORY,
+        (
+            "RuntimeError: CUDA out of memory occurred when warming up sampler with 1024 dummy requests. Please try "
+            "lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine."
+        ),
+    ),
+    (
+        "0.32 out of memory, all that the second runner says",
+        StartFailure.OUT_OF_MEMORY,
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has a total capacity of 79.19 "
+            "GiB of which 1.10 GiB is free."
+        ),
+    ),
+    ("AMD", StartFailure.OUT_OF_MEMORY, "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 2.00 GiB."),
+]
+
+
+@pytest.mark.parametrize(("reason", "text"), [each[1:] for each in TEXTS], ids=[each[0] for each in TEXTS])
+def test_the_engines_words_are_understood_and_quoted(reason: StartFailure, text: str) -> None:
+    log = f"(EngineCore pid=63) INFO loading\n(EngineCore pid=63) {text}\n[rank0]: destroy_process_group()\n"
+    seen = read_failure(log)
+    assert seen.reason is reason
+    assert seen.message in text
+    assert len(seen.message) > 40
+
+
+def test_the_telling_sentence_wins_over_the_general_one_above_and_below_it() -> None:
+    oom = "torch.OutOfMemoryError: CUDA out of memory."
+    weights = "Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization"
+    for log in (f"{oom}\n{weights}", f"{weights}\n{oom}"):
+        assert read_failure(log).reason is StartFailure.WEIGHTS_TOO_LARGE
+
+
+def test_the_summary_of_a_good_start_is_no_failure_text() -> None:
+    log = (
+        "Free memory on device (78.66/79.19 GiB) on startup. Desired GPU memory utilization is (0.92, 72.85 GiB). "
+        "Actual usage is 15.1 GiB for consumed memory (weights + non-torch).\nSegmentation fault"
+    )
+    assert read_failure(log) == EngineFailure(StartFailure.UNKNOWN, "Segmentation fault")
+
+
+def test_a_container_that_was_killed_for_its_own_memory() -> None:
+    seen = read_failure("Loading safetensors checkpoint shards", "OOMKilled")
+    assert seen.reason is StartFailure.HOST_MEMORY
+    assert "spec.podTemplate.resources.limits.memory" in seen.message
+
+
+def test_the_gpus_memory_wins_over_the_containers() -> None:
+    assert read_failure("CUDA out of memory. Tried", "OOMKilled").reason is StartFailure.OUT_OF_MEMORY
+
+
+def test_an_unknown_end_quotes_the_last_line() -> None:
+    assert read_failure("one\ntwo  \n\n") == EngineFailure(StartFailure.UNKNOWN, "two")
+    assert read_failure("").message == "The engine left no message."
+
+
+def test_a_quotation_has_an_end() -> None:
+    assert len(read_failure("CUDA out of memory" + "x" * 5000).message) == 600
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "reason"),
+    [
+        ("ImagePullBackOff", StartFailure.IMAGE),
+        ("InvalidImageName", StartFailure.IMAGE),
+        ("CreateContainerConfigError", StartFailure.CONFIGURATION),
+    ],
+)
+def test_a_container_that_never_ran(kubelet: str, reason: StartFailure) -> None:
+    seen = EngineFailure.of_container(kubelet, 'secret "x" not found')
+    assert seen == EngineFailure(reason, f'{kubelet}: secret "x" not found')
+
+
+def test_every_word_is_met_here() -> None:
+    told = {each[1] for each in TEXTS}
+    others = {StartFailure.HOST_MEMORY, StartFailure.UNKNOWN, StartFailure.IMAGE, StartFailure.CONFIGURATION}
+    assert told | others == set(StartFailure)

@@ -1,0 +1,244 @@
+"""What clusters really show: slices, shared cards, labels by hand, mixed nodes, and pods of other people."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.gpus import Price
+from plimsoll.domain.reasons import NodeReason
+from plimsoll.domain.units import MIB
+from plimsoll.facts.fleet_reading import gpus_held, holds_gpus, read_fleet
+from tests.facts.nodes import Body, node, nvidia_node, pod
+
+TYPES = load_gpu_types()
+BY_NAME = {gpu.name: gpu for gpu in TYPES}
+
+
+def fleet(*nodes: Body, pods: tuple[Body, ...] = (), prices: dict[str, Price] | None = None) -> Fleet:
+    return read_fleet(nodes, pods, TYPES, prices)
+
+
+def usable(*nodes: Body, pods: tuple[Body, ...] = ()) -> GpuNode:
+    seen = fleet(*nodes, pods=pods)
+    assert seen.ignored == ()
+    (only,) = seen.nodes
+    return only
+
+
+def ignored(body: Body) -> IgnoredNode:
+    seen = fleet(body)
+    assert seen.nodes == ()
+    (only,) = seen.ignored
+    return only
+
+
+def test_an_ordinary_node() -> None:
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    seen = usable(nvidia_node("h", labels={"zone": "a"}, taints=[taint]))
+    assert (seen.name, seen.gpu.name, seen.allocatable, seen.held, seen.free) == ("h", "h100-sxm-80gb", 8, 0, 8)
+    assert seen.resource == "nvidia.com/gpu"
+    assert seen.selector == ("nvidia.com/gpu.product", "NVIDIA-H100-80GB-HBM3")
+    assert dict(seen.labels)["zone"] == "a"
+    assert seen.taints == (Taint("nvidia.com/gpu", "present", "NoSchedule"),)
+
+
+def test_nodes_without_a_sign_of_a_gpu_are_not_mentioned() -> None:
+    assert fleet(node("cpu", {"kubernetes.io/os": "linux"}, {})) == Fleet()
+
+
+MIG_MIXED = {"nvidia.com/mig-1g.10gb": "7"}
+
+TRAPS: list[tuple[str, Body, NodeReason, str]] = [
+    (
+        "a slice that says it is a GPU (MIG, single strategy)",
+        nvidia_node(product="NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", memory="9728", gpus=7, capability="8.0"),
+        NodeReason.MIG_SLICES,
+        "MIG",
+    ),
+    (
+        "a card whose slicing failed",
+        nvidia_node(product="NVIDIA-A100-80GB-PCIe-MIG-INVALID", memory="0", gpus=0, capability="8.0"),
+        NodeReason.MIG_SLICES,
+        "MIG",
+    ),
+    (
+        "slices beside whole cards (MIG, mixed strategy)",
+        node("n", {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, {"nvidia.com/gpu": "7", **MIG_MIXED}),
+        NodeReason.MIG_SLICES,
+        "MIG",
+    ),
+    (
+        "one card sold six times: the memory label stays the full card's",
+        nvidia_node(
+            product="NVIDIA-GeForce-GTX-1660-Ti-SHARED",
+            memory="6144",
+            gpus=6,
+            capability="7.5",
+            labels={"nvidia.com/gpu.replicas": "6"},
+        ),
+        NodeReason.SHARED_GPUS,
+        "6 ways",
+    ),
+    (
+        "time slicing that kept the product's name",
+        nvidia_node(labels={"nvidia.com/gpu.replicas": "4", "nvidia.com/gpu.sharing-strategy": "time-slicing"}),
+        NodeReason.SHARED_GPUS,
+        "4 ways",
+    ),
+    (
+        "a vGPU",
+        nvidia_node(product="NVIDIA-A10-24Q-SHARED", memory="24512", capability="8.6"),
+        NodeReason.SHARED_GPUS,
+        "without memory isolation",
+    ),
+    (
+        "three cards where the labels describe one: a V100 and two P4",
+        nvidia_node(gpus=3, labels={"nvidia.com/gpu.count": "1"}),
+        NodeReason.MIXED_GPUS,
+        "3 GPUs allocatable, labels describe 1",
+    ),
+    (
+        "a card that nobody has measured",
+        nvidia_node(product="Tesla-V100-SXM2-32GB", memory="32768", capability="7.0"),
+        NodeReason.UNKNOWN_GPU,
+        "Tesla-V100-SXM2-32GB with 32768 MiB",
+    ),
+    (
+        "a name and a memory that contradict each other",
+        nvidia_node(product="NVIDIA-H100-80GB-HBM3", memory="40960"),
+        NodeReason.UNKNOWN_GPU,
+        "with 40960 MiB",
+    ),
+    ("no devices", nvidia_node(gpus=0), NodeReason.NO_DEVICES, "allocatable nvidia.com/gpu is 0"),
+    (
+        "devices without labels",
+        node("n", {}, {"nvidia.com/gpu": "8"}),
+        NodeReason.NO_PRODUCT_LABEL,
+        "run GPU Feature Discovery",
+    ),
+    (
+        "labels without a product",
+        node("n", {"nvidia.com/gpu.present": "true"}, {}),
+        NodeReason.NO_PRODUCT_LABEL,
+        "no nvidia.com/gpu.product label",
+    ),
+    (
+        "AMD devices without labels",
+        node("n", {"amd.com/gpu.vram.64G": "4", "amd.com/gpu.vram.192G": "4"}, {"amd.com/gpu": "8"}),
+        NodeReason.NO_PRODUCT_LABEL,
+        "no amd.com/gpu.product-name or amd.com/gpu.device-id label: run AMD's node labeller",
+    ),
+    ("cordoned", nvidia_node(unschedulable=True), NodeReason.CORDONED, "spec.unschedulable"),
+]
+
+
+@pytest.mark.parametrize(("body", "reason", "detail"), [trap[1:] for trap in TRAPS], ids=[trap[0] for trap in TRAPS])
+def test_a_node_that_would_lead_astray_is_left_out_with_its_reason(body: Body, reason: NodeReason, detail: str) -> None:
+    seen = ignored(body)
+    assert seen.reason is reason
+    assert detail in seen.detail
+
+
+@pytest.mark.parametrize("status", ["False", "Unknown"])
+def test_a_node_that_is_not_ready_is_left_out(status: str) -> None:
+    body = nvidia_node()
+    body["status"]["conditions"] = [{"type": "Ready", "status": status, "reason": "KubeletNotReady"}]
+    assert (ignored(body).reason, ignored(body).detail) == (NodeReason.NOT_READY, "KubeletNotReady")
+
+
+def test_every_reason_to_leave_a_node_out_is_met_here() -> None:
+    assert {trap[2] for trap in TRAPS} | {NodeReason.NOT_READY} == set(NodeReason)
+
+
+@pytest.mark.parametrize("memory", ["81559", "81920MiB", "80GB", "80 GiB", "80G"])
+def test_memory_written_by_hand_is_read(memory: str) -> None:
+    assert usable(nvidia_node(memory=memory)).gpu.name == "h100-sxm-80gb"
+
+
+@pytest.mark.parametrize("memory", [None, "", "0", "a lot"])
+def test_memory_that_says_nothing_leaves_the_catalogues_figure(memory: str | None) -> None:
+    assert usable(nvidia_node(memory=memory)).gpu == BY_NAME["h100-sxm-80gb"]
+
+
+def test_the_nodes_own_memory_is_trusted_over_the_catalogue() -> None:
+    with_ecc, without = (
+        usable(nvidia_node(product="NVIDIA-A40", memory=memory, capability="8.6")).gpu for memory in ("46068", "49140")
+    )
+    assert with_ecc.name == without.name == "a40-48gb"
+    assert without.usable_bytes - with_ecc.usable_bytes == (49140 - 46068) * MIB
+
+
+@pytest.mark.parametrize(
+    ("labels", "selector"),
+    [
+        (
+            {"amd.com/gpu.product-name": "AMD_Instinct_MI300X_OAM", "amd.com/gpu.device-id": "74a1"},
+            ("amd.com/gpu.product-name", "AMD_Instinct_MI300X_OAM"),
+        ),
+        ({"amd.com/gpu.device-id": "74a1"}, ("amd.com/gpu.device-id", "74a1")),
+        (
+            {"amd.com/gpu.product-name": "A name that a new driver made up", "amd.com/gpu.device-id": "74a1"},
+            ("amd.com/gpu.product-name", "A name that a new driver made up"),
+        ),
+    ],
+)
+def test_an_amd_card_is_known_by_its_device_id_and_reached_by_what_the_node_has(
+    labels: dict[str, str], selector: tuple[str, str]
+) -> None:
+    seen = usable(node("m", labels | {"amd.com/gpu.vram": "192G"}, {"amd.com/gpu": "8"}))
+    assert (seen.gpu.name, seen.resource, seen.selector) == ("mi300x-192gb", "amd.com/gpu", selector)
+    assert seen.gpu.usable_bytes == BY_NAME["mi300x-192gb"].usable_bytes
+
+
+class TestHeld:
+    def test_everybodys_pods_count_whoever_made_them(self) -> None:
+        pods = (pod("a", "n", 2), pod("b", "n", 1, field="requests"), pod("c", "other", 4), pod("d", None, 4))
+        assert usable(nvidia_node(), pods=pods).held == 3
+
+    @pytest.mark.parametrize(("phase", "held"), [("Pending", 2), ("Running", 2), ("Succeeded", 0), ("Failed", 0)])
+    def test_pods_that_have_ended_hold_nothing(self, phase: str, held: int) -> None:
+        assert usable(nvidia_node(), pods=(pod("a", "n", 2, phase=phase),)).held == held
+
+    @pytest.mark.parametrize(
+        ("gpus", "init", "held"), [((2,), (4,), 4), ((2, 3), (4,), 5), ((), (1, 2), 2), ((1,), (), 1)]
+    )
+    def test_init_containers_run_one_after_the_other_before_the_rest(
+        self, gpus: tuple[int, ...], init: tuple[int, ...], held: int
+    ) -> None:
+        assert gpus_held(pod("a", "n", *gpus, init=init), "nvidia.com/gpu") == held
+
+    def test_an_over_committed_node_has_nothing_free(self) -> None:
+        seen = usable(nvidia_node(gpus=1), pods=(pod("a", "n", 2),))
+        assert (seen.held, seen.free) == (2, 0)
+
+    def test_each_resource_counts_for_itself(self) -> None:
+        assert usable(nvidia_node(), pods=(pod("a", "n", 2, resource="amd.com/gpu"),)).held == 0
+        assert holds_gpus(pod("a", "n", 1, resource="amd.com/gpu"))
+        assert not holds_gpus(pod("a", "n", 0))
+
+    @pytest.mark.parametrize("broken", [{"spec": None}, {"spec": {"nodeName": "n", "containers": None}}, {}])
+    def test_half_an_object_holds_nothing(self, broken: dict[str, Any]) -> None:
+        assert usable(nvidia_node(), pods=(broken,)).held == 0
+
+
+def test_an_admins_price_replaces_the_catalogues_for_its_type_alone() -> None:
+    price = Price(Decimal(1), "ConfigMap a/b")
+    seen = fleet(
+        nvidia_node("h"),
+        nvidia_node("l", product="NVIDIA-L4", memory="23034", capability="8.9"),
+        prices={"l4-24gb": price},
+    )
+    assert [each.gpu.price for each in seen.nodes] == [BY_NAME["h100-sxm-80gb"].price, price]
+
+
+def test_the_order_of_the_lists_is_no_part_of_the_fleet() -> None:
+    bodies = [nvidia_node(name) for name in "cab"] + [nvidia_node(name, gpus=0) for name in "zy"]
+    seen = fleet(*bodies)
+    assert seen == fleet(*reversed(bodies))
+    assert [each.name for each in seen.nodes] == ["a", "b", "c"]
+    assert [each.name for each in seen.ignored] == ["y", "z"]

@@ -1,0 +1,66 @@
+"""Laws of the estimate: whatever the load, more of it never needs less."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import MemoryEstimate, Split
+from plimsoll.domain.serving import Request
+from plimsoll.memory.estimate import estimate
+from plimsoll.placement.settings import engine_settings
+from tests.laws.strategies import any_gpu, requests
+
+degrees = st.sampled_from([1, 2, 4, 8])
+
+
+def figures(wanted: Request, kind: GpuType, degree: int) -> MemoryEstimate:
+    split = Split(degree)
+    return estimate(wanted, kind, split, engine_settings(wanted, kind, split))
+
+
+@given(requests(), any_gpu, degrees)
+@settings(max_examples=150)
+def test_no_term_is_negative_and_all_are_whole_bytes(wanted: Request, kind: GpuType, degree: int) -> None:
+    seen = figures(wanted, kind, degree)
+    values = [getattr(seen, field.name) for field in fields(seen) if field.name != "forced_bytes"]
+    assert all(type(value) is int and value >= 0 for value in values)
+    assert seen.budget_bytes + seen.outside_bytes <= seen.usable_bytes or seen.budget_bytes <= seen.usable_bytes // 100
+
+
+@given(requests(), any_gpu, degrees, st.integers(1, 100_000), st.integers(0, 512))
+@settings(max_examples=150)
+def test_more_context_or_more_requests_never_need_less(
+    wanted: Request, kind: GpuType, degree: int, longer: int, wider: int
+) -> None:
+    shape = wanted.shape
+    more = replace(shape, context_tokens=shape.context_tokens + longer, concurrency=shape.concurrency + wider)
+    less, greater = figures(wanted, kind, degree), figures(replace(wanted, shape=more), kind, degree)
+    assert greater.needed_bytes >= less.needed_bytes
+    assert greater.kv_needed_tokens >= less.kv_needed_tokens
+    assert less.fits or not greater.fits
+
+
+@given(requests(), any_gpu, degrees, st.integers(0, 64 * 1024))
+@settings(max_examples=150)
+def test_what_fits_a_gpu_fits_one_of_the_same_kind_with_more_memory(
+    wanted: Request, kind: GpuType, degree: int, more_mib: int
+) -> None:
+    larger = replace(kind, usable_bytes=kind.usable_bytes + more_mib * 1024**2)
+    step = engine_settings(wanted, kind, Split(degree)).max_num_batched_tokens
+    fixed = replace(wanted, engine=replace(wanted.engine, max_batched_tokens=step))
+    assume(figures(fixed, kind, degree).fits)
+    assert figures(fixed, larger, degree).fits
+
+
+@given(requests(), any_gpu, degrees)
+@settings(max_examples=150)
+def test_a_rank_of_a_wider_split_never_holds_more_weights(wanted: Request, kind: GpuType, degree: int) -> None:
+    seen, wider = figures(wanted, kind, degree), figures(wanted, kind, 2 * degree)
+    # Kernels for MXFP4 round the expert width of a rank up: a narrower rank can round further than it shrinks.
+    slack = 0 if wanted.model.experts is None else seen.weights_bytes // 20
+    assert wider.weights_bytes <= seen.weights_bytes + slack
+    assert wider.kv_bytes_per_token <= seen.kv_bytes_per_token

@@ -1,0 +1,112 @@
+"""Laws of the placement: more GPUs never hurt, no GPU is given twice, the same facts give the same answer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.outcomes import Placed
+from plimsoll.domain.serving import Request
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.place import place
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from tests.laws.strategies import fleets, nodes, requests
+
+pairs = st.tuples(requests("a"), requests("b"), requests("c"))
+
+
+def replicas_placed(wanted: Request, where: Fleet) -> int:
+    outcome = place(wanted, where)
+    return outcome.replicas if isinstance(outcome, Placed) else -1
+
+
+@given(requests(), fleets(), nodes("new"))
+@settings(max_examples=80)
+def test_one_node_more_never_places_less(wanted: Request, where: Fleet, new: GpuNode) -> None:
+    known = {each.gpu.name: each.gpu for each in where.nodes}
+    new = replace(new, gpu=known.get(new.gpu.name, new.gpu))
+    assert replicas_placed(wanted, where.with_nodes([*where.nodes, new])) >= replicas_placed(wanted, where)
+
+
+@given(requests(), fleets(), st.integers(1, 200))
+@settings(max_examples=80)
+def test_more_memory_on_every_gpu_never_places_less(wanted: Request, where: Fleet, more_gib: int) -> None:
+    def larger(each: GpuNode) -> GpuNode:
+        return replace(each, gpu=replace(each.gpu, usable_bytes=each.gpu.usable_bytes + more_gib * 2**30))
+
+    grown = where.with_nodes(larger(each) for each in where.nodes)
+    assert replicas_placed(wanted, grown) >= replicas_placed(wanted, where)
+
+
+@given(requests(), fleets())
+@settings(max_examples=80)
+def test_gpus_that_are_freed_never_hurt(wanted: Request, where: Fleet) -> None:
+    empty = where.with_nodes(replace(each, held=0) for each in where.nodes)
+    assert replicas_placed(wanted, empty) >= replicas_placed(wanted, where)
+
+
+@given(pairs, fleets())
+@settings(max_examples=60)
+def test_a_plan_never_promises_a_gpu_twice(wanted: tuple[Request, ...], where: Fleet) -> None:
+    decisions = plan([Tenant(each, 1) for each in wanted], where)
+    assert is_within(decisions, where)
+    for decision in decisions:
+        assert sum(pool.replicas for pool in decision.pools) + decision.missing == decision.request.replicas
+
+
+@given(pairs, fleets())
+@settings(max_examples=40)
+def test_a_second_pass_over_what_the_first_decided_changes_nothing(wanted: tuple[Request, ...], where: Fleet) -> None:
+    first = plan([Tenant(each, 1) for each in wanted], where)
+    again = plan([Tenant(each.request, 1, tuple(map(waiting, each.pools))) for each in first], where)
+    assert is_within(again, where)
+    assert [sizes(each) for each in again] == [sizes(each) for each in first]
+    assert [each.missing for each in again] == [each.missing for each in first]
+
+
+@given(pairs, fleets(), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_the_order_of_the_input_is_no_part_of_the_answer(
+    wanted: tuple[Request, ...], where: Fleet, dice: random.Random
+) -> None:
+    tenants = [Tenant(each, 1) for each in wanted]
+    shuffled = dice.sample(tenants, len(tenants))
+    mixed = Fleet(tuple(dice.sample(where.nodes, len(where.nodes))))
+    assert plan(shuffled, mixed.with_nodes(mixed.nodes)) == plan(tenants, where)
+
+
+def sizes(decision: Decision) -> Counter[str]:
+    return Counter({pool.name: pool.replicas for pool in decision.pools})
+
+
+def waiting(pool: PlannedPool) -> Pool:
+    """The pool as the next pass finds it: decided, its pods made, none of them bound yet."""
+    return Pool(
+        name=pool.name,
+        gpu_type=pool.gpu_type,
+        split=pool.split,
+        selector=pool.selector,
+        resource=pool.resource,
+        state=PoolState.ACTIVE,
+        generation=pool.generation,
+        replicas=pool.replicas,
+    )
+
+
+def is_within(decisions: tuple[Decision, ...], where: Fleet) -> bool:
+    """Whether every promised replica finds its GPUs on one node: taken largest first, for degrees divide each other."""
+    ledger = Ledger.of(where)
+    promised = [(pool, each.request) for each in decisions for pool in each.pools if pool.replicas]
+    for pool, wanted in sorted(promised, key=lambda entry: -entry[0].split.gpus):
+        nodes = eligible_nodes(wanted, where, pool.gpu_type)
+        if ledger.room_for(nodes, pool.split.gpus) < pool.replicas:
+            return False
+        ledger = ledger.take(nodes, pool.split.gpus, pool.replicas)
+    return True

@@ -1,0 +1,38 @@
+"""How many tokens a declared load needs."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.serving import ServingShape
+from plimsoll.memory.kv_cache import kv_layout
+from plimsoll.memory.load import is_expected, needed_blocks, needed_tokens
+from tests.support.planning import model
+
+LAYOUT = kv_layout(model(), KvPrecision.BF16, Split(1), batched_tokens=2048)
+
+
+@pytest.mark.parametrize(
+    ("shape", "tokens"),
+    [
+        pytest.param(ServingShape(4096, 16), 65_536, id="guaranteed: every request at full length"),
+        pytest.param(ServingShape(16_384, 16, 1_500, 500), 48_000, id="expected: one and a half times the mean"),
+        pytest.param(ServingShape(32_768, 2, 100, 100), 32_768, id="floor: one request of full length"),
+        pytest.param(ServingShape(4_096, 8, 3_000, 1_000), 32_768, id="cap: never more than guaranteed"),
+        pytest.param(ServingShape(4_096, 8, 3_000, None), 32_768, id="half an expectation is none"),
+    ],
+)
+def test_tokens_needed(shape: ServingShape, tokens: int) -> None:
+    assert needed_tokens(shape) == tokens
+    assert needed_blocks(shape, LAYOUT) == tokens // 16
+
+
+def test_blocks_round_each_request_up() -> None:
+    assert needed_blocks(ServingShape(17, 10), LAYOUT) == 20
+
+
+def test_only_both_lengths_make_an_expectation() -> None:
+    assert is_expected(ServingShape(4096, 1, 10, 10))
+    assert not is_expected(ServingShape(4096, 1, 10))

@@ -1,0 +1,80 @@
+"""Weights of one rank against what engines loaded."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.units import GIB
+from plimsoll.memory.weights import weights_bytes
+from tests.memory.measured import RUNS, Run
+from tests.support.planning import LLAMA_8B, LLAMA_70B, model
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.label)
+def test_the_weights_are_those_that_the_engine_loaded_within_one_percent(run: Run) -> None:
+    computed = weights_bytes(model(run.model), run.precision, Split(run.tensor_parallel)) / GIB
+    assert computed == pytest.approx(run.weights_gib, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "degree", "gib"),
+    [
+        (LLAMA_8B, Precision.BF16, 1, 14.99),
+        (LLAMA_8B, Precision.BF16, 2, 7.51),
+        (LLAMA_8B, Precision.BF16, 4, 3.77),
+        (LLAMA_8B, Precision.FP8, 1, 8.49),
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", Precision.FP8, 1, 67.72),
+        ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", Precision.FP8, 2, 33.88),
+        ("Qwen/Qwen3-8B", Precision.BF16, 1, 15.27),
+        ("openai/gpt-oss-20b", Precision.MXFP4, 1, 13.64),
+        ("openai/gpt-oss-20b", Precision.MXFP4, 2, 7.01),
+        ("codellama/CodeLlama-7b-hf", Precision.BF16, 1, 12.56),
+        ("RedHatAI/Qwen2.5-7B-Instruct-FP8-dynamic", Precision.FP8, 1, 8.14),
+        ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", Precision.GPTQ, 1, 5.38),
+    ],
+)
+def test_known_figures(name: str, precision: Precision, degree: int, gib: float) -> None:
+    """vLLM 0.19.0 on H100 (llm-d-planner pull request 205); Llama-3.3-70B at TP 1 from llm-d's published table."""
+    assert weights_bytes(model(name), precision, Split(degree)) / GIB == pytest.approx(gib, rel=0.01)
+
+
+def test_a_16_bit_8b_costs_two_bytes_a_parameter() -> None:
+    assert weights_bytes(model(LLAMA_8B), Precision.BF16, Split(1)) == 2 * 8_030_261_248
+
+
+@pytest.mark.parametrize("degree", [2, 4, 8])
+def test_ranks_together_hold_the_model_and_the_replicated_norms_once_each(degree: int) -> None:
+    facts = model(LLAMA_70B)
+    whole = weights_bytes(facts, Precision.BF16, Split(1))
+    norms = 2 * (2 * facts.layers + 1) * facts.hidden
+    assert degree * weights_bytes(facts, Precision.BF16, Split(degree)) == whole + (degree - 1) * norms
+
+
+def test_beyond_the_kv_heads_key_and_value_weights_are_copied() -> None:
+    facts = model(LLAMA_70B)  # 8 KV heads
+    key_and_value = 2 * 2 * facts.layers * facts.kv_heads * facts.head_dim * facts.hidden
+    at_8, at_16 = (weights_bytes(facts, Precision.BF16, Split(degree)) for degree in (8, 16))
+    norms = 2 * (2 * facts.layers + 1) * facts.hidden
+    kept = key_and_value // 8 + norms
+    assert at_16 - kept == pytest.approx((at_8 - kept) / 2, abs=64)
+
+
+def test_fewer_bits_are_fewer_bytes_and_embeddings_stay_in_16_bits() -> None:
+    facts = model(LLAMA_8B)
+    sizes = [
+        weights_bytes(facts, precision, Split(1))
+        for precision in (Precision.FP32, Precision.BF16, Precision.FP8, Precision.NVFP4, Precision.AWQ)
+    ]
+    assert sizes == sorted(sizes, reverse=True)
+    tables = 2 * 2 * facts.vocabulary * facts.hidden
+    assert sizes[-1] > tables + (facts.parameters or 0) // 2 - facts.vocabulary * facts.hidden
+
+
+def test_padded_mxfp4_experts_are_larger_than_the_checkpoint_and_more_so_when_cut() -> None:
+    """vLLM rounds the per-rank expert shape up for its kernels: 65.97 GiB were loaded on one GPU (Marlin, 0.12)."""
+    facts = model("openai/gpt-oss-120b")
+    whole = weights_bytes(facts, Precision.MXFP4, Split(1))
+    assert whole / GIB == pytest.approx(65.97, rel=0.02)
+    assert 4 * weights_bytes(facts, Precision.MXFP4, Split(4)) > 1.03 * whole

@@ -1,0 +1,140 @@
+"""Every code has a sentence, and every sentence its figures."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from plimsoll.domain.outcomes import Rejection, Remedy, Split
+from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.units import GIB
+from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence
+from tests.support.planning import H100, fleet, node, placed, request
+
+Numbers = dict[str, int | str]
+
+REJECTIONS: list[tuple[Reason, Numbers, str]] = [
+    (
+        Reason.TOO_LITTLE_VRAM,
+        {"need_bytes": 80 * GIB, "have_bytes": 72 * GIB},
+        "needs 80.00 GiB per GPU, the engine may use 72.00 GiB",
+    ),
+    (
+        Reason.KV_CACHE_TOO_SMALL,
+        {"need_bytes": 80 * GIB, "have_bytes": 72 * GIB, "need_tokens": 65536, "have_tokens": 40000},
+        "holds 40000 tokens of KV cache, the load needs 65536 (80.00 GiB per GPU, the engine may use 72.00 GiB)",
+    ),
+    (Reason.HEADS_NOT_DIVISIBLE, {"heads": 28, "next_degree": 4}, "28 attention heads do not divide; 4 works"),
+    (Reason.KV_HEADS_NOT_DIVISIBLE, {"kv_heads": 10}, "10 KV heads do not divide"),
+    (
+        Reason.WIDTH_NOT_DIVISIBLE,
+        {"what": "intermediate_size", "width": 14338, "next_degree": 2},
+        "intermediate_size 14338 does not divide; 2 works",
+    ),
+    (
+        Reason.QUANT_BLOCK_NOT_DIVISIBLE,
+        {"what": "moe_intermediate_size", "width": 192, "block": 128},
+        "moe_intermediate_size leaves 192 columns a GPU, not whole blocks of 128",
+    ),
+    (
+        Reason.PRECISION_NOT_SUPPORTED,
+        {"what": "precision bf16", "need": "compute capability 8.0", "have": "7.5"},
+        "precision bf16 needs compute capability 8.0, the GPU has 7.5",
+    ),
+    (Reason.GPU_TYPE_DENIED, {"field": "spec.gpu.deny"}, "ruled out by spec.gpu.deny"),
+    (Reason.GPU_TYPE_NOT_FORCED, {"forced": "l4-24gb"}, "spec.overrides.gpuType asks for l4-24gb"),
+    (Reason.SPLIT_NOT_FORCED, {"forced": 4}, "spec.overrides.tensorParallel asks for 4"),
+    (Reason.TOO_MANY_GPUS_PER_REPLICA, {"gpus": 4, "limit": 2}, "takes 4 GPUs, spec.gpu.maxPerReplica allows 2"),
+    (Reason.NODE_TOO_SMALL, {"gpus": 8, "largest": 4}, "takes 8 GPUs on one node, the largest has 4"),
+    (
+        Reason.NODES_NOT_SELECTED,
+        {"nodes": 3},
+        "none of the 3 nodes matches spec.podTemplate.nodeSelector and tolerations",
+    ),
+    (Reason.GPUS_TAKEN, {"gpus": 2, "free": 1}, "fits, but takes 2 GPUs on one node and at most 1 are free"),
+    (
+        Reason.TOO_EXPENSIVE,
+        {"price": "13.76", "limit": "9.5"},
+        "costs $13.76/h, spec.gpu.maxHourlyPrice allows $9.50/h",
+    ),
+    (
+        Reason.PRICE_UNKNOWN,
+        {"limit": "9.50"},
+        "has no price, spec.gpu.maxHourlyPrice allows $9.50/h: set one in the ConfigMap",
+    ),
+    (
+        Reason.COSTS_MORE,
+        {"price": "6.88", "best_price": "1.86", "gpus": 1, "best_gpus": 1},
+        "fits at $6.88/h, the choice costs $1.86/h",
+    ),
+    (
+        Reason.ROOM_FOR_FEWER,
+        {"price": "1.86", "room": 1, "best_room": 3},
+        "fits at $1.86/h, but has room for 1 replicas where the choice takes 3",
+    ),
+    (
+        Reason.OBSERVED_TOO_SMALL,
+        {"need_tokens": 65536, "have_tokens": 40000},
+        "a running engine got 40000 tokens of KV cache there, the load needs 65536",
+    ),
+    (
+        Reason.PLACEMENT_KEPT,
+        {"price": "1.86", "gpus": 1},
+        "fits at $1.86/h with 1 GPUs, but what runs is kept: moving would restart it",
+    ),
+]
+
+REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
+    (
+        RemedyKind.FREE_GPUS,
+        {"gpu_type": "l4-24gb", "gpus": 2},
+        "free 2 l4-24gb on one node: it fits there once they are free",
+    ),
+    (RemedyKind.REDUCE_CONTEXT, {"from": 8192, "to": 4096}, "lower spec.contextLength from 8192 to 4096"),
+    (RemedyKind.REDUCE_CONCURRENCY, {"from": 16, "to": 7}, "lower spec.concurrency from 16 to 7"),
+    (RemedyKind.KV_CACHE_FP8, {}, "set spec.kvCache.precision to fp8"),
+    (RemedyKind.WEIGHTS_FP8, {}, "set spec.precision to fp8, or use an FP8 checkpoint"),
+    (RemedyKind.WEIGHTS_FP16, {}, "set spec.precision to fp16: these GPUs have no bf16"),
+    (RemedyKind.ADD_GPUS, {"gpu_type": "l4-24gb", "gpus": 2}, "add a node with 2 l4-24gb"),
+    (
+        RemedyKind.RELAX_CONSTRAINTS,
+        {"gpu_type": "l4-24gb", "gpus": 2},
+        "drop spec.gpu, spec.overrides or the node selector: 2 l4-24gb would do",
+    ),
+]
+
+
+@pytest.mark.parametrize(("reason", "numbers", "sentence"), REJECTIONS, ids=[each[0] for each in REJECTIONS])
+def test_a_rejection_is_a_sentence_with_its_figures(reason: Reason, numbers: Numbers, sentence: str) -> None:
+    assert rejection_sentence(Rejection(H100, Split(1), reason, tuple(numbers.items()))) == sentence
+
+
+@pytest.mark.parametrize(("kind", "numbers", "sentence"), REMEDIES, ids=[each[0] for each in REMEDIES])
+def test_a_remedy_is_an_instruction_with_its_figures(kind: RemedyKind, numbers: Numbers, sentence: str) -> None:
+    assert remedy_sentence(Remedy(kind, tuple(numbers.items()))) == sentence
+
+
+def test_no_code_is_without_a_sentence() -> None:
+    assert {reason for reason, _, _ in REJECTIONS} == set(Reason)
+    assert {kind for kind, _, _ in REMEDIES} == set(RemedyKind)
+
+
+def test_a_type_without_a_price_is_told_in_words() -> None:
+    numbers = (("price", "unknown"), ("best_price", "1.86"), ("gpus", 1), ("best_gpus", 1))
+    said = rejection_sentence(Rejection(H100, Split(1), Reason.COSTS_MORE, numbers))
+    assert said == "fits at no known price, the choice costs $1.86/h"
+
+
+def test_at_the_same_price_the_tie_is_explained() -> None:
+    numbers = (("price", "2"), ("best_price", "2"), ("gpus", 2), ("best_gpus", 1))
+    said = rejection_sentence(Rejection(H100, Split(2), Reason.COSTS_MORE, numbers))
+    assert said == "fits at the same price with 2 GPUs, the choice takes 1 or sorts first"
+
+
+def test_an_estimate_is_told_term_by_term_and_the_terms_add_up() -> None:
+    said = estimate_sentence(placed(request(), fleet(node("h", H100))).choice.estimate)
+    *terms, total, budget = (float(figure) for figure in re.findall(r"([\d.]+) GiB", said))
+    assert len(terms) == 6
+    assert sum(terms) == pytest.approx(total, abs=0.03)
+    assert total < budget

@@ -1,0 +1,334 @@
+"""One candidate at a time: every reason to turn it down, in the order in which a person would want to hear of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from itertools import count, takewhile
+
+import pytest
+
+from plimsoll.domain.fleet import Fleet, Taint, Toleration
+from plimsoll.domain.outcomes import Choice, Rejection, Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import EngineChoice, EngineVersion, GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.domain.units import GIB
+from plimsoll.placement.candidates import Candidate
+from plimsoll.placement.feasibility import judge
+from tests.support.planning import (
+    H100,
+    L4,
+    L40S,
+    LLAMA_8B,
+    LLAMA_70B,
+    MI300X,
+    T4,
+    fleet,
+    gpu,
+    model,
+    node,
+    placed,
+    refusals,
+    request,
+    unplaceable,
+)
+
+FLEET = fleet(node("h100", H100), node("l4", L4, 1), node("t4", T4, 4))
+
+
+def verdict(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet = FLEET) -> Choice | Rejection:
+    there = where.of_type(kind)[0]
+    return judge(wanted, Candidate(there.gpu, Split(degree), there.selector, there.resource), where)
+
+
+def rejection(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet = FLEET) -> Rejection:
+    said = verdict(wanted, kind, degree, where)
+    assert isinstance(said, Rejection)
+    return said
+
+
+def test_what_fits_is_a_choice_with_its_working() -> None:
+    said = verdict(request())
+    assert isinstance(said, Choice)
+    assert (said.gpu.name, said.split, said.hourly_price) == (H100, Split(1), Decimal("6.88"))
+    assert said.estimate.fits
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kind", "degree", "reason", "numbers"),
+    [
+        pytest.param(
+            request(overrides=Overrides(gpu_type=L4)), H100, 1, Reason.GPU_TYPE_NOT_FORCED, {"forced": L4}, id="type"
+        ),
+        pytest.param(
+            request(overrides=Overrides(tensor_parallel=4)), H100, 2, Reason.SPLIT_NOT_FORCED, {"forced": 4}, id="split"
+        ),
+        pytest.param(
+            request(constraints=GpuConstraints(deny=(H100,))),
+            H100,
+            1,
+            Reason.GPU_TYPE_DENIED,
+            {"field": "spec.gpu.deny"},
+            id="denied",
+        ),
+        pytest.param(
+            request(constraints=GpuConstraints(allow=(L4,))),
+            H100,
+            1,
+            Reason.GPU_TYPE_DENIED,
+            {"field": "spec.gpu.allow"},
+            id="not among the allowed",
+        ),
+        pytest.param(
+            request(constraints=GpuConstraints(max_per_replica=2)),
+            H100,
+            4,
+            Reason.TOO_MANY_GPUS_PER_REPLICA,
+            {"gpus": 4, "limit": 2},
+            id="too many",
+        ),
+        pytest.param(
+            request(),
+            T4,
+            1,
+            Reason.PRECISION_NOT_SUPPORTED,
+            {"need": "compute capability 8.0", "have": "7.5"},
+            id="gate",
+        ),
+        pytest.param(
+            request("Qwen/Qwen2.5-7B-Instruct"), H100, 8, Reason.HEADS_NOT_DIVISIBLE, {"heads": 28}, id="heads"
+        ),
+        pytest.param(
+            request("microsoft/phi-4"), H100, 4, Reason.KV_HEADS_NOT_DIVISIBLE, {"kv_heads": 10}, id="kv heads"
+        ),
+        pytest.param(
+            request(replace(model(), intermediate=14338)),
+            H100,
+            4,
+            Reason.WIDTH_NOT_DIVISIBLE,
+            {"what": "intermediate_size", "width": 14338, "next_degree": 2},
+            id="width",
+        ),
+        pytest.param(
+            request("Qwen/Qwen3-235B-A22B-FP8"),
+            H100,
+            8,
+            Reason.QUANT_BLOCK_NOT_DIVISIBLE,
+            {"what": "moe_intermediate_size", "width": 192, "block": 128, "next_degree": 4},
+            id="block",
+        ),
+        pytest.param(
+            request(node_selector=(("zone", "b"),)), H100, 1, Reason.NODES_NOT_SELECTED, {"nodes": 1}, id="selector"
+        ),
+        pytest.param(request(), L4, 2, Reason.NODE_TOO_SMALL, {"gpus": 2, "largest": 1}, id="small node"),
+        pytest.param(request(LLAMA_70B), H100, 1, Reason.TOO_LITTLE_VRAM, {}, id="weights"),
+        pytest.param(
+            request(context=131_072, concurrency=8),
+            H100,
+            1,
+            Reason.KV_CACHE_TOO_SMALL,
+            {"need_tokens": 1_048_576},
+            id="cache",
+        ),
+        pytest.param(
+            request(observed=(ObservedCapacity(H100, 1, 1000), ObservedCapacity(L4, 1, 1))),
+            H100,
+            1,
+            Reason.OBSERVED_TOO_SMALL,
+            {"need_tokens": 32_768, "have_tokens": 1000},
+            id="observed",
+        ),
+        pytest.param(
+            request(constraints=GpuConstraints(max_hourly_price=Decimal("6.87"))),
+            H100,
+            1,
+            Reason.TOO_EXPENSIVE,
+            {"price": "6.88", "limit": "6.87"},
+            id="price",
+        ),
+    ],
+)
+def test_every_reason_is_given_with_its_numbers(
+    wanted: Request, kind: str, degree: int, reason: Reason, numbers: dict[str, int | str]
+) -> None:
+    said = rejection(wanted, kind, degree)
+    assert said.reason is reason
+    assert {name: said.number(name) for name in numbers} == numbers
+
+
+def test_a_price_limit_turns_down_what_has_no_price() -> None:
+    where = fleet(node("h100", gpu(H100, price=None)))
+    said = rejection(request(constraints=GpuConstraints(max_hourly_price=Decimal(50))), where=where)
+    assert (said.reason, said.number("limit")) == (Reason.PRICE_UNKNOWN, "50")
+
+
+def test_the_limit_itself_may_be_paid() -> None:
+    assert isinstance(verdict(request(constraints=GpuConstraints(max_hourly_price=Decimal("6.88")))), Choice)
+
+
+def test_the_users_wish_is_named_before_what_the_hardware_lacks_and_that_before_what_does_not_fit() -> None:
+    impossible = request(LLAMA_70B, context=131_072, concurrency=64, node_selector=(("zone", "b"),))
+    assert rejection(impossible, T4, 1).reason is Reason.PRECISION_NOT_SUPPORTED
+    assert rejection(replace(impossible, constraints=GpuConstraints(deny=(T4,))), T4).reason is Reason.GPU_TYPE_DENIED
+    assert rejection(impossible, H100).reason is Reason.NODES_NOT_SELECTED
+    assert rejection(replace(impossible, node_selector=()), H100).reason is Reason.TOO_LITTLE_VRAM
+
+
+def test_what_an_engine_reported_counts_for_its_type_and_split_alone_and_the_worst_report_wins() -> None:
+    seen = (ObservedCapacity(H100, 1, 90_000), ObservedCapacity(H100, 1, 1000), ObservedCapacity(H100, 2, 90_000))
+    assert rejection(request(observed=seen)).number("have_tokens") == 1000
+    assert isinstance(verdict(request(observed=seen), degree=2), Choice)
+
+
+def test_an_admins_memory_figure_outweighs_what_was_observed() -> None:
+    forced = Overrides(memory_per_gpu_bytes=GIB)
+    assert isinstance(verdict(request(observed=(ObservedCapacity(H100, 1, 1),), overrides=forced)), Choice)
+
+
+def test_an_admins_figure_that_is_too_large_is_too_little_vram() -> None:
+    said = rejection(request(overrides=Overrides(memory_per_gpu_bytes=100 * GIB)))
+    assert (said.reason, said.number("need_bytes")) == (Reason.TOO_LITTLE_VRAM, 100 * GIB)
+
+
+def test_weights_without_room_for_a_cache_and_a_cache_that_is_too_small_are_told_apart() -> None:
+    assert rejection(request(LLAMA_70B, concurrency=1), degree=1).reason is Reason.TOO_LITTLE_VRAM
+    small = rejection(request(LLAMA_70B, context=131_072, concurrency=8), degree=2)
+    assert small.reason is Reason.KV_CACHE_TOO_SMALL
+    assert 0 < int(small.number("have_tokens")) < int(small.number("need_tokens"))
+
+
+def test_where_only_the_large_step_of_a_large_card_does_not_fit_a_smaller_one_is_taken() -> None:
+    h200 = "h200-sxm-141gb"
+    where = fleet(node("h200", h200))
+
+    def most(step: int | None) -> int:
+        """The most requests of 4,096 tokens that fit with this step, counted up from one."""
+        engine = EngineChoice(EngineVersion(0, 32), max_batched_tokens=step)
+        load = (request(LLAMA_70B, precision=Precision.FP8, concurrency=c, engine=engine) for c in count(1))
+        return sum(1 for _ in takewhile(lambda wanted: isinstance(verdict(wanted, h200, 1, where), Choice), load))
+
+    assert most(8192) < most(2048) == most(None)
+    usual = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(8192)), h200, 1, where)
+    lean = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(None)), h200, 1, where)
+    assert isinstance(usual, Choice)
+    assert isinstance(lean, Choice)
+    assert (usual.settings.max_num_batched_tokens, lean.settings.max_num_batched_tokens) == (8192, 2048)
+
+
+GATES = [
+    (LLAMA_8B, Precision.BF16, T4, "compute capability 8.0"),
+    ("openai/gpt-oss-20b", Precision.MXFP4, T4, "compute capability 8.0"),
+    ("openai/gpt-oss-20b", Precision.MXFP4, MI300X, "gfx950"),
+    (LLAMA_8B, Precision.NVFP4, MI300X, "an NVIDIA GPU"),
+    (LLAMA_8B, Precision.FP8, "mi210-64gb", "gfx942 or gfx950"),
+]
+
+
+@pytest.mark.parametrize(("name", "precision", "kind", "need"), GATES)
+def test_a_gpu_that_cannot_compute_in_the_precision_is_turned_down(
+    name: str, precision: Precision, kind: str, need: str
+) -> None:
+    where = fleet(node("only", kind))
+    said = rejection(request(name, precision=precision), kind, where=where)
+    assert (said.reason, said.number("need")) == (Reason.PRECISION_NOT_SUPPORTED, need)
+
+
+@pytest.mark.parametrize(
+    ("precision", "kind"),
+    [
+        (Precision.FP16, T4),
+        (Precision.AWQ, T4),
+        (Precision.GPTQ, T4),
+        (Precision.INT8, T4),
+        (Precision.FP8, L4),
+        (Precision.NVFP4, L4),
+        (Precision.MXFP4, "a100-sxm-80gb"),
+        (Precision.MXFP4, "mi355x-288gb"),
+        (Precision.FP8, MI300X),
+        (Precision.BF16, MI300X),
+    ],
+)
+def test_a_gpu_that_can_is_not(precision: Precision, kind: str) -> None:
+    where = fleet(node("only", kind))
+    said = verdict(request(precision=precision, context=256, concurrency=1), kind, where=where)
+    assert isinstance(said, Choice) or said.reason is not Reason.PRECISION_NOT_SUPPORTED
+
+
+@pytest.mark.parametrize(("kind", "refused"), [(T4, True), (L4, False), (MI300X, False), ("mi210-64gb", True)])
+def test_an_fp8_cache_has_a_gate_of_its_own(kind: str, refused: bool) -> None:  # noqa: FBT001 - a table's column
+    where = fleet(node("only", kind))
+    wanted = request(precision=Precision.FP16, kv_precision=KvPrecision.FP8, concurrency=1)
+    said = verdict(wanted, kind, where=where)
+    gated = isinstance(said, Rejection) and said.reason is Reason.PRECISION_NOT_SUPPORTED
+    assert gated is refused
+    if isinstance(said, Rejection) and gated:
+        assert said.number("what") == "kvCache.precision fp8"
+
+
+SPOT = Taint("spot", "true", "NoSchedule")
+
+
+@pytest.mark.parametrize(
+    ("taints", "tolerations", "eligible"),
+    [
+        ((), (), True),
+        ((Taint("nvidia.com/gpu", "present", "NoSchedule"),), (), True),
+        ((Taint("amd.com/gpu", "", "NoExecute"),), (), True),
+        ((Taint("spot", "true", "PreferNoSchedule"),), (), True),
+        ((SPOT,), (), False),
+        ((Taint("spot", "true", "NoExecute"),), (), False),
+        ((SPOT,), (Toleration("spot", "Equal", "true", "NoSchedule"),), True),
+        ((SPOT,), (Toleration("spot", "Equal", "false"),), False),
+        ((SPOT,), (Toleration("spot", "Exists"),), True),
+        ((SPOT,), (Toleration("spot", "Exists", effect="NoExecute"),), False),
+        ((SPOT,), (Toleration("", "Exists"),), True),
+        ((SPOT,), (Toleration("", "Equal"),), False),
+        ((SPOT, Taint("team", "b", "NoSchedule")), (Toleration("spot", "Exists"),), False),
+    ],
+)
+def test_nodes_whose_taints_the_pods_do_not_tolerate_do_not_count(
+    taints: tuple[Taint, ...],
+    tolerations: tuple[Toleration, ...],
+    eligible: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    where = fleet(node("h100", H100, taints=taints))
+    assert isinstance(verdict(request(tolerations=tolerations), where=where), Choice) is eligible
+
+
+def test_a_node_selector_needs_every_label_with_its_value() -> None:
+    where = fleet(node("a", H100, labels={"zone": "a", "disk": "ssd"}), node("b", H100, 1, labels={"zone": "b"}))
+    assert isinstance(verdict(request(node_selector=(("disk", "ssd"), ("zone", "a"))), degree=8, where=where), Choice)
+    only_b = rejection(request(node_selector=(("zone", "b"),)), degree=2, where=where)
+    assert (only_b.reason, only_b.number("largest")) == (Reason.NODE_TOO_SMALL, 1)
+    assert rejection(request(node_selector=(("zone", ""),)), where=where).reason is Reason.NODES_NOT_SELECTED
+
+
+def test_the_older_law_is_taken_for_an_older_engine() -> None:
+    many = request(concurrency=1024, context=256)
+    new = verdict(many, L4, where=fleet(node("l4", L4)))
+    old = verdict(replace(many, engine=EngineChoice(EngineVersion(0, 11))), L4, where=fleet(node("l4", L4)))
+    assert new.__class__ is old.__class__ is Rejection
+    assert isinstance(new, Rejection)
+    assert isinstance(old, Rejection)
+    assert int(old.number("need_bytes")) > int(new.number("need_bytes"))
+
+
+def test_every_reason_can_be_met_in_a_placement() -> None:
+    """The reasons that only a whole placement or a plan gives are met in their own tests."""
+    elsewhere = {Reason.GPUS_TAKEN, Reason.COSTS_MORE, Reason.ROOM_FOR_FEWER, Reason.PLACEMENT_KEPT}
+    here = {
+        case.values[3]
+        for mark in test_every_reason_is_given_with_its_numbers.pytestmark  # type: ignore[attr-defined]
+        for case in mark.args[1]
+    }
+    assert here | elsewhere | {Reason.PRICE_UNKNOWN} == set(Reason)
+
+
+def test_l40s_is_the_cheapest_home_of_a_small_8b_among_the_three() -> None:
+    where = fleet(node("h100", H100), node("l40s", L40S, 4), node("t4", T4))
+    assert placed(request(), where).choice.gpu.name == L40S
+
+
+def test_nothing_at_all_is_unplaceable_without_rejections() -> None:
+    assert refusals(unplaceable(request(), fleet())) == {}

@@ -1,0 +1,184 @@
+"""Choosing among the feasible: the ledger, the ranking, and what is said of the candidates not taken."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from plimsoll.domain.fleet import Taint, Toleration
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import GpuConstraints, Overrides
+from plimsoll.domain.units import GIB
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.place import alternatives_to
+from tests.support.planning import (
+    A100,
+    H100,
+    L4,
+    L40S,
+    LLAMA_70B,
+    LLAMA_70B_FP8,
+    MI300X,
+    chosen,
+    fleet,
+    gpu,
+    node,
+    placed,
+    refusal,
+    refusals,
+    request,
+    unplaceable,
+)
+
+
+class TestLedger:
+    nodes = (node("a", H100, 8, held=5), node("b", H100, 8, held=6), node("c", H100, 4, held=9))
+
+    def test_free_is_what_is_allocatable_and_not_held_and_never_negative(self) -> None:
+        assert dict(Ledger.of(fleet(*self.nodes)).free) == {"a": 3, "b": 2, "c": 0}
+
+    def test_a_replica_stays_on_one_node(self) -> None:
+        ledger = Ledger.of(fleet(*self.nodes))
+        assert [ledger.room_for(self.nodes, gpus) for gpus in (1, 2, 3, 4)] == [5, 2, 1, 0]
+        assert ledger.largest(self.nodes) == 3
+        assert ledger.largest(()) == 0
+
+    def test_taking_gives_a_new_ledger_and_fills_the_tightest_node_first(self) -> None:
+        ledger = Ledger.of(fleet(*self.nodes))
+        after = ledger.take(self.nodes, 2, 1)
+        assert dict(after.free) == {"a": 3, "b": 0, "c": 0}
+        assert ledger.free["b"] == 2
+
+    def test_taking_more_than_there_is_is_an_error(self) -> None:
+        with pytest.raises(ValueError, match="over-committed: 3 replicas of 2 GPUs"):
+            Ledger.of(fleet(*self.nodes)).take(self.nodes, 2, 3)
+
+
+def test_the_cheapest_replica_wins() -> None:
+    where = fleet(node("h", gpu(H100, price="2")), node("a", gpu(A100, price="1.99")))
+    assert chosen(placed(request(), where).choice) == (A100, 1)
+
+
+def test_at_one_price_fewer_gpus_win_and_then_the_name() -> None:
+    equal = fleet(node("l4", gpu(L4, price="1"), 2), node("h", gpu(H100, price="2")))
+    wanted = request(context=8192, concurrency=8)  # too much for one L4
+    assert chosen(placed(wanted, equal).choice) == (H100, 1)
+    twins = fleet(node("h", gpu(H100, price="1")), node("a", gpu(A100, price="1")))
+    assert chosen(placed(request(), twins).choice) == (A100, 1)
+
+
+def test_a_type_without_a_price_is_the_last_resort() -> None:
+    where = fleet(node("free", gpu(L40S, price=None)), node("dear", gpu(H100, price="99")))
+    assert chosen(placed(request(), where).choice) == (H100, 1)
+    assert chosen(placed(request(), fleet(node("free", gpu(L40S, price=None)))).choice) == (L40S, 1)
+
+
+def test_the_price_is_that_of_the_replica() -> None:
+    where = fleet(node("h", H100), node("m", gpu(MI300X, price="13.75")))
+    both = placed(request(LLAMA_70B_FP8), where)
+    assert chosen(both.choice) == (MI300X, 1)  # 2 x 6.88 is one cent more than one at 13.75
+    assert refusal(both, H100, 2).number("price") == "13.76"
+
+
+def test_every_other_candidate_is_told_with_its_reason() -> None:
+    where = fleet(node("h", H100, 8, held=7), node("l", L40S, 4, held=4), node("l4", L4, 1))
+    seen = refusals(placed(request(context=8192, concurrency=16), where))
+    assert seen == {
+        (H100, 2): Reason.GPUS_TAKEN,
+        (H100, 4): Reason.GPUS_TAKEN,
+        (H100, 8): Reason.GPUS_TAKEN,
+        (L40S, 1): Reason.GPUS_TAKEN,
+        (L40S, 2): Reason.GPUS_TAKEN,
+        (L40S, 4): Reason.GPUS_TAKEN,
+        (L40S, 8): Reason.NODE_TOO_SMALL,
+        (L4, 1): Reason.KV_CACHE_TOO_SMALL,
+        (L4, 2): Reason.NODE_TOO_SMALL,
+        (L4, 4): Reason.NODE_TOO_SMALL,
+        (L4, 8): Reason.NODE_TOO_SMALL,
+    }
+
+
+def test_taken_gpus_are_told_with_how_many_are_left_on_the_freest_node() -> None:
+    where = fleet(node("h", H100, 8, held=7), node("i", H100, 8, held=8))
+    said = refusal(unplaceable(request(LLAMA_70B_FP8), where), H100, 2)
+    assert (said.number("gpus"), said.number("free")) == (2, 1)
+
+
+def test_a_type_that_takes_more_of_the_replicas_goes_before_a_cheaper_one_and_that_is_said() -> None:
+    where = fleet(node("l", gpu(L40S, price="1"), 1), node("h", gpu(H100, price="5")))
+    outcome = placed(request(replicas=3), where)
+    assert (chosen(outcome.choice), outcome.replicas) == ((H100, 1), 3)
+    said = refusal(outcome, L40S, 1)
+    assert (said.reason, said.number("room"), said.number("best_room")) == (Reason.ROOM_FOR_FEWER, 1, 3)
+
+
+def test_zero_replicas_are_placed_even_where_everything_is_taken() -> None:
+    assert placed(request(replicas=0), fleet(node("h", H100, 8, held=8))).replicas == 0
+
+
+def test_where_nodes_of_a_type_differ_the_smallest_memory_speaks_for_it() -> None:
+    small = replace(gpu(H100), usable_bytes=60 * GIB)
+    where = fleet(node("a", H100), node("b", small))
+    assert placed(request(), where).choice.gpu.usable_bytes == 60 * GIB
+
+
+def test_an_unusual_degree_is_tried_when_an_admin_forces_it() -> None:
+    forced = request("Qwen/Qwen2.5-7B-Instruct", overrides=Overrides(tensor_parallel=7))
+    said = refusal(unplaceable(forced, fleet(node("h", H100))), H100, 7)
+    assert said.reason is Reason.KV_HEADS_NOT_DIVISIBLE
+    assert refusals(unplaceable(request(overrides=Overrides(tensor_parallel=3)), fleet(node("h", H100))))[H100, 3] is (
+        Reason.HEADS_NOT_DIVISIBLE
+    )
+
+
+class TestOverrides:
+    where = fleet(node("h", H100), node("l", L40S))
+
+    def test_a_forced_type_is_taken_though_another_is_cheaper_and_the_consequence_is_told(self) -> None:
+        outcome = placed(request(overrides=Overrides(gpu_type=H100, tensor_parallel=2)), self.where)
+        assert chosen(outcome.choice) == (H100, 2)
+        assert outcome.warnings == (
+            "GPU type and split were forced to h100-sxm-80gb x 2: cheaper candidates were not considered.",
+        )
+
+    def test_a_smaller_figure_than_the_computed_one_is_obeyed_with_both_figures_told(self) -> None:
+        wanted = request(
+            LLAMA_70B, overrides=Overrides(gpu_type=H100, tensor_parallel=1, memory_per_gpu_bytes=70 * GIB)
+        )
+        (_, warning) = placed(wanted, self.where).warnings
+        assert warning.startswith("memoryPerGpu 70.00 GiB replaces the computed ")
+        assert "the GPU is short of" in warning
+        assert "expect the engine to fail at start" in warning
+
+    def test_a_larger_figure_is_obeyed_and_harmless(self) -> None:
+        (warning,) = placed(request(overrides=Overrides(memory_per_gpu_bytes=40 * GIB)), self.where).warnings
+        assert "(+" in warning
+        assert warning.endswith("the computed need fits too.")
+
+    def test_a_context_beyond_the_models_is_warned_of(self) -> None:
+        (warning,) = placed(request("Qwen/Qwen3-8B", context=65_536, concurrency=1), self.where).warnings
+        assert "contextLength 65536 exceeds the 40960 tokens" in warning
+
+    def test_without_overrides_there_is_nothing_to_warn_of(self) -> None:
+        assert placed(request(), self.where).warnings == ()
+
+
+def test_what_runs_is_kept_though_something_cheaper_is_there_now() -> None:
+    where = fleet(node("h", H100), node("l", L40S, 1), node("l4", gpu(L4, price=None), 2))
+    kept = placed(request(constraints=GpuConstraints(allow=(H100,))), where).choice
+    seen = {
+        (each.gpu_type, each.split.tensor_parallel): each.reason for each in alternatives_to(kept, request(), where)
+    }
+    assert seen[L40S, 1] is Reason.PLACEMENT_KEPT
+    assert seen[H100, 2] is Reason.COSTS_MORE
+    assert seen[L4, 2] is Reason.COSTS_MORE
+    assert seen[L40S, 2] is Reason.NODE_TOO_SMALL
+    assert (H100, 1) not in seen
+
+
+def test_tolerations_of_the_request_open_tainted_nodes() -> None:
+    where = fleet(node("h", H100, taints=(Taint("team", "a", "NoSchedule"),)))
+    assert set(refusals(unplaceable(request(), where)).values()) == {Reason.NODES_NOT_SELECTED}
+    assert placed(request(tolerations=(Toleration("team", "Exists"),)), where).choice.hourly_price == Decimal("6.88")

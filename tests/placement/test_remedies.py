@@ -1,0 +1,179 @@
+"""Every proposal is put into practice: the figure that is named places, one more does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import Placed, Remedy
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.reasons import RemedyKind
+from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.place import place
+from plimsoll.placement.remedies import remedies
+from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, gpu, node, request
+
+TWO = fleet(node("h", H100, 2))
+
+
+def proposals(wanted: Request, where: Fleet, catalog: Sequence[GpuType] = ()) -> dict[RemedyKind, Remedy]:
+    assert not isinstance(place(wanted, where), Placed)
+    return {remedy.kind: remedy for remedy in remedies(wanted, where, Ledger.of(where), catalog)}
+
+
+def number(remedy: Remedy, name: str) -> int:
+    return int(dict(remedy.numbers)[name])
+
+
+def places(wanted: Request, where: Fleet) -> bool:
+    return isinstance(place(wanted, where), Placed)
+
+
+def _load(wanted: Request) -> str:
+    return f"{wanted.shape.context_tokens}x{wanted.shape.concurrency}"
+
+
+GUARANTEED = [
+    request(LLAMA_70B_FP8, context=131_072, concurrency=2),
+    request(LLAMA_70B_FP8, context=8_192, concurrency=32),
+    request(context=131_072, concurrency=64),
+]
+
+
+LONG_AND_SELDOM_USED = replace(request(LLAMA_70B_FP8), shape=ServingShape(262_144, 64, 1_500, 500))
+MANY_AND_SHORT = replace(request(LLAMA_70B_FP8), shape=ServingShape(32_768, 128, 1_500, 500))
+
+
+@pytest.mark.parametrize("wanted", [*GUARANTEED, LONG_AND_SELDOM_USED], ids=_load)
+def test_a_shorter_context_places_and_one_token_more_does_not(wanted: Request) -> None:
+    remedy = proposals(wanted, TWO)[RemedyKind.REDUCE_CONTEXT]
+
+    def at(tokens: int) -> Request:
+        return replace(wanted, shape=replace(wanted.shape, context_tokens=tokens))
+
+    assert number(remedy, "from") == wanted.shape.context_tokens
+    assert places(at(number(remedy, "to")), TWO)
+    assert not places(at(number(remedy, "to") + 1), TWO)
+
+
+@pytest.mark.parametrize("wanted", [*GUARANTEED[1:], MANY_AND_SHORT], ids=_load)
+def test_fewer_requests_place_and_one_more_does_not(wanted: Request) -> None:
+    remedy = proposals(wanted, TWO)[RemedyKind.REDUCE_CONCURRENCY]
+
+    def at(sequences: int) -> Request:
+        return replace(wanted, shape=replace(wanted.shape, concurrency=sequences))
+
+    assert number(remedy, "from") == wanted.shape.concurrency
+    assert places(at(number(remedy, "to")), TWO)
+    assert not places(at(number(remedy, "to") + 1), TWO)
+
+
+def test_no_context_below_the_expected_lengths_is_proposed() -> None:
+    wanted = replace(request(LLAMA_70B_FP8), shape=ServingShape(32_768, 64, 20_000, 10_000))
+    offered = proposals(wanted, TWO)
+    assert RemedyKind.REDUCE_CONTEXT not in offered
+    assert RemedyKind.REDUCE_CONCURRENCY in offered
+
+
+def test_what_no_load_makes_fit_gets_no_proposal_of_a_smaller_one() -> None:
+    offered = proposals(request(LLAMA_70B), fleet(node("l4", L4, 1)))
+    assert offered == {}
+
+
+def test_fewer_bits_are_proposed_only_where_they_place() -> None:
+    cache = request(LLAMA_70B, context=16_384, concurrency=2)
+    offered = proposals(cache, TWO)
+    assert places(replace(cache, kv_precision=KvPrecision.FP8), TWO) is (RemedyKind.KV_CACHE_FP8 in offered)
+    assert places(replace(cache, precision=Precision.FP8), TWO) is (RemedyKind.WEIGHTS_FP8 in offered) is True
+
+
+def test_fewer_bits_are_not_proposed_twice_nor_to_a_gpu_that_lacks_them() -> None:
+    already = request(LLAMA_70B, precision=Precision.FP8, kv_precision=KvPrecision.FP8, context=65_536, concurrency=64)
+    assert not {RemedyKind.KV_CACHE_FP8, RemedyKind.WEIGHTS_FP8} & proposals(already, TWO).keys()
+    on_turing = request(precision=Precision.FP16, context=16_384, concurrency=4)
+    assert RemedyKind.KV_CACHE_FP8 not in proposals(on_turing, fleet(node("t4", T4, 1)))
+
+
+def test_cards_without_bf16_are_offered_fp16_and_others_are_not() -> None:
+    turing = fleet(node("t4", T4, 4))
+    wanted = request("Qwen/Qwen2.5-3B-Instruct")
+    assert RemedyKind.WEIGHTS_FP16 in proposals(wanted, turing)
+    assert places(replace(wanted, precision=Precision.FP16, kv_precision=KvPrecision.FP16), turing)
+    assert RemedyKind.WEIGHTS_FP16 not in proposals(request(LLAMA_70B), TWO)
+
+
+def test_gpus_that_others_hold_would_do_once_they_are_free() -> None:
+    taken = fleet(node("h", H100, 2, held=1))
+    remedy = proposals(request(LLAMA_70B_FP8), taken)[RemedyKind.FREE_GPUS]
+    assert dict(remedy.numbers) == {"gpu_type": H100, "gpus": 2}
+    assert places(request(LLAMA_70B_FP8), TWO)
+
+
+def test_nothing_is_to_be_freed_where_even_an_empty_fleet_is_too_small() -> None:
+    assert RemedyKind.FREE_GPUS not in proposals(request(LLAMA_70B), fleet(node("h", H100, 1, held=1)))
+
+
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"constraints": GpuConstraints(deny=(H100,))},
+        {"constraints": GpuConstraints(max_hourly_price=Decimal(1))},
+        {"overrides": Overrides(tensor_parallel=1)},
+        {"node_selector": (("zone", "nowhere"),)},
+    ],
+)
+def test_bounds_that_alone_stand_in_the_way_are_named(bounds: dict[str, object]) -> None:
+    wanted = replace(request(LLAMA_70B_FP8), **bounds)  # type: ignore[arg-type]
+    remedy = proposals(wanted, TWO)[RemedyKind.RELAX_CONSTRAINTS]
+    assert dict(remedy.numbers) == {"gpu_type": H100, "gpus": 2}
+
+
+class TestNewGpus:
+    def bought(self, wanted: Request, where: Fleet) -> tuple[str, int]:
+        remedy = proposals(wanted, where, load_gpu_types())[RemedyKind.ADD_GPUS]
+        return str(dict(remedy.numbers)["gpu_type"]), number(remedy, "gpus")
+
+    def test_the_cheapest_type_that_holds_a_replica_is_named_and_holds_it(self) -> None:
+        wanted = request(LLAMA_70B)
+        kind, gpus = self.bought(wanted, fleet(node("l4", L4, 1)))
+        assert (kind, gpus) == ("mi300x-192gb", 1)
+        assert places(wanted, fleet(node("l4", L4, 1), node("new", kind, gpus)))
+
+    def test_a_type_that_the_request_rules_out_is_never_named(self) -> None:
+        wanted = request(LLAMA_70B, constraints=GpuConstraints(deny=("mi300x-192gb", "mi325x-256gb")))
+        kind, gpus = self.bought(wanted, fleet(node("l4", L4, 1)))
+        assert gpu(kind).vendor == "nvidia"
+        assert places(wanted, fleet(node("new", kind, gpus)))
+
+    def test_nor_one_that_is_too_dear(self) -> None:
+        wanted = request(LLAMA_70B, constraints=GpuConstraints(max_hourly_price=Decimal("0.10")))
+        assert RemedyKind.ADD_GPUS not in proposals(wanted, fleet(node("l4", L4, 1)), load_gpu_types())
+
+    def test_a_type_without_a_price_is_nothing_to_recommend(self) -> None:
+        unpriced = [gpu(H100, price=None)]
+        assert RemedyKind.ADD_GPUS not in proposals(request(LLAMA_70B), fleet(node("l4", L4, 1)), unpriced)
+
+
+def test_the_nearest_remedy_comes_first() -> None:
+    wanted = request(LLAMA_70B, context=16_384, concurrency=2, constraints=GpuConstraints(deny=(L4,)))
+    offered = list(proposals(wanted, fleet(node("h", H100, 2)), load_gpu_types()))
+    assert offered == [kind for kind in _NEAREST_FIRST if kind in offered]
+
+
+_NEAREST_FIRST = [
+    RemedyKind.FREE_GPUS,
+    RemedyKind.REDUCE_CONTEXT,
+    RemedyKind.REDUCE_CONCURRENCY,
+    RemedyKind.WEIGHTS_FP16,
+    RemedyKind.KV_CACHE_FP8,
+    RemedyKind.WEIGHTS_FP8,
+    RemedyKind.RELAX_CONSTRAINTS,
+    RemedyKind.ADD_GPUS,
+]

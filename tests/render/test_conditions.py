@@ -1,0 +1,230 @@
+"""From what is known to conditions that kubectl, Flux and Argo CD understand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.facts.engine_errors import EngineFailure, StartFailure
+from plimsoll.placement.pools import Decision, PlannedPool, PoolState
+from plimsoll.render.conditions import conditions
+from plimsoll.render.report import PoolView, Problem, Report
+from tests.render.workloads import decision
+from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
+
+NOW, EARLIER = "2026-01-01T00:10:00Z", "2026-01-01T00:00:00Z"
+POOL = "h100-sxm-80gb-tp1"
+PLACED = decision()
+FULL = decision(where=fleet(node("h", H100, 8, held=8)))
+NOWHERE = decision(request(LLAMA_70B_FP8), fleet(node("l4", L4, 1)))
+
+
+def report(decided: Decision | None = PLACED, *views: PoolView, replicas: int = 1, **more: Any) -> Report:
+    return Report("llama", 3, replicas, decision=decided, pools=views, **more)
+
+
+def view(pods: int = 1, ready: int = 1, **more: Any) -> PoolView:
+    return PoolView(POOL, pods=pods, ready=ready, **more)
+
+
+def told(about: Report, previous: tuple[dict[str, Any], ...] = ()) -> dict[str, dict[str, Any]]:
+    listed = conditions(about, previous, NOW)
+    assert len({each["type"] for each in listed}) == len(listed)
+    return {each["type"]: each for each in listed}
+
+
+def words(about: Report) -> dict[str, str]:
+    """Each condition as ``status reason``."""
+    return {kind: f"{each['status']} {each['reason']}" for kind, each in told(about).items()}
+
+
+OOM = EngineFailure(StartFailure.OUT_OF_MEMORY, "CUDA out of memory")
+CRASHED = view(1, 0, failure=OOM, restarts=1)
+TOKENS = (("have_tokens", 1), ("need_tokens", 2))
+OUTGROWN = replace(PLACED, outgrown=Rejection(H100, Split(1), Reason.OBSERVED_TOO_SMALL, TOKENS))
+
+TABLE: list[tuple[str, Report, dict[str, str]]] = [
+    (
+        "it serves",
+        report(PLACED, view()),
+        {
+            "Ready": "True Serving",
+            "Planned": "True PlacementDecided",
+            "Placed": "True PodsScheduled",
+            "Available": "True AllReplicasServe",
+        },
+    ),
+    (
+        "nobody has planned yet",
+        report(None),
+        {
+            "Ready": "Unknown Pending",
+            "Planned": "Unknown Pending",
+            "Placed": "False NotPlanned",
+            "Available": "False NoReplicaServes",
+            "Reconciling": "True Pending",
+        },
+    ),
+    (
+        "the pods are not made yet",
+        report(PLACED),
+        {
+            "Ready": "False CreatingPods",
+            "Planned": "True PlacementDecided",
+            "Placed": "False CreatingPods",
+            "Available": "False NoReplicaServes",
+        },
+    ),
+    (
+        "the scheduler looks for a node",
+        report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes")),
+        {"Ready": "False WaitingForScheduler", "Placed": "False WaitingForScheduler"},
+    ),
+    (
+        "a quota forbids the pods",
+        report(PLACED, view(0, 0, workload_error="exceeded quota")),
+        {"Ready": "False PodsNotCreated", "Placed": "False PodsNotCreated"},
+    ),
+    (
+        "weights are loading",
+        report(PLACED, view(1, 0)),
+        {"Ready": "False EnginesStarting", "Placed": "True PodsScheduled", "Available": "False EnginesStarting"},
+    ),
+    (
+        "one of two serves",
+        report(decision(request(replicas=2)), view(2, 1), replicas=2),
+        {"Ready": "False SomeReplicasServe", "Available": "True SomeReplicasServe"},
+    ),
+    (
+        "the engine died",
+        report(PLACED, CRASHED),
+        {
+            "Ready": "False EngineOutOfMemory",
+            "Available": "False EngineOutOfMemory",
+            "Stalled": "True EngineOutOfMemory",
+        },
+    ),
+    (
+        "the engine died for the first time and is being started again",
+        report(PLACED, replace(CRASHED, restarts=0)),
+        {"Ready": "False EngineOutOfMemory", "Reconciling": "True EngineOutOfMemory"},
+    ),
+    (
+        "the GPUs are taken",
+        report(FULL),
+        {"Ready": "False WaitingForGpus", "Planned": "False WaitingForGpus", "Reconciling": "True WaitingForGpus"},
+    ),
+    (
+        "nothing fits",
+        report(NOWHERE),
+        {"Ready": "False NoGpuFits", "Planned": "False NoGpuFits", "Stalled": "True NoGpuFits"},
+    ),
+    (
+        "a change waits for GPUs while the old placement serves",
+        report(replace(FULL, pools=PLACED.pools, change_blocked=True), view()),
+        {"Ready": "False ChangeWaitsForGpus", "Available": "True AllReplicasServe"},
+    ),
+    (
+        "the placement was outgrown and serves on",
+        report(OUTGROWN, view()),
+        {"Ready": "True Serving", "Planned": "True PlacementTooSmall"},
+    ),
+    (
+        "zero replicas are wanted",
+        report(decision(request(replicas=0)), view(0, 0), replicas=0),
+        {"Ready": "True ScaledToZero", "Available": "False ScaledToZero"},
+    ),
+    (
+        "a field cannot be used",
+        report(None, problem=Problem("InvalidSpec", "spec.precision: ...", permanent=True)),
+        {"Ready": "False InvalidSpec", "Planned": "False InvalidSpec", "Stalled": "True InvalidSpec"},
+    ),
+    (
+        "the hub does not answer",
+        report(None, problem=Problem("ModelUnavailable", "no answer", permanent=False)),
+        {"Ready": "Unknown ModelUnavailable", "Planned": "Unknown ModelUnavailable"},
+    ),
+    (
+        "the Service's name is somebody else's",
+        report(PLACED, name_conflict="Service ml/llama is not ours"),
+        {"Ready": "False NameConflict", "Stalled": "True NameConflict"},
+    ),
+    (
+        "it is suspended",
+        report(PLACED, view(), suspended=True),
+        {"Ready": "True Suspended", "Planned": "Unknown Suspended"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("about", "expected"), [each[1:] for each in TABLE], ids=[each[0] for each in TABLE])
+def test_what_is_known_becomes_conditions(about: Report, expected: dict[str, str]) -> None:
+    seen = words(about)
+    assert {kind: seen.get(kind) for kind in expected} == expected
+
+
+@pytest.mark.parametrize("about", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
+def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
+    seen = told(about)
+    assert {"Ready", "Planned", "Placed", "Available"} <= seen.keys()
+    assert all(each["observedGeneration"] == 3 for each in seen.values())
+    assert all(each["lastTransitionTime"] == NOW for each in seen.values())
+    assert all(each["reason"].isalnum() for each in seen.values())
+    assert all(seen[kind]["status"] == "True" for kind in ("Reconciling", "Stalled") if kind in seen)
+    assert not {"Reconciling", "Stalled"} <= seen.keys()
+    settled = seen["Ready"]["status"] == "True" or about.suspended
+    assert settled is not bool({"Reconciling", "Stalled"} & seen.keys())
+
+
+def test_a_transition_time_is_kept_while_the_status_stays() -> None:
+    before = tuple(
+        {"type": kind, "status": status, "lastTransitionTime": EARLIER}
+        for kind, status in (("Ready", "False"), ("Planned", "True"), ("Available", "Unknown"))
+    )
+    seen = told(report(PLACED, view(1, 0)), before)
+    assert {kind: each["lastTransitionTime"] for kind, each in seen.items()} == {
+        "Ready": EARLIER,
+        "Planned": EARLIER,
+        "Placed": NOW,
+        "Available": NOW,
+        "Reconciling": NOW,
+    }
+
+
+def test_the_plan_is_told_with_its_working() -> None:
+    message = told(report(PLACED, view()))["Planned"]["message"]
+    assert message.startswith("h100-sxm-80gb x 1: weights 14.96 GiB + KV cache 4.00 GiB + ")
+    assert message.endswith("per GPU.")
+
+
+def test_a_refusal_names_the_nearest_candidate_and_a_way_out() -> None:
+    message = told(report(NOWHERE))["Planned"]["message"]
+    assert message.startswith("1 of 1 replicas have no place. Nearest: l4-24gb x 1 ")
+    assert "No single change makes it fit." in message
+    taken = told(report(FULL))["Planned"]["message"]
+    assert "Nearest: h100-sxm-80gb x " in taken
+    assert "To make it fit: free 1 h100-sxm-80gb on one node" in taken
+
+
+def test_a_crash_is_told_in_the_engines_words() -> None:
+    message = told(report(PLACED, CRASHED))["Available"]["message"]
+    assert message == f"CUDA out of memory (pool {POOL}, 1 restarts)"
+
+
+def test_the_schedulers_words_are_passed_on() -> None:
+    about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available"))
+    assert told(about)["Placed"]["message"] == "1 pods wait for a node: 0/3 nodes are available"
+
+
+def test_a_retiring_pool_that_serves_keeps_the_deployment_available() -> None:
+    old = replace(PLACED.pools[0], name="old", state=PoolState.RETIRING, choice=None)
+    moving = replace(PLACED, pools=(*PLACED.pools, old))
+    about = report(moving, view(1, 0, failure=OOM, restarts=3), PoolView("old", pods=1, ready=1))
+    seen = told(about)
+    assert (seen["Available"]["status"], seen["Available"]["reason"]) == ("True", "EngineOutOfMemory")
+    assert "Stalled" not in seen
+    assert isinstance(old, PlannedPool)

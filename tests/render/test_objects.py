@@ -1,0 +1,279 @@
+"""What is applied to the cluster, field by field where a field has a reason."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import EngineChoice, EngineVersion
+from plimsoll.domain.workload import PodOptions, SecretKey
+from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
+from plimsoll.render.objects import deployment, digest, disruption_budget, service
+from plimsoll.render.pods import start_budget_seconds
+from tests.render.workloads import chosen_pool, container, options, rendered
+from tests.support.planning import LLAMA_70B_FP8, MI300X, fleet, node, request
+
+OWNED_BY_THE_DEPLOYMENT = {
+    "apiVersion": "plimsoll.dev/v1alpha1",
+    "kind": "InferenceDeployment",
+    "name": "llama",
+    "uid": "0-1-2",
+    "controller": True,
+    "blockOwnerDeletion": True,
+}
+
+
+def pod_spec(**pod: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = rendered(options(pod=PodOptions(**pod)))["spec"]["template"]["spec"]
+    return spec
+
+
+def flags(arguments: list[str]) -> dict[str, str]:
+    """Flags with their values; the model's name first."""
+    words = iter(arguments[1:])
+    return {word: "" if word == "--enforce-eager" else next(words) for word in words}
+
+
+class TestArguments:
+    def test_every_flag_whose_default_moves_is_given(self) -> None:
+        arguments = container(rendered())["args"]
+        assert arguments[0] == "meta-llama/Llama-3.1-8B-Instruct"
+        assert flags(arguments) == {
+            "--served-model-name": "llama",
+            "--max-model-len": "4096",
+            "--max-num-seqs": "8",
+            "--max-num-batched-tokens": "8192",
+            "--gpu-memory-utilization": "0.92",
+            "--tensor-parallel-size": "1",
+            "--dtype": "bfloat16",
+            "--kv-cache-dtype": "auto",
+            "--port": "8000",
+            "--shutdown-timeout": "90",
+        }
+
+    def test_online_quantization_an_fp8_cache_and_eager_mode_have_flags_of_their_own(self) -> None:
+        wanted = request(
+            precision=Precision.FP8,
+            kv_precision=KvPrecision.FP8,
+            engine=EngineChoice(EngineVersion(0, 32), 9 * 10, enforce_eager=True),
+        )
+        seen = flags(container(rendered(wanted=wanted))["args"])
+        assert (seen["--quantization"], seen["--kv-cache-dtype"], "--enforce-eager" in seen) == ("fp8", "fp8", True)
+        assert seen["--gpu-memory-utilization"] == "0.90"
+
+    def test_a_revision_is_pinned_and_the_users_flags_come_last(self) -> None:
+        arguments = container(rendered(options(revision="abc", extra_args=("--seed", "1"))))["args"]
+        assert arguments[arguments.index("--revision") + 1] == "abc"
+        assert arguments[-2:] == ["--seed", "1"]
+
+    @pytest.mark.parametrize(("version", "known"), [("0.17.9", False), ("0.18.0", True), ("1.0.0", True)])
+    def test_draining_is_asked_of_engines_that_can(self, version: str, known: bool) -> None:  # noqa: FBT001 - a column
+        assert ("--shutdown-timeout" in container(rendered(options(engine_version=version)))["args"]) is known
+
+
+class TestPod:
+    def test_gpus_are_limited_and_requested_alike(self) -> None:
+        seen = container(rendered(wanted=request(LLAMA_70B_FP8)))["resources"]
+        assert seen["limits"] == {"nvidia.com/gpu": "2"}
+        assert seen["requests"] == {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "2"}
+
+    def test_the_users_cpu_and_memory_are_taken_and_the_gpus_stay_the_operators(self) -> None:
+        user = {
+            "requests": {"memory": "64Gi", "nvidia.com/gpu": "9"},
+            "limits": {"memory": "80Gi", "nvidia.com/gpu": "9"},
+        }
+        seen = container(rendered(options(pod=PodOptions(resources=user))))["resources"]
+        assert seen == {
+            "requests": {"cpu": "2", "memory": "64Gi", "nvidia.com/gpu": "1"},
+            "limits": {"memory": "80Gi", "nvidia.com/gpu": "1"},
+        }
+
+    def test_an_amd_node_gets_its_own_image_and_resource(self) -> None:
+        seen = rendered(where=fleet(node("m", MI300X)))
+        assert container(seen)["image"] == "vllm/vllm-openai-rocm:v0.32.0"
+        assert container(seen)["resources"]["limits"] == {"amd.com/gpu": "1"}
+        assert seen["spec"]["template"]["spec"]["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists"}]
+
+    def test_the_image_is_the_releases_or_the_users(self) -> None:
+        assert container(rendered())["image"] == "vllm/vllm-openai:v0.32.0"
+        assert container(rendered(options(image="house/vllm:1")))["image"] == "house/vllm:1"
+
+    def test_a_slow_start_is_not_killed_half_way(self) -> None:
+        _, choice = chosen_pool()
+        budget = start_budget_seconds(choice)
+        assert budget == 900 + 12 * 15  # 14.96 GiB of weights
+        seen = container(rendered())
+        assert seen["startupProbe"]["periodSeconds"] * seen["startupProbe"]["failureThreshold"] >= budget
+        assert {"name": "VLLM_ENGINE_READY_TIMEOUT_S", "value": str(budget)} in seen["env"]
+        assert rendered()["spec"]["progressDeadlineSeconds"] > budget
+
+    def test_every_probe_asks_for_health(self) -> None:
+        for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+            assert container(rendered())[probe]["httpGet"] == {"path": "/health", "port": "http", "scheme": "HTTP"}
+
+    def test_the_grace_period_outlasts_pre_stop_and_drain(self) -> None:
+        seen = container(rendered())
+        wait = int(seen["lifecycle"]["preStop"]["exec"]["command"][1])
+        drain = int(flags(seen["args"])["--shutdown-timeout"])
+        assert pod_spec()["terminationGracePeriodSeconds"] > wait + drain
+
+    @pytest.mark.parametrize(("name", "gigabytes"), [("meta-llama/Llama-3.1-8B-Instruct", 2), (LLAMA_70B_FP8, 2)])
+    def test_shared_memory_is_memory_and_bounded(self, name: str, gigabytes: int) -> None:
+        seen = rendered(wanted=request(name))["spec"]["template"]["spec"]
+        assert {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{gigabytes}Gi"}} in seen["volumes"]
+        assert {"name": "shm", "mountPath": "/dev/shm"} in container(rendered())["volumeMounts"]  # noqa: S108
+
+    def test_shared_memory_grows_with_the_ranks(self) -> None:
+        seen = rendered(wanted=request(LLAMA_70B_FP8, context=131_072, concurrency=8))["spec"]["template"]["spec"]
+        assert seen["volumes"][1]["emptyDir"]["sizeLimit"] == "8Gi"
+
+    def test_the_token_comes_from_its_secret_and_stands_nowhere(self) -> None:
+        env = container(rendered(options(token=SecretKey("hf", "key"))))["env"]
+        assert {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "hf", "key": "key"}}} in env
+        assert all(entry["name"] != "HF_TOKEN" for entry in container(rendered())["env"])
+
+    def test_no_service_links_for_they_would_set_vllm_port(self) -> None:
+        assert pod_spec()["enableServiceLinks"] is False
+
+    def test_the_pod_runs_with_few_rights(self) -> None:
+        seen = pod_spec()
+        assert seen["automountServiceAccountToken"] is False
+        assert seen["securityContext"] == {
+            "runAsNonRoot": True,
+            "runAsUser": 2000,
+            "runAsGroup": 0,
+            "fsGroup": 0,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        assert container(rendered())["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+    def test_the_last_words_of_a_crash_are_kept(self) -> None:
+        assert container(rendered())["terminationMessagePolicy"] == "FallbackToLogsOnError"
+
+    def test_only_nodes_of_the_chosen_type_and_of_the_users_selector_take_the_pod(self) -> None:
+        seen = pod_spec(node_selector={"zone": "a"})
+        (term,) = seen["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+            "nodeSelectorTerms"
+        ]
+        assert term["matchExpressions"] == [
+            {"key": "nvidia.com/gpu.product", "operator": "In", "values": ["NVIDIA-H100-80GB-HBM3"]}
+        ]
+        assert seen["nodeSelector"] == {"zone": "a"}
+        assert "nodeSelector" not in pod_spec()
+
+
+class TestUsersWishes:
+    def test_environment_volumes_and_the_rest_pass_through_unread(self) -> None:
+        env, volume, mount = (
+            {"name": "A", "value": "1"},
+            {"name": "v", "emptyDir": {}},
+            {"name": "v", "mountPath": "/v"},
+        )
+        pod = PodOptions(
+            env=(env,),
+            volumes=(volume,),
+            volume_mounts=(mount,),
+            tolerations=({"key": "team", "operator": "Exists"},),
+            image_pull_secrets=({"name": "pull"},),
+            service_account_name="sa",
+            priority_class_name="high",
+            runtime_class_name="nvidia",
+            annotations={"a": "b"},
+        )
+        seen = rendered(options(pod=pod))["spec"]["template"]
+        assert env in container(rendered(options(pod=pod)))["env"]
+        assert mount in container(rendered(options(pod=pod)))["volumeMounts"]
+        assert volume in seen["spec"]["volumes"]
+        assert {"key": "team", "operator": "Exists"} in seen["spec"]["tolerations"]
+        assert seen["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+        assert (seen["spec"]["serviceAccountName"], seen["spec"]["priorityClassName"]) == ("sa", "high")
+        assert seen["spec"]["runtimeClassName"] == "nvidia"
+        assert seen["metadata"]["annotations"] == {"a": "b"}
+
+    def test_a_users_variable_replaces_the_operators_and_stands_once(self) -> None:
+        pod = PodOptions(env=({"name": "HF_HOME", "value": "/elsewhere"},))
+        env = container(rendered(options(pod=pod)))["env"]
+        assert [entry for entry in env if entry["name"] == "HF_HOME"] == [{"name": "HF_HOME", "value": "/elsewhere"}]
+
+    def test_the_operators_labels_win(self) -> None:
+        pod = PodOptions(labels={"team": "a", "plimsoll.dev/deployment": "stolen"})
+        labels = rendered(options(pod=pod))["spec"]["template"]["metadata"]["labels"]
+        assert labels == {
+            "team": "a",
+            "app.kubernetes.io/managed-by": "plimsoll",
+            "plimsoll.dev/deployment": "llama",
+            "plimsoll.dev/pool": "h100-sxm-80gb-tp1",
+        }
+
+    @pytest.mark.parametrize(
+        ("pod", "volume"),
+        [
+            (PodOptions(), {"name": "cache", "emptyDir": {}}),
+            (PodOptions(cache_size_limit="200Gi"), {"name": "cache", "emptyDir": {"sizeLimit": "200Gi"}}),
+            (PodOptions(cache_claim="c"), {"name": "cache", "persistentVolumeClaim": {"claimName": "c"}}),
+        ],
+    )
+    def test_the_cache_is_a_directory_or_a_claim(self, pod: PodOptions, volume: dict[str, Any]) -> None:
+        assert volume in rendered(options(pod=pod))["spec"]["template"]["spec"]["volumes"]
+
+
+def test_service_and_budget_select_every_pool() -> None:
+    address, budget = service(options()), disruption_budget(options())
+    assert address["spec"] == {
+        "selector": {"plimsoll.dev/deployment": "llama"},
+        "ports": [{"name": "http", "port": 8000, "targetPort": "http", "protocol": "TCP"}],
+    }
+    assert budget["spec"] == {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": {"plimsoll.dev/deployment": "llama"}},
+    }
+    for each in (address, budget, rendered()):
+        assert each["metadata"]["ownerReferences"] == [OWNED_BY_THE_DEPLOYMENT]
+        assert each["metadata"]["namespace"] == "ml"
+
+
+def test_an_update_starts_first_where_there_is_room_and_stops_first_where_there_is_none() -> None:
+    pool, choice = chosen_pool()
+    seen = [
+        deployment(options(), replace(pool, surge=surge), choice)["spec"]["strategy"]["rollingUpdate"]
+        for surge in (True, False)
+    ]
+    assert seen == [{"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}]
+
+
+def test_the_pool_is_on_record_beside_what_runs() -> None:
+    record = json.loads(rendered()["metadata"]["annotations"][POOL_ANNOTATION])
+    assert record == {
+        "gpuType": "h100-sxm-80gb",
+        "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+        "resource": "nvidia.com/gpu",
+        "tensorParallel": 1,
+    }
+
+
+class TestDigest:
+    def test_rendering_twice_is_equal_to_the_byte(self) -> None:
+        assert json.dumps(rendered()) == json.dumps(rendered())
+
+    def test_the_order_of_the_users_keys_changes_no_digest(self) -> None:
+        one, other = (
+            rendered(options(pod=PodOptions(labels=labels, node_selector=labels)))
+            for labels in ({"a": "1", "b": "2"}, {"b": "2", "a": "1"})
+        )
+        assert digest(one) == digest(other) == one["metadata"]["annotations"][HASH_ANNOTATION]
+
+    def test_any_change_changes_it(self) -> None:
+        changed = [rendered(options(extra_args=("--seed=1",))), rendered(wanted=request(replicas=2)), rendered()]
+        assert len({digest(each) for each in changed}) == 3
+
+    def test_it_does_not_digest_itself(self) -> None:
+        manifest = rendered()
+        del manifest["metadata"]["annotations"][HASH_ANNOTATION]
+        assert digest(manifest) == digest(rendered())

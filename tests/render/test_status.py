@@ -1,0 +1,156 @@
+"""The status document: what the CRD takes, without a float, stable from pass to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.domain.serving import Overrides
+from plimsoll.domain.units import GIB
+from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.render.status import MAX_REJECTIONS, status
+from tests.render.workloads import decision
+from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
+
+NOW = "2026-01-01T00:10:00Z"
+POOL = "h100-sxm-80gb-tp1"
+LIVE = RebalancingReport(
+    decision="AddReplica",
+    reason="SustainedKvPressure",
+    message="KV cache over 85 % for 120 s",
+    proposal="3 replicas",
+    base_replicas=1,
+    target_replicas=3,
+    change_times=(NOW,),
+    last_change="1 to 2 replicas",
+    ceiling={"at": NOW, "promptTokensPerSecond": 4000, "generationTokensPerSecond": 900},
+)
+
+
+def report(decided: Any = None, **more: Any) -> Report:
+    return Report("llama", 3, 1, decision=decided, model=model(), engine_version="0.32.0", **more)
+
+
+SERVING = report(decision(), pools=(PoolView(POOL, pods=1, ready=1, kv_tokens_reported=400_000),), rebalancing=LIVE)
+NOWHERE = report(decision(request(LLAMA_70B_FP8), fleet(node("l4", L4, 1))))
+UNPRICED = report(decision(where=fleet(node("h", gpu(H100, price=None)))))
+FORCED = report(decision(request(LLAMA_70B, overrides=Overrides(H100, 1, 70 * GIB))))
+BROKEN = report(problem=Problem("InvalidSpec", "spec.precision", permanent=True))
+SPREAD = report(decision(request(replicas=3), fleet(node("l", L40S, 2), node("h", H100, 1))))
+REPORTS = {
+    "serving": SERVING,
+    "nowhere": NOWHERE,
+    "unpriced": UNPRICED,
+    "forced": FORCED,
+    "broken": BROKEN,
+    "spread": SPREAD,
+    "suspended": report(suspended=True),
+}
+
+
+def written(about: Report, previous: dict[str, Any] | None = None) -> dict[str, Any]:
+    return status(about, previous or {}, NOW)
+
+
+def values(node: Any) -> Iterator[Any]:
+    if isinstance(node, dict):
+        for child in node.values():
+            yield from values(child)
+    elif isinstance(node, list):
+        for child in node:
+            yield from values(child)
+    else:
+        yield node
+
+
+@pytest.mark.parametrize("about", REPORTS.values(), ids=REPORTS)
+def test_the_document_is_one_that_the_crd_takes(about: Report) -> None:
+    document = written(about)
+    parsed = InferenceDeploymentStatus.model_validate(document)
+    assert parsed.model_dump(by_alias=True, exclude_none=True, mode="json") == document
+
+
+@pytest.mark.parametrize("about", REPORTS.values(), ids=REPORTS)
+def test_there_is_no_float_no_null_and_no_empty_list(about: Report) -> None:
+    document = written(about)
+    assert {type(value) for value in values(document)} <= {str, int, bool}
+    assert "[]" not in str(document)
+
+
+@pytest.mark.parametrize("about", REPORTS.values(), ids=REPORTS)
+def test_writing_it_again_changes_nothing(about: Report) -> None:
+    first = written(about)
+    again = written(replace(about, decision=about.decision and replace(about.decision, placed_now=False)), first)
+    assert again == first
+
+
+def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
+    document = written(SERVING)
+    assert (document["replicas"], document["readyReplicas"], document["replicasSummary"]) == (1, 1, "1/1")
+    assert document["selector"] == "plimsoll.dev/deployment=llama"
+    assert document["placement"]["hourlyPricePerReplica"] == document["placement"]["hourlyPrice"] == "6.88"
+    assert document["placement"]["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+    assert document["model"] == {
+        "architecture": "LlamaForCausalLM",
+        "source": "Catalog",
+        "parameters": 8_030_261_248,
+        "precision": "bf16",
+        "kvPrecision": "bf16",
+    }
+    (pool,) = document["pools"]
+    assert (pool["kvTokensReported"], pool["state"], pool["generation"]) == (400_000, "Active", 1)
+    assert pool["kvTokensPredicted"] == document["estimate"]["kvCapacityTokens"]
+    assert document["rebalancing"]["ceiling"]["promptTokensPerSecond"] == 4000
+
+
+def test_the_terms_of_the_estimate_add_up() -> None:
+    seen = written(SERVING)["estimate"]
+    terms = ("weights", "kvCache", "activations", "cudaGraphs", "overhead", "margin")
+    assert sum(seen[f"{term}Bytes"] for term in terms) == seen["computedBytes"]
+    assert seen["gibPerGpu"] == f"{seen['computedBytes'] / GIB:.1f}"
+
+
+def test_an_override_shows_both_figures_and_its_warnings() -> None:
+    document = written(FORCED)
+    assert document["estimate"]["overrideBytes"] == 70 * GIB
+    assert document["estimate"]["computedBytes"] > 70 * GIB
+    assert document["estimate"]["gibPerGpu"] == "70.0"
+    assert len(document["placement"]["warnings"]) == 2
+
+
+def test_the_price_of_all_is_known_only_when_every_part_is() -> None:
+    assert written(SPREAD)["placement"]["hourlyPrice"] == "11.36"  # 2 x 2.2421 + 6.88
+    assert "hourlyPrice" not in written(UNPRICED)["placement"]
+
+
+def test_a_refusal_has_no_placement_and_says_why_not_and_what_would_help() -> None:
+    document = written(NOWHERE)
+    assert not {"placement", "estimate", "pools"} & document.keys()
+    assert document["rejections"][0] == {
+        "gpuType": "l4-24gb",
+        "tensorParallel": 1,
+        "reason": "TooLittleVram",
+        "message": document["rejections"][0]["message"],
+    }
+
+
+def test_rejections_are_bounded_and_the_rest_is_counted() -> None:
+    everything = fleet(*(node(kind.name, kind) for kind in load_gpu_types()))
+    about = report(decision(where=everything))
+    document = written(about)
+    assert len(document["rejections"]) == MAX_REJECTIONS
+    assert about.decision is not None
+    assert document["rejectionsOmitted"] == len(about.decision.rejections) - MAX_REJECTIONS
+
+
+def test_while_there_is_a_problem_the_last_decision_stays_readable() -> None:
+    before = written(SERVING)
+    after = written(BROKEN, before)
+    kept = ("estimate", "placement", "model", "pools", "rejections")
+    assert {field: after[field] for field in kept} == {field: before[field] for field in kept}
+    assert after["conditions"] != before["conditions"]

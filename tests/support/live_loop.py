@@ -1,0 +1,151 @@
+"""A control plane with played engines, a real Prometheus and the operator: what the live loop's tests are about."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from testbed.audit import AuditEvent, AuditLog
+from testbed.control_plane import ControlPlane
+from testbed.engine_pods import CAPACITY_ANNOTATION
+from testbed.engines import Engines
+from testbed.fleet import gpu_node
+from testbed.operator_process import USER, OperatorProcess
+from testbed.prometheus import Prometheus
+from tests.support.installed import PATIENCE_SECONDS, View, install
+
+CAPACITY = 80_000
+"""KV tokens of a played engine; the declared load needs 48,000."""
+
+PRESSURE = 72_000
+"""Tokens that fill 90 % of one engine and 45 % of two: above the bound, and not so low that one would go again."""
+
+TIMING = {"windowSeconds": 8, "cooldownSeconds": 5, "changesPerHour": 100}
+L4_POOL, L40S_POOL = "l4-24gb-tp1", "l40s-48gb-tp1"
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Everything that runs, and short questions to it."""
+
+    view: View
+    engines: Engines
+    prometheus: Prometheus
+    operator: OperatorProcess
+
+    def add_nodes(self, bench: str, **gpus: int) -> None:
+        """Nodes of the test's own: ``gpus`` counts by product."""
+        self.view.control_plane.apply(
+            [
+                gpu_node(f"{bench}-{product.lower()}", product, count, labels={"bench": bench})
+                for product, count in gpus.items()
+            ]
+        )
+
+    def deploy(
+        self, name: str, rebalancing: Mapping[str, Any], capacities: Mapping[str, int] | None = None, **spec: Any
+    ) -> None:
+        """A deployment on its own nodes. ``capacities`` gives KV tokens by pool where they are not the usual ones."""
+        more = {f"{CAPACITY_ANNOTATION}.{pool}": str(tokens) for pool, tokens in (capacities or {}).items()}
+        template = {"nodeSelector": {"bench": name}, "annotations": {CAPACITY_ANNOTATION: str(CAPACITY)} | more}
+        self.view.apply(
+            name,
+            model={"name": "Qwen/Qwen2.5-7B-Instruct"},
+            contextLength=16_384,
+            concurrency=16,
+            expectedTokens={"prompt": 1500, "output": 500},
+            podTemplate=template,
+            rebalancing=dict(rebalancing),
+            **spec,
+        )
+
+    def load(self, name: str, **demand: Any) -> None:
+        """See :meth:`testbed.engines.Engines.load`."""
+        self.engines.load(f"{self.view.namespace}/{name}", **demand)
+
+    def rebalancing(self, name: str) -> dict[str, Any]:
+        """The live loop's part of the status."""
+        return dict((self.view.get(name).get("status") or {}).get("rebalancing") or {})
+
+    def replicas(self, name: str) -> dict[str, int]:
+        """Ready replicas by pool, of pools that want any."""
+        return {pool["name"]: pool["readyReplicas"] for pool in self.view.pools(name) if pool["replicas"]}
+
+    def settled(self, name: str) -> dict[str, int]:
+        """The same once every wanted replica serves and no pod is left over; empty before."""
+        pools = self.view.pools(name)
+        wanted = {pool["name"]: pool["replicas"] for pool in pools if pool["replicas"]}
+        done = wanted == self.replicas(name) and len(self.view.pods(name)) == sum(wanted.values())
+        return wanted if done and all(pool["state"] == "Active" for pool in pools) else {}
+
+    def wait_reason(self, name: str, reason: str, timeout: float = PATIENCE_SECONDS) -> dict[str, Any]:
+        """Wait until the live loop gives this reason; returns its part of the status."""
+        return self.wait_reasons({name: reason}, timeout)[name]
+
+    def wait_reasons(self, wanted: Mapping[str, str], timeout: float = PATIENCE_SECONDS) -> dict[str, dict[str, Any]]:
+        """Wait until each of several gives its reason at the same time."""
+        seen: dict[str, dict[str, Any]] = {}
+
+        def all_said() -> bool:
+            seen.update({name: self.rebalancing(name) for name in wanted})
+            return all(seen[name].get("reason") == reason for name, reason in wanted.items())
+
+        try:
+            self.view.wait(all_said, f"reasons {dict(wanted)}", timeout)
+        except AssertionError as error:
+            told = {name: (part.get("reason"), part.get("message")) for name, part in seen.items()}
+            raise AssertionError(f"{error}; they say {told}") from error
+        return seen
+
+    def wait_settled(self, name: str, pools: Mapping[str, int], timeout: float = PATIENCE_SECONDS) -> None:
+        """Wait until these replicas, by pool, are all there is and all serve."""
+        try:
+            self.view.wait(lambda: self.settled(name) == pools, f"{name} on {dict(pools)}", timeout)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; pools {self.view.pools(name)}, {self.rebalancing(name)}") from error
+
+    def now(self) -> int:
+        """The audit log's end."""
+        return AuditLog(self.view.control_plane.audit_log).offset()
+
+    def writes(self, since: int, name: str | None = None) -> list[AuditEvent]:
+        """What the operator wrote, all of it or about one deployment."""
+        events = AuditLog(self.view.control_plane.audit_log).events(since, user=USER)
+        return [event for event in events if name is None or _is_about(event, name)]
+
+
+def _is_about(event: AuditEvent, name: str) -> bool:
+    return event.name == name or event.name.startswith((f"{name}-", f"{name}."))
+
+
+def changes(events: list[AuditEvent]) -> list[tuple[str, str, str]]:
+    """Writes that change what runs: everything but statuses and events."""
+    told = ("inferencedeployments/status", "events")
+    return [(event.verb, event.resource, event.name) for event in events if event.resource not in told]
+
+
+def stays(holds: Callable[[], bool], seconds: float, what: str) -> None:
+    """Ask again and again for a while, and fail at the first no."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        assert holds(), what
+        time.sleep(0.5)
+
+
+@contextmanager
+def bench_of(namespace: str) -> Iterator[Bench]:
+    """Start everything on a control plane without nodes."""
+    with ControlPlane() as control_plane, Engines(control_plane.client) as engines:
+        install(control_plane)
+        view = View(control_plane, control_plane.create_namespace(namespace))
+        directory = control_plane.directory / "prometheus"
+        with (
+            Prometheus(control_plane.binaries, directory, [engines.target]) as prometheus,
+            OperatorProcess(
+                control_plane, prometheus_url=prometheus.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"}
+            ) as operator,
+        ):
+            yield Bench(view, engines, prometheus, operator)
