@@ -117,7 +117,12 @@ def killed(victim: OperatorProcess, proxy: KillingProxy, here: View) -> bool:
         ready = condition(here.get("hurt"), "Ready").get("reason") == "Serving"
         return ready and victim.healthy() and passes(victim) >= 2
 
-    here.wait(lambda: len(proxy.killed_at) > deaths or settled(), "another death, or rest")
+    try:
+        here.wait(lambda: len(proxy.killed_at) > deaths or settled(), "another death, or rest")
+    except AssertionError as error:
+        raise AssertionError(
+            f"{error}; {proxy.killed_at}; running: {victim.is_running}; {victim.log_lines()[-25:]}"
+        ) from error
     return len(proxy.killed_at) > deaths
 
 

@@ -45,7 +45,7 @@ def test_a_settled_cluster_sees_no_write_in_a_minute(here: View) -> None:
     here.apply("waiting", **on_gpu("h100-sxm-80gb", 8))
     here.apply("invalid", precision="awq")
     here.apply("unknown", model={"name": "house/odd", "config": {"architectures": ["MambaForCausalLM"]}})
-    too_small = on_gpu("a100-sxm-80gb", 1, memoryPerGpu="70Gi")
+    too_small = on_gpu("h100-sxm-80gb", 1, memoryPerGpu="70Gi")
     here.apply("crashing", model={"name": "meta-llama/Llama-3.3-70B-Instruct"}, **too_small)
     here.apply("zero", replicas=0)
     here.apply("asleep", suspend=True)

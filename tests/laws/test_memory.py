@@ -23,7 +23,7 @@ def figures(wanted: Request, kind: GpuType, degree: int) -> MemoryEstimate:
 
 
 @given(requests(), any_gpu, degrees)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_no_term_is_negative_and_all_are_whole_bytes(wanted: Request, kind: GpuType, degree: int) -> None:
     seen = figures(wanted, kind, degree)
     values = [getattr(seen, field.name) for field in fields(seen) if field.name != "forced_bytes"]
@@ -32,7 +32,7 @@ def test_no_term_is_negative_and_all_are_whole_bytes(wanted: Request, kind: GpuT
 
 
 @given(requests(), any_gpu, degrees, st.integers(1, 100_000), st.integers(0, 512))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_more_context_or_more_requests_never_need_less(
     wanted: Request, kind: GpuType, degree: int, longer: int, wider: int
 ) -> None:
@@ -45,7 +45,7 @@ def test_more_context_or_more_requests_never_need_less(
 
 
 @given(requests(), any_gpu, degrees, st.integers(0, 64 * 1024))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_what_fits_a_gpu_fits_one_of_the_same_kind_with_more_memory(
     wanted: Request, kind: GpuType, degree: int, more_mib: int
 ) -> None:
@@ -57,7 +57,7 @@ def test_what_fits_a_gpu_fits_one_of_the_same_kind_with_more_memory(
 
 
 @given(requests(), any_gpu, degrees)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_a_rank_of_a_wider_split_never_holds_more_weights(wanted: Request, kind: GpuType, degree: int) -> None:
     seen, wider = figures(wanted, kind, degree), figures(wanted, kind, 2 * degree)
     # Kernels for MXFP4 round the expert width of a rank up: a narrower rank can round further than it shrinks.

@@ -59,7 +59,7 @@ bodies = st.fixed_dictionaries(
 
 
 @given(bodies | st.dictionaries(st.text(max_size=8), anything, max_size=4))
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_an_object_is_taken_or_a_field_of_it_is_named(body: dict[str, Any]) -> None:
     resource = parsed(body)
     if isinstance(resource, InvalidInput):

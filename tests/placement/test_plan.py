@@ -156,12 +156,13 @@ class TestChange:
         assert decision.rejections
 
     def test_a_change_is_all_or_nothing(self) -> None:
-        two = replace(self.bigger, replicas=2)
-        decision = decided(
-            tenant(two, pool(L40S, replicas=2), generation=2), node("l", L40S, 2, held=2), node("h", H100, 1)
-        )
-        assert decision.change_blocked
-        assert sizes(decision) == {L40S_TP1: 2}
+        two = tenant(replace(self.bigger, replicas=2), pool(L40S, replicas=2), generation=2)
+        old = node("l", L40S, 2, held=2)
+        half = decided(two, old, node("h", H100, 2))
+        assert half.change_blocked
+        assert (sizes(half), retiring(half)) == ({L40S_TP1: 2}, {})
+        whole = decided(two, old, node("h", H100, 4))
+        assert (sizes(whole), retiring(whole)) == ({H100_TP2: 2}, {L40S_TP1: 2})
 
     def test_a_blocked_change_that_is_withdrawn_leaves_things_as_they_were(self) -> None:
         decision = decided(tenant(request(), pool(L40S), generation=3), node("l", L40S, 1, held=1))
@@ -170,11 +171,11 @@ class TestChange:
 
     def test_a_blocked_change_takes_nobodys_gpus(self) -> None:
         two = replace(self.bigger, replicas=2, created="1")
-        other = request(name="other", created="2")
-        where = fleet(node("l", L40S, 2, held=2), node("h", H100, 1))
+        other = request(name="other", created="2", replicas=2)
+        where = fleet(node("l", L40S, 2, held=2), node("h", H100, 2))
         first, second = plan([tenant(two, pool(L40S, replicas=2), generation=2), tenant(other)], where)
         assert first.change_blocked
-        assert sizes(second) == {H100_TP1: 1}
+        assert sizes(second) == {H100_TP1: 2}
 
 
 class TestOutgrown:

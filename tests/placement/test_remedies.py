@@ -152,6 +152,11 @@ class TestNewGpus:
         assert gpu(kind).vendor == "nvidia"
         assert places(wanted, fleet(node("new", kind, gpus)))
 
+    def test_a_new_node_would_carry_the_labels_that_are_asked_for(self) -> None:
+        wanted = request(LLAMA_70B, node_selector=(("zone", "b"),))
+        kind, gpus = self.bought(wanted, fleet(node("l4", L4, 1)))
+        assert places(wanted, fleet(node("new", kind, gpus, labels={"zone": "b"})))
+
     def test_nor_one_that_is_too_dear(self) -> None:
         wanted = request(LLAMA_70B, constraints=GpuConstraints(max_hourly_price=Decimal("0.10")))
         assert RemedyKind.ADD_GPUS not in proposals(wanted, fleet(node("l4", L4, 1)), load_gpu_types())

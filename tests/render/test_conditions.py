@@ -158,6 +158,11 @@ TABLE: list[tuple[str, Report, dict[str, str]]] = [
         report(PLACED, view(), suspended=True),
         {"Ready": "True Suspended", "Planned": "Unknown Suspended"},
     ),
+    (
+        "it is suspended and does not serve",
+        report(PLACED, view(1, 0), suspended=True),
+        {"Ready": "False Suspended", "Planned": "Unknown Suspended"},
+    ),
 ]
 
 

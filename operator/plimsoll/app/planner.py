@@ -47,10 +47,9 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.facts.fleet_reading import read_fleet
-from plimsoll.memory.estimate import estimate
+from plimsoll.placement.feasibility import sized
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
-from plimsoll.placement.settings import engine_settings
 from plimsoll.rebalance.decisions import RemoveReplica
 from plimsoll.render.conditions import nearest_sentence
 from plimsoll.render.objects import deployment, disruption_budget, service
@@ -139,7 +138,7 @@ class Planner:
         self.live.wanted = {case.key: _wanted(case) for case in cases if case.around.ready_pods()}
         for case in cases:
             self._listen(case, fleet, now)
-        self._plan(cases, fleet)
+        await asyncio.to_thread(self._plan, cases, fleet)  # pure: the watches go on meanwhile
         self.metrics.show_fleet(fleet)
         for case in cases:
             case.report = self._report(case)
@@ -356,7 +355,7 @@ def _figures(request: Request, pools: tuple[Pool, ...], fleet: Fleet) -> MemoryE
     if active is None or gpu is None:
         return None
     try:
-        return estimate(request, gpu, active.split, engine_settings(request, gpu, active.split))
+        return sized(request, gpu, active.split)[1]
     except PlimsollError:
         return None
 

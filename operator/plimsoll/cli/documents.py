@@ -34,9 +34,9 @@ def load_fleet_objects(path: str) -> tuple[list[Body], list[Body]]:
     """Nodes and pods from a file, as ``kubectl get nodes,pods -A -o yaml`` writes it.
 
     Raises:
-        InvalidInput: the file cannot be read or holds no Node.
+        InvalidInput: the file cannot be read, holds no Node, or holds an object that no API server would take.
     """
-    bodies = list(load_bodies(path))
+    bodies = [_checked(body) for body in load_bodies(path)]
     nodes = [body for body in bodies if body.get("kind") == "Node"]
     if not nodes:
         raise InvalidInput("--fleet", path, "Name a file with Nodes: kubectl get nodes,pods -A -o yaml > fleet.yaml")
@@ -59,3 +59,20 @@ def load_bodies(path: str) -> Iterator[Body]:
             raise InvalidInput("file", path, "Write Kubernetes objects: a mapping with apiVersion and kind.")
         listed = document.get("items") if str(document.get("kind", "")).endswith("List") else None
         yield from (item for item in (listed if isinstance(listed, list) else [document]) if isinstance(item, dict))
+
+
+def _checked(body: Body) -> Body:
+    """An object as the API server would have it: files are written by hand, and reading trusts the server's types."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise InvalidInput(f"{body.get('kind')}.metadata", metadata, "Give the object a metadata.name.")
+    labels = metadata.get("labels") or {}
+    if not isinstance(labels, dict):
+        raise InvalidInput(f"{metadata['name']}: metadata.labels", labels, "Write a mapping of strings.")
+    for key, value in labels.items():
+        if not isinstance(value, str):
+            raise InvalidInput(f"{metadata['name']}: metadata.labels[{key}]", value, "Labels are strings: quote it.")
+    for part in ("spec", "status"):
+        if not isinstance(body.get(part) or {}, dict):
+            raise InvalidInput(f"{metadata['name']}: {part}", body[part], "Write a mapping.")
+    return body

@@ -36,7 +36,7 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Reje
 
 def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rejection:
     """The last two questions: does it fit, and may it cost that."""
-    settings, figures = _sized(request, candidate)
+    settings, figures = sized(request, candidate.gpu, candidate.split)
     if not figures.fits:
         return _rejection(candidate, *_too_small(figures))
     observed = _observed_tokens(request, candidate)
@@ -63,14 +63,14 @@ def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rej
     )
 
 
-def _sized(request: Request, candidate: Candidate) -> tuple[EngineSettings, MemoryEstimate]:
+def sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
     """The usual settings and their estimate; those with a smaller step where the usual ones do not fit."""
-    usual = engine_settings(request, candidate.gpu, candidate.split)
-    figures = estimate(request, candidate.gpu, candidate.split, usual)
+    usual = engine_settings(request, gpu, split)
+    figures = estimate(request, gpu, split, usual)
     lean = with_a_small_step(request, usual)
     if figures.fits or lean == usual:
         return usual, figures
-    return lean, estimate(request, candidate.gpu, candidate.split, lean)
+    return lean, estimate(request, gpu, split, lean)
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:

@@ -1,0 +1,101 @@
+"""The second opinion: asked for at the start, from time to time, and as soon as a watch had to start over."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import cast
+
+import pytest
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, Kind
+from plimsoll.app import pruning, relist
+from plimsoll.app.operator import Shell
+from plimsoll.app.settings import Settings
+from plimsoll.app.store import Store
+from plimsoll.domain.errors import SourceUnavailable
+from tests.support.bodies import Body, inference_deployment_body
+
+HOUR_SECONDS = 3600.0
+KINDS: dict[Kind, str | None] = {INFERENCE_DEPLOYMENTS: None, PODS: "a=b"}
+
+
+class Lists:
+    """Counts lists by kind; ``failing`` many of them fail first."""
+
+    def __init__(self, failing: int = 0) -> None:
+        self.asked: list[tuple[str, str | None]] = []
+        self.failing = failing
+        self.enough = asyncio.Event()
+        self.wanted = 2
+
+    async def list(self, kind: Kind, *, labels: str | None = None) -> list[Body]:
+        self.asked.append((kind.plural, labels))
+        if len(self.asked) >= self.wanted:
+            self.enough.set()
+        if self.failing > 0:
+            self.failing -= 1
+            raise SourceUnavailable("down")
+        return []
+
+    async def reach(self, count: int) -> None:
+        self.wanted = count
+        if len(self.asked) < count:
+            self.enough.clear()
+            await asyncio.wait_for(self.enough.wait(), 5)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relist, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(relist, "RETRY_SECONDS", 0.0)
+
+
+def store() -> Store:
+    return Store({INFERENCE_DEPLOYMENTS: pruning.whole, PODS: pruning.pod}, lambda: None)
+
+
+def begin(lists: Lists, into: Store, broken: asyncio.Event) -> asyncio.Task[None]:
+    return asyncio.create_task(relist.relist_forever(cast("Cluster", lists), into, KINDS, HOUR_SECONDS, broken))
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_everything_is_listed_at_the_start_with_its_selector_and_once_more_when_a_watch_broke() -> None:
+    lists, into, broken = Lists(), store(), asyncio.Event()
+    task = begin(lists, into, broken)
+    await lists.reach(2)
+    assert lists.asked == [("inferencedeployments", None), ("pods", "a=b")]
+    broken.set()
+    await lists.reach(4)
+    await end(task)
+    assert into.is_complete()
+    assert not broken.is_set()
+    assert len(lists.asked) == 4
+
+
+async def test_a_list_that_failed_is_asked_for_again_without_waiting_for_the_hour() -> None:
+    lists, into = Lists(failing=3), store()
+    task = begin(lists, into, asyncio.Event())
+    await lists.reach(6)
+    await end(task)
+    assert into.is_complete()
+
+
+async def test_a_watch_that_lists_again_calls_for_a_second_opinion_and_an_ordinary_event_does_not() -> None:
+    shell = Shell(Settings())
+    shell.seen(INFERENCE_DEPLOYMENTS, None, inference_deployment_body())
+    assert not shell.broken.is_set()
+    shell.store = store()
+    shell.seen(INFERENCE_DEPLOYMENTS, None, inference_deployment_body())
+    assert not shell.broken.is_set(), "nothing is complete yet: the first list is on its way"
+    for kind in shell.store.kinds:
+        shell.store.replace(kind, [])
+    shell.seen(INFERENCE_DEPLOYMENTS, "MODIFIED", inference_deployment_body(version=2))
+    assert not shell.broken.is_set()
+    shell.seen(INFERENCE_DEPLOYMENTS, None, inference_deployment_body(version=2))
+    assert shell.broken.is_set()

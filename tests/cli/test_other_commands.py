@@ -1,0 +1,91 @@
+"""``gpus``, ``models``, ``explain`` and ``--version``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import plimsoll
+from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
+from plimsoll.cli import main as command_line
+from plimsoll.render.report import PoolView, RebalancingReport, Report
+from plimsoll.render.status import status
+from tests.render.workloads import decision
+from tests.support.planning import LLAMA_70B_FP8, fleet, model, node, request
+
+NOW = "2026-01-01T00:00:00Z"
+
+
+def shown(*words: str, exit_code: int = 0) -> str:
+    result = CliRunner().invoke(command_line.cli, words)
+    assert result.exit_code == exit_code, result.output
+    return result.output
+
+
+def test_version() -> None:
+    assert plimsoll.__version__ in shown("--version")
+
+
+def test_every_gpu_type_is_listed_with_what_is_known_of_it() -> None:
+    lines = shown("gpus").splitlines()
+    listed = {line.split()[0] for line in lines[1:]}
+    assert {gpu.name for gpu in load_gpu_types()} <= listed
+    (h100,) = (line for line in lines if line.lstrip().startswith("h100-sxm-80gb"))
+    assert h100.split()[:4] == ["h100-sxm-80gb", "79.15", "NVIDIA-H100-80GB-HBM3", "6.88"]
+    (unpriced,) = (line for line in lines if line.lstrip().startswith("h20-96gb"))
+    assert unpriced.split()[-2:] == ["-", "-"]
+
+
+def test_every_catalogued_model_is_listed_by_its_name_alone() -> None:
+    assert tuple(shown("models").splitlines()) == catalogued_models()
+
+
+class TestExplain:
+    @pytest.fixture
+    def cluster(self, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+        """The one object of a cluster that is not there; tests fill it."""
+        body: dict[str, Any] = {}
+
+        def live_object(namespace: str, name: str, _: object) -> dict[str, Any] | None:
+            return body if (namespace, name) == ("ml", "llama") and body else None
+
+        monkeypatch.setattr(command_line, "live_object", live_object)
+        return body
+
+    def test_a_deployment_that_serves_is_told_from_decision_to_engine(self, cluster: dict[str, Any]) -> None:
+        live = RebalancingReport("AddReplica", "SustainedKvPressure", "KV cache at 91 %.", proposal="2 replicas")
+        view = PoolView("h100-sxm-80gb-tp1", pods=1, ready=1, kv_tokens_reported=450_000)
+        report = Report("llama", 2, 1, decision(), model=model(), pools=(view,), rebalancing=live)
+        cluster |= {"metadata": {"generation": 2}, "status": status(report, {}, NOW)}
+        told = shown("explain", "llama", "-n", "ml")
+        for expected in (
+            "Ready=True Serving: 1 of 1 replicas serve.",
+            "One GPU of h100-sxm-80gb at tensor parallel 1:",
+            "Pool h100-sxm-80gb-tp1: 1/1 replicas, Active, engine reports 450000 KV tokens.",
+            "Rebalancing: AddReplica (SustainedKvPressure). KV cache at 91 %.",
+            "Proposal: 2 replicas",
+        ):
+            assert expected in told
+        assert "has not seen the last change" not in told
+
+    def test_a_refusal_is_told_with_its_remedies(self, cluster: dict[str, Any]) -> None:
+        wanted = request(LLAMA_70B_FP8, context=131_072, concurrency=64)
+        report = Report("llama", 1, 1, decision(wanted, fleet(node("h", "h100-sxm-80gb"))), model=model())
+        cluster |= {"metadata": {"generation": 1}, "status": status(report, {}, NOW)}
+        told = shown("explain", "llama", "-n", "ml")
+        assert "Stalled=True NoGpuFits" in told
+        assert "What would help:" in told
+
+    def test_a_status_from_before_the_last_change_is_said_to_be_old(self, cluster: dict[str, Any]) -> None:
+        cluster |= {"metadata": {"generation": 3}, "status": status(Report("llama", 2, 1), {}, NOW)}
+        assert "The operator has not seen the last change yet" in shown("explain", "llama", "-n", "ml")
+
+    def test_an_object_without_a_status_is_no_accident(self, cluster: dict[str, Any]) -> None:
+        cluster |= {"metadata": {"generation": 1}}
+        assert "has not seen the last change" in shown("explain", "llama", "-n", "ml")
+
+    def test_an_object_that_is_not_there(self, cluster: dict[str, Any]) -> None:
+        assert cluster == {}
+        assert "There is no InferenceDeployment ml/llama." in shown("explain", "llama", "-n", "ml", exit_code=2)

@@ -1,0 +1,195 @@
+"""``plimsoll plan`` at a prompt and in a pipeline: exit status, formats, and what is said of bad input."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import yaml
+
+from plimsoll.cli import main as command_line
+
+ROOT = Path(__file__).resolve().parents[2]
+FLEET, PRICES = str(ROOT / "examples" / "fleet.yaml"), str(ROOT / "examples" / "prices.yaml")
+MINIMAL, TOO_BIG = (str(ROOT / "examples" / name / "deployment.yaml") for name in ("01-minimal", "04-does-not-fit"))
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs the command as a shell would, on a machine without any network."""
+
+    def no_network(*_: Any, **__: Any) -> NoReturn:
+        raise OSError("there is no network here")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
+
+    def run_command(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["plimsoll", *words])
+        with pytest.raises(SystemExit) as left:
+            command_line.main()
+        printed = capsys.readouterr()
+        return int(left.value.code or 0), printed.out, printed.err
+
+    return run_command
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str], str]:
+    """Writes a file and gives its name."""
+
+    def write_file(text: str) -> str:
+        path = tmp_path / "given.yaml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    return write_file
+
+
+def test_a_placed_deployment_leaves_with_zero_and_a_table(run: Run) -> None:
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", PRICES)
+    assert status == 0
+    assert "default/llama-8b  yes     l4-24gb  1   1         19.4     31280      0.80" in shown
+    assert "l4-24gb        2   NodeTooSmall  takes 2 GPUs on one node, the largest has 1" in shown
+
+
+def test_an_unplaced_one_leaves_with_one_and_what_would_help(run: Run) -> None:
+    status, shown, _ = run("plan", "-f", TOO_BIG, "--fleet", FLEET)
+    assert status == 1
+    assert "no: NoGpuFits" in shown
+    assert "- lower spec.concurrency from 64 to 30" in shown
+
+
+def test_one_unplaced_among_placed_ones_is_enough_for_a_one(run: Run) -> None:
+    status, shown, _ = run("plan", "-f", MINIMAL, "-f", TOO_BIG, "--fleet", FLEET, "-o", "json")
+    assert status == 1
+    assert [entry["placed"] for entry in json.loads(shown)] == [True, False]
+
+
+def test_json_and_yaml_say_the_same(run: Run) -> None:
+    arguments = ("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", PRICES, "-o")
+    (_, as_json, _), (_, as_yaml, _) = run(*arguments, "json"), run(*arguments, "yaml")
+    (entry,) = json.loads(as_json)
+    assert yaml.safe_load(as_yaml) == [entry]
+    assert (entry["name"], entry["reason"], entry["placement"]["gpuType"]) == ("llama-8b", "Placed", "l4-24gb")
+    assert entry["placement"]["priceSource"] == "ConfigMap plimsoll-system/plimsoll-prices"
+    assert entry["engineArguments"][:3] == ["meta-llama/Llama-3.1-8B-Instruct", "--served-model-name", "llama-8b"]
+
+
+def test_objects_are_what_would_be_applied(run: Run) -> None:
+    _, shown, _ = run("plan", "-f", MINIMAL, "--fleet", FLEET, "-o", "objects")
+    kinds = [body["kind"] for body in yaml.safe_load_all(shown)]
+    assert kinds == ["Service", "PodDisruptionBudget", "Deployment"]
+    assert run("plan", "-f", TOO_BIG, "--fleet", FLEET, "-o", "objects")[:2] == (1, "")
+
+
+def test_nodes_that_take_no_part_are_named(run: Run, write: Callable[[str], str]) -> None:
+    shared = "kind: Node\nmetadata: {name: s, labels: {nvidia.com/gpu.product: NVIDIA-L4-SHARED}}\nstatus: {}\n"
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", write(shared))
+    assert status == 1
+    assert "s: SharedGpus (GPUs are shared 1 ways without memory isolation)" in shown
+
+
+def test_a_catalogued_model_needs_no_network_and_an_unknown_one_says_so(run: Run, write: Callable[[str], str]) -> None:
+    unknown = Path(MINIMAL).read_text(encoding="utf-8").replace("meta-llama/Llama-3.1-8B-Instruct", "nobody/nothing")
+    status, shown, told = run("plan", "-f", write(unknown), "--fleet", FLEET)
+    assert (status, shown) == (2, "")
+    assert told.startswith("error: model nobody/nothing at revision main could not be read from the hub")
+
+
+def test_without_a_fleet_and_without_a_cluster_the_kubeconfig_is_named(run: Run) -> None:
+    status, _, told = run("plan", "-f", MINIMAL)
+    assert status == 2
+    assert "error: no usable kubeconfig or service account" in told
+
+
+DEPLOYMENT = """apiVersion: plimsoll.dev/v1alpha1
+kind: InferenceDeployment
+metadata: {name: a}
+spec:
+  model: {name: meta-llama/Llama-3.1-8B-Instruct}
+  contextLength: 4096
+  concurrency: 8
+"""
+
+BAD_MANIFESTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "no YAML": ("a: [", ("file: ", "It is not YAML")),
+    "a list": ("- a", ("file: ", "Write Kubernetes objects")),
+    "something else": ("kind: Pod", ("-f: ", "at least one InferenceDeployment")),
+    "nothing": ("", ("-f: ", "at least one InferenceDeployment")),
+    "an unknown field": (DEPLOYMENT + "  modell: x\n", ("spec.modell: 'x'",)),
+    "a wrong type": (DEPLOYMENT.replace("4096", "long"), ("spec.contextLength: 'long'",)),
+    "a wrong precision": (DEPLOYMENT + "  precision: awq\n", ("spec.precision: 'awq'", "write auto or bf16")),
+    "an owned flag": (
+        DEPLOYMENT + "  engine: {extraArgs: [-tp=2]}\n",
+        ("spec.engine.extraArgs[0]: '-tp=2'", "use spec.overrides.tensorParallel"),
+    ),
+    "an old engine": (DEPLOYMENT + "  engine: {version: 0.7.3}\n", ("spec.engine.version: '0.7.3'", "Use 0.8.0")),
+    "namesakes": (DEPLOYMENT + "---\n" + DEPLOYMENT, ("metadata.name: 'default/a'", "a name of its own")),
+}
+
+
+@pytest.mark.parametrize(("text", "sentences"), BAD_MANIFESTS.values(), ids=BAD_MANIFESTS)
+def test_a_bad_manifest_leaves_with_two_and_one_sentence(
+    run: Run, write: Callable[[str], str], text: str, sentences: tuple[str, ...]
+) -> None:
+    status, shown, told = run("plan", "-f", write(text), "--fleet", FLEET)
+    assert (status, shown) == (2, "")
+    assert told.startswith("error: ")
+    assert "Traceback" not in told
+    assert [sentence for sentence in sentences if sentence not in told] == []
+
+
+BAD_FLEETS: dict[str, tuple[str, str]] = {
+    "no nodes": ("kind: Pod\nmetadata: {name: p}\n", "--fleet: "),
+    "an empty list": ("kind: List\nitems: []\n", "kubectl get nodes,pods -A -o yaml > fleet.yaml"),
+    "a node without a name": ("kind: Node\nmetadata: 5\n", "Node.metadata: 5"),
+    "labels in a list": ("kind: Node\nmetadata: {name: n, labels: [a]}\n", "n: metadata.labels: ['a']"),
+    "a number for a label": (
+        "kind: Node\nmetadata: {name: n, labels: {nvidia.com/gpu.memory: 81559}}\n",
+        "n: metadata.labels[nvidia.com/gpu.memory]: 81559 cannot be used. Labels are strings: quote it.",
+    ),
+    "a status that is none": ("kind: Node\nmetadata: {name: n}\nstatus: fine\n", "n: status: 'fine'"),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), BAD_FLEETS.values(), ids=BAD_FLEETS)
+def test_a_bad_fleet_does_too(run: Run, write: Callable[[str], str], text: str, sentence: str) -> None:
+    status, _, told = run("plan", "-f", MINIMAL, "--fleet", write(text))
+    assert status == 2
+    assert sentence in told
+
+
+def test_a_missing_file_is_named(run: Run, tmp_path: Path) -> None:
+    missing = str(tmp_path / "nowhere.yaml")
+    for arguments in (("-f", missing, "--fleet", FLEET), ("-f", MINIMAL, "--fleet", missing)):
+        status, _, told = run("plan", *arguments)
+        assert status == 2
+        assert f"error: file: '{missing}' cannot be used. It cannot be read" in told
+
+
+def test_prices_without_a_config_map_are_refused_and_a_bad_price_is_told(
+    run: Run, write: Callable[[str], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    status, _, told = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", write("kind: Secret\n"))
+    assert status == 2
+    assert "error: --prices: " in told
+    cheap = write("kind: ConfigMap\nmetadata: {name: x}\ndata: {l4-24gb: cheap, l40s-48gb: 0.01}\n")
+    status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", cheap)
+    assert status == 0
+    assert "yes     l40s-48gb" in shown
+    assert "ConfigMap default/x: l4-24gb: 'cheap' is no price" in caplog.text
+
+
+def test_a_missing_option_is_a_usage_error(run: Run) -> None:
+    status, _, told = run("plan")
+    assert status == 2
+    assert "Missing option '-f'" in told

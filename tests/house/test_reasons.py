@@ -1,0 +1,59 @@
+"""Every public word is documented once, and nothing is documented that is not said."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+from plimsoll.domain.reasons import NodeReason, Reason, RemedyKind
+from plimsoll.facts.engine_errors import StartFailure
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "operator" / "plimsoll"
+PAGE = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
+DOCUMENTED = Counter(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE))
+
+DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
+ACTED = {f"Rebalanced{kind.__name__}" for kind in (AddReplica, Move, RemoveReplica)}
+NOT_A_REASON = {"True", "False", "Unknown", "Normal", "Warning", "Decide", "ReplicaFailure", "Rebalanced"}
+"""Words of Kubernetes' own, of log lines, and the first half of words that are in ``ACTED``."""
+
+
+def enumerated() -> set[str]:
+    return {word.value for words in (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason) for word in words}
+
+
+def said() -> set[str]:
+    """Words that conditions and events are made of, read from the modules that make them."""
+    words: set[str] = set()
+    for path in (PACKAGE / "render" / "conditions.py", *sorted((PACKAGE / "app").glob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                words |= {node.value} if re.fullmatch(r"[A-Z][a-z]+([A-Z][a-z0-9]*)*", node.value) else set()
+    return words - NOT_A_REASON
+
+
+def test_every_word_is_documented() -> None:
+    assert sorted((enumerated() | said() | DECISIONS | ACTED) - DOCUMENTED.keys()) == []
+
+
+def test_nothing_is_documented_that_is_not_said() -> None:
+    assert sorted(DOCUMENTED.keys() - (enumerated() | said() | DECISIONS | ACTED)) == []
+
+
+def test_each_has_one_row_and_what_is_said_twice_is_pointed_out() -> None:
+    assert [word for word, rows in DOCUMENTED.items() if rows > 1] == []
+    kinds = (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason)
+    uses = Counter(word.value for words in kinds for word in words)
+    for word in (word for word, count in uses.items() if count > 1):
+        assert len(re.findall(f"`{word}`", PAGE)) > 1, f"{word} has two meanings: mention it beside the second table"
+
+
+def test_the_links_at_the_top_lead_to_the_sections() -> None:
+    sections = [line.removeprefix("## ") for line in PAGE.splitlines() if line.startswith("## ")]
+    links = re.findall(r"^- \[(.+)\]\(#(.+)\)$", PAGE, flags=re.MULTILINE)
+    assert [title for title, _ in links] == sections
+    assert [anchor for _, anchor in links] == [title.lower().replace(" ", "-") for title in sections]
