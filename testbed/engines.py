@@ -40,10 +40,14 @@ class Engines:
 
     Args:
         client: may list pods.
+        capacity_of: KV tokens of a pod's engine; None leaves it to the pod's annotation. Asked once for each pod.
     """
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(
+        self, client: ApiClient, *, capacity_of: Callable[[dict[str, Any]], int | None] = lambda _: None
+    ) -> None:
         self._client = client
+        self._capacity_of = capacity_of
         self._lock = threading.Lock()
         self._engines: dict[str, dict[str, Engine]] = {}
         self._demands: dict[str, Demand] = {}
@@ -180,7 +184,11 @@ class Engines:
                 key = f"{pod['metadata']['namespace']}/{pod['metadata']['labels'][DEPLOYMENT_LABEL]}"
                 name = pod["metadata"]["name"]
                 known = before.get(key, {}).get(name)
-                self._engines.setdefault(key, {})[name] = known or played_engine(pod)
+                self._engines.setdefault(key, {})[name] = known or self._play(pod)
+
+    def _play(self, pod: dict[str, Any]) -> Engine:
+        engine, tokens = played_engine(pod), self._capacity_of(pod)
+        return engine if tokens is None else replace(engine, capacity_tokens=tokens)
 
     def page(self) -> str:
         """The metrics page as it is now, without faults of the connection."""
