@@ -114,6 +114,20 @@ TABLE: list[tuple[str, Report, dict[str, str]]] = [
         {"Ready": "False EngineOutOfMemory", "Reconciling": "True EngineOutOfMemory"},
     ),
     (
+        "a change rolls out while the old replica serves",
+        report(PLACED, view(2, 1, updating=True)),
+        {"Ready": "False RollingOut", "Available": "True RollingOut", "Reconciling": "True RollingOut"},
+    ),
+    (
+        "a change crashes while the old replica serves",
+        report(PLACED, view(2, 1, updating=True, failure=OOM, restarts=1)),
+        {
+            "Ready": "False EngineOutOfMemory",
+            "Available": "True EngineOutOfMemory",
+            "Stalled": "True EngineOutOfMemory",
+        },
+    ),
+    (
         "the GPUs are taken",
         report(FULL),
         {"Ready": "False WaitingForGpus", "Planned": "False WaitingForGpus", "Reconciling": "True WaitingForGpus"},

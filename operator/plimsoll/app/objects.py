@@ -172,7 +172,17 @@ def _view(name: str, around: Surroundings, reported: int | None, predicted: int 
         workload_error=_workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
         kv_tokens_predicted=predicted,
+        updating=_is_updating(around.workloads.get(name)),
     )
+
+
+def _is_updating(body: Body | None) -> bool:
+    """Whether the Deployment controller has yet to see the last change, or to replace all pods by it."""
+    if body is None:
+        return False
+    status, wanted = body.get("status") or {}, (body.get("spec") or {}).get("replicas") or 0
+    unseen = int(status.get("observedGeneration") or 0) < int(body["metadata"].get("generation") or 0)
+    return unseen or int(status.get("updatedReplicas") or 0) < wanted
 
 
 def _workload_error(body: Body | None) -> str:

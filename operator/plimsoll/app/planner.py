@@ -223,6 +223,7 @@ class Planner:
             case.decision = by_key.get(case.key)
 
     def _set_aside(self, cases: list[Case], fleet: Fleet) -> None:
+        before = sum(case.request is not None for case in cases)
         for case in cases:
             tenant = _tenant(case)
             try:
@@ -230,6 +231,8 @@ class Planner:
             except PlimsollError as error:
                 case.problem = Problem("UnsupportedModel", str(error), permanent=True)
                 case.request = None
+        if sum(case.request is not None for case in cases) == before:
+            raise RuntimeError("planning fails for these objects together and for none of them alone")
         self._decide(cases, fleet)
 
     async def _write_all(self, cases: list[Case], now: float) -> None:
@@ -251,8 +254,8 @@ class Planner:
                 logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
 
     async def _write(self, case: Case, now: float) -> None:
-        if _only_looks_up(case) and case.status.get("conditions"):
-            return  # a moment's look-up, e.g. after a restart, makes nothing untrue that was said before
+        if _is_passing(case):
+            return  # a look-up after a restart, a source that is down: nothing said before becomes untrue by it
         report, manifests = case.report or self._report(case), _manifests(case)
         try:
             await self.executor.check_names(case.body, manifests)
@@ -306,8 +309,12 @@ def _manifests(case: Case) -> list[Manifest]:
     return [service(options), disruption_budget(options), *pools]
 
 
-def _only_looks_up(case: Case) -> bool:
-    return case.problem is not None and case.problem.reason == RESOLVING
+def _is_passing(case: Case) -> bool:
+    """Whether a problem will pass by itself and the status says something better: an earlier word, a placement."""
+    if case.problem is None or case.problem.permanent or not case.status.get("conditions"):
+        return False
+    placed = bool(case.status.get("pools")) and case.status.get("observedGeneration") == case.generation
+    return placed or case.problem.reason == RESOLVING
 
 
 def _blocked(report: Report, taken: NameTaken) -> Report:

@@ -151,16 +151,18 @@ def _available(report: Report) -> Verdict:
     views = _active_views(report)
     ready = sum(view.ready for view in report.pools)
     failed = next((view for view in views if view.failure is not None), None)
-    if failed is not None and failed.failure is not None and failed.ready == 0:
+    if failed is not None and failed.failure is not None and (failed.ready == 0 or failed.updating):
         told = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
         return Verdict(
             "True" if ready else "False",
             failed.failure.reason.value,
             told,
-            stalled=failed.restarts >= CRASH_RESTARTS and ready == 0,
+            stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
         return Verdict("False", "ScaledToZero", "spec.replicas is 0.")
+    if ready and any(view.updating for view in views):
+        return Verdict("True", "RollingOut", "Replicas with the new settings are being started; the old ones serve on.")
     if ready >= report.replicas:
         return Verdict("True", "AllReplicasServe", f"{ready} of {report.replicas} replicas serve.")
     if ready:

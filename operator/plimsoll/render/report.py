@@ -14,7 +14,8 @@ from plimsoll.placement.pools import Decision, PlannedPool
 class PoolView:
     """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed.
 
-    ``kv_tokens_predicted`` is what was foretold when the pool was made: it stays known when the pool proves too small.
+    ``updating`` tells that replicas with the settings of the last change are still to come. ``kv_tokens_predicted`` is
+    what was foretold when the pool was made: it stays known when the pool proves too small.
     """
 
     name: str
@@ -27,6 +28,7 @@ class PoolView:
     workload_error: str = ""
     kv_tokens_reported: int | None = None
     kv_tokens_predicted: int | None = None
+    updating: bool = False
 
 
 @dataclass(frozen=True, slots=True)
