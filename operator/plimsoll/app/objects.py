@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
@@ -134,15 +134,8 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         for pod in pods
         if pod.unscheduled_since is not None and not pod.terminating and now - pod.unscheduled_since > grace_seconds
     ]
-    return Pool(
-        name=pool.name,
-        gpu_type=pool.gpu_type,
-        split=pool.split,
-        selector=pool.selector,
-        resource=pool.resource,
-        state=pool.state,
-        generation=pool.generation,
-        replicas=pool.replicas,
+    return replace(
+        pool,
         bound=sum(1 for pod in pods if pod.bound),
         ready=sum(1 for pod in pods if pod.ready),
         stranded=0 if leaving else len(stranded),

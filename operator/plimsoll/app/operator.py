@@ -82,7 +82,13 @@ class Shell:
         )
         url = self.settings.prometheus_url
         live = LiveSignals(PrometheusSignals(url) if url else None, wake.set)
-        prices = PriceList(cluster, ObjectKey(self.settings.namespace, self.settings.prices_configmap), wake.set)
+        gpu_types = load_gpu_types()
+        prices = PriceList(
+            cluster,
+            ObjectKey(self.settings.namespace, self.settings.prices_configmap),
+            wake.set,
+            frozenset(gpu.name for gpu in gpu_types),
+        )
         self.planner = Planner(
             settings=self.settings,
             store=self.store,
@@ -90,7 +96,7 @@ class Shell:
             models=models,
             live=live,
             prices=prices,
-            gpu_types=load_gpu_types(),
+            gpu_types=gpu_types,
             metrics=metrics,
             wake=wake,
         )

@@ -12,9 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
@@ -24,35 +22,39 @@ from plimsoll.adapters.cluster import (
 )
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
-from plimsoll.api.convert import check_without_model, to_request, to_workload_options
+from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.capacities import observed_capacities, reported_tokens
-from plimsoll.app.executor import Executor, NameTaken, Note
-from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, LiveSignals, Wanted
-from plimsoll.app.model_book import RESOLVING, ModelBook
-from plimsoll.app.objects import Surroundings, pool_views, read_pools, surroundings_of
+from plimsoll.app.case import (
+    Case,
+    figures_of,
+    is_judged,
+    is_passing,
+    manifests_of,
+    tenant_of,
+    wanted_signals,
+    wish_failed,
+)
+from plimsoll.app.executor import Executor, NameTaken
+from plimsoll.app.live import LiveSignals
+from plimsoll.app.model_book import ModelBook
+from plimsoll.app.notes import notes_of
+from plimsoll.app.objects import pool_views, read_pools, surroundings_of
 from plimsoll.app.prices import PriceList
-from plimsoll.app.rebalancing import Standing, Turn, take_turn
+from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.facts.fleet_reading import read_fleet
-from plimsoll.placement.feasibility import sized
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
-from plimsoll.rebalance.decisions import RemoveReplica
+from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.render.conditions import nearest_sentence
-from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 from plimsoll.render.status import status as render_status
 
@@ -63,34 +65,6 @@ IDLE_SECONDS = 5.0
 """A pass is made at least this often: clocks (cool-downs, grace periods, retries) tick without events."""
 
 logger = logging.getLogger("plimsoll.planner")
-
-
-@dataclass(slots=True)
-class Case:
-    """One object in one pass, from what the user wrote to what is decided."""
-
-    body: Body
-    key: ObjectKey
-    around: Surroundings
-    resource: InferenceDeployment | None = None
-    model: ModelFacts | None = None
-    problem: Problem | None = None
-    request: Request | None = None
-    pools: tuple[Pool, ...] = ()
-    standing: Standing | None = None
-    turn: Turn | None = None
-    decision: Decision | None = None
-    report: Report | None = None
-
-    @property
-    def status(self) -> Mapping[str, Any]:
-        """The status as last written."""
-        return self.body.get("status") or {}
-
-    @property
-    def generation(self) -> int:
-        """The spec's generation."""
-        return int(self.body["metadata"].get("generation") or 1)
 
 
 @dataclass(slots=True)
@@ -135,7 +109,7 @@ class Planner:
         fleet, cases = self._look()
         for case in cases:
             self._read(case, now)
-        self.live.wanted = {case.key: _wanted(case) for case in cases if case.around.ready_pods()}
+        self.live.wanted = {case.key: wanted_signals(case) for case in cases if case.around.ready_pods()}
         for case in cases:
             self._listen(case, fleet, now)
         await asyncio.to_thread(self._plan, cases, fleet)  # pure: the watches go on meanwhile
@@ -185,7 +159,7 @@ class Planner:
             case.turn = take_turn(
                 case.resource.spec,
                 case.standing,
-                _figures(case.request, case.pools, fleet) if _is_judged(case) else None,
+                figures_of(case.request, case.pools, fleet) if is_judged(case) else None,
                 case.request.shape,
                 case.around,
                 reading,
@@ -198,10 +172,10 @@ class Planner:
     def _plan(self, cases: list[Case], fleet: Fleet) -> None:
         """Step 4. A change of the live loop's that finds no place is withdrawn: it was a wish, not the user's word."""
         self._decide(cases, fleet)
-        if not any(_wish_failed(case) for case in cases):
+        if not any(wish_failed(case) for case in cases):
             return
         for case in cases:
-            if case.turn is not None and _wish_failed(case) and case.resource is not None and case.request is not None:
+            if case.turn is not None and wish_failed(case) and case.resource is not None and case.request is not None:
                 before = Standing.read(case.resource.spec, case.status)
                 nearest = nearest_sentence(case.decision.rejections) if case.decision else ""
                 case.turn = case.turn.withdrawn(before, nearest)
@@ -210,7 +184,7 @@ class Planner:
         self._decide(cases, fleet)
 
     def _decide(self, cases: list[Case], fleet: Fleet) -> None:
-        tenants = {case.key: _tenant(case) for case in cases if case.request is not None}
+        tenants = {case.key: tenant_of(case) for case in cases if case.request is not None}
         standing = [pool for case in cases if case.request is None for pool in case.pools]
         try:
             decisions = plan([tenant for tenant in tenants.values() if tenant], fleet, self.gpu_types, standing)
@@ -225,7 +199,7 @@ class Planner:
     def _set_aside(self, cases: list[Case], fleet: Fleet) -> None:
         before = sum(case.request is not None for case in cases)
         for case in cases:
-            tenant = _tenant(case)
+            tenant = tenant_of(case)
             try:
                 plan([tenant] if tenant else [], fleet)
             except PlimsollError as error:
@@ -254,9 +228,9 @@ class Planner:
                 logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
 
     async def _write(self, case: Case, now: float) -> None:
-        if _is_passing(case):
+        if is_passing(case):
             return  # a look-up after a restart, a source that is down: nothing said before becomes untrue by it
-        report, manifests = case.report or self._report(case), _manifests(case)
+        report, manifests = case.report or self._report(case), manifests_of(case)
         try:
             await self.executor.check_names(case.body, manifests)
         except NameTaken as taken:
@@ -265,7 +239,7 @@ class Planner:
         if report.decision is not None and not (report.suspended or report.problem or report.name_conflict):
             await self._apply_objects(case, report.decision, manifests)
         if written and not report.name_conflict:
-            await self.executor.tell(case.body, _notes(case))
+            await self.executor.tell(case.body, notes_of(case))
 
     async def _apply_objects(self, case: Case, decision: Decision, manifests: list[Manifest]) -> None:
         for manifest in manifests:
@@ -300,23 +274,6 @@ class Planner:
         )
 
 
-def _manifests(case: Case) -> list[Manifest]:
-    """What the decision renders to; nothing while there is no plan or the user wants no change."""
-    if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
-        return []
-    options = to_workload_options(case.resource)
-    pools = [deployment(options, pool, pool.choice) for pool in case.decision.pools if pool.choice is not None]
-    return [service(options), disruption_budget(options), *pools]
-
-
-def _is_passing(case: Case) -> bool:
-    """Whether a problem will pass by itself and the status says something better: an earlier word, a placement."""
-    if case.problem is None or case.problem.permanent or not case.status.get("conditions"):
-        return False
-    placed = bool(case.status.get("pools")) and case.status.get("observedGeneration") == case.generation
-    return placed or case.problem.reason == RESOLVING
-
-
 def _blocked(report: Report, taken: NameTaken) -> Report:
     """A foreign object is for somebody to move; what a deleted namesake left behind goes by itself."""
     if taken.passing:
@@ -326,72 +283,3 @@ def _blocked(report: Report, taken: NameTaken) -> Report:
 
 def _is_going(body: Body) -> bool:
     return bool(body["metadata"].get("deletionTimestamp"))
-
-
-def _wanted(case: Case) -> Wanted:
-    pods = tuple(pod.name for pod in case.around.ready_pods())
-    if case.resource is None or case.resource.spec.rebalancing.mode is RebalancingMode.OFF:
-        return Wanted(pods, CAPACITY_WINDOW_SECONDS)
-    return Wanted(pods, case.resource.spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
-
-
-def _tenant(case: Case) -> Tenant | None:
-    if case.request is None or case.resource is None:
-        return None
-    moves = case.turn is not None and case.turn.moves
-    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves)
-
-
-def _wish_failed(case: Case) -> bool:
-    """A replica less needs no place: what is missing beside it was missing before."""
-    if case.turn is None or not case.turn.acted or case.decision is None:
-        return False
-    needs_place = not isinstance(case.turn.decision, RemoveReplica)
-    return needs_place and (case.decision.missing > 0 or case.decision.change_blocked)
-
-
-def _is_judged(case: Case) -> bool:
-    """Whether the placement was judged by this spec. Until then the plan replaces it: the live loop moves nothing."""
-    return all(pool.generation == case.generation for pool in case.pools if pool.state is PoolState.ACTIVE)
-
-
-def _figures(request: Request, pools: tuple[Pool, ...], fleet: Fleet) -> MemoryEstimate | None:
-    """The estimate on the first active pool's GPU, whether it fits there or not."""
-    active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
-    gpu = next((gpu for gpu in fleet.gpu_types() if active is not None and gpu.name == active.gpu_type), None)
-    if active is None or gpu is None:
-        return None
-    try:
-        return sized(request, gpu, active.split)[1]
-    except PlimsollError:
-        return None
-
-
-def _notes(case: Case) -> list[Note]:
-    """Events for what was decided in this pass: decisions, not heartbeats."""
-    if case.problem is not None:
-        return [Note(case.problem.reason, case.problem.message, warning=True)] if case.problem.permanent else []
-    decision = case.decision
-    if decision is None:
-        return []
-    before = {pool.name: pool for pool in case.pools}
-    notes = [Note("PlacementDecided", _opened(pool)) for pool in decision.pools if pool.name not in before]
-    notes += [Note("PlacementRetired", f"Pool {name} is gone.") for name in sorted(before) if not _has(decision, name)]
-    if decision.missing or decision.change_blocked:
-        conditions: list[dict[str, str]] = case.status.get("conditions") or []
-        planned: dict[str, str] = next((entry for entry in conditions if entry["type"] == "Planned"), {})
-        if planned.get("status") != "False":
-            notes.append(Note("PlacementImpossible", f"{decision.missing} replicas have no place.", warning=True))
-    if case.turn is not None and case.turn.acted:
-        notes.append(Note(f"Rebalanced{type(case.turn.decision).__name__}", case.turn.standing.last_change or ""))
-    return notes
-
-
-def _opened(pool: PlannedPool) -> str:
-    price = pool.choice.hourly_price if pool.choice else None
-    told = "" if price is None else f" at ${price}/h each"
-    return f"{pool.replicas} replicas on {pool.gpu_type}, tensor parallel {pool.split.tensor_parallel}{told}."
-
-
-def _has(decision: Decision, name: str) -> bool:
-    return any(pool.name == name for pool in decision.pools)

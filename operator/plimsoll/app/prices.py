@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
@@ -21,11 +21,13 @@ logger = logging.getLogger("plimsoll.prices")
 
 @dataclass(slots=True)
 class PriceList:
-    """The latest prices; empty where there is no ConfigMap, so the catalogue's stand."""
+    """The latest prices, and what could not be used of them; without a ConfigMap the catalogue's prices stand."""
 
     cluster: Cluster
     key: ObjectKey
     on_change: Callable[[], None]
+    gpu_types: Collection[str]
+    complaints: tuple[str, ...] = ()
     current: Mapping[str, Price] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -40,24 +42,42 @@ class PriceList:
     async def refresh(self) -> None:
         """Read once."""
         body = await self.cluster.get(CONFIG_MAPS, self.key)
-        found = parse_prices((body or {}).get("data") or {}, str(self.key))
+        found, complaints = parse_prices((body or {}).get("data") or {}, str(self.key), self.gpu_types)
+        for complaint in complaints:
+            if complaint not in self.complaints:
+                logger.warning("%s", complaint)
+        self.complaints = complaints
         if found != self.current:
             self.current = found
             self.on_change()
 
 
-def parse_prices(data: Mapping[str, str], source: str) -> dict[str, Price]:
-    """``GPU type: US dollars per GPU and hour``; an entry that is no price is left out and logged."""
+def parse_prices(
+    data: Mapping[str, str], source: str, known: Collection[str]
+) -> tuple[dict[str, Price], tuple[str, ...]]:
+    """``GPU type: US dollars per GPU and hour``, and a complaint for every entry that cannot be used.
+
+    Args:
+        data: the ConfigMap's data.
+        source: its name, for the price's origin and the complaints.
+        known: the names of GPU types that there are.
+    """
     prices: dict[str, Price] = {}
+    complaints: list[str] = []
     for name, text in sorted(data.items()):
-        try:
-            value = Decimal(text.strip())
-        except InvalidOperation:
-            value = Decimal(-1)
-        if not value.is_finite() or value < 0:
-            logger.warning(
-                "ConfigMap %s: %s: %r is no price; write US dollars per GPU and hour, e.g. 2.50", source, name, text
-            )
-            continue
-        prices[name] = Price(value, f"ConfigMap {source}")
-    return prices
+        value = _dollars(text)
+        if value is None:
+            complaints.append(f"{source}: {name}: {text!r} is no price; write US dollars per GPU and hour, e.g. 2.50")
+        elif name not in known:
+            complaints.append(f"{source}: {name} is no GPU type; `plimsoll gpus` lists them")
+        else:
+            prices[name] = Price(value, f"ConfigMap {source}")
+    return prices, tuple(complaints)
+
+
+def _dollars(text: str) -> Decimal | None:
+    try:
+        value = Decimal(text.strip())
+    except InvalidOperation:
+        return None
+    return value if value.is_finite() and value >= 0 else None

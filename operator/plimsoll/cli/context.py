@@ -47,7 +47,7 @@ def prices_from(path: str | None) -> dict[str, Price]:
     """Prices from the ConfigMap manifests of a file; empty without a file.
 
     Raises:
-        InvalidInput: the file cannot be read or holds no ConfigMap.
+        InvalidInput: the file cannot be read, holds no ConfigMap, or an entry that is no price of a GPU type.
     """
     if path is None:
         return {}
@@ -60,7 +60,11 @@ def prices_from(path: str | None) -> dict[str, Price]:
     for body in maps:
         metadata = body.get("metadata") or {}
         told = {str(key): str(text) for key, text in (body.get("data") or {}).items()}
-        prices |= parse_prices(told, f"{metadata.get('namespace', 'default')}/{metadata.get('name')}")
+        source = f"{metadata.get('namespace', 'default')}/{metadata.get('name')}"
+        found, complaints = parse_prices(told, source, frozenset(gpu.name for gpu in load_gpu_types()))
+        if complaints:
+            raise InvalidInput("--prices", path, f"{complaints[0]}.")
+        prices |= found
     return prices
 
 

@@ -1,0 +1,73 @@
+"""``plimsoll.dev/v1alpha1``: the one source of the CRD, of parsing and of the reference documentation.
+
+Evolution is additive: fields are added as optional, never renamed or retyped, so that no conversion webhook is ever
+needed. Money and quantities are strings, byte counts and tokens integers; there is no float and no phase.
+"""
+
+from __future__ import annotations
+
+from plimsoll.api.v1alpha1.base import ApiModel, rule
+from plimsoll.api.v1alpha1.pods import ModelCacheSpec, PodTemplateSpec, Toleration
+from plimsoll.api.v1alpha1.resource import InferenceDeployment, ObjectMeta
+from plimsoll.api.v1alpha1.spec import (
+    EngineSpec,
+    ExpectedTokens,
+    GpuSpec,
+    InferenceDeploymentSpec,
+    KvCacheSpec,
+    KvPrecisionChoice,
+    ModelSpec,
+    OverridesSpec,
+    PrecisionChoice,
+    RebalancingMode,
+    RebalancingSpec,
+    SecretKeyRef,
+)
+from plimsoll.api.v1alpha1.status import (
+    CeilingStatus,
+    Condition,
+    EngineSettingsStatus,
+    EstimateStatus,
+    InferenceDeploymentStatus,
+    ModelStatus,
+    PlacementStatus,
+    PoolStatus,
+    RebalancingStatus,
+    RejectionStatus,
+    RemedyStatus,
+    TooSmallStatus,
+)
+
+__all__ = [
+    "ApiModel",
+    "CeilingStatus",
+    "Condition",
+    "EngineSettingsStatus",
+    "EngineSpec",
+    "EstimateStatus",
+    "ExpectedTokens",
+    "GpuSpec",
+    "InferenceDeployment",
+    "InferenceDeploymentSpec",
+    "InferenceDeploymentStatus",
+    "KvCacheSpec",
+    "KvPrecisionChoice",
+    "ModelCacheSpec",
+    "ModelSpec",
+    "ModelStatus",
+    "ObjectMeta",
+    "OverridesSpec",
+    "PlacementStatus",
+    "PodTemplateSpec",
+    "PoolStatus",
+    "PrecisionChoice",
+    "RebalancingMode",
+    "RebalancingSpec",
+    "RebalancingStatus",
+    "RejectionStatus",
+    "RemedyStatus",
+    "SecretKeyRef",
+    "Toleration",
+    "TooSmallStatus",
+    "rule",
+]

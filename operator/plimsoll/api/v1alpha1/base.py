@@ -1,0 +1,41 @@
+"""What every model of the API shares: naming, bounds, and rules that the API server checks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic.config import JsonDict
+
+LARGEST_BOUND = 2**53
+"""Bounds of a CRD are doubles: beyond this the API server would keep another figure than the one written here."""
+
+Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
+Bytes64 = Annotated[int, Field(ge=0, le=LARGEST_BOUND)]
+GpuTypeName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+FreeForm = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+
+
+def rule(expression: str, message: str) -> JsonDict:
+    """A CEL rule of the CRD: ``message`` says what to write instead."""
+    return {"rule": expression, "message": message}
+
+
+def _carry_rules(schema: JsonDict, model: type[Any]) -> None:
+    """Put a model's CEL rules into its JSON schema, so that the CRD is made from that schema alone."""
+    if model.cel_rules:
+        schema["x-kubernetes-validations"] = [dict(each) for each in model.cel_rules]
+
+
+class ApiModel(BaseModel):
+    """Camel case outside, snake case inside; unknown fields are errors, as `kubectl apply` warns of them."""
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="forbid",
+        frozen=True,
+        json_schema_extra=_carry_rules,
+    )
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = ()

@@ -1,0 +1,28 @@
+"""One object, as read from the API server or a file."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+from plimsoll.api.v1alpha1.spec import InferenceDeploymentSpec
+
+
+class ObjectMeta(BaseModel):
+    """The metadata that the operator reads."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+    name: str
+    namespace: str = "default"
+    uid: str = ""
+    generation: int = 1
+    creation_timestamp: str = ""
+    deletion_timestamp: str | None = None
+
+
+class InferenceDeployment(BaseModel):
+    """One object of the API. ``status`` stays a plain mapping: the operator reads its own writing field by field."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+    metadata: ObjectMeta
+    spec: InferenceDeploymentSpec

@@ -1,0 +1,250 @@
+"""What to serve, for what load, within which bounds."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.config import JsonDict
+
+from plimsoll.api.owned_flags import EVERY_OWNED_SPELLING
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel, FreeForm, GpuTypeName, Tokens, rule
+from plimsoll.api.v1alpha1.pods import PodTemplateSpec
+
+
+class PrecisionChoice(StrEnum):
+    """Weight precision. ``auto`` takes what the checkpoint says."""
+
+    AUTO = "auto"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP8 = "fp8"
+    INT8 = "int8"
+    AWQ = "awq"
+    GPTQ = "gptq"
+    MXFP4 = "mxfp4"
+    NVFP4 = "nvfp4"
+
+
+class KvPrecisionChoice(StrEnum):
+    """KV-cache precision. ``auto`` takes what the checkpoint fixes, else the weights' 16-bit type."""
+
+    AUTO = "auto"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP8 = "fp8"
+
+
+class RebalancingMode(StrEnum):
+    """What the live loop may do."""
+
+    OFF = "Off"
+    RECOMMEND = "Recommend"
+    AUTO = "Auto"
+
+
+class SecretKeyRef(ApiModel):
+    """A key of a Secret in the same namespace."""
+
+    name: str = Field(min_length=1, max_length=253, description="Name of the Secret.")
+    key: str = Field(default="token", min_length=1, max_length=253, description="Key that holds the token.")
+
+
+class ModelSpec(ApiModel):
+    """Which model to serve."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$",
+        description="Hugging Face id, e.g. meta-llama/Llama-3.1-8B-Instruct; any name where config is given inline.",
+    )
+    revision: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=128,
+        description="Commit, tag or branch. Pin a commit: checkpoints change size.",
+    )
+    token_secret_ref: SecretKeyRef | None = Field(
+        default=None,
+        description="Token for gated or private models; given to the engine and used to read the configuration.",
+    )
+    config: FreeForm | None = Field(
+        default=None,
+        description="The model's config.json, inline, for models that no hub serves; mount the weights yourself.",
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1024,
+        pattern=r"^/",
+        description="Directory in the pod that holds the weights.",
+    )
+    parameters: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] | None = Field(
+        default=None, description="Exact parameter count, where config is inline and the count is known."
+    )
+
+
+class KvCacheSpec(ApiModel):
+    """How keys and values are cached."""
+
+    precision: KvPrecisionChoice = Field(
+        default=KvPrecisionChoice.AUTO, description="auto: what the checkpoint fixes, else its 16-bit type."
+    )
+
+
+class ExpectedTokens(ApiModel):
+    """Mean lengths of the expected requests: the KV cache is then sized for these, not for the full context."""
+
+    prompt: Tokens = Field(description="Mean prompt length in tokens.")
+    output: Tokens = Field(description="Mean output length in tokens.")
+
+
+class GpuSpec(ApiModel):
+    """Which GPUs may be used."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.allow) || !has(self.deny) || !self.allow.exists(a, a in self.deny)",
+            "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",
+        ),
+    )
+    allow: list[GpuTypeName] | None = Field(
+        default=None,
+        max_length=64,
+        description="Only these GPU types (names as in `plimsoll gpus`). Empty: every type.",
+    )
+    deny: list[GpuTypeName] | None = Field(default=None, max_length=64, description="Never these GPU types.")
+    max_per_replica: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        default=None, description="The most GPUs one replica may hold."
+    )
+    max_hourly_price: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,4})?$", max_length=11)] | None = Field(
+        default=None, description='The most one replica may cost in US dollars per hour, e.g. "12.50".'
+    )
+
+
+def _owned_flags_rule() -> JsonDict:
+    """The CEL twin of :func:`plimsoll.api.owned_flags.owned_flag`, for admission time."""
+    spellings = EVERY_OWNED_SPELLING.replace("-", "[-_]")
+    return rule(
+        f"self.all(a, !a.matches(r'(?i)^-+({spellings})(=|$)'))",
+        "extraArgs holds a flag that the operator owns (model, lengths, parallelism, memory, precision, host, port): "
+        "use the field of the spec instead, e.g. contextLength for --max-model-len, overrides.tensorParallel for -tp",
+    )
+
+
+class EngineSpec(ApiModel):
+    """How vLLM is run."""
+
+    image: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=512,
+        description="Image with `vllm serve` as entry point. Default: the release's.",
+    )
+    version: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")] = Field(
+        default="0.32.0", description="vLLM release; decides the memory law. Name it when image is your own build."
+    )
+    extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = Field(
+        default=None,
+        max_length=64,
+        description="Further vLLM flags. Those the operator owns are refused.",
+        json_schema_extra={"x-kubernetes-validations": [_owned_flags_rule()]},
+    )
+    gpu_memory_utilization_percent: Annotated[int, Field(ge=10, le=98)] = Field(
+        default=92, description="Share of each GPU's usable memory that the engine may take."
+    )
+    max_batched_tokens: Annotated[int, Field(ge=64, le=1_048_576)] | None = Field(
+        default=None, description="Tokens per engine step. Default: by the GPU's memory."
+    )
+    enforce_eager: bool = Field(default=False, description="Run without CUDA graphs: slower, needs less memory.")
+
+
+class OverridesSpec(ApiModel):
+    """Decisions taken over the planner's head. The consequence is shown in status, never hidden."""
+
+    gpu_type: GpuTypeName | None = Field(default=None, description="Use this GPU type, or nothing.")
+    tensor_parallel: Annotated[int, Field(ge=1, le=64)] | None = Field(
+        default=None, description="Use this tensor-parallel degree, or nothing."
+    )
+    memory_per_gpu: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None = Field(
+        default=None, description="Use this instead of the computed need of one GPU, e.g. 70Gi."
+    )
+
+
+class RebalancingSpec(ApiModel):
+    """What the live loop may change, and how fast."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.maxReplicas) || self.minReplicas <= self.maxReplicas",
+            "rebalancing.minReplicas must not exceed rebalancing.maxReplicas",
+        ),
+        rule(
+            "self.mode != 'Auto' || has(self.maxReplicas)",
+            "rebalancing.mode Auto needs rebalancing.maxReplicas: name the most replicas it may run",
+        ),
+    )
+    mode: RebalancingMode = Field(
+        default=RebalancingMode.RECOMMEND,
+        description="Off: silent. Recommend: proposals in status. Auto: acts within the bounds.",
+    )
+    min_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(default=1, description="Never fewer.")
+    max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Never more.")
+    changes_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
+        default=6, description="The most changes in any hour."
+    )
+    window_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
+        default=120, description="How long pressure or slack must last before it counts."
+    )
+    cooldown_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
+        default=300, description="Least time between changes; start-up time prolongs it."
+    )
+
+
+class InferenceDeploymentSpec(ApiModel):
+    """What to serve, for what load, within which bounds."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.expectedTokens) || "
+            "self.expectedTokens.prompt + self.expectedTokens.output <= self.contextLength",
+            "expectedTokens.prompt + expectedTokens.output must not exceed contextLength",
+        ),
+        rule(
+            "!has(self.gpu) || !has(self.gpu.maxPerReplica) || !has(self.overrides) || "
+            "!has(self.overrides.tensorParallel) || self.overrides.tensorParallel <= self.gpu.maxPerReplica",
+            "overrides.tensorParallel exceeds gpu.maxPerReplica: raise one or lower the other",
+        ),
+        rule(
+            "!has(self.gpu) || !has(self.gpu.deny) || !has(self.overrides) || !has(self.overrides.gpuType) || "
+            "!(self.overrides.gpuType in self.gpu.deny)",
+            "overrides.gpuType is in gpu.deny: remove it from one of them",
+        ),
+    )
+    model: ModelSpec = Field(description="Which model to serve.")
+    precision: PrecisionChoice = Field(
+        default=PrecisionChoice.AUTO, description="Weight precision; auto takes what the checkpoint says."
+    )
+    kv_cache: KvCacheSpec = Field(default_factory=KvCacheSpec, description="KV-cache settings.")
+    context_length: Tokens = Field(description="Longest request in tokens, prompt and output together.")
+    concurrency: Annotated[int, Field(ge=1, le=65_536)] = Field(
+        description="Requests that one replica serves at the same time."
+    )
+    expected_tokens: ExpectedTokens | None = Field(
+        default=None, description="Size the KV cache for these mean lengths instead of concurrency x contextLength."
+    )
+    replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=1, description="Replicas to run; in Auto mode the number to start from."
+    )
+    gpu: GpuSpec | None = Field(default=None, description="Which GPUs may be used.")
+    engine: EngineSpec = Field(default_factory=EngineSpec, description="How vLLM is run.")
+    pod_template: PodTemplateSpec | None = Field(
+        default=None, description="What the pods get beside what is decided here."
+    )
+    overrides: OverridesSpec | None = Field(default=None, description="Decisions taken over the planner's head.")
+    rebalancing: RebalancingSpec = Field(default_factory=RebalancingSpec, description="What the live loop may change.")
+    suspend: bool = Field(
+        default=False, description="Leave everything as it is: no planning, no change, no rebalancing."
+    )

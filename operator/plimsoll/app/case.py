@@ -1,0 +1,113 @@
+"""One object in one pass: what the steps of the planner fill in, and the questions they ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.api.convert import to_workload_options
+from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
+from plimsoll.app.model_book import RESOLVING
+from plimsoll.app.objects import Surroundings
+from plimsoll.app.rebalancing import Standing, Turn
+from plimsoll.app.store import Body
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.serving import Request
+from plimsoll.domain.workload import Manifest
+from plimsoll.placement.feasibility import sized
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.rebalance.decisions import RemoveReplica
+from plimsoll.render.objects import deployment, disruption_budget, service
+from plimsoll.render.report import Problem, Report
+
+
+@dataclass(slots=True)
+class Case:
+    """One object in one pass, from what the user wrote to what is decided."""
+
+    body: Body
+    key: ObjectKey
+    around: Surroundings
+    resource: InferenceDeployment | None = None
+    model: ModelFacts | None = None
+    problem: Problem | None = None
+    request: Request | None = None
+    pools: tuple[Pool, ...] = ()
+    standing: Standing | None = None
+    turn: Turn | None = None
+    decision: Decision | None = None
+    report: Report | None = None
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """The status as last written."""
+        return self.body.get("status") or {}
+
+    @property
+    def generation(self) -> int:
+        """The spec's generation."""
+        return int(self.body["metadata"].get("generation") or 1)
+
+
+def manifests_of(case: Case) -> list[Manifest]:
+    """What the decision renders to; nothing while there is no plan or the user wants no change."""
+    if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
+        return []
+    options = to_workload_options(case.resource)
+    pools = [deployment(options, pool, pool.choice) for pool in case.decision.pools if pool.choice is not None]
+    return [service(options), disruption_budget(options), *pools]
+
+
+def is_passing(case: Case) -> bool:
+    """Whether a problem will pass by itself and the status says something better: an earlier word, a placement."""
+    if case.problem is None or case.problem.permanent or not case.status.get("conditions"):
+        return False
+    placed = bool(case.status.get("pools")) and case.status.get("observedGeneration") == case.generation
+    return placed or case.problem.reason == RESOLVING
+
+
+def wanted_signals(case: Case) -> Wanted:
+    """What to read from Prometheus: the window of the live loop, or enough to learn what engines report."""
+    pods = tuple(pod.name for pod in case.around.ready_pods())
+    if case.resource is None or case.resource.spec.rebalancing.mode is RebalancingMode.OFF:
+        return Wanted(pods, CAPACITY_WINDOW_SECONDS)
+    return Wanted(pods, case.resource.spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
+
+
+def tenant_of(case: Case) -> Tenant | None:
+    """The planner's view of the object; None where it cannot be planned."""
+    if case.request is None or case.resource is None:
+        return None
+    moves = case.turn is not None and case.turn.moves
+    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves)
+
+
+def wish_failed(case: Case) -> bool:
+    """A replica less needs no place: what is missing beside it was missing before."""
+    if case.turn is None or not case.turn.acted or case.decision is None:
+        return False
+    needs_place = not isinstance(case.turn.decision, RemoveReplica)
+    return needs_place and (case.decision.missing > 0 or case.decision.change_blocked)
+
+
+def is_judged(case: Case) -> bool:
+    """Whether the placement was judged by this spec. Until then the plan replaces it: the live loop moves nothing."""
+    return all(pool.generation == case.generation for pool in case.pools if pool.state is PoolState.ACTIVE)
+
+
+def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet) -> MemoryEstimate | None:
+    """The estimate on the first active pool's GPU, whether it fits there or not."""
+    active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
+    gpu = next((gpu for gpu in fleet.gpu_types() if active is not None and gpu.name == active.gpu_type), None)
+    if active is None or gpu is None:
+        return None
+    try:
+        return sized(request, gpu, active.split)[1]
+    except PlimsollError:
+        return None

@@ -1,0 +1,37 @@
+"""Events of one pass: decisions, not heartbeats."""
+
+from __future__ import annotations
+
+from plimsoll.app.case import Case
+from plimsoll.app.executor import Note
+from plimsoll.placement.pools import Decision, PlannedPool
+
+
+def notes_of(case: Case) -> list[Note]:
+    """Events for what was decided in this pass: decisions, not heartbeats."""
+    if case.problem is not None:
+        return [Note(case.problem.reason, case.problem.message, warning=True)] if case.problem.permanent else []
+    decision = case.decision
+    if decision is None:
+        return []
+    before = {pool.name: pool for pool in case.pools}
+    notes = [Note("PlacementDecided", _opened(pool)) for pool in decision.pools if pool.name not in before]
+    notes += [Note("PlacementRetired", f"Pool {name} is gone.") for name in sorted(before) if not _has(decision, name)]
+    if decision.missing or decision.change_blocked:
+        conditions: list[dict[str, str]] = case.status.get("conditions") or []
+        planned: dict[str, str] = next((entry for entry in conditions if entry["type"] == "Planned"), {})
+        if planned.get("status") != "False":
+            notes.append(Note("PlacementImpossible", f"{decision.missing} replicas have no place.", warning=True))
+    if case.turn is not None and case.turn.acted:
+        notes.append(Note(f"Rebalanced{type(case.turn.decision).__name__}", case.turn.standing.last_change or ""))
+    return notes
+
+
+def _opened(pool: PlannedPool) -> str:
+    price = pool.choice.hourly_price if pool.choice else None
+    told = "" if price is None else f" at ${price}/h each"
+    return f"{pool.replicas} replicas on {pool.gpu_type}, tensor parallel {pool.split.tensor_parallel}{told}."
+
+
+def _has(decision: Decision, name: str) -> bool:
+    return any(pool.name == name for pool in decision.pools)
