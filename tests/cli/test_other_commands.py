@@ -82,6 +82,12 @@ class TestExplain:
         cluster |= {"metadata": {"generation": 3}, "status": status(Report("llama", 2, 1), {}, NOW)}
         assert "The operator has not seen the last change yet" in shown("explain", "llama", "-n", "ml")
 
+    def test_a_placement_that_proved_too_small_is_named(self, cluster: dict[str, Any]) -> None:
+        small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "generation": 1}
+        cluster |= {"metadata": {"generation": 1}, "status": {"observedGeneration": 1, "tooSmall": [small]}}
+        told = shown("explain", "llama", "-n", "ml")
+        assert "Proved too small: l4-24gb x 1, its engine got 12000 KV tokens." in told
+
     def test_an_object_without_a_status_is_no_accident(self, cluster: dict[str, Any]) -> None:
         cluster |= {"metadata": {"generation": 1}}
         assert "has not seen the last change" in shown("explain", "llama", "-n", "ml")

@@ -124,6 +124,9 @@ def _explain(console: Console, body: dict[str, Any]) -> None:
             f"Pool {pool['name']}: {pool['readyReplicas']}/{pool['replicas']} replicas, {pool['state']}{told}.",
             highlight=False,
         )
+    for small in status.get("tooSmall") or ():
+        place = f"{small['gpuType']} x {small['tensorParallel']}"
+        console.print(f"Proved too small: {place}, its engine got {small['kvTokens']} KV tokens.", highlight=False)
     live = status.get("rebalancing")
     if live:
         console.print(f"Rebalancing: {live['decision']} ({live['reason']}). {live['message']}", highlight=False)
