@@ -11,6 +11,7 @@ from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides,
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import MAX_POOLS, plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
+from plimsoll.placement.remedies import only_waits
 from tests.support.planning import (
     A100,
     H100,
@@ -160,6 +161,7 @@ class TestChange:
         old = node("l", L40S, 2, held=2)
         half = decided(two, old, node("h", H100, 2))
         assert half.change_blocked
+        assert only_waits(half.rejections)  # room for some of them: it waits, nothing was refused for good
         assert (sizes(half), retiring(half)) == ({L40S_TP1: 2}, {})
         whole = decided(two, old, node("h", H100, 4))
         assert (sizes(whole), retiring(whole)) == ({H100_TP2: 2}, {L40S_TP1: 2})

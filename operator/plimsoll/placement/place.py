@@ -36,7 +36,7 @@ def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outco
             continue
         room = _room(request, verdict, fleet, ledger)
         if room == 0 and request.replicas > 0:
-            rejections.append(_taken(request, verdict, fleet, ledger))
+            rejections.append(taken(request, verdict, fleet, ledger))
         else:
             fitting.append((verdict, min(room, request.replicas)))
     if not fitting:
@@ -84,7 +84,8 @@ def _room(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> int
     return ledger.room_for(eligible_nodes(request, fleet, choice.gpu.name), choice.split.gpus)
 
 
-def _taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:
+def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:
+    """What fits and has no room, with the most GPUs that are free on one node."""
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
     return Rejection(
         choice.gpu.name,

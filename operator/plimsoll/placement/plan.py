@@ -21,7 +21,7 @@ from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank
+from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank, taken
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
 from plimsoll.placement.remedies import only_waits, remedies
 from plimsoll.placement.warnings import warnings_for
@@ -174,6 +174,11 @@ class _Desk:
         if placed is not None and placed.replicas >= missing:
             return self._add(pools, placed), False
         self.ledger = ledger
+        if placed is not None:  # room for some of them only: the change waits for GPUs, it is not refused
+            self.findings.rejections = (
+                taken(self.request, placed.choice, self.fleet, ledger),
+                *self.findings.rejections,
+            )
         if only_waits(self.findings.rejections) and not any(pool.ready for pool in outdated):
             return self._fit_number(pools), False  # what serves nobody must not keep the GPUs that its cure waits for
         pools = [*pools, *(_as_it_is(pool) for pool in outdated)]
