@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Placed, Remedy
+from plimsoll.domain.outcomes import Placed, Rejection, Remedy
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
@@ -124,6 +124,6 @@ def _places(request: Request, fleet: Fleet, ledger: Ledger) -> bool:
     return isinstance(place(replace(request, replicas=1), fleet, ledger), Placed)
 
 
-def only_waits(rejections: Sequence[object]) -> bool:
+def only_waits(rejections: Sequence[Rejection]) -> bool:
     """Whether some candidate fits and merely waits for GPUs that others hold."""
-    return any(getattr(rejection, "reason", None) is Reason.GPUS_TAKEN for rejection in rejections)
+    return any(rejection.reason is Reason.GPUS_TAKEN for rejection in rejections)
