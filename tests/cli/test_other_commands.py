@@ -63,7 +63,7 @@ class TestExplain:
         for expected in (
             "Ready=True Serving: 1 of 1 replicas serve.",
             "One GPU of h100-sxm-80gb at tensor parallel 1:",
-            "Pool h100-sxm-80gb-tp1: 1/1 replicas, Active, engine reports 450000 KV tokens.",
+            "Pool h100-sxm-80gb-tp1: 1/1 replicas, Active, engine reports 450000 KV tokens (estimate +0.4 %).",
             "Rebalancing: AddReplica (SustainedKvPressure). KV cache at 91 %.",
             "Proposal: 2 replicas",
         ):

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.api.names import API_VERSION, KIND
 from plimsoll.api.owned_flags import owned_flag
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.domain.names import API_VERSION, KIND
 from testbed.control_plane import ControlPlane
 
 pytestmark = pytest.mark.cluster

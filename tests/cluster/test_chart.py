@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from plimsoll.api.names import API_VERSION, KIND
+from plimsoll.domain.names import API_VERSION, KIND
 from testbed import versions
 from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane

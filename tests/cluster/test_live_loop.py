@@ -213,7 +213,7 @@ def test_what_the_engines_report_is_shown_beside_what_was_predicted(quiet: Quiet
         assert _value(page, f"plimsoll_reported_kv_cache_tokens{labels}") == tokens
         assert _value(page, f"plimsoll_predicted_kv_cache_tokens{labels}") == pool["kvTokensPredicted"]
         assert _value(page, f"plimsoll_estimate_error_ratio{labels}") == pytest.approx(
-            tokens / pool["kvTokensPredicted"] - 1
+            pool["kvTokensPredicted"] / tokens - 1, abs=0.001
         )
 
 

@@ -12,8 +12,8 @@ import yaml
 from typing_extensions import override
 
 import plimsoll
-from plimsoll.api import names
 from plimsoll.app.settings import Settings
+from plimsoll.domain import names
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "plimsoll"
 TEMPLATES = CHART / "templates"

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.api.convert import check_without_model, to_request, to_workload_options
-from plimsoll.api.names import API_VERSION, KIND
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.names import API_VERSION, KIND
 from tests.support.planning import model
 
 scalars = st.none() | st.booleans() | st.integers(-(2**40), 2**40) | st.floats() | st.text(max_size=12)

@@ -8,7 +8,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import ServingShape
 from plimsoll.memory.kv_cache import kv_layout
-from plimsoll.memory.load import is_expected, needed_blocks, needed_tokens
+from plimsoll.memory.load import needed_blocks, needed_tokens
 from tests.support.planning import model
 
 LAYOUT = kv_layout(model(), KvPrecision.BF16, Split(1), batched_tokens=2048)
@@ -34,5 +34,6 @@ def test_blocks_round_each_request_up() -> None:
 
 
 def test_only_both_lengths_make_an_expectation() -> None:
-    assert is_expected(ServingShape(4096, 1, 10, 10))
-    assert not is_expected(ServingShape(4096, 1, 10))
+    guaranteed = needed_tokens(ServingShape(4096, 2))
+    assert needed_tokens(ServingShape(4096, 2, 10)) == guaranteed
+    assert needed_tokens(ServingShape(4096, 2, 10, 10)) < guaranteed

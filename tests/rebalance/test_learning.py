@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.rebalance.learning import CapacityReading, error_percent_text, worst_reading
+from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 
 
 @pytest.mark.parametrize(
@@ -23,11 +23,3 @@ def test_the_error_is_relative_to_what_the_engine_got(predicted: int, reported: 
 
 def test_an_engine_that_reports_nothing_has_no_error() -> None:
     assert CapacityReading(1000, 0).error_permille is None
-    assert worst_reading([CapacityReading(1000, 0)]) is None
-
-
-def test_the_worst_reading_is_the_farthest_off_and_a_broken_promise_among_equals() -> None:
-    over, under, near = CapacityReading(1100, 1000), CapacityReading(900, 1000), CapacityReading(1001, 1000)
-
-    assert worst_reading([near, under, over]) == over
-    assert worst_reading([near, under]) == under

@@ -20,9 +20,9 @@ from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.dynamic import DynamicClient
 from kubernetes.aio.dynamic.resource import Resource
 
-from plimsoll.api.names import GROUP, KIND, PLURAL, VERSION
 from plimsoll.domain.errors import PlimsollError, SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.names import GROUP, KIND, PLURAL, VERSION
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.names import FIELD_MANAGER
 

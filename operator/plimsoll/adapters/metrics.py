@@ -12,6 +12,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.placement.pools import Decision
+from plimsoll.rebalance.learning import CapacityReading
 from plimsoll.render.report import Problem, Report
 
 _OBJECT = ("namespace", "name")
@@ -42,7 +43,9 @@ class Metrics:
             "plimsoll_reported_kv_cache_tokens", "KV tokens of one replica by its engine.", (*_OBJECT, "pool")
         )
         self._error = self._gauge(
-            "plimsoll_estimate_error_ratio", "Reported over predicted KV tokens, less one.", (*_OBJECT, "pool")
+            "plimsoll_estimate_error_ratio",
+            "Predicted over reported KV tokens, less one: above 0 too much was promised.",
+            (*_OBJECT, "pool"),
         )
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
@@ -98,8 +101,9 @@ class Metrics:
                     self._predicted.labels(*labels).set(predicted)
                 if reported is not None:
                     self._reported.labels(*labels).set(reported)
-                if predicted and reported is not None:
-                    self._error.labels(*labels).set(reported / predicted - 1)
+                error = _error_permille(predicted, reported)
+                if error is not None:
+                    self._error.labels(*labels).set(error / 1000)
 
     def _show_decision(self, key: ObjectKey, decision: Decision) -> None:
         place = (key.namespace, key.name)
@@ -122,3 +126,7 @@ def _components(figures: MemoryEstimate) -> tuple[tuple[str, int], ...]:
         ("overhead", figures.overhead_bytes),
         ("margin", figures.margin_bytes),
     )
+
+
+def _error_permille(predicted: int | None, reported: int | None) -> int | None:
+    return None if predicted is None or reported is None else CapacityReading(predicted, reported).error_permille

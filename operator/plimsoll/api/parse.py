@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from plimsoll.api.names import API_VERSION, KIND
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.names import API_VERSION, KIND
 
 
 def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.api import names
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, rule
+from plimsoll.domain import names
 
 Schema = dict[str, Any]
 

@@ -15,10 +15,8 @@ from typing import Any
 
 from plimsoll.adapters.cluster import (
     DEPLOYMENTS,
-    DISRUPTION_BUDGETS,
     EVENTS,
     INFERENCE_DEPLOYMENTS,
-    SERVICES,
     Cluster,
     kind_of,
 )
@@ -28,8 +26,6 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.render.names import HASH_ANNOTATION
 
 logger = logging.getLogger("plimsoll.executor")
-
-OWNED_KINDS = (DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS)
 
 
 class NameTaken(Exception):

@@ -13,7 +13,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.facts.pod_reading import PodFacts, read_pod
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_ANNOTATION, POOL_LABEL, workload_name
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_ANNOTATION, POOL_LABEL
 from plimsoll.render.report import PoolView
 
 
@@ -183,8 +183,3 @@ def _workload_error(body: Body | None) -> str:
     conditions = ((body or {}).get("status") or {}).get("conditions") or ()
     failure = next((condition for condition in conditions if condition.get("type") == "ReplicaFailure"), None)
     return str(failure.get("message") or "") if failure and failure.get("status") == "True" else ""
-
-
-def workload_key(key: ObjectKey, pool: str) -> ObjectKey:
-    """The Deployment of one pool of one object."""
-    return ObjectKey(key.namespace, workload_name(key.name, pool))

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from plimsoll.api.names import KIND
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.names import KIND
 
 Body = dict[str, Any]
 

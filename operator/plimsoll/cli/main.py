@@ -24,6 +24,7 @@ from plimsoll.cli.tables import print_details, print_ignored, print_plan
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
+from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 
 EXIT_PLACED = 0
 EXIT_UNPLACED = 1
@@ -118,12 +119,8 @@ def _explain(console: Console, body: dict[str, Any]) -> None:
         console.print(f"{condition['type']}={condition['status']} {condition['reason']}: {condition['message']}")
     print_details(console, status)
     for pool in status.get("pools") or ():
-        reported = pool.get("kvTokensReported")
-        told = f", engine reports {reported} KV tokens" if reported is not None else ""
-        console.print(
-            f"Pool {pool['name']}: {pool['readyReplicas']}/{pool['replicas']} replicas, {pool['state']}{told}.",
-            highlight=False,
-        )
+        serving = f"{pool['readyReplicas']}/{pool['replicas']} replicas, {pool['state']}"
+        console.print(f"Pool {pool['name']}: {serving}{_learned(pool)}.", highlight=False)
     for small in status.get("tooSmall") or ():
         place = f"{small['gpuType']} x {small['tensorParallel']}"
         console.print(f"Proved too small: {place}, its engine got {small['kvTokens']} KV tokens.", highlight=False)
@@ -132,6 +129,16 @@ def _explain(console: Console, body: dict[str, Any]) -> None:
         console.print(f"Rebalancing: {live['decision']} ({live['reason']}). {live['message']}", highlight=False)
         if live.get("proposal"):
             console.print(f"Proposal: {live['proposal']}", highlight=False, style="bold")
+
+
+def _learned(pool: dict[str, Any]) -> str:
+    """The engine's own figure beside the foretold one, where there is one."""
+    reported, predicted = pool.get("kvTokensReported"), pool.get("kvTokensPredicted")
+    if reported is None:
+        return ""
+    error = None if predicted is None else CapacityReading(predicted, reported).error_permille
+    told = "" if error is None else f" (estimate {error_percent_text(error)})"
+    return f", engine reports {reported} KV tokens{told}"
 
 
 @cli.command()

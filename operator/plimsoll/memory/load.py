@@ -10,11 +10,6 @@ EXPECTED_HEADROOM_PERCENT = 150
 """KV pool over concurrency x mean length: 1.5 had no preemption in seven trace replays (Azure 2023, Mooncake)."""
 
 
-def is_expected(shape: ServingShape) -> bool:
-    """Whether the load is sized by expected lengths instead of the guaranteed product."""
-    return shape.expected_prompt_tokens is not None and shape.expected_output_tokens is not None
-
-
 def needed_tokens(shape: ServingShape) -> int:
     """Tokens the cache must hold.
 

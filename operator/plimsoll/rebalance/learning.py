@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -24,13 +23,6 @@ class CapacityReading:
             return None
         excess = (self.predicted_tokens - self.reported_tokens) * 1000
         return -(-excess // self.reported_tokens) if excess > 0 else excess // self.reported_tokens
-
-
-def worst_reading(readings: Iterable[CapacityReading]) -> CapacityReading | None:
-    """The reading with the largest error in either direction, over-promise first among equals; None without any."""
-    known = [(reading, reading.error_permille) for reading in readings]
-    judged = [(abs(error), error, reading) for reading, error in known if error is not None]
-    return max(judged, key=lambda entry: entry[:2])[2] if judged else None
 
 
 def error_percent_text(permille: int) -> str:

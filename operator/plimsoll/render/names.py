@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from plimsoll.domain.names import API_VERSION, GROUP, KIND
 from plimsoll.domain.workload import Manifest, WorkloadOptions
-
-API_VERSION = "plimsoll.dev/v1alpha1"
-KIND = "InferenceDeployment"
 
 FIELD_MANAGER = "plimsoll"
 """Server-side apply: the owner of every field that we write."""
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
-DEPLOYMENT_LABEL = "plimsoll.dev/deployment"
-POOL_LABEL = "plimsoll.dev/pool"
-POOL_ANNOTATION = "plimsoll.dev/pool-record"
+DEPLOYMENT_LABEL = f"{GROUP}/deployment"
+POOL_LABEL = f"{GROUP}/pool"
+POOL_ANNOTATION = f"{GROUP}/pool-record"
 """The pool as JSON on its Deployment: if a status is lost, the placement is read back from what runs."""
 
-HASH_ANNOTATION = "plimsoll.dev/rendered"
+HASH_ANNOTATION = f"{GROUP}/rendered"
 """Digest of what was rendered: tells our own change from somebody's edit without comparing defaulted fields."""
 
 ENGINE_PORT = 8000

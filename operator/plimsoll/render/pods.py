@@ -17,7 +17,7 @@ GRACE_SECONDS = PRE_STOP_SECONDS + DRAIN_SECONDS + 15
 """Strictly longer than pre-stop and drain together, so that the engine ends itself."""
 
 BASE_START_SECONDS = 900
-"""Compilation, graph capture and warm-up: cold starts of 20 to 480 s are seen; the engine's own cap is 600."""
+"""Compilation, profiling, graph capture and warm-up: up to 103, 250 and 25 s in start-up logs; with room to spare."""
 
 START_SECONDS_PER_GIB = 12
 """Loading weights from a slow disk or hub: about 85 MiB/s. Slow loads must not be killed half-way."""

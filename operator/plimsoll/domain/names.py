@@ -1,4 +1,4 @@
-"""Group, version, kind and the keys we put on objects. Written once; code, chart and docs follow."""
+"""Group, version and kind of the API. Written once; code, chart and docs follow."""
 
 from __future__ import annotations
 
