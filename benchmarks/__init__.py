@@ -1,0 +1,1 @@
+"""Benchmarks: figures to look at, regenerated on demand; nothing here is a test."""

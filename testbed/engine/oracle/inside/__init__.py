@@ -1,0 +1,1 @@
+"""What runs inside the engine's environment. It imports no project code but ``testbed.engine.oracle``."""

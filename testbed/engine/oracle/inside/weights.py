@@ -1,0 +1,29 @@
+"""How many parameters and bytes does the built rank have?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from testbed.engine.oracle.questions import Question
+
+
+def weight_row(question: Question, model: Any) -> dict[str, Any]:
+    """Totals of one rank, as created: before anything is repacked after loading. Tied tensors count once.
+
+    ``buffer_bytes`` are what the modules keep beside their parameters (rotary tables above all); vLLM counts both into
+    "model loading took".
+    """
+    parameters = list(model.named_parameters())
+    row = {
+        "class": type(model).__name__,
+        "parameters": sum(tensor.numel() for _, tensor in parameters),
+        "bytes": _bytes(tensor for _, tensor in parameters),
+        "buffer_bytes": _bytes(model.buffers()),
+    }
+    if question.tensors:
+        row["tensors"] = [[name, list(tensor.shape), str(tensor.dtype)[6:]] for name, tensor in parameters]
+    return row
+
+
+def _bytes(tensors: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

@@ -1,0 +1,78 @@
+"""What can be asked about a model: one rank of a split, or the KV cache of a server.
+
+Used on both sides: by the project, and inside the engine's environment. Standard library only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
+
+CAPABILITY: Final = (9, 0)
+"""Compute capability that the platform claims: an H100."""
+
+DEVICE_NAME: Final = "NVIDIA H100 80GB HBM3"
+"""The name it claims; vLLM's defaults look at it."""
+
+DEVICE_MEMORY_BYTES: Final = 80 * 2**30
+"""The memory it claims; vLLM's default batch sizes look at it (70 GiB and more is a large GPU)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The settings of a server whose KV cache is asked for; ``None`` leaves vLLM's default.
+
+    Attributes:
+        kv_dtype: what ``--kv-cache-dtype`` gets.
+        max_model_len: tokens of one request.
+        max_num_seqs: requests in one step.
+        max_num_batched_tokens: tokens in one step.
+        available_bytes: each memory to plan for, in bytes of one rank.
+    """
+
+    kv_dtype: str = "auto"
+    max_model_len: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    available_bytes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """One rank of one model.
+
+    Attributes:
+        config: the name the rows get.
+        folder: where the ``config.json`` lies that the engine is to read.
+        tp: tensor-parallel size.
+        pp: pipeline-parallel size.
+        ep: whether experts are spread over the tensor-parallel ranks instead of split.
+        quantized: whether the folder's ``config.json`` still has its quantization; only copied into the rows.
+        rank: the tensor-parallel rank looked at.
+        stage: the pipeline stage looked at.
+        server: set when the KV cache is asked for instead of the weights.
+        tensors: whether the row lists every parameter (name, shape, type).
+    """
+
+    config: str
+    folder: str
+    tp: int = 1
+    pp: int = 1
+    ep: bool = False
+    quantized: bool = False
+    rank: int = 0
+    stage: int = 0
+    server: Server | None = None
+    tensors: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The form that travels into the engine's process."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """What :meth:`as_json` made."""
+        server = values["server"]
+        if server is not None:
+            server = Server(**(server | {"available_bytes": tuple(server["available_bytes"])}))
+        return cls(**(values | {"server": server}))
