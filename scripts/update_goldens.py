@@ -16,10 +16,12 @@ from typing import Any
 
 import yaml
 
+from plimsoll.app.objects import split_of
 from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import load_deployments
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.domain.fleet import Fleet
+from plimsoll.placement.explain import place_words
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples"
@@ -63,7 +65,7 @@ def _outcome(entry: Planned) -> dict[str, Any]:
     if placement.get("warnings"):
         outcome["warnings"] = placement["warnings"]
     outcome["notTaken"] = {
-        f"{each['gpuType']} x {each['tensorParallel']}": f"{each['reason']}: {each['message']}"
+        place_words(each["gpuType"], split_of(each)): f"{each['reason']}: {each['message']}"
         for each in document.get("rejections", ())
     }
     if document.get("remedies"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,6 +13,9 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 COMMIT = "a" * 40
+
+Shapes = Mapping[str, tuple[str, Sequence[int]]]
+"""Type and shape of tensors by name."""
 
 
 @dataclass
@@ -28,12 +31,17 @@ class FakeModel:
 
 @dataclass
 class FakeHub:
-    """``models`` by name; ``down`` makes every answer a 503; ``silent`` leaves requests unanswered until released."""
+    """``models`` by name; ``down`` makes every answer a 503; ``silent`` leaves requests unanswered until released.
+
+    Without ``ranges`` it sends whole files whatever is asked for; ``sent_bytes`` counts the bodies of files.
+    """
 
     models: dict[str, FakeModel] = field(default_factory=dict)
     url: str = ""
     down: bool = False
     silent: bool = False
+    ranges: bool = True
+    sent_bytes: int = 0
     requests: list[str] = field(default_factory=list)
     released: Event = field(default_factory=Event)
 
@@ -42,6 +50,14 @@ class FakeHub:
         content = config if isinstance(config, bytes) else json.dumps(config).encode()
         self.models[name] = FakeModel({"config.json": content}, **more)
         return self.models[name]
+
+    def publish_tensors(self, name: str, files: Mapping[str, Shapes], *, blob_bytes: int = 4096) -> None:
+        """Add safetensors files to a model, with an index where they are several or not called as a single one is."""
+        model = self.models[name]
+        model.files |= {file: safetensors(shapes, blob_bytes=blob_bytes) for file, shapes in files.items()}
+        if set(files) != {"model.safetensors"}:
+            weights = {tensor: file for file, shapes in files.items() for tensor in shapes}
+            model.files["model.safetensors.index.json"] = json.dumps({"weight_map": weights}).encode()
 
     def respond(self, request: BaseHTTPRequestHandler) -> None:
         path = unquote(urlsplit(request.path).path)
@@ -73,7 +89,10 @@ class FakeHub:
             content = model.files[filename]
             commit = model.revisions.get(revision, revision)
             etag = f'"{hashlib.sha1(content, usedforsecurity=False).hexdigest()}"'
-            _send(request, 200, content, X_Repo_Commit=commit, ETag=etag)
+            part = _asked_for(request, content) if self.ranges else None
+            status, body = (200, content) if part is None else (206, part)
+            self.sent_bytes += len(body)
+            _send(request, status, body, X_Repo_Commit=commit, ETag=etag)
 
     def _metadata(self, request: BaseHTTPRequestHandler, path: str) -> None:
         model = self.models.get(path.partition("/revision/")[0])
@@ -84,6 +103,22 @@ class FakeHub:
         if model.total is not None:
             body["safetensors"] = {"parameters": {"BF16": model.total}, "total": model.total}
         _send(request, 200, json.dumps(body).encode())
+
+
+def safetensors(shapes: Shapes, *, blob_bytes: int = 4096) -> bytes:
+    """A file with a real header; its values are zeros, fewer than the header says."""
+    header = {name: {"dtype": dtype, "shape": shape, "data_offsets": [0, 0]} for name, (dtype, shape) in shapes.items()}
+    text = json.dumps({"__metadata__": {"format": "pt"}, **header}).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(blob_bytes)
+
+
+def _asked_for(request: BaseHTTPRequestHandler, content: bytes) -> bytes | None:
+    """The bytes of a Range header; None where there is none."""
+    unit, _, asked = request.headers.get("Range", "").partition("=")
+    if unit != "bytes":
+        return None
+    first, _, last = asked.partition("-")
+    return content[int(first) : int(last) + 1]
 
 
 def _may_read(model: FakeModel, request: BaseHTTPRequestHandler) -> bool:

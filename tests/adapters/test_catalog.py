@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -58,19 +61,20 @@ def test_a_sibling_shares_the_shape_but_for_its_changes() -> None:
     assert plain is not None
     assert fp8 is not None
     assert (plain.checkpoint.precision, fp8.checkpoint.precision) == (Precision.BF16, Precision.FP8)
-    assert (plain.experts, plain.attention) == (fp8.experts, fp8.attention)
+    assert (plain.experts, plain.order, plain.layers) == (fp8.experts, fp8.order, fp8.layers)
+    assert [kind.caches for kind in plain.kinds] == [kind.caches for kind in fp8.kinds]
 
 
 def test_gpu_types_are_plausible() -> None:
     types = catalog.load_gpu_types()
-    assert len(types) >= 35
+    assert len([gpu for gpu in types if not gpu.is_slice]) >= 51
     for gpu in types:
-        assert 0.96 * gpu.total_bytes < gpu.usable_bytes < gpu.total_bytes, gpu.name
+        assert 0.96 * gpu.total_bytes < gpu.usable_bytes <= gpu.total_bytes, gpu.name
         assert gpu.scale_up_gpus >= 1
         assert gpu.product_labels
         assert (gpu.compute_capability is None) is (gpu.vendor is Vendor.AMD)
         assert (gpu.gfx is None) is (gpu.vendor is Vendor.NVIDIA)
-        assert gpu.compute_capability is None or gpu.compute_capability >= (7, 5)
+        assert gpu.host_bandwidth_gb_per_second >= 1
         assert gpu.price is None or (gpu.price.usd_per_hour > 0 and gpu.price.source.startswith("catalog: "))
 
 
@@ -82,6 +86,75 @@ def test_every_usable_memory_is_measured_or_follows_the_stated_law() -> None:
             assert entry["usable_mib"] == law, entry["name"]
         else:
             assert entry["usable_mib"] >= law, entry["name"]
+
+
+def test_what_shares_the_hosts_memory_says_so() -> None:
+    shared = {gpu.name for gpu in catalog.load_gpu_types() if gpu.unified_memory}
+    assert shared == {"gb10-128gb", "jetson-agx-orin-64gb", "jetson-agx-thor-128gb"}
+
+
+@pytest.mark.parametrize(
+    ("name", "gigabytes"),
+    [("t4-16gb", 12), ("a100-sxm-80gb", 25), ("h100-sxm-80gb", 50), ("b300-sxm-288gb", 100), ("gh200-96gb", 450)],
+)
+def test_the_link_to_the_host_is_that_of_the_generation(name: str, gigabytes: int) -> None:
+    (gpu,) = (gpu for gpu in catalog.load_gpu_types() if gpu.name == name)
+    assert gpu.host_bandwidth_gb_per_second == gigabytes
+
+
+class TestSlices:
+    def test_a_slice_is_a_type_of_its_own(self) -> None:
+        types = {gpu.name: gpu for gpu in catalog.load_gpu_types()}
+        gpu, card = types["h100-sxm-80gb-mig-3g.40gb"], types["h100-sxm-80gb"]
+        assert gpu.product_labels == ("NVIDIA-H100-80GB-HBM3-MIG-3g.40gb",)
+        assert gpu.usable_bytes == gpu.total_bytes == 40320 * MIB
+        assert (gpu.interconnect, gpu.scale_up_gpus) == (Interconnect.PCIE, 1)
+        assert gpu.memory_bandwidth_gb_per_second == card.memory_bandwidth_gb_per_second // 2
+        assert (gpu.compute_capability, gpu.vendor) == (card.compute_capability, card.vendor)
+
+    @pytest.mark.parametrize(
+        ("profile", "share"),
+        [("1g.10gb", "1/7"), ("1g.20gb", "1/4"), ("2g.20gb", "2/7"), ("3g.40gb", "1/2"), ("4g.40gb", "4/7")],
+    )
+    def test_a_slice_costs_what_nobody_else_can_have_of_the_card(self, profile: str, share: str) -> None:
+        types = {gpu.name: gpu for gpu in catalog.load_gpu_types()}
+        card, gpu = types["h100-sxm-80gb"], types[f"h100-sxm-80gb-mig-{profile}"]
+        assert gpu.mig is not None
+        assert gpu.price is not None
+        assert card.price is not None
+        assert gpu.mig.share == Fraction(share)
+        assert abs(
+            gpu.price.usd_per_hour
+            - card.price.usd_per_hour * Decimal(Fraction(share).numerator) / Fraction(share).denominator
+        ) <= Decimal("0.0001")
+        assert gpu.price.source.endswith(f", {share} of h100-sxm-80gb")
+
+    def test_no_set_of_slices_is_larger_than_its_card(self) -> None:
+        types = {gpu.name: gpu for gpu in catalog.load_gpu_types()}
+        slices = [gpu for gpu in types.values() if gpu.mig is not None]
+        assert len(slices) >= 110
+        for gpu in slices:
+            assert gpu.mig is not None
+            card, share = types[gpu.mig.card], gpu.mig.share
+            assert gpu.total_bytes <= card.total_bytes * share, gpu.name
+            assert (gpu.price is None) is (card.price is None)
+
+    def test_a_slice_is_near_the_gigabytes_of_its_profile_and_never_above(self) -> None:
+        for gpu in catalog.load_gpu_types():
+            if gpu.mig is not None:
+                told = int(re.fullmatch(r"\dg\.(\d+)gb", gpu.mig.profile)[1])  # type: ignore[index]
+                assert 0.82 * told <= gpu.total_bytes / 1024**3 <= told, gpu.name
+
+    def test_memory_nobody_printed_follows_the_stated_law(self) -> None:
+        least = {1: 0.1135, 2: 0.2297, 4: 0.4629, 8: 0.973}
+        for entry in catalog._document("gpus.json")["gpus"]:  # noqa: SLF001
+            mig = entry.get("mig", {"profiles": {}})
+            for profile, part in mig["profiles"].items():
+                eighths = part["memory_slices"] * 8 // mig["memory_slices"]
+                floor = int(entry["total_mib"] * least[eighths])
+                measured = mig["from"] != "law"
+                assert part["mib"] >= floor if measured else part["mib"] == floor, (entry["name"], profile)
+                assert not measured or mig["from"] in entry["sources"]
 
 
 def test_every_source_is_named() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource
 from plimsoll.domain.precision import KvPrecision, Precision
-from tests.adapters.fake_hub import COMMIT, FakeHub, serve_hub
+from tests.adapters.fake_hub import COMMIT, FakeHub
 
 CONFIG: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],
@@ -27,25 +26,6 @@ CONFIG: dict[str, Any] = {
     "vocab_size": 256,
 }
 NAME = "org/tiny"
-
-
-@pytest.fixture
-def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    """A hub that the library is pointed at, and nothing else it would ask or read."""
-    monkeypatch.setattr("huggingface_hub.utils._detect_agent._registry", {"standardEnvVars": [], "harnesses": {}})
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nonexistent/token")
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    with serve_hub() as fake:
-        monkeypatch.setenv("HF_ENDPOINT", fake.url + "/")
-        yield fake
-        close_session()
-
-
-@pytest.fixture
-def models(hub: FakeHub, tmp_path: Path) -> HubModels:
-    assert hub.url
-    return HubModels(tmp_path, timeout_seconds=5)
 
 
 def test_a_model_is_read_with_its_exact_count(hub: FakeHub, models: HubModels) -> None:
@@ -181,8 +161,8 @@ def test_a_huge_configuration_is_not_downloaded(hub: FakeHub, models: HubModels)
 
 
 def test_an_unsupported_model_says_so_and_is_asked_for_again(hub: FakeHub, models: HubModels) -> None:
-    hub.publish(NAME, CONFIG | {"kv_lora_rank": 512})
-    with pytest.raises(UnsupportedModel, match="multi-head latent attention"):
+    hub.publish(NAME, CONFIG | {"quantization_config": {"quant_method": "aqlm"}})
+    with pytest.raises(UnsupportedModel, match="quantization method 'aqlm'"):
         models.facts(NAME, None, None)
     hub.publish(NAME, CONFIG)
     hub.models[NAME].revisions = {"main": "b" * 40}

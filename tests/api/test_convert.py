@@ -15,8 +15,9 @@ from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, EngineVersion, GpuConstraints, Overrides, ServingShape
+from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, ServingShape
 from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import SecretKey
 from tests.api.manifests import deployment, manifest
 from tests.support.planning import LLAMA_70B_FP8, model

@@ -44,7 +44,7 @@ def test_every_unambiguous_abbreviation_of_a_decided_option_is_refused() -> None
 
 def test_a_refused_spelling_means_a_decided_option_or_one_that_belongs_to_it() -> None:
     refused = {option for word in SPELLINGS if owned_flag(word) for option in meanings(word)}
-    kin = {option for option in refused if option.startswith(("data_parallel_", "grpc_", "ssl_"))}
+    kin = {option for option in refused if option.startswith(("data_parallel_", "grpc_", "offload_", "ssl_"))}
     # --ep means --eplb-config to the parser, and expert parallelism (-ep) to whoever writes it.
     assert refused - DECIDED - kin == {"cpu_offload_params", "quantization_config", "eplb_config"}
 
@@ -72,6 +72,23 @@ def test_a_refused_spelling_means_a_decided_option_or_one_that_belongs_to_it() -
         ("--kv-cache-dt", "--kv-cache-dtype"),
         ("--kv-cache-memory", "--kv-cache-memory-bytes"),
         ("--por", "--port"),
+        ("--cpu-offload-gb=8", "--cpu-offload-gb"),
+        ("--offload-group-size", "--offload-group-size"),
+        ("--offload_prefetch_step=2", "--offload-group-size"),
+        ("--enable-lora", "--enable-lora"),
+        ("--no-enable-lora", "--enable-lora"),
+        ("--max-loras", "--max-loras"),
+        ("--max-lora-rank=64", "--max-lora-rank"),
+        ("--language-model-only", "--language-model-only"),
+        ("--no-lang", "--language-model-only"),
+        ("--speculative-config", "--speculative-config"),
+        ("--speculative-config.method", "--speculative-config"),
+        ('-sc={"method":"ngram"}', "--speculative-config"),
+        ("-sc.num_speculative_tokens=3", "--speculative-config"),
+        ("-s", "--speculative-config"),
+        ("--spec-method", "--spec-method"),
+        ("--spec_model=org/draft", "--spec-model"),
+        ("--spec-tok", "--spec-tokens"),
     ],
 )
 def test_a_spelling_is_refused_by_the_name_that_the_user_knows(argument: str, name: str) -> None:
@@ -91,7 +108,10 @@ def test_a_spelling_is_refused_by_the_name_that_the_user_knows(argument: str, na
         "--kv-cache-dtype-skip-layers",
         "--kv-cache-metrics",
         "--kv-transfer-config",
-        "--enable-lora",
+        "--lora-modules",
+        "--max-cpu-loras",
+        "--specialize-active-lora",
+        "--enable-log-requests",
         "--enable-eplb",
         "--enable-prefix-caching",
         "--config-format",
@@ -101,7 +121,8 @@ def test_a_spelling_is_refused_by_the_name_that_the_user_knows(argument: str, na
         "--disable-log-requests",
         "-O3",
         "-cc",
-        "-sc",
+        "--seed",
+        "--per-request-spec-decode-metrics",
     ],
 )
 def test_a_neighbour_is_the_users_own(argument: str) -> None:

@@ -15,6 +15,7 @@ from plimsoll.app.model_book import PERMANENT_RETRY_SECONDS, RESOLVING, RETRY_LO
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
 from plimsoll.render.report import Problem
+from tests.api.manifests import deployment
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 
@@ -90,6 +91,18 @@ async def test_a_token_ties_a_look_up_to_its_namespace_and_is_handed_on_stripped
     assert isinstance(elsewhere, Problem)
     assert (elsewhere.reason, elsewhere.permanent) == ("ModelNotFound", True)
     assert "other/hf" in elsewhere.message
+
+
+async def test_a_draft_is_looked_up_with_the_token_of_its_model_and_its_problem_says_whose_it_is(desk: Desk) -> None:
+    engine = {"speculation": {"method": "Draft", "tokens": 3, "draftModel": {"name": "org/small", "revision": "v1"}}}
+    spec = deployment(model={"name": LLAMA, "tokenSecretRef": {"name": "hf"}}, engine=engine).spec
+    resolving = desk.book.look_up_draft("ns", spec)
+    assert isinstance(resolving, Problem)
+    assert resolving.message == "spec.engine.speculation.draftModel: Reading the configuration of org/small."
+    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
+    assert isinstance(desk.book.look_up_draft("ns", spec), ModelFacts)
+    assert desk.sources.asked == [{"name": "org/small", "revision": "v1", "token": "secret", "inline": None}]
+    assert desk.book.look_up_draft("ns", deployment().spec) is None
 
 
 async def test_an_inline_configuration_needs_no_token(desk: Desk) -> None:

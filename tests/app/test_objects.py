@@ -95,6 +95,22 @@ def test_a_recorded_pool_is_read_back_whole(store: Store) -> None:
     )
 
 
+def test_the_step_of_a_pool_s_engines_is_remembered(store: Store) -> None:
+    [pool] = pools(store, RECORDED | {"batchedTokens": 2048})
+    assert pool.batched_tokens == 2048
+
+
+def test_a_pool_whose_engines_fail_for_memory_is_too_large_unless_one_serves(store: Store) -> None:
+    ended = {"terminated": {"message": "CUDA out of memory. Tried to allocate 2.00 GiB", "exitCode": 1}}
+    broken = [{"name": "engine", "restartCount": 3, "lastState": ended, "state": {"waiting": {}}}]
+    store.observe(PODS, "ADDED", pod_body("broken", containerStatuses=broken))
+    [pool] = pools(store, RECORDED)
+    assert pool.too_large
+    store.observe(PODS, "ADDED", pod_body("ready", conditions=[READY]))
+    [pool] = pools(store, RECORDED)
+    assert not pool.too_large
+
+
 def test_a_pool_without_a_workload_exists_on_record_only(store: Store) -> None:
     [pool] = pools(store, RECORDED)
     assert not pool.exists

@@ -285,8 +285,8 @@ def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_ag
     told = {"tooSmall": [entry]}
     large = Pool("b", "l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu", PoolState.ACTIVE, 4, 1)
     small = replace(large, name="a", gpu_type="l4-24gb")
-    remembered = ObservedCapacity("l4-24gb", 1, 30_000)
-    seen = ObservedCapacity("l40s-48gb", 1, 90_000)
+    remembered = ObservedCapacity("l4-24gb", Split(1), 30_000)
+    seen = ObservedCapacity("l40s-48gb", Split(1), 90_000)
     assert observed_capacities(told, 4, [large], {"b": 90_000}) == (seen, remembered)
     assert observed_capacities(told, 5, [large], {"b": 90_000}) == (seen,)
-    assert observed_capacities(told, 4, [small], {"a": 80_000}) == (ObservedCapacity("l4-24gb", 1, 80_000),)
+    assert observed_capacities(told, 4, [small], {"a": 80_000}) == (ObservedCapacity("l4-24gb", Split(1), 80_000),)

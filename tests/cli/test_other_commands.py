@@ -10,12 +10,27 @@ from click.testing import CliRunner
 import plimsoll
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.cli import main as command_line
+from plimsoll.domain.units import GIB
 from plimsoll.render.report import PoolView, RebalancingReport, Report
 from plimsoll.render.status import status
 from tests.render.workloads import decision
 from tests.support.planning import LLAMA_70B_FP8, fleet, model, node, request
 
 NOW = "2026-01-01T00:00:00Z"
+SEEN = {
+    "model": "some/model",
+    "precision": "bf16",
+    "kvPrecision": "bf16",
+    "gpuType": "h100-sxm-80gb",
+    "engineVersion": "0.32.0",
+    "tensorParallel": 2,
+    "witness": "Metrics",
+    "predictedKvBytes": 2 * GIB,
+    "availableKvBytes": GIB,
+    "generation": 1,
+}
+STARVED = {"gpuType": "l4-24gb", "tensorParallel": 1, "pipelineParallel": 2, "witness": "OutOfMemory"}
+OBSERVED = (SEEN, {**SEEN, **STARVED, "availableKvBytes": None})
 
 
 def shown(*words: str, exit_code: int = 0) -> str:
@@ -32,9 +47,9 @@ def test_every_gpu_type_is_listed_with_what_is_known_of_it() -> None:
     lines = shown("gpus").splitlines()
     listed = {line.split()[0] for line in lines[1:]}
     assert {gpu.name for gpu in load_gpu_types()} <= listed
-    (h100,) = (line for line in lines if line.lstrip().startswith("h100-sxm-80gb"))
+    (h100,) = (line for line in lines if line.split()[:1] == ["h100-sxm-80gb"])
     assert h100.split()[:4] == ["h100-sxm-80gb", "79.15", "NVIDIA-H100-80GB-HBM3", "6.88"]
-    (unpriced,) = (line for line in lines if line.lstrip().startswith("h20-96gb"))
+    (unpriced,) = (line for line in lines if line.split()[:1] == ["h20-96gb"])
     assert unpriced.split()[-2:] == ["-", "-"]
 
 
@@ -56,14 +71,20 @@ class TestExplain:
 
     def test_a_deployment_that_serves_is_told_from_decision_to_engine(self, cluster: dict[str, Any]) -> None:
         live = RebalancingReport("AddReplica", "SustainedKvPressure", "KV cache at 91 %.", proposal="2 replicas")
-        view = PoolView("h100-sxm-80gb-tp1", pods=1, ready=1, kv_tokens_reported=450_000)
-        report = Report("llama", 2, 1, decision(), model=model(), pools=(view,), rebalancing=live)
+        planned = decision()
+        assert planned.choice is not None
+        foretold = planned.choice.estimate.kv_capacity_tokens
+        view = PoolView("h100-sxm-80gb-tp1", pods=1, ready=1, kv_tokens_reported=round(foretold / 1.01))
+        report = Report("llama", 2, 1, planned, model=model(), pools=(view,), rebalancing=live, observations=OBSERVED)
         cluster |= {"metadata": {"generation": 2}, "status": status(report, {}, NOW)}
         told = shown("explain", "llama", "-n", "ml")
         for expected in (
             "Ready=True Serving: 1 of 1 replicas serve.",
             "One GPU of h100-sxm-80gb at tensor parallel 1:",
-            "Pool h100-sxm-80gb-tp1: 1/1 replicas, Active, engine reports 450000 KV tokens (estimate +0.4 %).",
+            "It fits for sure: expected",
+            f"1/1 replicas, Active, engine reports {view.kv_tokens_reported} KV tokens (estimate +",
+            "some/model on h100-sxm-80gb x 2, vLLM 0.32.0: 1.00 GiB for its KV cache, 2.00 GiB foretold (Metrics).",
+            "some/model on l4-24gb x 1 x 2 stages, vLLM 0.32.0: ran out of memory, 2.00 GiB foretold (OutOfMemory).",
             "Rebalancing: AddReplica (SustainedKvPressure). KV cache at 91 %.",
             "Proposal: 2 replicas",
         ):

@@ -33,7 +33,17 @@ FULL: dict[str, Any] = MINIMAL | {
     "expectedTokens": {"prompt": 6000, "output": 2192},
     "replicas": 0,
     "gpu": {"allow": ["h100-sxm"], "deny": ["l4"], "maxPerReplica": 8, "maxHourlyPrice": "12.50"},
-    "engine": {"image": "vllm:own", "version": "0.31", "extraArgs": ["--enable-prefix-caching"], "enforceEager": True},
+    "engine": {
+        "image": "vllm:own",
+        "version": "0.31",
+        "extraArgs": ["--enable-prefix-caching"],
+        "enforceEager": True,
+        "speculation": {
+            "method": "Draft",
+            "tokens": 4,
+            "draftModel": {"name": "acme/small", "config": {"rms_norm_eps": 1e-05}, "path": "/models/small"},
+        },
+    },
     "podTemplate": {
         "labels": {"team": "search"},
         "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}],
@@ -78,6 +88,14 @@ OWNED_SPELLINGS = (
     "--port",
     "--hf-token",
     "--api-key=secret",
+    "-sc",
+    "-sc.method=ngram",
+    '--speculative_config={"method": "ngram"}',
+    "--spec-tokens=3",
+    "--no-enable-lora",
+    "--max-loras=4",
+    "--language-model-only",
+    "--offload-backend=uva",
 )
 FREE_ARGUMENTS = (
     "--enable-prefix-caching",
@@ -103,6 +121,18 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "default minimum above the maximum": (
         {"rebalancing": {"maxReplicas": 0}},
         "spec.rebalancing.maxReplicas in body should be greater than or equal to 1",
+    ),
+    "a head that is not named": (
+        {"engine": {"speculation": {"method": "Eagle", "tokens": 3}}},
+        "speculation.method Eagle and Draft need speculation.draftModel: name the head or the small model",
+    ),
+    "a draft model for a method without one": (
+        {"engine": {"speculation": {"method": "Ngram", "tokens": 3, "draftModel": {"name": "acme/small"}}}},
+        "speculation.draftModel is for the methods Eagle and Draft: remove it, or change the method",
+    ),
+    "a method of drafting that does not exist": (
+        {"engine": {"speculation": {"method": "Medusa", "tokens": 3}}},
+        "spec.engine.speculation.method",
     ),
     "Auto without a bound": (
         {"rebalancing": {"mode": "Auto"}},

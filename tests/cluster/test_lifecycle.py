@@ -302,15 +302,15 @@ def test_a_quota_that_refuses_pods_is_told(here: View) -> None:
 
 
 def test_what_cannot_be_used_says_so_and_holds_nobody_up(here: View) -> None:
-    inline = {"architectures": ["MambaForCausalLM"], "model_type": "mamba"}
+    inline = {"architectures": ["RwkvForCausalLM"], "model_type": "rwkv", "ssm_cfg": {}}
     here.apply("unsupported", model={"name": "house/odd", "config": inline})
     here.apply("contradictory", model={"name": LLAMA_8B}, precision="awq")
     here.apply("fine", **on_gpu("h100-sxm-80gb"))
     here.wait_ready("fine")
 
     odd = here.wait_condition("unsupported", "Stalled", "True")
-    assert condition(odd, "Stalled")["reason"] in {"UnsupportedModel", "InvalidModelConfig"}
-    assert "Mamba" in condition(odd, "Stalled")["message"]
+    assert condition(odd, "Stalled")["reason"] == "UnsupportedModel"
+    assert "ssm_cfg" in condition(odd, "Stalled")["message"]
     wrong = here.wait_condition("contradictory", "Stalled", "True", "InvalidSpec")
     assert "spec.precision" in condition(wrong, "Ready")["message"]
     assert "awq" in condition(wrong, "Ready")["message"]

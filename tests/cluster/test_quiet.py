@@ -44,7 +44,7 @@ def test_a_settled_cluster_sees_no_write_in_a_minute(here: View) -> None:
     here.apply("impossible", model={"name": "meta-llama/Llama-3.3-70B-Instruct"}, contextLength=131072, concurrency=512)
     here.apply("waiting", **on_gpu("h100-sxm-80gb", 8))
     here.apply("invalid", precision="awq")
-    here.apply("unknown", model={"name": "house/odd", "config": {"architectures": ["MambaForCausalLM"]}})
+    here.apply("unknown", model={"name": "house/odd", "config": {"architectures": ["RwkvForCausalLM"], "ssm_cfg": {}}})
     too_small = on_gpu("h100-sxm-80gb", 1, memoryPerGpu="70Gi")
     here.apply("crashing", model={"name": "meta-llama/Llama-3.3-70B-Instruct"}, **too_small)
     here.apply("zero", replicas=0)

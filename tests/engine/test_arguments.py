@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from plimsoll.cli.planning import Planned
+from plimsoll.domain.engine_options import DraftMethod
 from plimsoll.render import command
 from plimsoll.render.names import ENGINE_PORT
 from testbed.engine.arguments import Accepted, ParserAnswer, Refused, ask_parser
@@ -36,6 +37,32 @@ WRONG = {
     "a call for help": ([MODEL, "--help"], "printed help"),
 }
 
+
+def _adapters(planned: Planned) -> tuple[int, int]:
+    """Slots and their rank; the engine's defaults where none are asked for."""
+    lora = planned.resource.spec.engine.lora
+    return (1, 16) if lora is None else (lora.max_adapters, lora.max_rank)
+
+
+def _streamed(planned: Planned) -> tuple[int, int]:
+    """Layers of a group, and how many of them stay in host memory; the engine's defaults where none do."""
+    streaming = planned.resource.spec.engine.weight_streaming
+    return (0, 1) if streaming is None else (streaming.group, streaming.layers)
+
+
+def _speculation(planned: Planned) -> dict[str, Any] | None:
+    """What the engine is meant to read of speculative decoding."""
+    speculation, drafting = planned.resource.spec.engine.speculation, choice_of(planned).settings.drafting
+    if speculation is None:
+        return None
+    assert drafting is not None
+    told: dict[str, Any] = {"method": drafting.method.value, "num_speculative_tokens": speculation.tokens}
+    draft = speculation.draft_model
+    if draft is not None:
+        told |= {"model": draft.name} | ({} if draft.revision is None else {"revision": draft.revision})
+    return told
+
+
 MEANT: dict[str, Callable[[Planned], Any]] = {
     "model": lambda planned: planned.resource.spec.model.path or planned.resource.spec.model.name,
     "served_model_name": lambda planned: [planned.resource.metadata.name],
@@ -49,6 +76,14 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     "dtype": lambda planned: choice_of(planned).settings.dtype,
     "kv_cache_dtype": lambda planned: choice_of(planned).settings.kv_cache_dtype,
     "quantization": lambda planned: choice_of(planned).settings.quantization,
+    "enable_lora": lambda planned: True if planned.resource.spec.engine.lora else None,
+    "max_loras": lambda planned: _adapters(planned)[0],
+    "max_lora_rank": lambda planned: _adapters(planned)[1],
+    "language_model_only": lambda planned: planned.resource.spec.engine.text_only,
+    "cpu_offload_gb": lambda planned: 4.0 if planned.resource.spec.engine.cpu_offload == "4Gi" else 0,
+    "offload_group_size": lambda planned: _streamed(planned)[0],
+    "offload_num_in_group": lambda planned: _streamed(planned)[1],
+    "speculative_config": _speculation,
     # The parser knows no False here: what is not said is left to the engine.
     "enforce_eager": lambda planned: choice_of(planned).settings.enforce_eager,
     "port": lambda _: ENGINE_PORT,
@@ -88,6 +123,14 @@ def test_every_flag_that_can_be_rendered_is_among_the_rendered() -> None:
     known = set(re.findall(r'"(--[a-z-]+)"', inspect.getsource(command)))
     assert "--tensor-parallel-size" in known
     assert known - {word for arguments in RENDERED.values() for word in arguments} == NEVER_PLANNED
+
+
+def test_every_method_of_drafting_is_one_of_the_engine_s() -> None:
+    asked = [[MODEL, "--spec-method", method] for method in (*DraftMethod, "guessing")]
+    *known, unknown = ask_parser(asked).results
+    assert [type(result) for result in known] == [Accepted] * len(DraftMethod)
+    assert isinstance(unknown, Refused)
+    assert "invalid choice: 'guessing'" in unknown.error
 
 
 @pytest.mark.parametrize("case", WRONG)

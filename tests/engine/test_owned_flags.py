@@ -19,7 +19,11 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 
 REFUSED_WITH_A_FAMILY = {
-    "cpu_offload_params": "offloading is not in the memory law, whichever of its flags asks for it",
+    "cpu_offload_params": "spec.engine.cpuOffload says which weights stay in host memory",
+    "offload_backend": "spec.engine.weightStreaming is the operator's, with every flag of it",
+    "offload_num_in_group": "as above",
+    "offload_params": "as above",
+    "offload_prefetch_step": "as above",
     "quantization_config": "it quantizes the weights, as --quantization does",
     "data_parallel_address": "data parallelism is the operator's: a replica is a pod",
     "data_parallel_backend": "as above",
@@ -53,6 +57,11 @@ GLUED = {
     "--max_model-len=1k": "max_model_len",
     "--te=2": "tensor_parallel_size",
     "--num_=3": "num_gpu_blocks_override",
+    '-sc={"method":"ngram"}': "speculative_config",
+    "-sc.method=ngram": "speculative_config",
+    "--speculative-config.method=ngram": "speculative_config",
+    "--spec-t=2": "spec_tokens",
+    "--max-lora-r=64": "max_lora_rank",
 }
 """Options with their value in one word, and the parser's name for what they set."""
 

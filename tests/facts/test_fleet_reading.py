@@ -17,6 +17,7 @@ from tests.facts.nodes import Body, node, nvidia_node, pod
 
 TYPES = load_gpu_types()
 BY_NAME = {gpu.name: gpu for gpu in TYPES}
+MIG_40 = "nvidia.com/mig-3g.40gb"
 
 
 def fleet(*nodes: Body, pods: tuple[Body, ...] = (), prices: dict[str, Price] | None = None) -> Fleet:
@@ -51,26 +52,30 @@ def test_nodes_without_a_sign_of_a_gpu_are_not_mentioned() -> None:
     assert fleet(node("cpu", {"kubernetes.io/os": "linux"}, {})) == Fleet()
 
 
-MIG_MIXED = {"nvidia.com/mig-1g.10gb": "7"}
-
 TRAPS: list[tuple[str, Body, NodeReason, str]] = [
     (
-        "a slice that says it is a GPU (MIG, single strategy)",
-        nvidia_node(product="NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", memory="9728", gpus=7, capability="8.0"),
+        "a third of a slice, which shares its memory with the others",
+        nvidia_node(product="NVIDIA-A100-80GB-PCIe-MIG-1c.3g.40gb", memory="40192", gpus=6, capability="8.0"),
         NodeReason.MIG_SLICES,
-        "MIG",
+        "NVIDIA-A100-80GB-PCIe-MIG-1c.3g.40gb with 40192 MiB",
+    ),
+    (
+        "slices that are shared in turn",
+        nvidia_node(product="NVIDIA-A100-80GB-PCIe-MIG-1g.10gb-SHARED", memory="9728", gpus=14, capability="8.0"),
+        NodeReason.SHARED_GPUS,
+        "without memory isolation",
     ),
     (
         "a card whose slicing failed",
         nvidia_node(product="NVIDIA-A100-80GB-PCIe-MIG-INVALID", memory="0", gpus=0, capability="8.0"),
         NodeReason.MIG_SLICES,
-        "MIG",
+        "cutting its GPUs into MIG slices failed",
     ),
     (
-        "slices beside whole cards (MIG, mixed strategy)",
-        node("n", {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}, {"nvidia.com/gpu": "7", **MIG_MIXED}),
-        NodeReason.MIG_SLICES,
-        "MIG",
+        "slices of which no label speaks (MIG, mixed strategy)",
+        node("n", {}, {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}),
+        NodeReason.NO_PRODUCT_LABEL,
+        "has nvidia.com/mig-1g.10gb but no label nvidia.com/mig-1g.10gb.product",
     ),
     (
         "one card sold six times: the memory label stays the full card's",
@@ -104,9 +109,9 @@ TRAPS: list[tuple[str, Body, NodeReason, str]] = [
     ),
     (
         "a card that nobody has measured",
-        nvidia_node(product="Tesla-V100-SXM2-32GB", memory="32768", capability="7.0"),
+        nvidia_node(product="Tesla-P100-PCIE-16GB", memory="16384", capability="6.0"),
         NodeReason.UNKNOWN_GPU,
-        "Tesla-V100-SXM2-32GB with 32768 MiB",
+        "Tesla-P100-PCIE-16GB with 16384 MiB",
     ),
     (
         "a name and a memory that contradict each other",
@@ -193,6 +198,77 @@ def test_an_amd_card_is_known_by_its_device_id_and_reached_by_what_the_node_has(
     seen = usable(node("m", labels | {"amd.com/gpu.vram": "192G"}, {"amd.com/gpu": "8"}))
     assert (seen.gpu.name, seen.resource, seen.selector) == ("mi300x-192gb", "amd.com/gpu", selector)
     assert seen.gpu.usable_bytes == BY_NAME["mi300x-192gb"].usable_bytes
+
+
+def mixed_node(name: str = "n", *, whole: int = 2, **slices: int) -> Body:
+    """An H100 node of strategy ``mixed``, as GPU Feature Discovery labels it; ``g3_40`` for ``3g.40gb``."""
+    labels = {"nvidia.com/mig.strategy": "mixed"}
+    allocatable = {}
+    for key, count in slices.items():
+        compute, memory = key.removeprefix("g").split("_")
+        resource = f"nvidia.com/mig-{compute}g.{memory}gb"
+        allocatable[resource] = str(count)
+        labels |= {
+            f"{resource}.product": f"NVIDIA-H100-80GB-HBM3-MIG-{compute}g.{memory}gb",
+            f"{resource}.memory": {"10": "9984", "20": "20096", "40": "40448"}[memory],
+            f"{resource}.count": str(count),
+            f"{resource}.replicas": "1",
+        }
+    body = nvidia_node(name, gpus=8, labels=labels)
+    body["status"]["allocatable"] |= {"nvidia.com/gpu": str(whole), **allocatable}
+    return body
+
+
+class TestSlices:
+    def test_strategy_single_shows_slices_as_gpus(self) -> None:
+        product = "NVIDIA-A100-80GB-PCIe-MIG-1g.10gb"
+        seen = usable(nvidia_node(product=product, memory="9728", gpus=7, capability="8.0"))
+        assert (seen.gpu.name, seen.resource, seen.allocatable) == ("a100-pcie-80gb-mig-1g.10gb", "nvidia.com/gpu", 7)
+        assert seen.selector == ("nvidia.com/gpu.product", product)
+        assert seen.gpu.usable_bytes == 9728 * MIB
+
+    def test_strategy_mixed_shows_whole_gpus_and_each_profile(self) -> None:
+        seen = fleet(mixed_node(whole=2, g1_10=7, g3_40=2), pods=(pod("a", "n", 1), pod("b", "n", 1, resource=MIG_40)))
+        assert seen.ignored == ()
+        assert [(each.gpu.name, each.resource, each.allocatable, each.free) for each in seen.nodes] == [
+            ("h100-sxm-80gb", "nvidia.com/gpu", 2, 1),
+            ("h100-sxm-80gb-mig-1g.10gb", "nvidia.com/mig-1g.10gb", 7, 7),
+            ("h100-sxm-80gb-mig-3g.40gb", MIG_40, 2, 1),
+        ]
+        whole, small, half = seen.nodes
+        assert half.selector == (f"{MIG_40}.product", "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb")
+        assert (half.gpu.usable_bytes, small.gpu.usable_bytes) == (40448 * MIB, 9984 * MIB)
+        assert len({whole.account, small.account, half.account}) == 3
+
+    def test_a_node_cut_up_whole_has_no_gpus_and_is_not_said_to_lack_them(self) -> None:
+        seen = fleet(mixed_node(whole=0, g1_10=7))
+        assert seen.ignored == ()
+        assert [each.resource for each in seen.nodes] == ["nvidia.com/mig-1g.10gb"]
+
+    def test_slices_without_labels_of_their_own_are_known_by_their_card(self) -> None:
+        labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+        seen = usable(node("n", labels, {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "7"}))
+        assert (seen.gpu, seen.selector) == (BY_NAME["h100-sxm-80gb-mig-1g.10gb"], next(iter(labels.items())))
+
+    def test_a_profile_that_is_no_longer_there_is_no_slice(self) -> None:
+        assert [each.gpu.name for each in fleet(mixed_node(g1_10=0)).nodes] == ["h100-sxm-80gb"]
+
+    def test_one_type_is_reached_by_one_resource(self) -> None:
+        single = nvidia_node("s", product="NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", memory="9984", gpus=14)
+        seen = fleet(single, mixed_node("m", whole=0, g1_10=7))
+        assert [(each.name, each.resource) for each in seen.nodes] == [("s", "nvidia.com/gpu")]
+        (left,) = seen.ignored
+        assert (left.name, left.reason) == ("m", NodeReason.MIG_SLICES)
+        assert "nvidia.com/mig-1g.10gb here and nvidia.com/gpu on most nodes" in left.detail
+
+    def test_pods_with_slices_are_pods_with_gpus(self) -> None:
+        assert holds_gpus(pod("a", "n", 1, resource=MIG_40))
+
+    def test_the_price_of_a_card_is_that_of_its_slices_in_part(self) -> None:
+        seen = fleet(mixed_node(whole=1, g3_40=2), prices={"h100-sxm-80gb": Price(Decimal(3), "ConfigMap a/b")})
+        assert [each.gpu.price.usd_per_hour for each in seen.nodes if each.gpu.price] == [Decimal(3), Decimal("1.5")]
+        own = fleet(mixed_node(whole=0, g3_40=2), prices={"h100-sxm-80gb-mig-3g.40gb": Price(Decimal(1), "x")})
+        assert own.nodes[0].gpu.price == Price(Decimal(1), "x")
 
 
 class TestHeld:

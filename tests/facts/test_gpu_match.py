@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
-from plimsoll.facts.gpu_match import match_gpu, usable_bytes_from_label
+from plimsoll.facts.gpu_match import SLICE_TOLERANCE, match_gpu, usable_bytes_from_label
 
 TYPES = load_gpu_types()
 BY_NAME = {gpu.name: gpu for gpu in TYPES}
@@ -38,6 +38,8 @@ def matched(label: str, memory_mib: int | None = None, capability: tuple[int, in
         ("NVIDIA-GB300", 284208, "gb300-278gb"),
         ("NVIDIA-GH200-480GB", 97871, "gh200-96gb"),
         ("NVIDIA-GH200-120GB", 97871, "gh200-96gb"),
+        ("NVIDIA-GB10", None, "gb10-128gb"),
+        ("Tesla-V100-SXM2-32GB", 32510, "v100-sxm2-32gb"),
         ("NVIDIA-A100-SXM4-80GB", 81920, "a100-sxm-80gb"),
         ("NVIDIA-A100-80GB-PCIe", 81920, "a100-pcie-80gb"),
         ("NVIDIA-A100-SXM4-40GB", 40536, "a100-sxm-40gb"),
@@ -73,6 +75,23 @@ def test_labels_of_the_labellers_match(label: str, memory_mib: int | None, name:
 @pytest.mark.parametrize(
     ("label", "memory_mib", "name"),
     [
+        ("NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", 9728, "a100-pcie-80gb-mig-1g.10gb"),
+        ("NVIDIA-A100-80GB-PCIe-MIG-3g.40gb", None, "a100-pcie-80gb-mig-3g.40gb"),
+        ("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", 9984, "h100-sxm-80gb-mig-1g.10gb"),
+        ("NVIDIA-H100-80GB-HBM3-MIG-1g.20gb", 20096, "h100-sxm-80gb-mig-1g.20gb"),
+        ("NVIDIA-H100-80GB-HBM3-MIG-3g.40gb", 40448, "h100-sxm-80gb-mig-3g.40gb"),
+        ("NVIDIA-H100-80GB-HBM3-MIG-1g.10gb.me", 9984, "h100-sxm-80gb-mig-1g.10gb"),
+        ("A100-SXM4-40GB-MIG-3g.20gb", 20096, "a100-sxm-40gb-mig-3g.20gb"),
+        ("NVIDIA-B200-MIG-1g.23gb", 22528, "b200-sxm-180gb-mig-1g.23gb"),
+    ],
+)
+def test_the_label_of_a_slice_is_its_cards_and_the_profile(label: str, memory_mib: int | None, name: str) -> None:
+    assert matched(label, memory_mib) == name
+
+
+@pytest.mark.parametrize(
+    ("label", "memory_mib", "name"),
+    [
         ("NVIDIA-A100-PCIE-80GB", 81920, "a100-pcie-80gb"),
         ("NVIDIA-H100-SXM5-80GB", 81559, "h100-sxm-80gb"),
         ("H100-SXM5", 81920, "h100-sxm-80gb"),
@@ -98,7 +117,12 @@ def test_labels_written_by_hand_match_where_they_are_clear(label: str, memory_mi
         ("NVIDIA-H200-141GB-HBM3", 143771),
         ("NVIDIA-H800-PCIe", 81559),  # a chip the catalogue has in another form only
         ("NVIDIA-A100-SXM-64GB", 65536),
-        ("NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", 9728),
+        ("NVIDIA-A100-80GB-PCIe-MIG-1g.10gb", 81920),  # the memory of the card
+        ("NVIDIA-A100-80GB-PCIe-MIG-1g.10gb-SHARED", 9728),
+        ("NVIDIA-A100-80GB-PCIe-MIG-1g.5gb", 4864),  # a profile of the card with 40 GB
+        ("NVIDIA-A100-80GB-PCIe-MIG-1c.3g.40gb", 40192),  # a third of a slice shares its memory
+        ("NVIDIA-H20-MIG-1g.18gb", 16384),  # an H20 of 141 GB
+        ("NVIDIA-L4-MIG-1g.6gb", 5952),  # a card that cannot be cut
         ("NVIDIA-H100-80GB-HBM3-SHARED", 81559),
         ("NVIDIA-H100-80GB-HBM3-MIG-INVALID", 0),
         ("NVIDIA-A10-24Q", 24512),  # a virtual GPU
@@ -109,8 +133,7 @@ def test_labels_written_by_hand_match_where_they_are_clear(label: str, memory_mi
         ("NVIDIA-GeForce-RTX-4090-D", 24564),
         ("NVIDIA-GeForce-RTX-3090-Ti", 24564),
         ("NVIDIA-RTX-5880-Ada-Generation", 46068),
-        ("NVIDIA-GB10", None),
-        ("Tesla-V100-SXM2-32GB", 32768),
+        ("Tesla-V100-PCIE-32GB", 32768),
         ("NVIDIA", 81559),
         ("", 81559),
     ],
@@ -168,4 +191,5 @@ def test_two_types_with_one_label_have_no_answer() -> None:
 @given(label=st.text(max_size=40), memory=st.none() | st.integers())
 def test_any_label_has_an_answer_that_agrees_in_memory(label: str, memory: int | None) -> None:
     gpu = match_gpu(label, memory, None, TYPES)
-    assert gpu is None or memory is None or abs(memory * MIB - gpu.total_bytes) <= 0.07 * gpu.total_bytes
+    within = 0.07 if gpu is None or not gpu.is_slice else SLICE_TOLERANCE
+    assert gpu is None or memory is None or abs(memory * MIB - gpu.total_bytes) <= within * gpu.total_bytes

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.model import CheckpointFacts, FactsSource, ModelFacts
-from plimsoll.domain.precision import Precision
+from plimsoll.domain.model import FactsSource, ModelFacts, Sharding, Weight
 from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.parameters import ParameterGroup, Sharding, count_parameters, parameter_groups
+from plimsoll.facts.parameters import count_parameters
 
 PUBLISHED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "parameter_totals.json").read_text())
 PLAIN = [row for row in PUBLISHED if "stored_otherwise" not in row]
@@ -22,12 +21,21 @@ def _facts(row: dict[str, Any]) -> ModelFacts:
     return read_model_facts(row["name"], row["config"], revision=None, source=FactsSource.CATALOG)
 
 
-def _groups(facts: ModelFacts) -> dict[str, ParameterGroup]:
-    return {group.name: group for group in parameter_groups(facts)}
-
-
 def _named(name: str) -> ModelFacts:
     return _facts(next(row for row in PUBLISHED if row["name"] == name))
+
+
+def _layer(facts: ModelFacts, layer: int = 0) -> dict[str, Weight]:
+    return {weight.name: weight for weight in facts.kinds[facts.order[layer]].weights}
+
+
+def _expert_matrices(facts: ModelFacts) -> int:
+    """Elements of the experts' matrices in all layers, without biases."""
+    per_kind = [
+        sum(weight.parameters for weight in kind.weights if "experts." in weight.name and weight.inputs > 1)
+        for kind in facts.kinds
+    ]
+    return sum(per_kind[kind] for kind in facts.order)
 
 
 @pytest.mark.parametrize("row", PLAIN, ids=lambda row: row["name"])
@@ -39,11 +47,10 @@ def test_the_count_is_within_a_thousandth_of_the_published_total(row: dict[str, 
 def test_where_a_checkpoint_stores_something_else_the_difference_is_that_to_the_unit(row: dict[str, Any]) -> None:
     facts = _facts(row)
     table = facts.vocabulary * facts.hidden
-    experts = sum(group.parameters for group in parameter_groups(facts) if group.quantizable)
     difference = {
         "tied output projection stored as well": table,
         "output projection left out": -table,
-        "scales of the experts counted": experts // 32,
+        "scales of the experts counted": _expert_matrices(facts) // 32,
     }[row["stored_otherwise"]]
     assert row["total"] - count_parameters(facts) == difference
 
@@ -61,53 +68,35 @@ def test_metadata_totals_of_quantized_checkpoints_are_not_kept() -> None:
 
 
 def test_key_and_value_projections_are_split_by_their_heads_only() -> None:
-    groups = _groups(_named("meta-llama/Llama-3.1-8B-Instruct"))
-    assert groups["k_proj"].sharding is groups["v_proj"].sharding is Sharding.KV_HEADS
-    assert groups["k_proj"].parameters == 32 * 4096 * 8 * 128
-    assert groups["q_proj"].sharding is groups["down_proj"].sharding is Sharding.SHARDED
-    assert groups["layer_norms"].sharding is Sharding.REPLICATED
-    assert groups["embeddings"].sharding is groups["lm_head"].sharding is Sharding.VOCABULARY
+    facts = _named("meta-llama/Llama-3.1-8B-Instruct")
+    layer = _layer(facts)
+    keys, values = layer["self_attn.k_proj"], layer["self_attn.v_proj"]
+    assert keys.sharding is values.sharding is Sharding.HEADS
+    assert (keys.units, keys.parameters) == (8, 4096 * 8 * 128)
+    assert layer["self_attn.q_proj"].sharding is Sharding.OUTPUTS
+    assert layer["mlp.down_proj"].sharding is Sharding.INPUTS
+    assert layer["norm_0"].sharding is Sharding.REPLICATED
+    assert [weight.sharding for weight in facts.embedding] == [Sharding.VOCABULARY]
+    assert {weight.name: weight.sharding for weight in facts.head}["lm_head"] is Sharding.VOCABULARY
 
 
-def test_only_linear_layers_are_quantizable() -> None:
-    groups = _groups(_named("Qwen/Qwen3-235B-A22B"))
-    quantizable = {name for name, group in groups.items() if group.quantizable}
-    experts = {"experts.gate_proj", "experts.up_proj", "experts.down_proj"}
-    assert quantizable == {"q_proj", "k_proj", "v_proj", "o_proj"} | experts
-    assert groups["router"].sharding is Sharding.REPLICATED
+def test_only_linear_layers_are_quantized_at_load() -> None:
+    layer = _layer(_named("Qwen/Qwen3-235B-A22B"))
+    linear = {name for name, weight in layer.items() if weight.linear}
+    experts = {f"mlp.experts.{name}_proj" for name in ("gate", "up", "down")}
+    assert linear == {f"self_attn.{name}_proj" for name in "qkvo"} | experts
+    assert layer["mlp.gate"].sharding is Sharding.REPLICATED
 
 
-def test_mxfp4_leaves_attention_in_sixteen_bits() -> None:
-    groups = _groups(_named("openai/gpt-oss-20b"))
-    assert not groups["q_proj"].quantizable
-    assert groups["experts.up_proj"].quantizable
-    assert not groups["experts.up.bias"].quantizable
-    assert groups["experts.down.bias"].sharding is Sharding.REPLICATED
-    assert groups["sinks"].parameters == 24 * 64
+def test_biases_of_experts_and_sinks_are_counted() -> None:
+    layer = _layer(_named("openai/gpt-oss-20b"))
+    assert layer["mlp.experts.up_proj.bias"].parameters == 32 * 2880
+    assert layer["mlp.experts.down_proj.bias"].parameters == 32 * 2880
+    assert layer["self_attn.sinks"].parameters == 64
+    assert not layer["mlp.experts.up_proj.bias"].linear
 
 
 def test_a_shared_expert_and_its_gate_are_counted() -> None:
-    groups = _groups(_named("Qwen/Qwen1.5-MoE-A2.7B"))
-    assert groups["shared_expert.up_proj"].parameters == 24 * 5632 * 2048
-    assert groups["router"].parameters == 24 * (60 * 2048 + 2048)
-
-
-def test_a_model_class_without_a_row_counts_like_llama() -> None:
-    llama = _named("meta-llama/Llama-3.1-8B-Instruct")
-    checkpoint = CheckpointFacts(Precision.FP8, Precision.BF16, quantizes_lm_head=True)
-    other = ModelFacts(
-        name="other",
-        revision=None,
-        architecture="SomethingElse",
-        source=FactsSource.INLINE,
-        layers=llama.layers,
-        hidden=llama.hidden,
-        heads=llama.heads,
-        vocabulary=llama.vocabulary,
-        intermediate=llama.intermediate,
-        attention=llama.attention,
-        checkpoint=checkpoint,
-        max_context_tokens=4096,
-    )
-    assert count_parameters(other) == count_parameters(llama)
-    assert _groups(other)["lm_head"].quantizable
+    layer = _layer(_named("Qwen/Qwen1.5-MoE-A2.7B"))
+    assert layer["mlp.shared_expert.up_proj"].parameters == 5632 * 2048
+    assert layer["mlp.gate"].parameters + layer["mlp.shared_expert_gate"].parameters == 60 * 2048 + 2048

@@ -9,8 +9,9 @@ from typing import Any
 
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, EngineVersion
+from plimsoll.domain.serving import EngineChoice
 from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.estimate import estimate
 from tests.support.planning import H100, gpu, model, request
 
@@ -57,7 +58,7 @@ class Run:
     @property
     def tokens(self) -> float | None:
         """KV tokens as vLLM counts them since 0.24: full-length requests times their length, also for hybrid models."""
-        if self.concurrency_at_full_length is None or len(model(self.model).attention) == 1:
+        if self.concurrency_at_full_length is None or len(set(model(self.model).caches())) == 1:
             return self.kv_tokens
         return self.concurrency_at_full_length * self.context
 

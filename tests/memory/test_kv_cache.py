@@ -1,41 +1,127 @@
-"""Bytes and blocks of the KV cache, against figures that people know."""
+"""Bytes and blocks of the KV cache, against figures that people know and starts that were measured."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from plimsoll.domain.caches import AttentionCache, CacheSpec, CrossCache, IndexerCache, LatentCache
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.domain.model import AttentionLayers, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.memory.kv_cache import BLOCK_TOKENS, KvLayout, kv_layout
+from plimsoll.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.memory.kv_cache.blocks import BLOCK_TOKENS
 from plimsoll.memory.load import needed_blocks
-from tests.support.planning import LLAMA_8B, LLAMA_70B, model
 
-LLAMA_2 = "meta-llama/Llama-2-7b-hf"
-LLAMA_3_70B = "meta-llama/Meta-Llama-3-70B-Instruct"
-GPT_OSS = "openai/gpt-oss-120b"
+Caches = tuple[tuple[CacheSpec, int], ...]
+
+
+def full(layers: int, kv_heads: int, head_dim: int) -> Caches:
+    return ((AttentionCache(kv_heads, head_dim, head_dim), layers),)
+
+
+def hybrid(full_layers: int, sliding: int, *, kv_heads: int, head_dim: int, window: int = 1024) -> Caches:
+    """A model of gemma-3's shape: full and sliding layers of one KV width."""
+    local = AttentionCache(kv_heads, head_dim, head_dim, window_tokens=window)
+    return (*full(full_layers, kv_heads, head_dim), (local, sliding))
 
 
 def layout(
-    facts: ModelFacts | str, degree: int = 1, kv: KvPrecision = KvPrecision.BF16, *, batched: int = 2048
+    caches: Caches, degree: int = 1, kv: KvPrecision = KvPrecision.BF16, *, batched: int = 2048, dtype_bytes: int = 2
 ) -> KvLayout:
-    facts = model(facts) if isinstance(facts, str) else facts
-    return kv_layout(facts, kv, Split(degree), batched_tokens=batched)
+    return kv_layout(caches, kv, Split(degree), batched_tokens=batched, dtype_bytes=dtype_bytes)
 
 
-def hybrid(full: int, sliding: int, *, kv_heads: int, head_dim: int, window: int = 1024) -> ModelFacts:
-    """A model of gemma-3's shape: full and sliding layers of one KV width."""
-    groups = (AttentionLayers(full, kv_heads, head_dim), AttentionLayers(sliding, kv_heads, head_dim, window))
-    return replace(model(LLAMA_8B), layers=full + sliding, attention=groups)
+LLAMA_2_7B = full(32, 32, 128)
+LLAMA_8B = full(32, 8, 128)
+LLAMA_70B = full(80, 8, 128)
+QWEN_2_5_7B = full(28, 4, 128)
+GPT_OSS_20B = hybrid(12, 12, kv_heads=8, head_dim=64, window=128)
+GPT_OSS_120B = hybrid(18, 18, kv_heads=8, head_dim=64, window=128)
+DEEPSEEK_V3 = ((LatentCache(512, 64), 61),)
+DEEPSEEK_V2_LITE = ((LatentCache(512, 64), 27),)
+DEEPSEEK_V3_2 = ((LatentCache(512, 64, sparse=True), 61), (IndexerCache(128), 61))
+
+STARTED: dict[str, Caches] = {
+    "Meta-Llama-3.1-8B": LLAMA_8B,
+    "Llama-3.1-8B": LLAMA_8B,
+    "Llama-3.3-70B": LLAMA_70B,
+    "Qwen2.5-7B": QWEN_2_5_7B,
+    "CodeLlama-7b": LLAMA_2_7B,
+    "granite-3.3-8b": full(40, 8, 128),
+    "Qwen1.5-MoE": full(24, 16, 128),
+    "Qwen3-8B": full(36, 8, 128),
+    "gpt-oss-20b": GPT_OSS_20B,
+}
+"""Caches of the models in the measured starts, by how their names begin."""
+
+
+def measured_starts() -> list[Any]:
+    document = json.loads(Path(__file__).with_name("data").joinpath("h100_vllm_0_19.json").read_text(encoding="utf-8"))
+    runs = [run for run in document["runs"] if run["kv_tokens"]]
+    return [pytest.param(run, id=f"{run['model'].split('/')[1]}-{number}") for number, run in enumerate(runs)]
+
+
+@pytest.mark.parametrize("run", measured_starts())
+def test_measured_memory_gives_the_measured_concurrency(run: dict[str, Any]) -> None:
+    """vLLM 0.19.0 on H100 80GB. Its log rounds memory to 0.01 GiB and concurrency to 0.01 requests."""
+    name = run["model"].split("/")[1]
+    (caches,) = [caches for start, caches in STARTED.items() if name.startswith(start)]
+    seen = layout(
+        caches,
+        run["tensor_parallel"],
+        KvPrecision.FP8 if run["kv_dtype"] == "fp8" else KvPrecision.BF16,
+        batched=8192,
+        dtype_bytes=4 if run["dtype"] == "float32" else 2,
+    )
+    available = int(run["kv_cache_gib"] * GIB)
+    concurrency = float(seen.max_concurrency(available, run["context"]))
+    assert concurrency == pytest.approx(run["concurrency_at_full_length"], rel=1e-3)
+    if caches != GPT_OSS_20B:  # that release told a hybrid model's tokens by another formula
+        assert seen.capacity_tokens(available, run["context"]) == pytest.approx(run["kv_tokens"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("caches", "gib", "blocks", "concurrency"),
+    [
+        pytest.param(DEEPSEEK_V2_LITE, 43.61, 94_097, 183.78, id="deepseek-v2-lite"),
+        pytest.param(hybrid(8, 40, kv_heads=8, head_dim=256), 47.72, 48_867, 15.88, id="gemma-3-12b"),
+        pytest.param(hybrid(5, 29, kv_heads=4, head_dim=256), 62.51, 204_817, 57.05, id="gemma-3-4b"),
+        pytest.param(GPT_OSS_20B, 58.47, None, 155.75, id="gpt-oss-20b"),
+    ],
+)
+def test_measured_starts_of_latent_and_sliding_attention(
+    caches: Caches, gib: float, blocks: int | None, concurrency: float
+) -> None:
+    """vLLM 0.19.0 on H100 80GB, 8,192 tokens (llm-d-planner, pull request 205)."""
+    seen = layout(caches, batched=8192)
+    if blocks is not None:
+        assert seen.pool_blocks(int(gib * GIB)) == pytest.approx(blocks, rel=1e-3)
+    assert float(seen.max_concurrency(int(gib * GIB), 8192)) == pytest.approx(concurrency, rel=1e-3)
+
+
+def test_a_32_bit_model_keeps_its_cache_in_32_bits() -> None:
+    """Llama-3.1-8B with ``--dtype float32``: 175,296 tokens in 42.8 GiB (vLLM 0.19.0)."""
+    seen = layout(LLAMA_8B, dtype_bytes=4)
+    assert seen.bytes_per_token == 2 * layout(LLAMA_8B).bytes_per_token
+    assert seen.capacity_tokens(int(42.8 * GIB), 8192) == pytest.approx(175_296, rel=1e-4)
+
+
+def test_capacity_is_told_as_the_engine_tells_it() -> None:
+    """16 GiB of KV cache for Qwen2.5-7B are 299,584 tokens in vLLM's log (pull request 44594), null block included."""
+    seen = layout(QWEN_2_5_7B)
+    assert seen.capacity_tokens(16 * GIB, 16) == 299_584
+    assert seen.blocks_in(16 * GIB) * BLOCK_TOKENS == 299_584 - BLOCK_TOKENS
 
 
 def test_llama_2_7b_costs_half_a_mebibyte_a_token_and_two_gibibytes_at_4096() -> None:
-    seen = layout(LLAMA_2)
+    seen = layout(LLAMA_2_7B)
     assert seen.bytes_per_token == MIB // 2
     assert seen.blocks_of_request(4096) * seen.block_bytes == 2 * GIB
 
@@ -51,19 +137,56 @@ def test_llama_2_7b_costs_half_a_mebibyte_a_token_and_two_gibibytes_at_4096() ->
 def test_llama_3_70b_at_loads_that_people_quote(
     requests: int, tokens: int, precision: KvPrecision, gigabytes: float
 ) -> None:
-    seen = layout(LLAMA_3_70B, kv=precision)
+    seen = layout(LLAMA_70B, kv=precision)
     total = needed_blocks(ServingShape(tokens, requests), seen) * seen.block_bytes
     assert total / 1e9 == pytest.approx(gigabytes, abs=0.06)
-
-
-def test_llama_3_8b_takes_512_mebibytes_for_4096_tokens() -> None:
-    seen = layout(LLAMA_8B)
-    assert seen.blocks_of_request(4096) * seen.block_bytes == 512 * MIB
 
 
 @pytest.mark.parametrize(("degree", "bytes_per_token"), [(1, 327_680), (2, 163_840), (8, 40_960), (16, 40_960)])
 def test_the_bytes_of_a_rank_stop_shrinking_where_the_kv_heads_run_out(degree: int, bytes_per_token: int) -> None:
     assert layout(LLAMA_70B, degree).bytes_per_token == bytes_per_token
+
+
+@pytest.mark.parametrize("degree", [1, 2, 8])
+def test_latent_attention_costs_every_rank_the_same(degree: int) -> None:
+    assert layout(DEEPSEEK_V3, degree).bytes_per_token == 70_272
+    assert layout(DEEPSEEK_V3, degree, KvPrecision.FP8).bytes_per_token == 70_272 // 2
+
+
+def test_sparse_attention_keeps_rows_with_scales_and_an_indexer_beside_them() -> None:
+    assert layout(DEEPSEEK_V3_2, kv=KvPrecision.FP8).bytes_per_token == 61 * (656 + 132)
+    assert layout(DEEPSEEK_V3_2).bytes_per_token == 61 * (2 * 576 + 132)
+    assert layout(DEEPSEEK_V3_2).block_tokens == 64
+
+
+def test_nvfp4_takes_nine_sixteenths_of_a_byte_a_value() -> None:
+    assert layout(LLAMA_8B, kv=KvPrecision.NVFP4).bytes_per_token == 32 * 8 * 2 * 128 * 9 // 16
+
+
+def test_keys_and_values_may_differ_in_width() -> None:
+    assert layout(((AttentionCache(4, 192, 128), 9),)).bytes_per_token == 9 * 4 * (192 + 128) * 2
+
+
+@pytest.mark.parametrize(
+    ("ranks", "tokens"), [(1, 715_072), (8, 5_721_088)], ids=["without-context-parallel", "context-parallel-8"]
+)
+def test_context_parallelism_multiplies_the_tokens(ranks: int, tokens: int) -> None:
+    """Kimi-K2-Thinking, TP 8, 46.8 GiB a GPU (vLLM's recipes)."""
+    split = Split(8, context_parallel=ranks)
+    seen = kv_layout(DEEPSEEK_V3, KvPrecision.BF16, split, batched_tokens=8192)
+    assert seen.capacity_tokens(int(46.8 * GIB), 131_072) == pytest.approx(tokens, rel=1e-3)
+
+
+def test_context_parallelism_knows_no_windows() -> None:
+    with pytest.raises(UnsupportedModel, match=r"gpt: no memory law for context parallelism with sliding windows"):
+        kv_layout(GPT_OSS_20B, KvPrecision.BF16, Split(8, context_parallel=2), batched_tokens=2048, model="gpt")
+
+
+def test_an_encoders_output_is_charged_by_the_batch_whatever_the_request() -> None:
+    """Whisper: the engine's encoder budget is ``--max-num-batched-tokens``, and never less than an item takes."""
+    caches = (*full(32, 20, 64), (CrossCache(20, 64, 1500), 32))
+    assert layout(caches, batched=8192).blocks_of_request(448) == 28 + 512
+    assert layout(caches, batched=448).blocks_of_request(448) == 28 + 94
 
 
 def test_a_length_is_rounded_up_to_whole_blocks() -> None:
@@ -78,52 +201,12 @@ def test_one_block_is_kept_unused_both_ways() -> None:
     assert seen.blocks_in(seen.block_bytes - 1) == 0
 
 
-@pytest.mark.parametrize(
-    ("full", "sliding", "kv_heads", "head_dim", "bytes_per_token"),
-    [
-        pytest.param(10, 52, 16, 128, 573_440, id="gemma-3-27b, 573,582 measured"),
-        pytest.param(8, 40, 8, 256, 393_216, id="gemma-3-12b, 393,226 measured"),
-        pytest.param(5, 29, 4, 256, 143_360, id="gemma-3-4b, 143,374 measured"),
-    ],
-)
-def test_hybrid_layers_are_padded_to_whole_groups(
-    full: int, sliding: int, kv_heads: int, head_dim: int, bytes_per_token: int
-) -> None:
-    """vLLM 0.19.0 on H100: a token costs as much as all groups together, padding included."""
-    seen = layout(hybrid(full, sliding, kv_heads=kv_heads, head_dim=head_dim))
-    assert seen.block_bytes * len(seen.windows) // BLOCK_TOKENS == bytes_per_token
+def test_nothing_fits_in_less_than_no_memory() -> None:
+    seen = layout(LLAMA_8B)
+    assert (seen.blocks_in(-GIB), seen.capacity_tokens(-GIB, 4096)) == (0, 0)
 
 
-def test_the_windows_of_gpt_oss_hold_the_tokens_of_two_running_steps() -> None:
-    """18 full and 18 sliding layers, 128 tokens wide: 1,033 blocks beside the 8,192 of a request at 128 Ki."""
-    seen = layout(GPT_OSS, batched=8192)
-    assert seen.windows == (None, 128)
-    assert seen.block_bytes == 589_824
-    assert seen.blocks_of_request(131_072) == 8_192 + 1_033
-
-
-def test_a_short_request_never_takes_more_window_than_it_has_tokens() -> None:
-    assert layout(GPT_OSS, batched=8192).blocks_of_request(160) == 10 + 10 + 1
-
-
-def test_nearly_equal_kinds_form_one_group_each() -> None:
-    """Within a factor of 1.5 the larger number is the group's, which pads less."""
-    assert layout(hybrid(10, 12, kv_heads=8, head_dim=128)).windows == (None, 1024)
-    assert layout(hybrid(10, 15, kv_heads=8, head_dim=128)).windows == (None, 1024, 1024)
-
-
-def test_the_order_of_the_layers_is_no_part_of_the_layout() -> None:
-    facts = model(GPT_OSS)
-    assert layout(replace(facts, attention=facts.attention[::-1])) == layout(facts)
-
-
-def test_layers_of_different_kv_width_have_no_law() -> None:
-    facts = replace(model(LLAMA_8B), attention=(AttentionLayers(16, 8, 128), AttentionLayers(16, 8, 64)))
-    with pytest.raises(UnsupportedModel, match="different KV widths"):
-        layout(facts)
-
-
-def test_capacity_is_told_as_the_engine_tells_it() -> None:
-    """16 GiB of KV cache for Qwen2.5-7B are 299,584 tokens in vLLM's log (pull request 44594); one block is unused."""
-    seen = layout("Qwen/Qwen2.5-7B-Instruct")
-    assert seen.capacity_tokens(16 * GIB, 16) == 299_584 - BLOCK_TOKENS
+def test_a_model_without_caches_needs_none() -> None:
+    seen = layout(())
+    assert (seen.blocks_of_request(512), seen.bytes_for(100), seen.capacity_tokens(GIB, 512)) == (0, 0, 0)
+    assert seen.max_concurrency(GIB, 512) == Fraction()

@@ -9,9 +9,10 @@ from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import ServingShape
 from plimsoll.memory.kv_cache import kv_layout
 from plimsoll.memory.load import needed_blocks, needed_tokens
+from plimsoll.memory.stages import stage_caches
 from tests.support.planning import model
 
-LAYOUT = kv_layout(model(), KvPrecision.BF16, Split(1), batched_tokens=2048)
+LAYOUT = kv_layout(stage_caches(model(), 0, 1), KvPrecision.BF16, Split(1), batched_tokens=2048)
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,7 @@ LAYOUT = kv_layout(model(), KvPrecision.BF16, Split(1), batched_tokens=2048)
         pytest.param(ServingShape(16_384, 16, 1_500, 500), 48_000, id="expected: one and a half times the mean"),
         pytest.param(ServingShape(32_768, 2, 100, 100), 32_768, id="floor: one request of full length"),
         pytest.param(ServingShape(4_096, 8, 3_000, 1_000), 32_768, id="cap: never more than guaranteed"),
+        pytest.param(ServingShape(16_384, 2, 1_500, 500, guaranteed=True), 32_768, id="expected, but guaranteed"),
         pytest.param(ServingShape(4_096, 8, 3_000, None), 32_768, id="half an expectation is none"),
     ],
 )

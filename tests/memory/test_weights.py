@@ -7,15 +7,18 @@ import pytest
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.memory.weights import weights_bytes
+from plimsoll.memory.weights import stage_weights, weights_bytes
 from tests.memory.measured import RUNS, Run
 from tests.support.planning import LLAMA_8B, LLAMA_70B, model
 
+NOT_MARLIN = "openai/gpt-oss-20b"
+"""On an H100 its experts run with Triton's kernels, which pad less than Marlin's: 7.01 GiB at TP 2, 1.2 % below."""
+
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.label)
-def test_the_weights_are_those_that_the_engine_loaded_within_one_percent(run: Run) -> None:
+def test_the_weights_are_those_that_the_engine_loaded_within_half_a_percent(run: Run) -> None:
     computed = weights_bytes(model(run.model), run.precision, Split(run.tensor_parallel)) / GIB
-    assert computed == pytest.approx(run.weights_gib, rel=0.01)
+    assert computed == pytest.approx(run.weights_gib, rel=0.0125 if run.model == NOT_MARLIN else 0.005)
 
 
 @pytest.mark.parametrize(
@@ -28,36 +31,41 @@ def test_the_weights_are_those_that_the_engine_loaded_within_one_percent(run: Ru
         ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", Precision.FP8, 1, 67.72),
         ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", Precision.FP8, 2, 33.88),
         ("Qwen/Qwen3-8B", Precision.BF16, 1, 15.27),
-        ("openai/gpt-oss-20b", Precision.MXFP4, 1, 13.64),
-        ("openai/gpt-oss-20b", Precision.MXFP4, 2, 7.01),
+        ("openai/gpt-oss-20b", Precision.MXFP4, 1, 13.7025),
+        ("openai/gpt-oss-120b", Precision.MXFP4, 1, 65.9651),
+        ("openai/gpt-oss-120b", Precision.MXFP4, 4, 17.2217),
         ("codellama/CodeLlama-7b-hf", Precision.BF16, 1, 12.56),
         ("RedHatAI/Qwen2.5-7B-Instruct-FP8-dynamic", Precision.FP8, 1, 8.14),
         ("RedHatAI/Meta-Llama-3.1-8B-Instruct-quantized.w4a16", Precision.GPTQ, 1, 5.38),
     ],
 )
 def test_known_figures(name: str, precision: Precision, degree: int, gib: float) -> None:
-    """vLLM 0.19.0 on H100 (llm-d-planner pull request 205); Llama-3.3-70B at TP 1 from llm-d's published table."""
-    assert weights_bytes(model(name), precision, Split(degree)) / GIB == pytest.approx(gib, rel=0.01)
+    """vLLM 0.19.0 on H100 (llm-d-planner pull request 205); Llama-3.3-70B at TP 1 from llm-d's published table.
+
+    gpt-oss with Marlin's kernels: start-up logs of 0.12 and 0.10 on A100, vllm#23278 for the 120b on one GPU.
+    """
+    assert weights_bytes(model(name), precision, Split(degree)) / GIB == pytest.approx(gib, rel=0.005)
 
 
 def test_a_16_bit_8b_costs_two_bytes_a_parameter() -> None:
-    assert weights_bytes(model(LLAMA_8B), Precision.BF16, Split(1)) == 2 * 8_030_261_248
+    facts = model(LLAMA_8B)
+    assert stage_weights(facts, Precision.BF16, Split(1)).parameters_bytes == 2 * 8_030_261_248
+    assert weights_bytes(facts, Precision.BF16, Split(1)) == 2 * 8_030_261_248 + 131_072 * 128 * 2
 
 
 @pytest.mark.parametrize("degree", [2, 4, 8])
 def test_ranks_together_hold_the_model_and_the_replicated_norms_once_each(degree: int) -> None:
     facts = model(LLAMA_70B)
     whole = weights_bytes(facts, Precision.BF16, Split(1))
-    norms = 2 * (2 * facts.layers + 1) * facts.hidden
-    assert degree * weights_bytes(facts, Precision.BF16, Split(degree)) == whole + (degree - 1) * norms
+    copied = 2 * (2 * facts.layers + 1) * facts.hidden + facts.rotary_bytes
+    assert degree * weights_bytes(facts, Precision.BF16, Split(degree)) == whole + (degree - 1) * copied
 
 
 def test_beyond_the_kv_heads_key_and_value_weights_are_copied() -> None:
     facts = model(LLAMA_70B)  # 8 KV heads
-    key_and_value = 2 * 2 * facts.layers * facts.kv_heads * facts.head_dim * facts.hidden
+    key_and_value = 2 * 2 * facts.layers * facts.kv_heads * 128 * facts.hidden
     at_8, at_16 = (weights_bytes(facts, Precision.BF16, Split(degree)) for degree in (8, 16))
-    norms = 2 * (2 * facts.layers + 1) * facts.hidden
-    kept = key_and_value // 8 + norms
+    kept = key_and_value // 8 + 2 * (2 * facts.layers + 1) * facts.hidden + facts.rotary_bytes
     assert at_16 - kept == pytest.approx((at_8 - kept) / 2, abs=64)
 
 

@@ -37,6 +37,21 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"what": "moe_intermediate_size", "width": 192, "block": 128},
         "moe_intermediate_size leaves 192 columns a GPU, not whole blocks of 128",
     ),
+    (Reason.STAGES_EXCEED_LAYERS, {"stages": 8, "layers": 4}, "cuts 4 layers into 8 stages"),
+    (Reason.EXPERTS_NOT_DIVISIBLE, {"experts": 4, "ranks": 8}, "spreads 4 experts over 8 ranks"),
+    (
+        Reason.CONTEXT_RANKS_NOT_DIVISIBLE,
+        {"ranks": 4, "copies": 2},
+        "spreads tokens over 4 ranks where 2 hold the same KV heads",
+    ),
+    (
+        Reason.FITS_ONLY_PROBABLY,
+        {"need_bytes": 70 * GIB, "have_bytes": 72 * GIB, "sure_bytes": 73 * GIB},
+        (
+            "fits by the estimate (70.00 GiB of 72.00 GiB per GPU), not at the upper edge of its error band "
+            "(73.00 GiB); the choice fits for sure"
+        ),
+    ),
     (
         Reason.PRECISION_NOT_SUPPORTED,
         {"what": "precision bf16", "need": "compute capability 8.0", "have": "7.5"},

@@ -8,11 +8,13 @@ from decimal import Decimal
 import pytest
 
 from plimsoll.domain.fleet import Taint, Toleration
+from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import GpuConstraints, Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import alternatives_to
+from plimsoll.placement.sizing import size_on
 from tests.support.planning import (
     A100,
     H100,
@@ -31,6 +33,8 @@ from tests.support.planning import (
     request,
     unplaceable,
 )
+
+HALF = "h100-sxm-80gb-mig-3g.40gb"
 
 
 class TestLedger:
@@ -51,9 +55,25 @@ class TestLedger:
         assert dict(after.free) == {"a": 3, "b": 0, "c": 0}
         assert ledger.free["b"] == 2
 
+    def test_slices_are_booked_beside_the_whole_gpus_of_their_node(self) -> None:
+        whole, halves = node("a", H100, 2), replace(node("a", HALF, 4), resource="nvidia.com/mig-3g.40gb")
+        after = Ledger.of(fleet(whole, halves)).take((halves,), 1, 3)
+        assert after.largest((whole,)) == 2
+        assert after.largest((halves,)) == 1
+
     def test_taking_more_than_there_is_is_an_error(self) -> None:
         with pytest.raises(ValueError, match="over-committed: 3 replicas of 2 GPUs"):
             Ledger.of(fleet(*self.nodes)).take(self.nodes, 2, 3)
+
+
+def test_slices_never_work_together() -> None:
+    where, split = fleet(node("a", HALF, 4)), Split(2)
+    assert placed(request(), where).choice.split.gpus == 1
+    told = {each.split: each for each in unplaceable(request(LLAMA_70B_FP8), where).rejections}
+    assert (told[split].reason, dict(told[split].numbers)) == (Reason.NODE_TOO_SMALL, {"gpus": 2, "largest": 1})
+    answer = size_on(request(), gpu(HALF), split)
+    assert isinstance(answer, Rejection)
+    assert answer.reason is Reason.NODE_TOO_SMALL
 
 
 def test_the_cheapest_replica_wins() -> None:

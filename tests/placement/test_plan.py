@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.outcomes import Placed, Unplaceable
+from plimsoll.domain.observations import Correction
+from plimsoll.domain.outcomes import Placed, Split, Unplaceable
 from plimsoll.domain.reasons import Reason, RemedyKind
-from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, ServingShape
+from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request, ServingShape
+from plimsoll.domain.units import GIB, MIB
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import MAX_POOLS, plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
@@ -22,6 +24,7 @@ from tests.support.planning import (
     fleet,
     gpu,
     node,
+    placed,
     pool,
     refusals,
     request,
@@ -183,7 +186,7 @@ class TestChange:
 class TestOutgrown:
     """The need outgrew what runs without a change of the user's: told, and left only on the live loop's order."""
 
-    seen = request(observed=(ObservedCapacity(L40S, 1, 100),))
+    seen = request(observed=(ObservedCapacity(L40S, Split(1), 100),))
 
     def test_it_is_kept_and_told(self) -> None:
         decision = decided(tenant(self.seen, pool(L40S)), node("l", L40S, 1, held=1), node("h", H100))
@@ -270,3 +273,65 @@ def test_warnings_of_an_override_stay_with_a_kept_placement() -> None:
     assert isinstance(place(forced, fleet(node("l", L40S))), Placed)
     decision = decided(tenant(forced, pool(L40S)), node("l", L40S, 1, held=1))
     assert len(decision.warnings) == 1
+
+
+class TestEnginesThatFailForMemory:
+    """An observation has corrected the estimate, or it has not: what serves nobody is left at once."""
+
+    def test_the_pool_is_replaced_and_gone_in_the_same_pass(self) -> None:
+        failing = pool(L4, ready=0, too_large=True)
+        who = tenant(learned(L4), failing)
+        decision = decided(who, node("l4", L4, 2, held=1), node("h", H100, 1))
+        assert sizes(decision) == {H100_TP1: 1}
+        assert retiring(decision) == {}
+
+    def test_one_that_serves_stays_and_is_called_outgrown(self) -> None:
+        decision = decided(tenant(learned(L4), pool(L4)), node("l4", L4, 2, held=1), node("h", H100, 1))
+        assert sizes(decision) == {L4_TP1: 1}
+        assert decision.outgrown is not None
+        assert decision.outgrown.reason is Reason.TOO_LITTLE_VRAM
+
+    def test_without_another_place_it_goes_on_trying(self) -> None:
+        decision = decided(tenant(learned(L4), pool(L4, ready=0, too_large=True)), node("l4", L4, 1, held=1))
+        assert sizes(decision) == {L4_TP1: 1}
+        assert decision.change_blocked
+
+    def test_a_failure_whose_cause_a_smaller_step_cures_gets_the_smaller_step(self) -> None:
+        usual = placed(request(), fleet(node("h", H100))).choice
+        assert usual.settings.max_num_batched_tokens == 8192
+        spared = usual.estimate.computed_bytes - usual.estimate.budget_bytes
+        lesson = correction(H100, overhead=-spared + usual.estimate.margin_bytes - 150 * MIB + 1)
+        who = tenant(replace(request(), corrections=(lesson,)), pool(H100, ready=0, too_large=True))
+        decision = decided(who, node("h", H100, 2, held=1))
+        assert sizes(decision) == {H100_TP1: 1}
+        assert decision.choice is not None
+        assert decision.choice.settings.max_num_batched_tokens == 2048
+
+
+class TestWhatEnginesTeachRestartsNobody:
+    def test_the_step_of_a_running_pool_stays_whichever_would_be_chosen_now(self) -> None:
+        running = pool(H100, batched_tokens=2048)
+        decision = decided(tenant(request(), running), node("h", H100, 2, held=1))
+        assert decision.choice is not None
+        assert decision.choice.settings.max_num_batched_tokens == 2048
+
+    def test_it_is_judged_anew_when_the_spec_changes(self) -> None:
+        running = pool(H100, batched_tokens=2048)
+        decision = decided(tenant(request(), running, generation=2), node("h", H100, 2, held=1))
+        assert decision.choice is not None
+        assert decision.choice.settings.max_num_batched_tokens == 8192
+
+    def test_what_is_left_as_it_is_keeps_its_step_on_record(self) -> None:
+        running = pool(H100, batched_tokens=2048)
+        decision = decided(tenant(request(), running, suspended=True), node("h", H100, 2, held=1))
+        assert [each.step_tokens for each in decision.pools] == [2048]
+
+
+def correction(kind: str, overhead: int = 0) -> Correction:
+    return Correction(request().engine_kind(kind, Split(1)), overhead_bytes=overhead)
+
+
+def learned(kind: str) -> Request:
+    """The usual request, after an engine on one GPU of ``kind`` ran out of memory."""
+    starved = replace(correction(kind, overhead=30 * GIB), exact=False)
+    return replace(request(), corrections=(starved,))

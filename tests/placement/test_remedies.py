@@ -11,7 +11,7 @@ import pytest
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Placed, Remedy
+from plimsoll.domain.outcomes import Fit, Placed, Remedy
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
@@ -33,7 +33,9 @@ def number(remedy: Remedy, name: str) -> int:
 
 
 def places(wanted: Request, where: Fleet) -> bool:
-    return isinstance(place(wanted, where), Placed)
+    """Whether it fits for sure: what fits only probably is no remedy."""
+    outcome = place(wanted, where)
+    return isinstance(outcome, Placed) and outcome.choice.estimate.fit is Fit.SURE
 
 
 def _load(wanted: Request) -> str:
@@ -160,6 +162,11 @@ class TestNewGpus:
     def test_nor_one_that_is_too_dear(self) -> None:
         wanted = request(LLAMA_70B, constraints=GpuConstraints(max_hourly_price=Decimal("0.10")))
         assert RemedyKind.ADD_GPUS not in proposals(wanted, fleet(node("l4", L4, 1)), load_gpu_types())
+
+    def test_nobody_sells_a_slice(self) -> None:
+        slices = [kind for kind in load_gpu_types() if kind.is_slice]
+        assert RemedyKind.ADD_GPUS not in proposals(request(LLAMA_70B_FP8), fleet(node("l4", L4, 1)), slices)
+        assert RemedyKind.ADD_GPUS not in proposals(request(), fleet(node("t4", "t4-16gb", 1)), slices)
 
     def test_a_type_without_a_price_is_nothing_to_recommend(self) -> None:
         unpriced = [gpu(H100, price=None)]

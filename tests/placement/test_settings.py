@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.engine_options import Drafting, DraftMethod, LoraSlots
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, EngineVersion, Request
+from plimsoll.domain.serving import EngineChoice, Request, Speculation
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.settings import engine_settings
 from tests.support.planning import A100, H100, L4, LLAMA_8B, MI300X, T4, gpu, model, request
 
@@ -40,9 +42,22 @@ def test_tokens_of_a_step_follow_the_engines_defaults_and_never_undercut_the_seq
     assert settings(request(concurrency=sequences, context=context, engine=engine), kind).max_num_batched_tokens == step
 
 
+def test_with_adapters_a_step_has_room_for_every_drafted_token_and_only_then() -> None:
+    drafting = EngineChoice(EngineVersion(0, 32), max_batched_tokens=64, speculation=Speculation(3))
+    assert settings(request(concurrency=64, engine=drafting)).max_num_batched_tokens == 64
+    both = replace(drafting, lora=LoraSlots(1, 16))
+    assert settings(request(concurrency=64, engine=both)).max_num_batched_tokens == 64 * 4
+
+
+def test_drafting_is_told_to_the_engine() -> None:
+    assert settings(request()).drafting is None
+    drafting = EngineChoice(EngineVersion(0, 32), speculation=Speculation(3))
+    assert settings(request(engine=drafting)).drafting == Drafting(DraftMethod.NGRAM, 3)
+
+
 @pytest.mark.parametrize(
     ("kind", "degree", "asked", "given"),
-    [(H100, 1, 92, 92), (H100, 1, 98, 98), (H100, 2, 98, 97), (L4, 1, 98, 97), (T4, 2, 92, 86), (T4, 1, 50, 50)],
+    [(H100, 1, 92, 92), (H100, 1, 98, 98), (H100, 2, 98, 97), (L4, 1, 98, 97), (T4, 2, 92, 91), (T4, 1, 50, 50)],
 )
 def test_utilization_is_lowered_where_cuda_and_nccl_need_the_rest(
     kind: str, degree: int, asked: int, given: int

@@ -165,9 +165,18 @@ def test_a_replica_that_never_starts_is_given_up_once_the_ready_ones_suffice() -
     )
 
 
-@pytest.mark.parametrize("load", [LOAD, LoadSummary(SignalState.UNAVAILABLE)])
-def test_a_need_that_outgrew_its_gpu_moves_even_without_metrics(load: LoadSummary) -> None:
+def test_an_estimate_that_outgrew_its_gpu_moves_even_without_metrics() -> None:
+    load = LoadSummary(SignalState.UNAVAILABLE)
     assert said(decided(load, need=replace(NEED, bytes_per_gpu=81))) == (Move, DecisionReason.NEED_OUTGREW_PLACEMENT)
+
+
+def test_engines_that_serve_and_hold_what_is_declared_refute_the_estimate() -> None:
+    assert isinstance(decided(need=replace(NEED, bytes_per_gpu=81)), Keep)
+
+
+def test_an_admin_s_figure_is_not_refuted_by_engines() -> None:
+    forced = DeclaredNeed(kv_tokens=0, bytes_per_gpu=81)
+    assert said(decided(need=forced)) == (Move, DecisionReason.NEED_OUTGREW_PLACEMENT)
 
 
 def test_an_engine_with_less_kv_cache_than_declared_moves() -> None:

@@ -216,7 +216,7 @@ def test_a_transition_time_is_kept_while_the_status_stays() -> None:
 
 def test_the_plan_is_told_with_its_working() -> None:
     message = told(report(PLACED, view()))["Planned"]["message"]
-    assert message.startswith("h100-sxm-80gb x 1: weights 14.96 GiB + KV cache 4.00 GiB + ")
+    assert message.startswith("h100-sxm-80gb x 1: weights 14.99 GiB + KV cache 4.00 GiB + ")
     assert message.endswith("per GPU.")
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, EngineVersion
+from plimsoll.domain.serving import EngineChoice
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import PodOptions, SecretKey
 from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
 from plimsoll.render.objects import deployment, digest, disruption_budget, service
@@ -98,6 +99,19 @@ class TestPod:
         assert container(seen)["resources"]["limits"] == {"amd.com/gpu": "1"}
         assert seen["spec"]["template"]["spec"]["tolerations"] == [{"key": "amd.com/gpu", "operator": "Exists"}]
 
+    def test_a_slice_is_asked_for_by_its_resource_on_nodes_tainted_by_the_cards(self) -> None:
+        resource = "nvidia.com/mig-3g.40gb"
+        label = (f"{resource}.product", "NVIDIA-H100-80GB-HBM3-MIG-3g.40gb")
+        half = replace(node("m", "h100-sxm-80gb-mig-3g.40gb"), resource=resource, selector=label)
+        seen = rendered(where=fleet(half))
+        assert container(seen)["resources"]["limits"] == {resource: "1"}
+        spec = seen["spec"]["template"]["spec"]
+        assert spec["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+        (term,) = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][
+            "nodeSelectorTerms"
+        ]
+        assert term["matchExpressions"] == [{"key": label[0], "operator": "In", "values": [label[1]]}]
+
     def test_the_image_is_the_releases_or_the_users(self) -> None:
         assert container(rendered())["image"] == "vllm/vllm-openai:v0.32.0"
         assert container(rendered(options(image="house/vllm:1")))["image"] == "house/vllm:1"
@@ -105,7 +119,7 @@ class TestPod:
     def test_a_slow_start_is_not_killed_half_way(self) -> None:
         _, choice = chosen_pool()
         budget = start_budget_seconds(choice)
-        assert budget == 900 + 12 * 15  # 14.96 GiB of weights
+        assert budget == 900 + 12 * 15  # 14.99 GiB of weights
         seen = container(rendered())
         assert seen["startupProbe"]["periodSeconds"] * seen["startupProbe"]["failureThreshold"] >= budget
         assert {"name": "VLLM_ENGINE_READY_TIMEOUT_S", "value": str(budget)} in seen["env"]

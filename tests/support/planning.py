@@ -14,7 +14,8 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import EngineChoice, EngineVersion, Request, ServingShape
+from plimsoll.domain.serving import EngineChoice, Request, ServingShape
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.place import place
 from plimsoll.placement.pools import Pool, PoolState, Tenant, pool_name
 

@@ -18,11 +18,18 @@ from plimsoll.domain.outcomes import Choice
 from plimsoll.facts.fleet_reading import read_fleet
 from testbed.engine.tiny_model import TINY_CONFIG
 from testbed.fleet import gpu_node
+from tests.support.speculation import EAGLE3_HEAD, EAGLE_HEAD, MIMO_7B
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
 
 FITS_ELSEWHERE: Final = {"04-does-not-fit": {"concurrency": 24}}
 """Examples that fit no node of their fleet, with what must change so that they fit eight B200."""
+
+
+def _drafting(method: str, draft: str, config: dict[str, Any] | None = None) -> dict[str, Any]:
+    named = {"name": draft} if config is None else {"name": draft, "revision": "v1", "config": config}
+    return {"method": method, "tokens": 3, "draftModel": named}
+
 
 VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "fp8 made while loading": ("01-minimal", {"precision": "fp8"}),
@@ -35,6 +42,27 @@ VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "a revision": ("01-minimal", {"model": {"revision": "0e9e39f249a16976918f6564b8830bc894c89659"}}),
     "flags of the user's": ("01-minimal", {"engine": {"extraArgs": ["--enable-prefix-caching", "--seed=7"]}}),
     "eight GPUs": ("02-70b-fp8", {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 8}}),
+    "adapters": ("01-minimal", {"engine": {"lora": {"maxAdapters": 4, "maxRank": 64}}}),
+    "text alone": ("01-minimal", {"engine": {"textOnly": True}}),
+    "weights in host memory": ("01-minimal", {"engine": {"cpuOffload": "4Gi"}}),
+    "streamed layers": ("01-minimal", {"engine": {"weightStreaming": {"group": 8, "layers": 2}}}),
+    "drafts from the prompt": ("01-minimal", {"engine": {"speculation": {"method": "Ngram", "tokens": 4}}}),
+    "a model that drafts itself": (
+        "01-minimal",
+        {
+            "model": {"name": "XiaomiMiMo/MiMo-7B-Base", "config": dict(MIMO_7B)},
+            "engine": {"speculation": {"method": "Mtp", "tokens": 2}},
+        },
+    ),
+    "a head": ("01-minimal", {"engine": {"speculation": _drafting("Eagle", "org/head", dict(EAGLE_HEAD))}}),
+    "a head of the third generation": (
+        "01-minimal",
+        {"engine": {"speculation": _drafting("Eagle", "org/head", dict(EAGLE3_HEAD))}},
+    ),
+    "a draft model": (
+        "01-minimal",
+        {"engine": {"speculation": _drafting("Draft", "meta-llama/Llama-3.2-1B-Instruct")}},
+    ),
     "another share and step": ("01-minimal", {"engine": {"gpuMemoryUtilizationPercent": 85, "maxBatchedTokens": 4096}}),
 }
 """What the examples leave out of what the operator can say: an example, and what to change in its spec."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from functools import cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Any
 
-from plimsoll.domain.gpus import GpuType, Interconnect, Price, Vendor
+from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
 from plimsoll.facts.config_json import read_model_facts
@@ -18,12 +20,13 @@ from plimsoll.facts.config_json import read_model_facts
 
 @cache
 def load_gpu_types() -> tuple[GpuType, ...]:
-    """Every catalogued GPU type, by name.
+    """Every catalogued GPU type, whole GPUs and the slices they can be cut into, by name.
 
     Raises:
         ValueError: the shipped file names a type or a label twice; a fault of the package.
     """
-    types = tuple(sorted((_gpu_type(entry) for entry in _document("gpus.json")["gpus"]), key=lambda gpu: gpu.name))
+    entries = _document("gpus.json")["gpus"]
+    types = tuple(sorted((gpu for entry in entries for gpu in _gpu_types(entry)), key=lambda gpu: gpu.name))
     _refuse_duplicates("GPU type", [gpu.name for gpu in types])
     _refuse_duplicates("product label", [label.casefold() for gpu in types for label in gpu.product_labels])
     return types
@@ -46,6 +49,36 @@ def catalogued_models() -> tuple[str, ...]:
     return tuple(sorted(_models()))
 
 
+def _gpu_types(entry: Mapping[str, Any]) -> Iterator[GpuType]:
+    card = _gpu_type(entry)
+    yield card
+    if mig := entry.get("mig"):
+        for profile, part in mig["profiles"].items():
+            memory = Fraction(part["memory_slices"], mig["memory_slices"])
+            share = max(memory, Fraction(int(profile.partition("g.")[0]), mig["compute_slices"]))
+            yield _slice(card, MigSlice(card.name, profile, share), memory, part["mib"] * MIB)
+
+
+def _slice(card: GpuType, mig: MigSlice, memory: Fraction, size: int) -> GpuType:
+    """One slice: bandwidths by its share of the memory, nothing to join it with another.
+
+    The driver has already taken its part out of ``size``: PyTorch prints 39.25 GiB of a slice labelled 40,192 MiB.
+    """
+    return replace(
+        card,
+        name=f"{card.name}-mig-{mig.profile}",
+        product_labels=tuple(f"{label}-MIG-{mig.profile}" for label in card.product_labels),
+        usable_bytes=size,
+        total_bytes=size,
+        interconnect=Interconnect.PCIE,
+        scale_up_gpus=1,
+        memory_bandwidth_gb_per_second=int(card.memory_bandwidth_gb_per_second * memory),
+        host_bandwidth_gb_per_second=max(1, int(card.host_bandwidth_gb_per_second * memory)),
+        price=None if card.price is None else mig.price(card.price),
+        mig=mig,
+    )
+
+
 def _gpu_type(entry: Mapping[str, Any]) -> GpuType:
     capability, price = entry["compute_capability"], entry["price"]
     major, minor = capability.split(".") if capability else (0, 0)
@@ -60,6 +93,8 @@ def _gpu_type(entry: Mapping[str, Any]) -> GpuType:
         interconnect=Interconnect(entry["interconnect"]),
         scale_up_gpus=entry["scale_up_gpus"],
         memory_bandwidth_gb_per_second=entry["memory_bandwidth_gb_per_second"],
+        host_bandwidth_gb_per_second=entry["host_bandwidth_gb_per_second"],
+        unified_memory=entry.get("unified_memory", False),
         price=Price(Decimal(price["usd_per_hour"]), price["source"]) if price else None,
     )
 

@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -22,10 +24,13 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable
+from plimsoll.adapters.hub_tensors import HubFiles, hub_tensors
+from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
 from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.fields import Fields
+from plimsoll.facts.model_class import knows_class
 
 _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"
@@ -117,9 +122,21 @@ class HubModels:
             if sidecar is not None:
                 config["quantization_config"] = _sidecar(_json(sidecar.path, _QUANTIZATION))
         count = self._parameters(asked) if file.is_fresh else None
-        return read_model_facts(
-            asked.name, config, revision=asked.revision, source=FactsSource.HUB, parameters=count or None
+        read = partial(
+            read_model_facts, asked.name, config, revision=asked.revision, source=FactsSource.HUB, parameters=count
         )
+        return self._with_tensors(asked, read) if file.is_fresh and not _is_known(config) else read()
+
+    def _with_tensors(self, asked: _Asked, read: Callable[..., ModelFacts]) -> ModelFacts:
+        """An unknown class with the weights that the checkpoint stores; without them where they cannot be read."""
+        files = HubFiles(asked.name, asked.revision, asked.token, self._endpoint, self._timeout_seconds)
+        tensors = hub_tensors(files)
+        if tensors is None:
+            return read()
+        try:
+            return read(tensors=tensors)
+        except (InvalidInput, UnsupportedModel):
+            return read()
 
     def _file(self, asked: _Asked, filename: str, *, only_cached: bool) -> _File | None:
         """A file of the model; None where the model has no such file."""
@@ -169,6 +186,14 @@ class HubModels:
             return None
         total = info.safetensors.total if info.safetensors is not None else None
         return total if isinstance(total, int) and total > 0 else None
+
+
+def _is_known(config: dict[str, object]) -> bool:
+    """Whether the class needs no tensors; a file that cannot be read does not either, and is refused later."""
+    try:
+        return knows_class(Fields(config))
+    except InvalidInput:
+        return True
 
 
 def _refuse_unusable(asked: _Asked) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from plimsoll.api.owned_flags import owned_flag
+from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.v1alpha1 import (
     EngineSpec,
     InferenceDeployment,
@@ -12,42 +13,50 @@ from plimsoll.api.v1alpha1 import (
     KvPrecisionChoice,
     PodTemplateSpec,
     PrecisionChoice,
+    Sizing,
 )
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
+from plimsoll.domain.engine_options import CpuOffload, LoraSlots, Residency, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import (
-    EngineChoice,
-    EngineVersion,
-    GpuConstraints,
-    Overrides,
-    Request,
-    ServingShape,
-)
+from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, Request, ServingShape, Speculation
 from plimsoll.domain.units import parse_bytes
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import PodOptions, SecretKey, WorkloadOptions
+from plimsoll.facts.quantization import ONLINE
+from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.memory.laws import OLDEST_VERSION
 
 RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
 """Environment the engine or the operator gives a meaning of its own; a user's value would break the pod."""
 
 
-def to_request(resource: InferenceDeployment, model: ModelFacts, *, replicas: int | None = None) -> Request:
+STREAMING_SINCE = EngineVersion(0, 17)
+"""The first release with ``--offload-group-size`` (vLLM's pull request 29941; in the documentation of 0.17.1)."""
+
+_RANKS_TEXT = ", ".join(str(rank) for rank in RANKS)
+
+
+def to_request(
+    resource: InferenceDeployment, model: ModelFacts, *, replicas: int | None = None, draft: ModelFacts | None = None
+) -> Request:
     """The planner's request for one object.
 
     Args:
         resource: the parsed object.
         model: what its model's configuration says.
         replicas: the live loop's target, where it differs from ``spec.replicas``.
+        draft: what its draft's configuration says, where it names one (:func:`~plimsoll.api.speculation.draft_model`).
 
     Raises:
         InvalidInput: a field contradicts the model or another field.
     """
     spec = resource.spec
     check_without_model(spec)
+    _check_adapters(spec, model)
     precision = _precision(spec, model)
     return Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
@@ -55,7 +64,7 @@ def to_request(resource: InferenceDeployment, model: ModelFacts, *, replicas: in
         precision=precision,
         kv_precision=_kv_precision(spec, model, precision),
         shape=_shape(spec),
-        engine=_engine(spec.engine),
+        engine=_engine(spec.engine, to_speculation(spec.engine.speculation, model, draft)),
         replicas=spec.replicas if replicas is None else replicas,
         constraints=_constraints(spec),
         overrides=_overrides(spec),
@@ -78,20 +87,43 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.podTemplate.env[{index}].name", entry["name"], "The engine gives it another meaning; remove it."
             )
+    check_speculation(spec.engine.speculation, _version(spec.engine))
     if _version(spec.engine) < OLDEST_VERSION:
         raise InvalidInput(
             "spec.engine.version",
             spec.engine.version,
             f"Use {OLDEST_VERSION} or newer: older engines are unknown here.",
         )
+    _check_engine(spec.engine)
+
+
+def _check_engine(engine: EngineSpec) -> None:
+    """Options of the engine that contradict each other or its release."""
+    streaming = engine.weight_streaming
+    if streaming is not None and engine.cpu_offload is not None:
+        raise InvalidInput("spec.engine.cpuOffload", engine.cpu_offload, "Remove it, or weightStreaming.")
+    if streaming is not None and streaming.layers > streaming.group:
+        raise InvalidInput(
+            "spec.engine.weightStreaming.layers", streaming.layers, f"Write at most the group's {streaming.group}."
+        )
+    if streaming is not None and _version(engine) < STREAMING_SINCE:
+        raise InvalidInput("spec.engine.weightStreaming", engine.version, f"Use vLLM {STREAMING_SINCE} or newer.")
+    if engine.lora is not None and engine.lora.max_rank not in RANKS:
+        raise InvalidInput("spec.engine.lora.maxRank", engine.lora.max_rank, f"Write one of {_RANKS_TEXT}.")
+
+
+def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
+    refusal = None if spec.engine.lora is None else adapters_refusal(model)
+    if refusal is not None:
+        raise InvalidInput("spec.engine.lora", model.architecture, refusal)
 
 
 def _precision(spec: InferenceDeploymentSpec, model: ModelFacts) -> Precision:
     """Resolve ``auto`` and refuse what the checkpoint cannot be loaded as.
 
     The engine's own ``auto`` runs 32-bit checkpoints in 16 bits, and so does ours.
-    16-bit types are casts of each other, FP8 can be made while loading a 16-bit checkpoint (vLLM's online
-    quantization); every other format must be what the checkpoint was published in.
+    16-bit types are casts of each other, FP8 and bitsandbytes can be made while loading a 16-bit checkpoint (vLLM's
+    online quantization); every other format must be what the checkpoint was published in.
     """
     published = model.checkpoint.precision
     if spec.precision is PrecisionChoice.AUTO:
@@ -99,7 +131,7 @@ def _precision(spec: InferenceDeploymentSpec, model: ModelFacts) -> Precision:
     wanted = Precision(spec.precision.value)
     if wanted is published:
         return wanted
-    if not published.is_quantized and (not wanted.is_quantized or wanted is Precision.FP8):
+    if not published.is_quantized and (not wanted.is_quantized or wanted in ONLINE):
         return wanted
     raise InvalidInput(
         "spec.precision",
@@ -127,7 +159,10 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
             expected.prompt + expected.output,
             f"Prompt and output together must not exceed contextLength {spec.context_length}.",
         )
+    if spec.sizing is Sizing.EXPECTED and expected is None:
+        raise InvalidInput("spec.sizing", spec.sizing.value, "Name the mean prompt and output in expectedTokens.")
     return ServingShape(
+        guaranteed=spec.sizing is Sizing.GUARANTEED,
         context_tokens=spec.context_length,
         concurrency=spec.concurrency,
         expected_prompt_tokens=expected.prompt if expected else None,
@@ -135,13 +170,24 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
     )
 
 
-def _engine(engine: EngineSpec) -> EngineChoice:
+def _engine(engine: EngineSpec, speculation: Speculation | None) -> EngineChoice:
     return EngineChoice(
         version=_version(engine),
         gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
         max_batched_tokens=engine.max_batched_tokens,
         enforce_eager=engine.enforce_eager,
+        residency=_residency(engine),
+        lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),
+        skip_encoder=engine.text_only,
+        speculation=speculation,
     )
+
+
+def _residency(engine: EngineSpec) -> Residency | None:
+    streaming = engine.weight_streaming
+    if streaming is not None:
+        return WeightStreaming(streaming.group, streaming.layers, streaming.prefetch)
+    return None if engine.cpu_offload is None else CpuOffload(parse_bytes(engine.cpu_offload))
 
 
 def _version(engine: EngineSpec) -> EngineVersion:
@@ -195,6 +241,7 @@ def to_workload_options(resource: InferenceDeployment) -> WorkloadOptions:
     """What rendering the pods needs beside the placement."""
     spec = resource.spec
     token = spec.model.token_secret_ref
+    draft = draft_model(spec)
     return WorkloadOptions(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         uid=resource.metadata.uid,
@@ -205,6 +252,8 @@ def to_workload_options(resource: InferenceDeployment) -> WorkloadOptions:
         extra_args=tuple(spec.engine.extra_args or ()),
         token=None if token is None else SecretKey(token.name, token.key),
         pod=_pod_options(spec.pod_template or PodTemplateSpec()),
+        draft_source=None if draft is None else draft.path or draft.name,
+        draft_revision=None if draft is None or draft.path else draft.revision,
     )
 
 

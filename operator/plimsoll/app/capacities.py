@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plimsoll.adapters.prometheus import Reading
-from plimsoll.app.objects import Surroundings
+from plimsoll.app.objects import Surroundings, split_of
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.placement.pools import Pool
 
@@ -30,15 +30,13 @@ def observed_capacities(
     until the spec changes, for then the engines may be given other settings; and never against a pool that runs.
     """
     running = [
-        ObservedCapacity(pool.gpu_type, pool.split.tensor_parallel, reported[pool.name])
-        for pool in pools
-        if pool.name in reported
+        ObservedCapacity(pool.gpu_type, pool.split, reported[pool.name]) for pool in pools if pool.name in reported
     ]
-    known = {(seen.gpu_type, seen.tensor_parallel) for seen in running}
+    known = {(seen.gpu_type, seen.split) for seen in running}
     earlier = [
-        ObservedCapacity(entry["gpuType"], entry["tensorParallel"], entry["kvTokens"])
+        ObservedCapacity(entry["gpuType"], split_of(entry), entry["kvTokens"])
         for entry in status.get("tooSmall") or ()
-        if entry["generation"] == generation and (entry["gpuType"], entry["tensorParallel"]) not in known
+        if entry["generation"] == generation and (entry["gpuType"], split_of(entry)) not in known
     ]
     return (*running, *earlier)
 

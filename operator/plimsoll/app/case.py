@@ -11,6 +11,7 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.model_book import RESOLVING
 from plimsoll.app.objects import Surroundings
+from plimsoll.app.observations import Seen
 from plimsoll.app.rebalancing import Standing, Turn
 from plimsoll.app.store import Body
 from plimsoll.domain.errors import PlimsollError
@@ -42,6 +43,7 @@ class Case:
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
+    seen: tuple[Seen, ...] = ()
     report: Report | None = None
 
     @property

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 from plimsoll.adapters.models import ModelSources
-from plimsoll.api.v1alpha1 import ModelSpec
+from plimsoll.api.speculation import DRAFT_FIELD, draft_model
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ModelSpec
 from plimsoll.app.backoff import MOST_DOUBLINGS
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
@@ -69,6 +70,14 @@ class ModelBook:
             entry.task = asyncio.create_task(self._fetch(entry, namespace, model))
         pending = Problem(RESOLVING, f"Reading the configuration of {model.name}.", permanent=False)
         return entry.answer or pending
+
+    def look_up_draft(self, namespace: str, spec: InferenceDeploymentSpec) -> ModelFacts | Problem | None:
+        """The same for the draft of speculative decoding; None where the spec names none."""
+        draft = draft_model(spec)
+        answer = None if draft is None else self.look_up(namespace, draft)
+        if isinstance(answer, Problem):
+            return replace(answer, message=f"{DRAFT_FIELD}: {answer.message}")
+        return answer
 
     async def close(self) -> None:
         """Stop what is still running."""

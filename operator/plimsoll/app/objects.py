@@ -102,13 +102,19 @@ def _from_status(entry: Mapping[str, Any]) -> Pool:
     return Pool(
         name=entry["name"],
         gpu_type=entry["gpuType"],
-        split=Split(entry["tensorParallel"]),
+        split=split_of(entry),
         selector=(key, value),
         resource=entry["resource"],
         state=PoolState(entry["state"]),
         generation=entry["generation"],
         replicas=entry["replicas"],
+        batched_tokens=entry.get("batchedTokens"),
     )
+
+
+def split_of(entry: Mapping[str, Any]) -> Split:
+    """The split that an entry of a status, or a workload's record, tells. One stage where it tells of none."""
+    return Split(entry["tensorParallel"], entry.get("pipelineParallel", 1))
 
 
 def _from_workload(name: str, body: Body) -> Pool:
@@ -117,7 +123,7 @@ def _from_workload(name: str, body: Body) -> Pool:
     return Pool(
         name=name,
         gpu_type=record["gpuType"],
-        split=Split(record["tensorParallel"]),
+        split=split_of(record),
         selector=(key, value),
         resource=record["resource"],
         state=PoolState.ACTIVE,
@@ -140,17 +146,25 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         ready=sum(1 for pod in pods if pod.ready),
         stranded=0 if leaving else len(stranded),
         exists=pool.name in around.workloads,
+        too_large=_is_too_large(pods),
     )
+
+
+def _is_too_large(pods: Sequence[PodFacts]) -> bool:
+    """Whether no engine of a pool serves and one of them failed for want of memory."""
+    if any(pod.ready for pod in pods):
+        return False
+    return any(pod.failure is not None and pod.failure.is_about_memory for pod in pods)
 
 
 def pool_views(around: Surroundings, status: Mapping[str, Any], reported: Mapping[str, int]) -> tuple[PoolView, ...]:
     """The pools' pods for the status. ``reported`` gives the engine's KV tokens by pool, ``status`` those foretold."""
-    predicted = {entry["name"]: entry.get("kvTokensPredicted") for entry in status.get("pools") or ()}
+    foretold = {entry["name"]: entry for entry in status.get("pools") or ()}
     names = sorted({*around.pods, *around.workloads})
-    return tuple(_view(name, around, reported.get(name), predicted.get(name)) for name in names)
+    return tuple(_view(name, around, reported.get(name), foretold.get(name, {})) for name in names)
 
 
-def _view(name: str, around: Surroundings, reported: int | None, predicted: int | None) -> PoolView:
+def _view(name: str, around: Surroundings, reported: int | None, foretold: Mapping[str, Any]) -> PoolView:
     pods = [pod for pod in around.pods.get(name, ()) if not pod.terminating]
     failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
     waiting = [pod for pod in pods if not pod.bound]
@@ -164,12 +178,13 @@ def _view(name: str, around: Surroundings, reported: int | None, predicted: int 
         restarts=0 if failed is None else failed.restarts,
         workload_error=_workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
-        kv_tokens_predicted=predicted,
-        updating=_is_updating(around.workloads.get(name)),
+        kv_tokens_predicted=foretold.get("kvTokensPredicted"),
+        predicted_at_generation=foretold.get("generation"),
+        updating=is_updating(around.workloads.get(name)),
     )
 
 
-def _is_updating(body: Body | None) -> bool:
+def is_updating(body: Body | None) -> bool:
     """Whether the Deployment controller has yet to see the last change, or to replace all pods by it."""
     if body is None:
         return False

@@ -42,6 +42,7 @@ from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.notes import notes_of
 from plimsoll.app.objects import pool_views, read_pools, surroundings_of
+from plimsoll.app.observations import as_status, lessons, merged, observed_now, remembered
 from plimsoll.app.prices import PriceList
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.settings import Settings
@@ -49,6 +50,7 @@ from plimsoll.app.store import Body, Store, key_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.facts.fleet_reading import read_fleet
@@ -111,7 +113,10 @@ class Planner:
             self._read(case, now)
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if case.around.ready_pods()}
         for case in cases:
-            self._listen(case, fleet, now)
+            self._observe(case, fleet)
+        for case in cases:
+            others = (seen for other in cases if other is not case for seen in other.seen)
+            self._listen(case, fleet, lessons(case.seen, others), now)
         await asyncio.to_thread(self._plan, cases, fleet)  # pure: the watches go on meanwhile
         self.metrics.show_fleet(fleet)
         for case in cases:
@@ -133,25 +138,45 @@ class Planner:
         try:
             case.resource = parse_inference_deployment(case.body)
             check_without_model(case.resource.spec)
-            answer = self.models.look_up(case.key.namespace, case.resource.spec.model)
-            if isinstance(answer, Problem):
-                case.problem = answer
+            model = self.models.look_up(case.key.namespace, case.resource.spec.model)
+            draft = self.models.look_up_draft(case.key.namespace, case.resource.spec)
+            if isinstance(model, Problem):
+                case.problem = model
                 return
-            case.model = answer
-            case.request = to_request(case.resource, answer)
+            case.model = model
+            if isinstance(draft, Problem):
+                case.problem = draft
+                return
+            case.request = to_request(case.resource, model, draft=draft)
         except InvalidInput as error:
             case.problem = Problem("InvalidSpec", str(error), permanent=True)
         except PlimsollError as error:
             case.problem = Problem("UnsupportedModel", str(error), permanent=True)
 
-    def _listen(self, case: Case, fleet: Fleet, now: float) -> None:
+    def _observe(self, case: Case, fleet: Fleet) -> None:
+        """Step 3, first half: what the engines of this object say of their memory, now and earlier."""
+        case.seen = remembered(case.status, case.generation)
+        if case.request is None:
+            return
+        reported = reported_tokens(case.status, case.around, self._reading(case))
+        try:
+            now = observed_now(case.request, case.pools, case.around, reported, fleet, case.generation)
+        except PlimsollError:
+            return  # a model without a law: planning says so
+        case.seen = merged(case.seen, now)
+
+    def _reading(self, case: Case) -> Reading | None:
+        return self.live.reading(case.key) if case.around.ready_pods() else Reading()
+
+    def _listen(self, case: Case, fleet: Fleet, learned: tuple[Correction, ...], now: float) -> None:
         """Step 3: the live loop's target replaces ``spec.replicas``; what engines report joins the request."""
         if case.resource is None or case.request is None:
             return
-        reading = self.live.reading(case.key) if case.around.ready_pods() else Reading()
+        reading = self._reading(case)
         reported = reported_tokens(case.status, case.around, reading)
         observed = observed_capacities(case.status, case.generation, case.pools, reported)
-        case.request = replace(case.request, observed=observed)
+        own = tuple(each for each in learned if each.kind.model == case.request.model.name)
+        case.request = replace(case.request, observed=observed, corrections=own)
         case.standing = Standing.read(case.resource.spec, case.status)
         off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
         # Without a first reading there is no turn: after a restart the last word stands until there is a new one.
@@ -269,6 +294,7 @@ class Planner:
             engine_version=spec.engine.version if spec else "",
             pools=pool_views(case.around, case.status, reported),
             suspended=bool(spec and spec.suspend),
+            observations=tuple(as_status(case.seen)),
             rebalancing=told,
             rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         )

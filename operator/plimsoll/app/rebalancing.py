@@ -145,10 +145,15 @@ def take_turn(
 
 
 def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNeed:
-    """An admin's override of the memory outweighs what the engine reports, as it does in the placement."""
+    """An admin's override of the memory outweighs what the engine reports, as it does in the placement.
+
+    Without one the expected need counts: a placement that fits only probably was chosen for want of a better one.
+    """
     if figures is None:
         return DeclaredNeed(0, 0)
-    return DeclaredNeed(0 if figures.forced_bytes is not None else needed_tokens(shape), figures.needed_bytes)
+    if figures.forced_bytes is not None:
+        return DeclaredNeed(0, figures.forced_bytes)
+    return DeclaredNeed(needed_tokens(shape), figures.expected_bytes)
 
 
 def policy_of(spec: InferenceDeploymentSpec) -> RebalancePolicy:

@@ -12,7 +12,8 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.models import ModelSources
-from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.api.speculation import draft_model
+from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.app.prices import parse_prices
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
 from plimsoll.domain.errors import InvalidInput
@@ -70,8 +71,17 @@ def prices_from(path: str | None) -> dict[str, Price]:
 
 def model_of(resource: InferenceDeployment) -> ModelFacts:
     """The model's facts, from the same sources as the operator's. Blocks on the Hub where it must be asked."""
+    return _facts(resource.spec.model)
+
+
+def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
+    """The facts of its draft, from the same sources; None where speculative decoding names none."""
+    draft = draft_model(resource.spec)
+    return None if draft is None else _facts(draft)
+
+
+def _facts(model: ModelSpec) -> ModelFacts:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plimsoll" / "hub"
-    model = resource.spec.model
     sources = ModelSources(hub=HubModels(cache))
     return sources.resolve(model.name, revision=model.revision, token=os.environ.get("HF_TOKEN"), inline=model.config)
 

@@ -17,14 +17,20 @@ from rich.table import Table
 
 from plimsoll import __version__
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
+from plimsoll.api.v1alpha1 import SpeculationMethod
+from plimsoll.cli.bars import answer_document, print_answers, print_one
 from plimsoll.cli.context import ClusterAccess, fleet_from, live_object, prices_from
 from plimsoll.cli.documents import load_deployments
+from plimsoll.cli.estimate import Asked, answers, request_for
 from plimsoll.cli.planning import plan_manifests
+from plimsoll.cli.story import print_story
 from plimsoll.cli.tables import print_details, print_ignored, print_plan
-from plimsoll.domain.errors import PlimsollError
+from plimsoll.cli.working import print_working, working_document
+from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import IgnoredNode
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
-from plimsoll.rebalance.learning import CapacityReading, error_percent_text
+from plimsoll.placement.sizing import Sized
 
 EXIT_PLACED = 0
 EXIT_UNPLACED = 1
@@ -108,37 +114,95 @@ def explain(name: str, namespace: str, kubeconfig: str | None, context: str | No
     if body is None:
         console.print(f"There is no InferenceDeployment {namespace}/{name}.", highlight=False)
         sys.exit(EXIT_BAD_INPUT)
-    _explain(console, body)
+    print_story(console, body)
 
 
-def _explain(console: Console, body: dict[str, Any]) -> None:
-    status = body.get("status") or {}
-    if status.get("observedGeneration") != body["metadata"].get("generation"):
-        console.print("The operator has not seen the last change yet; this is the state before it.", style="yellow")
-    for condition in status.get("conditions") or ():
-        console.print(f"{condition['type']}={condition['status']} {condition['reason']}: {condition['message']}")
-    print_details(console, status)
-    for pool in status.get("pools") or ():
-        serving = f"{pool['readyReplicas']}/{pool['replicas']} replicas, {pool['state']}"
-        console.print(f"Pool {pool['name']}: {serving}{_learned(pool)}.", highlight=False)
-    for small in status.get("tooSmall") or ():
-        place = f"{small['gpuType']} x {small['tensorParallel']}"
-        console.print(f"Proved too small: {place}, its engine got {small['kvTokens']} KV tokens.", highlight=False)
-    live = status.get("rebalancing")
-    if live:
-        console.print(f"Rebalancing: {live['decision']} ({live['reason']}). {live['message']}", highlight=False)
-        if live.get("proposal"):
-            console.print(f"Proposal: {live['proposal']}", highlight=False, style="bold")
-
-
-def _learned(pool: dict[str, Any]) -> str:
-    """The engine's own figure beside the foretold one, where there is one."""
-    reported, predicted = pool.get("kvTokensReported"), pool.get("kvTokensPredicted")
-    if reported is None:
-        return ""
-    error = None if predicted is None else CapacityReading(predicted, reported).error_permille
-    told = "" if error is None else f" (estimate {error_percent_text(error)})"
-    return f", engine reports {reported} KV tokens{told}"
+@cli.command()
+@click.argument("model")
+@click.option("--gpu", "gpus", multiple=True, help="GPU type (see `plimsoll gpus`); may be repeated. Default: all.")
+@click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
+@click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages, with --tp.")
+@click.option("--ep", is_flag=True, help="Expert parallelism, with --tp.")
+@click.option("--context", type=click.IntRange(1), help="Longest request in tokens. Default: 8192, or the model's own.")
+@click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time. Default: 16.")
+@click.option(
+    "--prompt", type=click.IntRange(1), help="Mean prompt tokens: sizes for the expected load, with --output."
+)
+@click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
+@click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ...")
+@click.option("--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4.")
+@click.option("--engine", help="vLLM release, e.g. 0.32.0.")
+@click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
+@click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
+@click.option("--eager", is_flag=True, help="No CUDA graphs.")
+@click.option("--cpu-offload", help="Weights of each GPU to keep in host memory, e.g. 8Gi.")
+@click.option("--lora", type=(int, int), help="LoRA slots and their largest rank, e.g. --lora 4 16.")
+@click.option(
+    "--speculate",
+    type=(click.Choice([method.value for method in SpeculationMethod], case_sensitive=False), click.IntRange(1, 32)),
+    help="Speculative decoding: method and tokens a step, e.g. --speculate Ngram 4.",
+)
+@click.option("--draft", help="The head or small model of --speculate Eagle or Draft: a name or a config.json.")
+@click.option("--why", is_flag=True, help="Show every formula with its numbers (for one GPU type).")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def estimate(
+    model: str,
+    gpus: tuple[str, ...],
+    tp: int | None,
+    pp: int,
+    ep: bool,  # noqa: FBT001 - a flag of the command line
+    context: int | None,
+    concurrency: int | None,
+    prompt: int | None,
+    output_tokens: int | None,
+    precision: str | None,
+    kv_precision: str | None,
+    engine: str | None,
+    utilization: int | None,
+    batched_tokens: int | None,
+    eager: bool,  # noqa: FBT001 - same
+    cpu_offload: str | None,
+    lora: tuple[int, int] | None,
+    speculate: tuple[str, int] | None,
+    draft: str | None,
+    why: bool,  # noqa: FBT001 - same
+    output: str,
+) -> None:
+    """Say what MODEL (a name, a checkpoint folder, a config.json or a manifest) needs on each GPU type."""
+    asked = Asked(
+        context=context,
+        concurrency=concurrency,
+        precision=precision,
+        kv_precision=kv_precision,
+        engine=engine,
+        utilization=utilization,
+        batched_tokens=batched_tokens,
+        prompt=prompt,
+        output=output_tokens,
+        eager=eager,
+        cpu_offload=cpu_offload,
+        lora=lora,
+        speculate=speculate,
+        draft=draft,
+    )
+    if tp is None and (pp > 1 or ep):
+        raise InvalidInput("--ep" if ep else "--pp", ep or pp, "Name --tp beside it.")
+    request = request_for(model, asked)
+    found = answers(request, gpus, None if tp is None else Split(tp, pp, expert_parallel=ep))
+    if why and len(found) > 1:
+        raise InvalidInput("--why", len(found), "Name one GPU type with --gpu.")
+    if output == "json":
+        told = [answer_document(request, answer) for answer in found]
+        if why:
+            told[0]["working"] = working_document(request, found[0])
+        click.echo(json.dumps(told, indent=2))
+        return
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    print_answers(console, request, found)
+    for answer in (each for each in found if isinstance(each, Sized) and len(found) == 1):
+        print_one(console, request, answer)
+        if why:
+            print_working(console, request, answer)
 
 
 @cli.command()

@@ -9,7 +9,7 @@ from typing import Any
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.convert import to_request, to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.cli.context import model_of
+from plimsoll.cli.context import draft_of, model_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.plan import plan
@@ -78,7 +78,7 @@ def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> li
         PlimsollError: a manifest or its model cannot be used.
     """
     _refuse_namesakes(resources)
-    requests = [to_request(resource, model_of(resource)) for resource in resources]
+    requests = [to_request(resource, model_of(resource), draft=draft_of(resource)) for resource in resources]
     tenants = [
         Tenant(replace(request, created=f"{index:06d}"), resource.metadata.generation)
         for index, (request, resource) in enumerate(zip(requests, resources, strict=True))

@@ -13,12 +13,15 @@ from plimsoll.domain.units import GIB
 
 _TERMS = (
     ("weights", "weightsBytes"),
+    ("LoRA slots", "adaptersBytes"),
     ("KV cache", "kvCacheBytes"),
     ("activations", "activationsBytes"),
     ("CUDA graphs", "cudaGraphsBytes"),
     ("overhead", "overheadBytes"),
     ("margin", "marginBytes"),
 )
+
+_FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
 
 def print_plan(console: Console, documents: Sequence[Mapping[str, Any]]) -> None:
@@ -30,7 +33,7 @@ def print_plan(console: Console, documents: Sequence[Mapping[str, Any]]) -> None
             f"{document['namespace']}/{document['name']}",
             "yes" if document["placed"] else f"no: {document['reason']}",
             placement.get("gpuType", "-"),
-            str(placement.get("tensorParallel", "-")),
+            _split(placement),
             str(sum(pool["replicas"] for pool in document.get("pools") or ())),
             estimate.get("gibPerGpu", "-"),
             str(estimate.get("kvCapacityTokens", "-")),
@@ -57,16 +60,21 @@ def print_details(console: Console, document: Mapping[str, Any]) -> None:
 
 def print_estimate(console: Console, estimate: Mapping[str, Any]) -> None:
     """The terms of one GPU."""
-    console.print(f"One GPU of {estimate['gpuType']} at tensor parallel {estimate['tensorParallel']}:", style="bold")
+    stages = f", {estimate['pipelineParallel']} stages" if estimate.get("pipelineParallel", 1) > 1 else ""
+    cut = f"tensor parallel {estimate['tensorParallel']}{stages}"
+    console.print(f"One GPU of {estimate['gpuType']} at {cut}:", style="bold")
     table = Table("TERM", "GiB", box=None)
     table.columns[1].justify = "right"
     for name, field in _TERMS:
-        table.add_row(name, f"{estimate[field] / GIB:.2f}")
+        if field in estimate:
+            table.add_row(name, f"{estimate[field] / GIB:.2f}")
     table.add_row("needed", f"{estimate['computedBytes'] / GIB:.2f}", style="bold")
     if "overrideBytes" in estimate:
         table.add_row("needed, by override", f"{estimate['overrideBytes'] / GIB:.2f}", style="yellow")
     table.add_row("the engine may use", f"{estimate['budgetBytes'] / GIB:.2f}")
     console.print(table)
+    if "fit" in estimate:
+        console.print(f"It {_FIT[estimate['fit']]}: {_band(estimate)}.", highlight=False)
     console.print(
         f"KV cache: {estimate['kvNeededTokens']} tokens needed, {estimate['kvCapacityTokens']} would fit, "
         f"{estimate['kvBytesPerToken']} bytes a token and GPU.",
@@ -74,12 +82,26 @@ def print_estimate(console: Console, estimate: Mapping[str, Any]) -> None:
     )
 
 
+def _band(estimate: Mapping[str, Any]) -> str:
+    """The expected need and how far it may be off."""
+    expected = estimate.get("expectedBytes", estimate["computedBytes"] - estimate["marginBytes"])
+    low, high = expected - estimate.get("slackBytes", 0), estimate["computedBytes"]
+    return f"expected {expected / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}"
+
+
+def _split(entry: Mapping[str, Any]) -> str:
+    """Tensor-parallel degree, and stages where there are several."""
+    stages = entry.get("pipelineParallel", 1)
+    degree = str(entry.get("tensorParallel", "-"))
+    return degree if stages == 1 else f"{degree} x PP{stages}"
+
+
 def print_rejections(console: Console, rejections: Sequence[Mapping[str, Any]]) -> None:
     """Every other candidate and why not."""
     console.print("Not taken:", style="bold")
     table = Table("GPU", "TP", "REASON", "WHY", box=None)
     for rejection in rejections:
-        table.add_row(rejection["gpuType"], str(rejection["tensorParallel"]), rejection["reason"], rejection["message"])
+        table.add_row(rejection["gpuType"], _split(rejection), rejection["reason"], rejection["message"])
     console.print(table)
 
 

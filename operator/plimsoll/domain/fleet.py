@@ -40,7 +40,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class GpuNode:
-    """One node with one kind of GPU.
+    """One node with one kind of GPU; a node with whole GPUs and slices of others is told once for each resource.
 
     ``allocatable`` and ``held`` count GPUs of ``resource``; ``held`` sums over *all* pods bound to the node that have
     not ended, whoever made them. ``selector`` is the node label ``(key, value)`` that picks nodes of this class.
@@ -54,6 +54,11 @@ class GpuNode:
     held: int
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
+
+    @property
+    def account(self) -> str:
+        """What its GPUs are booked under: the node, and for slices their resource, which whole GPUs do not share."""
+        return f"{self.name}/{self.resource}" if self.gpu.is_slice else self.name
 
     @property
     def free(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 
 
 class Vendor(StrEnum):
@@ -31,12 +32,34 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
+class MigSlice:
+    """What a slice of a partitioned GPU is a slice of.
+
+    ``card`` names the whole GPU's type, ``profile`` is NVIDIA's (``3g.40gb``). ``share`` is the part of the card that
+    nobody else can have any more: the larger of its compute slices and its memory slices.
+    """
+
+    card: str
+    profile: str
+    share: Fraction
+
+    def price(self, card: Price) -> Price:
+        """The slice's share of the card's price, to a hundredth of a cent."""
+        usd = (card.usd_per_hour * self.share.numerator / self.share.denominator).quantize(Decimal("0.0001"))
+        return Price(usd, f"{card.source}, {self.share} of {self.card}")
+
+
+@dataclass(frozen=True, slots=True)
 class GpuType:
     """One kind of GPU, as the engine sees it.
 
     ``usable_bytes`` is the total the framework reports (what ``--gpu-memory-utilization`` multiplies), less than the
     label's and than the marketing figure. ``compute_capability`` is CUDA's ``(major, minor)``; AMD parts carry their
     ``gfx`` target instead. ``scale_up_gpus`` is how many GPUs reach each other without the network.
+    ``unified_memory`` says that the GPU shares the host's memory (GB10, Jetson): the engine then reads "free" off the
+    operating system, and what other processes touch while it starts is charged to it.
+    ``host_bandwidth_gb_per_second`` is what copies from the host reach in one direction. ``mig`` is None for a whole
+    GPU; a slice is a type of its own, and no two slices can serve one engine: NCCL does not join them.
     """
 
     name: str
@@ -49,4 +72,12 @@ class GpuType:
     interconnect: Interconnect
     scale_up_gpus: int
     memory_bandwidth_gb_per_second: int
+    host_bandwidth_gb_per_second: int = 25
     price: Price | None = None
+    unified_memory: bool = False
+    mig: MigSlice | None = None
+
+    @property
+    def is_slice(self) -> bool:
+        """Whether this is a slice of a GPU and no whole one."""
+        return self.mig is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from plimsoll.domain.caches import AttentionCache, CacheSpec
 from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.storage import BF16, Storage
 
 
 class FactsSource(StrEnum):
@@ -16,18 +19,73 @@ class FactsSource(StrEnum):
     INLINE = "Inline"
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionLayers:
-    """Layers that share one KV-cache shape.
+class Evidence(StrEnum):
+    """How well founded the facts are; the error band of an estimate follows from it."""
 
-    ``window_tokens`` is the sliding window in tokens, or None for full attention. Head counts are of the whole model,
-    before tensor parallelism.
+    KNOWN = "Known"
+    """The model class has a row of its own, checked against the engine's modules."""
+    TENSORS = "Tensors"
+    """The class is unknown, but the checkpoint's own list of tensors was read."""
+    GENERIC = "Generic"
+    """The class is unknown; its fields were read as the majority of classes use them."""
+
+
+class Sharding(StrEnum):
+    """What one rank holds of a weight.
+
+    Source: vLLM, ``model_executor/layers/linear.py``, ``vocab_parallel_embedding.py`` and ``fused_moe/layer.py``.
     """
 
-    count: int
-    kv_heads: int
-    head_dim: int
-    window_tokens: int | None = None
+    OUTPUTS = "outputs"
+    """Column parallel: rows of the matrix divided over the tensor-parallel ranks."""
+    INPUTS = "inputs"
+    """Row parallel: columns divided."""
+    HEADS = "heads"
+    """``units`` heads or groups in ``outputs``; a rank holds ``max(1, units // tp)`` of them, so some are copied."""
+    VOCABULARY = "vocabulary"
+    """Rows padded to a multiple of 64, then divided."""
+    REPLICATED = "replicated"
+    """All of it on every rank."""
+    EXPERT_OUTPUTS = "expertOutputs"
+    """Up and gate projections of experts: rows divided, or whole experts with expert parallelism."""
+    EXPERT_INPUTS = "expertInputs"
+    """Down projections of experts: columns divided, or whole experts with expert parallelism."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """Matrices of one name that are stored and split alike.
+
+    ``name`` is dotted as in the checkpoint, below the layer (``self_attn.q_proj``) or, outside the layers, from the
+    root (``lm_head``). ``outputs`` x ``inputs`` is one matrix of the whole model (``inputs`` 1 for biases and norms);
+    ``count`` matrices lie in one layer (experts). ``units`` are the heads of :attr:`Sharding.HEADS`; with
+    :attr:`Sharding.OUTPUTS` and :attr:`Sharding.INPUTS`, units above 1 that the degree does not divide leave the matrix
+    whole on every rank (some towers). An expert that is cut keeps ``smallest_share`` rows (or columns) on a rank,
+    padded if need be. ``linear`` tells whether online quantization and LoRA reach it.
+    """
+
+    name: str
+    outputs: int
+    inputs: int
+    sharding: Sharding
+    count: int = 1
+    units: int = 1
+    smallest_share: int = 0
+    storage: Storage = BF16
+    linear: bool = True
+
+    @property
+    def parameters(self) -> int:
+        """Elements in one layer of the whole model."""
+        return self.count * self.outputs * self.inputs
+
+
+@dataclass(frozen=True, slots=True)
+class LayerKind:
+    """Layers that are alike in every weight and cache."""
+
+    weights: tuple[Weight, ...]
+    caches: tuple[CacheSpec, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +97,39 @@ class ExpertFacts:
     experts_per_token: int
     intermediate: int
     shared_intermediate: int = 0
-    has_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderFacts:
+    """A vision or audio tower with its projector: it lives on the first pipeline stage.
+
+    ``item_tokens`` is how many encoder positions (patches, frames) the largest item has, ``hidden`` and
+    ``intermediate`` the tower's widths, ``output_tokens`` what the item takes of the language model's context.
+    """
+
+    weights: tuple[Weight, ...]
+    layers: int
+    hidden: int
+    intermediate: int
+    item_tokens: int
+    output_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """How the published weights are stored.
+    """How the published weights are stored, on the whole: each :class:`Weight` says it for itself.
 
-    ``dtype`` is the 16- or 32-bit type of what is not quantized; ``group_size`` the number of weights that share a
-    scale (None: one scale a tensor or channel); ``kv_precision`` what the checkpoint fixes for the KV cache, if it
-    does.
+    ``precision`` is that of most linear layers; ``dtype`` the 16- or 32-bit type of what is not quantized;
+    ``kv_precision`` what the checkpoint fixes for the KV cache, if it does. The capabilities bound the NVIDIA GPUs that
+    run it, where its method asks for more than its precision does.
     """
 
     precision: Precision
     dtype: Precision
-    group_size: int | None = None
     kv_precision: KvPrecision | None = None
-    quantizes_lm_head: bool = False
-    quantizes_attention: bool = True
+    group_size: int | None = None
+    min_capability: tuple[int, int] | None = None
+    max_capability: tuple[int, int] | None = None
 
     @property
     def dtype_beside_quantized(self) -> Precision:
@@ -66,45 +139,56 @@ class CheckpointFacts:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """One decoder-only language model: sizes in elements, before any parallelism.
+    """One language model: sizes in elements, before any parallelism.
 
+    ``kinds`` are the different layers and ``order`` the kind of each layer, first to last. ``embedding`` lies before
+    the layers, ``head`` behind them (final norm, output projection; with tied embeddings the output projection is left
+    out and ``tied_embeddings`` set). ``predictor`` holds the multi-token-prediction layers, loaded to speculate only.
+    ``tables_on_every_stage`` tells that each pipeline stage keeps embeddings and output projection, needed or not;
+    ``rotary_bytes`` are tables of rotary positions, on every rank of every stage.
     ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts); ``max_context_tokens``
     is what the checkpoint declares; ``parameters`` the exact count of the checkpoint where its metadata told it.
+    ``remarks`` are sentences for the reader: where the checkpoint and its configuration do not agree.
     """
 
     name: str
     revision: str | None
     architecture: str
     source: FactsSource
-    layers: int
     hidden: int
     heads: int
     vocabulary: int
     intermediate: int
-    attention: tuple[AttentionLayers, ...]
+    kinds: tuple[LayerKind, ...]
+    order: tuple[int, ...]
+    embedding: tuple[Weight, ...]
+    head: tuple[Weight, ...]
     checkpoint: CheckpointFacts
     max_context_tokens: int
     experts: ExpertFacts | None = None
+    encoder: EncoderFacts | None = None
+    predictor: tuple[LayerKind, ...] = ()
+    rotary_bytes: int = 0
+    tables_on_every_stage: bool = False
     tied_embeddings: bool = False
-    gated_mlp: bool = True
-    attention_bias: bool = False
-    mlp_bias: bool = False
-    qk_norm: bool = False
-    parallel_residual: bool = False
-    position_embeddings: int = 0
+    evidence: Evidence = Evidence.KNOWN
     parameters: int | None = None
+    remarks: tuple[str, ...] = ()
+
+    def __hash__(self) -> int:
+        """Cheap, because estimates remember by model; equality still compares everything."""
+        return hash((self.name, self.revision, self.architecture, self.hidden, self.vocabulary, len(self.order)))
 
     @property
-    def dense_layers(self) -> int:
-        """Layers with a dense MLP."""
-        return self.layers - (self.experts.layers if self.experts else 0)
+    def layers(self) -> int:
+        """Decoder layers."""
+        return len(self.order)
 
     @property
     def kv_heads(self) -> int:
-        """The fewest KV heads of any layer: what tensor parallelism divides first."""
-        return min(group.kv_heads for group in self.attention)
+        """The fewest KV heads of any attention layer; 1 where no layer has a cache of heads (latent or recurrent)."""
+        return min((cache.kv_heads for cache in self.caches() if isinstance(cache, AttentionCache)), default=1)
 
-    @property
-    def head_dim(self) -> int:
-        """Head size of the query projection."""
-        return self.attention[0].head_dim
+    def caches(self) -> Iterator[CacheSpec]:
+        """The different caches of the model's layers, each kind's in turn."""
+        return (cache for kind in self.kinds for cache in kind.caches)

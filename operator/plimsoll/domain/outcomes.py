@@ -4,32 +4,62 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from enum import StrEnum
 from typing import NamedTuple
 
+from plimsoll.domain.engine_options import Drafting, LoraSlots, Residency
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.reasons import Reason, RemedyKind
 
 
 class Split(NamedTuple):
-    """How one replica is cut over GPUs."""
+    """How one replica is cut over GPUs.
+
+    ``data_parallel`` engines of ``tensor_parallel`` x ``pipeline_parallel`` GPUs serve as one; with
+    ``expert_parallel`` the experts are spread over all of a stage's ranks instead of being cut by width.
+    ``context_parallel`` (decode context parallelism) spreads tokens over ranks that would hold the same KV heads; it
+    takes no GPUs of its own.
+    """
 
     tensor_parallel: int
     pipeline_parallel: int = 1
+    data_parallel: int = 1
+    expert_parallel: bool = False
+    context_parallel: int = 1
 
     @property
     def gpus(self) -> int:
         """GPUs one replica holds."""
-        return self.tensor_parallel * self.pipeline_parallel
+        return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
+
+    @property
+    def expert_ranks(self) -> int:
+        """Ranks that share a layer's experts, whether by width or by whole experts."""
+        return self.tensor_parallel * self.data_parallel
+
+
+class Fit(StrEnum):
+    """Whether the need is within the engine's budget, as far as the estimate can tell."""
+
+    SURE = "Sure"
+    """Even at the upper edge of the error band."""
+    PROBABLE = "Probable"
+    """At the estimate itself, not at the upper edge of its band."""
+    NO = "No"
+    """Not even at the estimate itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
     """VRAM that one rank needs, term by term, so that a reviewer can argue with a term.
 
-    All in bytes of one GPU. ``usable_bytes`` is the framework-visible total, ``budget_bytes`` the part of it the engine
-    may use (utilization), ``outside_bytes`` what CUDA and NCCL take beside that budget. ``kv_cache_bytes`` is the
-    *needed* cache; ``kv_capacity_tokens`` is what would fit in the whole budget, ``kv_needed_tokens`` what the load
-    needs. ``margin_bytes`` is kept free because the estimate has an error.
+    All in bytes of one GPU, of the pipeline stage that is short first (``stage``). ``usable_bytes`` is the
+    framework-visible total, ``budget_bytes`` the part of it the engine may use (utilization), ``outside_bytes`` what
+    CUDA and NCCL take beside that budget. ``kv_cache_bytes`` is the *needed* cache; ``adapters_bytes`` are LoRA slots.
+    The truth is expected between ``slack_bytes`` less and ``margin_bytes`` more than the terms say: the error band.
+    ``kv_capacity_tokens`` is what the whole budget has room for (``_low`` and ``_high`` at the edges of the band;
+    ``kv_told_tokens`` is the figure by which the engine's release calls the same cache), ``kv_needed_tokens`` what the
+    load needs. ``max_sequences`` bounds ``--max-num-seqs`` of models with a recurrent state.
     """
 
     weights_bytes: int
@@ -44,29 +74,61 @@ class MemoryEstimate:
     kv_bytes_per_token: int
     kv_needed_tokens: int
     kv_capacity_tokens: int
+    adapters_bytes: int = 0
+    slack_bytes: int = 0
+    kv_capacity_low_tokens: int = 0
+    kv_capacity_high_tokens: int = 0
+    kv_told_tokens: int = 0
+    kv_block_tokens: int = 16
+    max_sequences: int | None = None
+    host_bytes: int = 0
     forced_bytes: int | None = None
+    stage: int = 0
 
     @property
-    def computed_bytes(self) -> int:
+    def expected_bytes(self) -> int:
         """What the memory law says one rank needs inside the engine's budget."""
+        return self.without_cache_bytes + self.kv_cache_bytes
+
+    @property
+    def without_cache_bytes(self) -> int:
+        """The same without the KV cache: what the engine takes off its budget before it makes the cache."""
         return (
             self.weights_bytes
-            + self.kv_cache_bytes
+            + self.adapters_bytes
             + self.activations_bytes
             + self.cuda_graphs_bytes
             + self.overhead_bytes
-            + self.margin_bytes
         )
 
     @property
+    def available_kv_bytes(self) -> int:
+        """What the law leaves of the budget for the KV cache; negative where the weights alone do not fit."""
+        return self.budget_bytes - self.without_cache_bytes
+
+    @property
+    def computed_bytes(self) -> int:
+        """The need at the upper edge of the band: what must fit for the fit to be sure."""
+        return self.expected_bytes + self.margin_bytes
+
+    @property
     def needed_bytes(self) -> int:
-        """What placement goes by: the admin's figure if there is one, else the law's."""
+        """What placement goes by: the admin's figure if there is one, else the law's with its margin."""
         return self.computed_bytes if self.forced_bytes is None else self.forced_bytes
 
     @property
-    def fits(self) -> bool:
-        """Whether the need is within the engine's budget."""
-        return self.needed_bytes <= self.budget_bytes
+    def has_room_outside(self) -> bool:
+        """Whether CUDA, NCCL and uncharged graphs find their memory beside the budget."""
+        return self.budget_bytes + self.outside_bytes <= self.usable_bytes
+
+    @property
+    def fit(self) -> Fit:
+        """Whether it fits, honestly."""
+        if self.needed_bytes <= self.budget_bytes:
+            return Fit.SURE if self.has_room_outside or self.forced_bytes is not None else Fit.PROBABLE
+        if self.forced_bytes is None and self.expected_bytes <= self.budget_bytes:
+            return Fit.PROBABLE
+        return Fit.NO
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +146,10 @@ class EngineSettings:
     quantization: str | None
     kv_cache_dtype: str
     enforce_eager: bool
+    residency: Residency | None = None
+    lora: LoraSlots | None = None
+    skip_encoder: bool = False
+    drafting: Drafting | None = None
 
 
 @dataclass(frozen=True, slots=True)

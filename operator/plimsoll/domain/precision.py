@@ -1,4 +1,4 @@
-"""Number formats of weights and KV cache, and what each costs in bytes."""
+"""Number formats of weights and KV cache."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class Precision(StrEnum):
     GPTQ = "gptq"
     MXFP4 = "mxfp4"
     NVFP4 = "nvfp4"
+    BITSANDBYTES = "bitsandbytes"
 
     @property
     def is_quantized(self) -> bool:
@@ -30,8 +31,4 @@ class KvPrecision(StrEnum):
     BF16 = "bf16"
     FP16 = "fp16"
     FP8 = "fp8"
-
-    @property
-    def bytes_per_value(self) -> int:
-        """Bytes of one key or value element."""
-        return 1 if self is KvPrecision.FP8 else 2
+    NVFP4 = "nvfp4"

@@ -4,47 +4,77 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import NamedTuple
 
+from plimsoll.domain.engine_options import Drafting, DraftMethod, HeadMethod, LoraSlots, Residency
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.observations import Correction, EngineKind
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
-
-
-class EngineVersion(NamedTuple):
-    """A vLLM release; compared to pick the memory law that was true for it."""
-
-    major: int
-    minor: int
-    patch: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}.{self.patch}"
+from plimsoll.domain.versions import EngineVersion
 
 
 @dataclass(frozen=True, slots=True)
 class ServingShape:
     """The load one replica must carry.
 
-    ``concurrency`` requests at the same time, each up to ``context_tokens`` long. With both expected lengths given,
-    the KV cache is sized for those instead of for the guaranteed product.
+    ``concurrency`` requests at the same time, each up to ``context_tokens`` long. With both expected lengths given and
+    ``guaranteed`` not set, the KV cache is sized for those instead of for the product.
     """
 
     context_tokens: int
     concurrency: int
     expected_prompt_tokens: int | None = None
     expected_output_tokens: int | None = None
+    guaranteed: bool = False
+
+    @property
+    def expected_tokens(self) -> int | None:
+        """Mean length of a request that the KV cache is sized for; None where it is sized for full length."""
+        if self.guaranteed or self.expected_prompt_tokens is None or self.expected_output_tokens is None:
+            return None
+        return self.expected_prompt_tokens + self.expected_output_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Speculation:
+    """Speculative decoding with ``tokens`` a step.
+
+    ``draft`` is the draft model (EAGLE head or a small model of its own); None takes the model's own multi-token
+    predictor (MTP), or no weights at all where ``uses_predictor`` is false (n-gram). ``head`` is the method of a draft
+    that is an EAGLE head.
+    """
+
+    tokens: int
+    draft: ModelFacts | None = None
+    uses_predictor: bool = False
+    head: HeadMethod | None = None
+
+    @property
+    def drafting(self) -> Drafting:
+        """What the engine is told of it, beside which draft to load."""
+        own = DraftMethod.MTP if self.uses_predictor else DraftMethod.NGRAM
+        method = own if self.draft is None else self.head or DraftMethod.DRAFT_MODEL
+        return Drafting(method, self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """How the engine is run, where the user may choose. ``gpu_memory_utilization_percent`` of the usable memory."""
+    """How the engine is run, where the user may choose.
+
+    ``gpu_memory_utilization_percent`` is of the usable memory; ``residency`` None keeps all weights on the GPU;
+    ``skip_encoder`` serves text alone from a model with a tower (``--language-model-only``).
+    """
 
     version: EngineVersion
     gpu_memory_utilization_percent: int = 92
     max_batched_tokens: int | None = None
     enforce_eager: bool = False
+    residency: Residency | None = None
+    lora: LoraSlots | None = None
+    speculation: Speculation | None = None
+    skip_encoder: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +101,7 @@ class ObservedCapacity:
     """KV tokens that the engine of a running replica really got, by its own word."""
 
     gpu_type: str
-    tensor_parallel: int
+    split: Split
     kv_tokens: int
 
 
@@ -96,3 +126,15 @@ class Request:
     tolerations: tuple[Toleration, ...] = ()
     created: str = ""
     observed: tuple[ObservedCapacity, ...] = ()
+    corrections: tuple[Correction, ...] = ()
+
+    def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
+        """What this request's engines on ``gpu_type`` share with others whose memory is alike."""
+        return EngineKind(self.model.name, self.precision, self.kv_precision, gpu_type, self.engine.version, split)
+
+    def correction_for(self, gpu_type: str, split: Split) -> Correction | None:
+        """What engines of the same kind taught, if there were any."""
+        if not self.corrections:
+            return None
+        kind = self.engine_kind(gpu_type, split)
+        return next((each for each in self.corrections if each.kind == kind), None)

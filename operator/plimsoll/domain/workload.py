@@ -44,8 +44,8 @@ class PodOptions:
 class WorkloadOptions:
     """Everything that rendering needs and planning does not.
 
-    ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``image`` None takes the release's image
-    for the GPU's vendor.
+    ``model_source`` is what the engine loads: a Hub id or a path in the pod; ``draft_source`` the same of a draft, if
+    there is one. ``image`` None takes the release's image for the GPU's vendor.
     """
 
     key: ObjectKey
@@ -57,3 +57,5 @@ class WorkloadOptions:
     extra_args: tuple[str, ...] = ()
     token: SecretKey | None = None
     pod: PodOptions = field(default_factory=PodOptions)
+    draft_source: str | None = None
+    draft_revision: str | None = None

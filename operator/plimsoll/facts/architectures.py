@@ -6,6 +6,12 @@ executor; each row was checked by counting parameters against published totals w
 
 from __future__ import annotations
 
+from plimsoll.facts.families.coupled import COUPLED
+from plimsoll.facts.families.dense import DENSE
+from plimsoll.facts.families.experts import EXPERTS
+from plimsoll.facts.families.heads import HEADS
+from plimsoll.facts.families.hybrid import HYBRID
+from plimsoll.facts.families.latent import LATENT
 from plimsoll.facts.traits import Architecture, Flag, KvRule, Moe, MoeRule, WindowRule
 
 _YES = Flag(default=True)
@@ -22,13 +28,18 @@ _CHATGLM = Architecture(
 )
 _BAICHUAN = Architecture(attention_bias=_NO, mlp_bias=_NO, kv_rule=KvRule.ALL)
 _GEMMA2 = Architecture(tied=True, norms=4, window_rule=WindowRule.PERIODIC, window_period=2)
-_SHARED_GRANITE = Moe(width_key="intermediate_size", shared_width_key="shared_intermediate_size")
+_SHARED_GRANITE = Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size")
 
 ARCHITECTURES: dict[str, Architecture] = {
+    **COUPLED,
+    **DENSE,
+    **EXPERTS,
+    **HEADS,
+    **LATENT,
     "LlamaForCausalLM": _LLAMA,
     "MistralForCausalLM": _MISTRAL,
     "Ministral3ForCausalLM": _MISTRAL,
-    "MixtralForCausalLM": Architecture(window_rule=WindowRule.ALL, moe=Moe(width_key="intermediate_size")),
+    "MixtralForCausalLM": Architecture(window_rule=WindowRule.ALL, moe=Moe(width_keys=("intermediate_size",))),
     "Qwen2ForCausalLM": Architecture(attention_bias=_YES, output_bias=False, window_rule=WindowRule.QWEN),
     "Qwen3ForCausalLM": Architecture(qk_norm=_YES, window_rule=WindowRule.QWEN),
     "Qwen2MoeForCausalLM": Architecture(
@@ -62,23 +73,24 @@ ARCHITECTURES: dict[str, Architecture] = {
         attention_bias=Flag(default=True, key="attention_bias"),
         window_rule=WindowRule.PERIODIC,
         window_period=2,
-        sinks=True,
+        sinks=_YES,
         moe=Moe(
-            experts_keys=("num_local_experts", "num_experts"),
-            width_key="intermediate_size",
-            router_bias=True,
+            width_keys=("intermediate_size",),
+            router_bias=_YES,
             expert_bias=True,
         ),
     ),
     "GraniteForCausalLM": _LLAMA,
-    "GraniteMoeForCausalLM": Architecture(moe=Moe(width_key="intermediate_size")),
+    "GraniteMoeForCausalLM": Architecture(moe=Moe(width_keys=("intermediate_size",))),
     "GraniteMoeSharedForCausalLM": Architecture(moe=_SHARED_GRANITE),
     "OlmoForCausalLM": Architecture(norms=0),
     "Olmo2ForCausalLM": Architecture(qk_norm=_YES, qk_norm_spans_heads=True),
     "Olmo3ForCausalLM": Architecture(
         qk_norm=_YES, qk_norm_spans_heads=True, window_rule=WindowRule.PERIODIC, window_period=4
     ),
-    "OlmoeForCausalLM": Architecture(qk_norm=_YES, qk_norm_spans_heads=True, moe=Moe(width_key="intermediate_size")),
+    "OlmoeForCausalLM": Architecture(
+        qk_norm=_YES, qk_norm_spans_heads=True, moe=Moe(width_keys=("intermediate_size",))
+    ),
     "Starcoder2ForCausalLM": Architecture(
         gated_mlp=False,
         attention_bias=Flag(default=True, key="use_bias"),
@@ -116,15 +128,15 @@ ARCHITECTURES: dict[str, Architecture] = {
         norms_if_parallel=1,
         norm_bias=True,
     ),
-    "MiniCPMForCausalLM": Architecture(tied=True),
+    "MiniCPMForCausalLM": Architecture(tied=True, moe=Moe(width_keys=("intermediate_size",), optional=True)),
     "MiniMaxM2ForCausalLM": Architecture(
         qk_norm=Flag(default=True, key="use_qk_norm"),
         qk_norm_spans_heads=True,
         moe=Moe(
-            experts_keys=("num_local_experts",),
-            width_key="intermediate_size",
+            width_keys=("intermediate_size",),
             shared_width_key="shared_intermediate_size",
-            router_bias=True,
+            router_bias=_YES,
+            router_fp32=True,
         ),
     ),
     "GlmForCausalLM": _GLM,
@@ -137,9 +149,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         qk_norm=Flag(default=False, key="use_qk_norm"),
         moe=Moe(
             rule=MoeRule.AFTER_FIRST,
-            experts_keys=("n_routed_experts",),
             shared_count_key="n_shared_experts",
-            router_bias=True,
+            router_bias=_YES,
+            router_fp32=True,
         ),
     ),
     "ChatGLMModel": _CHATGLM,
@@ -153,6 +165,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         norm_bias=True,
         intermediate_factor=4,
         kv_rule=KvRule.FALCON,
+        keeps_cache_type=True,
     ),
     "GPTBigCodeForCausalLM": Architecture(
         gated_mlp=False,
@@ -163,6 +176,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         learned_positions=True,
         intermediate_factor=4,
         kv_rule=KvRule.MULTI_QUERY,
+        undivided=("mlp.",),
     ),
     "GPT2LMHeadModel": Architecture(
         gated_mlp=False,
@@ -199,5 +213,6 @@ ARCHITECTURES: dict[str, Architecture] = {
     "Exaone4ForCausalLM": Architecture(qk_norm=_YES, window_rule=WindowRule.PERIODIC, window_period=4),
     "BaichuanForCausalLM": _BAICHUAN,
     "BaiChuanForCausalLM": _BAICHUAN,
+    **HYBRID,
 }
 """Traits by class name, as ``architectures`` of a configuration spells it."""

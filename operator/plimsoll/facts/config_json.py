@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from plimsoll.domain.errors import InvalidInput, UnsupportedModel
-from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.facts.architectures import ARCHITECTURES
-from plimsoll.facts.attention_layers import attention_layers
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts
+from plimsoll.facts.assembly import layer_kinds, stored, with_undivided
+from plimsoll.facts.composites import language_fields
 from plimsoll.facts.context_length import max_context_tokens
-from plimsoll.facts.expert_layers import expert_facts
+from plimsoll.facts.eagle import with_eagle_parts
+from plimsoll.facts.encoders.registry import encoder_facts
+from plimsoll.facts.extras.registry import extra_layers
 from plimsoll.facts.fields import Fields, mapping_of, shown
+from plimsoll.facts.layer_patterns import has_attention, in_one_module, layer_count
+from plimsoll.facts.mixers.registry import mixers
+from plimsoll.facts.mlps import mlps
+from plimsoll.facts.model_class import ModelClass, model_class
+from plimsoll.facts.outside_layers import embedding_weights, head_weights, layer_norms
 from plimsoll.facts.parameters import count_parameters
-from plimsoll.facts.quantization import checkpoint_facts
-from plimsoll.facts.refusals import refuse_unknown_parts, supported_class
-from plimsoll.facts.traits import Architecture
+from plimsoll.facts.plausible import MOST_PARAMETERS, check_size
+from plimsoll.facts.predictor import predictor_kinds
+from plimsoll.facts.quantization import StorageRule, storage_rule
+from plimsoll.facts.rotary import rotary_bytes
+from plimsoll.facts.shape import Part, Shape
+from plimsoll.facts.speculators import with_head_fields
+from plimsoll.facts.spellings import respelled
+from plimsoll.facts.stage_heads import TABLES_ON_EVERY_STAGE
+from plimsoll.facts.tensors import Tensor, unreadable, with_tensors
 
-_MOST_LAYERS = 10_000
-_MOST_PARAMETERS = 10**15
+_MOST_LAYERS = 2_000
+_TIED = ("tie_word_embeddings", "tie_embedding")
 
 
 def read_model_facts(
@@ -28,8 +41,9 @@ def read_model_facts(
     revision: str | None,
     source: FactsSource,
     parameters: int | None = None,
+    tensors: Sequence[Tensor] | None = None,
 ) -> ModelFacts:
-    """Read a decoder-only language model with ordinary (multi-, grouped- or single-head) attention.
+    """Read a language model, with its tower where it has one.
 
     Args:
         name: the model, for errors and for the reader.
@@ -38,6 +52,8 @@ def read_model_facts(
         source: where the configuration came from.
         parameters: the exact count of the checkpoint's metadata. It is kept where it counts what the engine loads,
             see :func:`_loaded_parameters`.
+        tensors: of every file of the checkpoint, where they are at hand. The weights of an unknown class are theirs;
+            those of a known class are compared with them.
 
     Raises:
         InvalidInput: a field is missing, ill-typed or absurd; the error names it, e.g. ``config.json: hidden_size``.
@@ -46,77 +62,100 @@ def read_model_facts(
     values = mapping_of(config)
     if values is None:
         raise InvalidInput("config.json", shown(config), "Give one JSON object.")
-    fields = Fields(values)
-    refuse_unknown_parts(name, fields)
-    architecture = supported_class(name, fields)
-    traits = ARCHITECTURES[architecture]
-    layers = fields.integer(("num_hidden_layers", "n_layer", "num_layers"), largest=_MOST_LAYERS)
-    hidden = fields.integer(("hidden_size", "n_embd"))
-    heads = fields.integer(("num_attention_heads", "n_head"))
-    context = max_context_tokens(fields, architecture=architecture)
-    attention = attention_layers(name, fields, traits, layers=layers, hidden=hidden, heads=heads, context=context)
-    experts = None if traits.moe is None else expert_facts(fields, traits.moe, layers)
-    all_experts = experts is not None and experts.layers == layers
-    facts = ModelFacts(
-        name=name,
-        revision=revision,
-        architecture=architecture,
-        source=source,
-        layers=layers,
-        hidden=hidden,
-        heads=heads,
-        vocabulary=fields.integer(("vocab_size", "padded_vocab_size")),
-        intermediate=0 if all_experts else _intermediate(fields, traits, hidden),
-        attention=attention,
-        checkpoint=checkpoint_facts(name, fields, layers=layers, has_experts=experts is not None),
-        max_context_tokens=context,
-        experts=experts,
-        tied_embeddings=_tied(fields, traits),
-        gated_mlp=_gated(name, fields, traits),
-        attention_bias=traits.attention_bias.read(fields),
-        mlp_bias=traits.mlp_bias.read(fields),
-        qk_norm=traits.qk_norm.read(fields),
-        parallel_residual=traits.parallel_residual.read(fields),
-        position_embeddings=_position_embeddings(fields, traits),
+    whole = Fields(with_head_fields(values))
+    kind = model_class(name, whole, with_tensors=bool(tensors))
+    fields = respelled(language_fields(whole), kind.traits)
+    rule = storage_rule(name, fields)
+    facts = _decoder(name, fields, kind, rule)
+    check_size(facts, fields)
+    facts = with_eagle_parts(facts, fields, kind.traits.eagle, rule.storage_of)
+    facts = replace(facts, revision=revision, source=source, encoder=_tower(whole, fields, kind, facts, rule))
+    facts = replace(
+        facts,
+        rotary_bytes=rotary_bytes(fields, facts),
+        parameters=_loaded_parameters(facts, fields, parameters),
     )
-    return replace(facts, parameters=_loaded_parameters(facts, fields, parameters))
+    if not tensors:
+        return facts
+    told = with_tensors(facts, whole, fields, tensors)
+    if told is not None:
+        return told
+    plain = read_model_facts(name, config, revision=revision, source=source, parameters=parameters)
+    return replace(plain, remarks=(*plain.remarks, unreadable(plain)))
 
 
-def _intermediate(fields: Fields, traits: Architecture, hidden: int) -> int:
-    keys = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
-    if traits.intermediate_factor is not None and fields.first(keys) is None:
-        return traits.intermediate_factor * hidden
-    return fields.integer(keys)
+def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> ModelFacts:
+    """The language model alone."""
+    traits = kind.traits
+    shape = _shape(name, fields, kind)
+    mlp_parts, width, experts = mlps(fields, traits, shape)
+    norms = Part(tuple(layer_norms(fields, traits, shape)))
+    mixer_parts = mixers(fields, traits, shape)
+    extras = extra_layers(fields, traits, shape)
+    parts = [
+        in_one_module(mixer + mlp, traits) + extra + norms
+        for mixer, mlp, extra in zip(mixer_parts, mlp_parts, extras, strict=True)
+    ]
+    kinds, order = layer_kinds([with_undivided(part, traits.undivided) for part in parts], rule.storage_of)
+    tokens = fields.integer(("vocab_size", "padded_vocab_size"))
+    tied = fields.flag(fields.first(_TIED) or _TIED[0], default=traits.tied) if traits.ties else traits.tied
+    return ModelFacts(
+        name=name,
+        revision=None,
+        architecture=kind.name,
+        source=FactsSource.INLINE,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        vocabulary=tokens,
+        intermediate=width,
+        kinds=kinds,
+        order=order,
+        embedding=stored(embedding_weights(fields, traits, shape, tokens), None, rule.storage_of),
+        head=stored(head_weights(traits, shape, tokens, tied=tied), None, rule.storage_of),
+        checkpoint=rule.checkpoint,
+        max_context_tokens=shape.context,
+        experts=experts,
+        tied_embeddings=tied,
+        tables_on_every_stage=kind.language in TABLES_ON_EVERY_STAGE,
+        evidence=kind.evidence,
+        predictor=predictor_kinds(
+            fields, traits, shape, list(zip(mixer_parts, mlp_parts, strict=True)), norms, rule.storage_of
+        ),
+    )
 
 
-def _tied(fields: Fields, traits: Architecture) -> bool:
-    return fields.flag("tie_word_embeddings", default=traits.tied)
+def _tower(
+    whole: Fields, fields: Fields, kind: ModelClass, facts: ModelFacts, rule: StorageRule
+) -> EncoderFacts | None:
+    """The tower as the checkpoint stores it, None where there is none."""
+    encoder = encoder_facts(whole, fields, kind.encoder, facts)
+    if encoder is None:
+        return None
+    return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of))
 
 
-def _gated(name: str, fields: Fields, traits: Architecture) -> bool:
-    """Whether the MLP has a gate. Starcoder2's ``mlp_type`` can ask for one that no published checkpoint has."""
-    if fields.values.get("mlp_type") not in (None, "default"):
-        raise UnsupportedModel(name, f"the MLP type {shown(fields.values['mlp_type'])!r} (mlp_type)")
-    return traits.gated_mlp
+def _shape(name: str, fields: Fields, kind: ModelClass) -> Shape:
+    return Shape(
+        name=name,
+        layers=layer_count(fields, largest=_MOST_LAYERS),
+        hidden=fields.integer(("hidden_size", "n_embd")),
+        heads=fields.integer(("num_attention_heads", "n_head")) if has_attention(kind.traits) else 0,
+        context=max_context_tokens(fields, architecture=kind.language),
+    )
 
 
-def _position_embeddings(fields: Fields, traits: Architecture) -> int:
-    if not traits.learned_positions:
-        return 0
-    return fields.integer(("n_positions", "max_position_embeddings")) + traits.extra_positions
-
-
-def _loaded_parameters(facts: ModelFacts, fields: Fields, stored: int | None) -> int | None:
+def _loaded_parameters(facts: ModelFacts, fields: Fields, declared: int | None) -> int | None:
     """The count of a checkpoint's metadata, as far as the engine loads what it counts.
 
     None for quantized checkpoints, whose metadata counts packed words and scales, and for those with
     multi-token-prediction layers, which the engine leaves out. A tied output projection that is stored all the same is
     taken off.
     """
-    if stored is not None and not 0 < stored <= _MOST_PARAMETERS:
-        raise InvalidInput("parameters", shown(stored), "Give the number of weights, above 0.")
+    if declared is not None and not 0 < declared <= MOST_PARAMETERS:
+        raise InvalidInput("parameters", shown(declared), "Give the number of weights, above 0.")
     predicting = fields.optional_integer(("num_nextn_predict_layers", "num_mtp_modules"), smallest=0)
-    if stored is None or predicting or facts.checkpoint.precision.is_quantized:
+    if declared is None or predicting or facts.predictor or facts.checkpoint.precision.is_quantized:
         return None
     table = facts.vocabulary * facts.hidden
-    return stored - table if facts.tied_embeddings and stored == count_parameters(facts) + table else stored
+    twice = facts.tied_embeddings and declared == count_parameters(facts) + table
+    return declared - table if twice else declared

@@ -10,10 +10,22 @@ _LONGEST = 1_000_000_000
 _UNSCALED = frozenset({"llama3", "longrope", "su"})
 """Rotary variants whose ``max_position_embeddings`` already is the scaled length. Source: vLLM, ``config/model.py``."""
 
-_POSITION_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length", "max_seq_len")
+_YARN = frozenset({"yarn", "deepseek_yarn"})
 
-_FALCON_CONTEXT = 2048
-"""Falcon's files name no length. Source: default of ``FalconConfig.max_position_embeddings`` in Transformers."""
+_POSITION_KEYS = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "max_target_positions",
+    "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
+)
+"""Source: vLLM, ``transformers_utils/model_arch_config_convertor.py``."""
+
+_UNNAMED_CONTEXT = 2048
+"""What vLLM assumes where the file names no length (``config/model.py``): Falcon, Bloom, Mamba."""
 
 
 def max_context_tokens(fields: Fields, *, architecture: str) -> int:
@@ -25,7 +37,7 @@ def max_context_tokens(fields: Fields, *, architecture: str) -> int:
     Raises:
         InvalidInput: the length or the scaling is missing, ill-typed or absurd.
     """
-    length = _declared(fields, architecture)
+    length = _declared(fields)
     if architecture.startswith("Gemma3"):
         return length
     factor = 1.0
@@ -34,21 +46,17 @@ def max_context_tokens(fields: Fields, *, architecture: str) -> int:
         if kind in _UNSCALED:
             continue
         factor = scaling.number("factor", default=factor)
-        if kind == "yarn":
+        if kind in _YARN:
             length = scaling.optional_integer(("original_max_position_embeddings",), largest=_LONGEST) or length
     return max(1, min(_LONGEST, math.floor(length * factor)))
 
 
-def _declared(fields: Fields, architecture: str) -> int:
+def _declared(fields: Fields) -> int:
     """``model_max_length`` where the family uses it (Command-R, Baichuan), else the fewest positions named."""
     if fields.has("model_max_length"):
         return fields.integer(("model_max_length",), largest=_LONGEST)
-    named = [fields.integer((key,), largest=_LONGEST) for key in _POSITION_KEYS if fields.has(key)]
-    if named:
-        return min(named)
-    if architecture == "FalconForCausalLM":
-        return _FALCON_CONTEXT
-    return fields.integer(_POSITION_KEYS, largest=_LONGEST)
+    named = (fields.integer((key,), largest=_LONGEST) for key in _POSITION_KEYS if fields.has(key))
+    return min(named, default=_UNNAMED_CONTEXT)
 
 
 def _scalings(fields: Fields) -> tuple[Fields, ...]:

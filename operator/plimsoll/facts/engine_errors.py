@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
+from plimsoll.domain.units import GIB
+
 
 class StartFailure(StrEnum):
     """Why an engine did not start. Public words: used as condition reasons."""
@@ -26,10 +28,19 @@ class StartFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineFailure:
-    """A failed start: the reason, and the engine's own sentence for whoever wants to dispute it."""
+    """A failed start: the reason, and the engine's own sentence for whoever wants to dispute it.
+
+    ``available_kv_bytes`` is what the engine says was left for its cache, where it says so.
+    """
 
     reason: StartFailure
     message: str
+    available_kv_bytes: int | None = None
+
+    @property
+    def is_about_memory(self) -> bool:
+        """Whether the engine's own need was too much for its GPU: another GPU, or another split, may do."""
+        return self.reason in _ABOUT_MEMORY
 
     @staticmethod
     def of_container(reason: str, message: str) -> EngineFailure:
@@ -66,6 +77,16 @@ _PATTERNS: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
 Texts from vLLM's sources, 0.8 to 0.32 (``v1/core/kv_cache_utils.py``, ``v1/worker/utils.py``, ``gpu_model_runner.py``).
 """
 
+_ABOUT_MEMORY = (
+    StartFailure.WEIGHTS_TOO_LARGE,
+    StartFailure.KV_CACHE_TOO_SMALL,
+    StartFailure.NO_KV_CACHE,
+    StartFailure.MAMBA_BLOCKS,
+    StartFailure.OUT_OF_MEMORY,
+)
+
+_AVAILABLE = re.compile(r"available KV cache memory \((-?\d{1,6}(?:\.\d{1,6})?) GiB\)")
+
 _MESSAGE_LIMIT = 600
 """Characters of the engine's sentence that a condition carries; the whole log stays with the pod."""
 
@@ -75,9 +96,15 @@ def read_failure(message: str, container_reason: str = "") -> EngineFailure:
     for reason, pattern in _PATTERNS:
         found = pattern.search(message)
         if found:
-            return EngineFailure(reason, found.group(0)[:_MESSAGE_LIMIT])
+            return EngineFailure(reason, found.group(0)[:_MESSAGE_LIMIT], _available_bytes(found.group(0)))
     if container_reason == "OOMKilled":
         text = "The container used more memory than its limit; raise spec.podTemplate.resources.limits.memory."
         return EngineFailure(StartFailure.HOST_MEMORY, text)
     last = next((line for line in reversed(message.splitlines()) if line.strip()), "The engine left no message.")
     return EngineFailure(StartFailure.UNKNOWN, last.strip()[:_MESSAGE_LIMIT])
+
+
+def _available_bytes(sentence: str) -> int | None:
+    """The figure of "larger than the available KV cache memory (1.23 GiB)"."""
+    found = _AVAILABLE.search(sentence)
+    return None if found is None else int(float(found.group(1)) * GIB)

@@ -135,6 +135,30 @@ class Fields:
             raise self.refuse(key, "Write a list of strings.")
         return strings
 
+    def uniform_integer(self, keys: Sequence[str], *, largest: int = _LARGEST, smallest: int = 1) -> int:
+        """A required whole number that some families list once for each layer: the largest of the list.
+
+        Raises:
+            InvalidInput: it is missing, or an entry is no whole number from ``smallest`` to ``largest``.
+        """
+        key = self.first(keys)
+        entries = self.values[key] if key is not None else None
+        if key is None or not isinstance(entries, list | tuple):
+            return self.integer(keys, largest=largest, smallest=smallest)
+        return max(self.integers(key, len(entries) or 1, largest=largest, smallest=smallest))
+
+    def integers(self, key: str, count: int, *, largest: int = _LARGEST, smallest: int = 1) -> tuple[int, ...]:
+        """The first ``count`` entries of a list of whole numbers.
+
+        Raises:
+            InvalidInput: the list is shorter, or an entry is no whole number from ``smallest`` to ``largest``.
+        """
+        entries = self.items(key)[:count]
+        numbers = tuple(entry for entry in entries if isinstance(entry, int) and not isinstance(entry, bool))
+        if len(numbers) < count or not all(smallest <= number <= largest for number in numbers):
+            raise self.refuse(key, f"List {count} whole numbers from {smallest} to {largest}.")
+        return numbers
+
     def section(self, key: str) -> Fields | None:
         """A nested object, or None where it is not set.
 

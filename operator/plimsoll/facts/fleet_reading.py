@@ -6,39 +6,33 @@ catalogue, which gives what labels do not: what the engine sees of it, bandwidth
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import GpuType, Price
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB, parse_quantity
+from plimsoll.facts.gpu_labels import (
+    AMD_DEVICE,
+    AMD_PRODUCT,
+    AMD_RESOURCE,
+    MIG_RESOURCES,
+    NVIDIA_PRODUCT,
+    NVIDIA_RESOURCE,
+    GpuLabels,
+    is_gpu_resource,
+    main_labels,
+    slice_labels,
+)
 from plimsoll.facts.gpu_match import match_gpu, usable_bytes_from_label
 
 Body = Mapping[str, Any]
 
-NVIDIA_RESOURCE = "nvidia.com/gpu"
-AMD_RESOURCE = "amd.com/gpu"
-RESOURCES = (NVIDIA_RESOURCE, AMD_RESOURCE)
-
-_NVIDIA_PRODUCT = "nvidia.com/gpu.product"
-_AMD_PRODUCT = "amd.com/gpu.product-name"
-_AMD_DEVICE = "amd.com/gpu.device-id"
-
 _ENDED = ("Succeeded", "Failed")
 """Pod phases that hold nothing any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Card:
-    """What a node's labels say about its GPUs."""
-
-    resource: str
-    selector: tuple[str, str]
-    memory_mib: int | None
-    compute_capability: tuple[int, int] | None
 
 
 def read_fleet(
@@ -53,19 +47,17 @@ def read_fleet(
         nodes: Node objects.
         pods: every Pod object that may hold GPUs, whoever owns it.
         types: the GPU catalogue.
-        prices: prices by type name that replace the catalogue's.
+        prices: prices by type name that replace the catalogue's; a card's price is that of its slices too, in part.
     """
     held = _held_by_node(pods)
     priced = [_repriced(gpu, prices or {}) for gpu in types]
-    usable: list[GpuNode] = []
-    ignored: list[IgnoredNode] = []
-    for node in nodes:
-        seen = _read_node(node, priced, held)
-        if isinstance(seen, GpuNode):
-            usable.append(seen)
-        elif seen is not None:
-            ignored.append(seen)
-    return Fleet(tuple(sorted(usable, key=lambda node: node.name)), tuple(sorted(ignored, key=lambda node: node.name)))
+    seen = [each for node in nodes for each in _read_node(node, priced, held)]
+    usable, unreachable = _reached_one_way([each for each in seen if isinstance(each, GpuNode)])
+    ignored = [*(each for each in seen if isinstance(each, IgnoredNode)), *unreachable]
+    return Fleet(
+        tuple(sorted(usable, key=lambda node: (node.name, node.resource))),
+        tuple(sorted(ignored, key=lambda node: (node.name, node.detail))),
+    )
 
 
 def gpus_held(pod: Body, resource: str) -> int:
@@ -77,8 +69,18 @@ def gpus_held(pod: Body, resource: str) -> int:
 
 
 def holds_gpus(pod: Body) -> bool:
-    """Whether a pod asks for any GPU we know of."""
-    return any(gpus_held(pod, resource) for resource in RESOURCES)
+    """Whether a pod asks for any GPU or slice we know of."""
+    return any(gpus_held(pod, resource) for resource in _gpu_resources(pod))
+
+
+def _gpu_resources(pod: Body) -> set[str]:
+    spec = pod.get("spec") or {}
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    sections = ((container.get("resources") or {}).get(key) or {} for container in containers for key in _SECTIONS)
+    return {name for section in sections for name in section if is_gpu_resource(name)}
+
+
+_SECTIONS = ("requests", "limits")
 
 
 def _requested(container: Body, resource: str) -> int:
@@ -100,112 +102,115 @@ def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
         node = (pod.get("spec") or {}).get("nodeName")
         if not node or (pod.get("status") or {}).get("phase") in _ENDED:
             continue
-        for resource in RESOURCES:
+        for resource in _gpu_resources(pod):
             held[node, resource] = held.get((node, resource), 0) + gpus_held(pod, resource)
     return held
 
 
 def _repriced(gpu: GpuType, prices: Mapping[str, Price]) -> GpuType:
-    return replace(gpu, price=prices[gpu.name]) if gpu.name in prices else gpu
+    if gpu.name in prices:
+        return replace(gpu, price=prices[gpu.name])
+    if gpu.mig is not None and gpu.mig.card in prices:
+        return replace(gpu, price=gpu.mig.price(prices[gpu.mig.card]))
+    return gpu
+
+
+def _reached_one_way(nodes: Sequence[GpuNode]) -> tuple[list[GpuNode], list[IgnoredNode]]:
+    """A pool's pods ask for one resource, so of slices that two strategies offer the larger lot counts."""
+    lots: dict[str, Counter[str]] = {}
+    for node in nodes:
+        if node.gpu.is_slice:
+            lots.setdefault(node.gpu.name, Counter())[node.resource] += node.allocatable
+    chosen = {name: max(sorted(lot), key=lot.__getitem__) for name, lot in lots.items()}
+    kept, left = [], []
+    for node in nodes:
+        resource = chosen.get(node.gpu.name, node.resource)
+        if node.resource == resource:
+            kept.append(node)
+        else:
+            detail = f"{node.gpu.name} is {node.resource} here and {resource} on most nodes: use one strategy"
+            left.append(IgnoredNode(node.name, NodeReason.MIG_SLICES, detail))
+    return kept, left
 
 
 def _read_node(
     node: Body, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
-) -> GpuNode | IgnoredNode | None:
-    """A usable node, a node left out with its reason, or None where there is no sign of a GPU."""
+) -> Iterator[GpuNode | IgnoredNode]:
+    """The usable GPUs of a node by resource, or why they are left out; nothing where there is no sign of a GPU."""
     name = str((node.get("metadata") or {}).get("name"))
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
-    card = _card(labels)
-    if card is None:
-        return _unlabelled(name, labels, allocatable)
-    odd = _odd_labels(labels, card, _count(allocatable.get(card.resource, 0)), allocatable)
+    sliced = sorted(key for key in allocatable if key.startswith(MIG_RESOURCES) and _count(allocatable[key]))
+    main = main_labels(labels)
+    if main is None:
+        yield from _unlabelled(name, labels, allocatable)
+    elif not sliced or _count(allocatable.get(main.resource, 0)):
+        yield _read_part(node, main, types, held)
+    for resource in sliced:
+        told = slice_labels(labels, resource)
+        if told is None:
+            yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {resource} but no label {resource}.product")
+        else:
+            yield _read_part(node, told, types, held)
+
+
+def _read_part(
+    node: Body, told: GpuLabels, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
+) -> GpuNode | IgnoredNode:
+    """The GPUs of one resource of a node."""
+    name = str((node.get("metadata") or {}).get("name"))
+    labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
+    count = _count(((node.get("status") or {}).get("allocatable") or {}).get(told.resource, 0))
+    odd = _odd_labels(labels, told, count)
     if odd is not None:
         return IgnoredNode(name, *odd)
-    gpu = match_gpu(_product(labels, card), card.memory_mib, card.compute_capability, types)
+    matches = (match_gpu(product, told.memory_mib, told.compute_capability, types) for product in told.products)
+    gpu = next((match for match in matches if match is not None), None)
     if gpu is None:
-        detail = f"{card.selector[1]} with {card.memory_mib} MiB is not in the GPU catalogue"
-        return IgnoredNode(name, NodeReason.UNKNOWN_GPU, detail)
+        sliced = "-MIG-" in told.products[0]
+        detail = f"{told.selector[1]} with {told.memory_mib} MiB is not in the GPU catalogue"
+        return IgnoredNode(name, NodeReason.MIG_SLICES if sliced else NodeReason.UNKNOWN_GPU, detail)
     away = _out_of_service(node)
     if away is not None:
         return IgnoredNode(name, *away)
-    if card.memory_mib is not None and card.resource == NVIDIA_RESOURCE:
+    if told.memory_mib is not None and told.resource != AMD_RESOURCE:
         gpu = replace(
-            gpu, usable_bytes=usable_bytes_from_label(gpu, card.memory_mib), total_bytes=card.memory_mib * MIB
+            gpu, usable_bytes=usable_bytes_from_label(gpu, told.memory_mib), total_bytes=told.memory_mib * MIB
         )
     return GpuNode(
         name=name,
         gpu=gpu,
-        resource=card.resource,
-        selector=card.selector,
-        allocatable=_count(allocatable[card.resource]),
-        held=held.get((name, card.resource), 0),
+        resource=told.resource,
+        selector=told.selector,
+        allocatable=count,
+        held=held.get((name, told.resource), 0),
         labels=tuple(sorted(labels.items())),
         taints=_taints(node),
     )
 
 
-def _card(labels: Mapping[str, str]) -> _Card | None:
-    if labels.get(_NVIDIA_PRODUCT):
-        return _Card(
-            NVIDIA_RESOURCE,
-            (_NVIDIA_PRODUCT, labels[_NVIDIA_PRODUCT]),
-            _memory_mib(labels.get("nvidia.com/gpu.memory")),
-            _capability(labels),
-        )
-    for key in (_AMD_PRODUCT, _AMD_DEVICE):
-        if labels.get(key):
-            return _Card(AMD_RESOURCE, (key, labels[key]), _vram_mib(labels.get("amd.com/gpu.vram")), None)
-    return None
-
-
-def _product(labels: Mapping[str, str], card: _Card) -> str:
-    """AMD's device id is the robust key, the product name depends on the driver; NVIDIA has one label."""
-    return labels.get(_AMD_DEVICE) or card.selector[1]
-
-
-def _memory_mib(text: str | None) -> int | None:
-    """GFD writes plain MiB; people who label by hand write 80GB or 81920MiB."""
-    match = re.fullmatch(r"(\d+)\s*(MiB|Mi|GiB|Gi|GB|G)?", (text or "").strip())
-    if match is None or int(match[1]) == 0:
-        return None
-    return int(match[1]) * (1024 if (match[2] or "").startswith("G") else 1)
-
-
-def _vram_mib(text: str | None) -> int | None:
-    """AMD's labeller rounds to whole GiB: ``192G``."""
-    return _memory_mib(text)
-
-
-def _capability(labels: Mapping[str, str]) -> tuple[int, int] | None:
-    major, minor = labels.get("nvidia.com/gpu.compute.major", ""), labels.get("nvidia.com/gpu.compute.minor", "")
-    return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else None
-
-
-def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> IgnoredNode | None:
+def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iterator[IgnoredNode]:
     """GPUs without a product label: somebody forgot GPU Feature Discovery, and should hear of it."""
-    present = [resource for resource in RESOURCES if _count(allocatable.get(resource, 0))]
+    present = [resource for resource in (NVIDIA_RESOURCE, AMD_RESOURCE) if _count(allocatable.get(resource, 0))]
     if not present and labels.get("nvidia.com/gpu.present") != "true":
-        return None
+        return
     if AMD_RESOURCE in present:
-        missing = f"no {_AMD_PRODUCT} or {_AMD_DEVICE} label: run AMD's node labeller"
+        missing = f"no {AMD_PRODUCT} or {AMD_DEVICE} label: run AMD's node labeller"
     else:
-        missing = f"no {_NVIDIA_PRODUCT} label: run GPU Feature Discovery"
-    return IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}")
+        missing = f"no {NVIDIA_PRODUCT} label: run GPU Feature Discovery"
+    yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}")
 
 
-def _odd_labels(labels: Mapping[str, str], card: _Card, count: int, allocatable: Body) -> tuple[NodeReason, str] | None:
-    """Traps in what the labels say: slices, shared GPUs, mixed GPUs, none at all."""
-    product = card.selector[1]
-    slices = [resource for resource in allocatable if resource.startswith("nvidia.com/mig-")]
-    if "-MIG-" in product or (slices and any(_count(allocatable[resource]) for resource in slices)):
-        return NodeReason.MIG_SLICES, "MIG slices are not planned for yet"
-    replicas = labels.get("nvidia.com/gpu.replicas", "1")
-    if product.endswith("-SHARED") or (replicas.isdigit() and int(replicas) > 1):
-        return NodeReason.SHARED_GPUS, f"GPUs are shared {replicas} ways without memory isolation"
+def _odd_labels(labels: Mapping[str, str], told: GpuLabels, count: int) -> tuple[NodeReason, str] | None:
+    """Traps in what the labels say: failed slices, shared GPUs, mixed GPUs, none at all."""
+    product = told.products[0]
+    if product.endswith("-MIG-INVALID"):
+        return NodeReason.MIG_SLICES, "cutting its GPUs into MIG slices failed"
+    if product.endswith("-SHARED") or (told.replicas.isdigit() and int(told.replicas) > 1):
+        return NodeReason.SHARED_GPUS, f"GPUs are shared {told.replicas} ways without memory isolation"
     if count == 0:
-        return NodeReason.NO_DEVICES, f"allocatable {card.resource} is 0"
-    labelled = labels.get("nvidia.com/gpu.count", "")
+        return NodeReason.NO_DEVICES, f"allocatable {told.resource} is 0"
+    labelled = "" if told.is_mixed_slice else labels.get("nvidia.com/gpu.count", "")
     if labelled.isdigit() and count > int(labelled):
         return NodeReason.MIXED_GPUS, f"{count} GPUs allocatable, labels describe {labelled} of one kind"
     return None

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.facts.architectures import ARCHITECTURES
 from plimsoll.facts.fields import Fields, shown
 
 _PARTS = {
-    "kv_lora_rank": "multi-head latent attention (kv_lora_rank)",
     "vision_config": "a vision tower (vision_config)",
     "visual": "a vision tower (visual)",
     "mm_vision_tower": "a vision tower (mm_vision_tower)",
     "audio_config": "an audio encoder (audio_config)",
     "speech_config": "an audio encoder (speech_config)",
     "embd_layer": "an image embedding layer (embd_layer)",
-    "text_config": "a composite model (text_config)",
     "encoder_layers": "an encoder-decoder model (encoder_layers)",
     "ssm_cfg": "state-space layers (ssm_cfg)",
     "mamba_d_state": "Mamba layers (mamba_d_state)",
@@ -22,54 +19,49 @@ _PARTS = {
     "hybrid_override_pattern": "Mamba layers (hybrid_override_pattern)",
     "linear_num_value_heads": "linear-attention layers (linear_num_value_heads)",
     "linear_attn_config": "linear-attention layers (linear_attn_config)",
-    "attention_chunk_size": "chunked attention (attention_chunk_size)",
-    "swa_num_key_value_heads": "sliding layers with heads of their own (swa_num_key_value_heads)",
-    "v_head_dim": "value heads of another size than key heads (v_head_dim)",
+    "mamba_expand": "Mamba layers (mamba_expand)",
+    "ssm_state_size": "state-space layers (ssm_state_size)",
+    "linear_key_head_dim": "linear-attention layers (linear_key_head_dim)",
+    "conv_L_cache": "short-convolution layers (conv_L_cache)",
+    "rwkv_hidden_size": "RWKV layers (rwkv_hidden_size)",
+    "num_wkv_heads": "RWKV layers (num_wkv_heads)",
 }
-"""Fields whose presence means memory that nothing here accounts for. Source: the configurations of these families."""
+"""Fields of parts that a class without a row may not be guessed at. Source: the configurations of these families."""
 
 
-def refuse_unknown_parts(name: str, fields: Fields) -> None:
-    """Say what the model has that has no memory law.
+_TOWERS = frozenset({"vision_config", "visual", "mm_vision_tower", "audio_config", "speech_config", "embd_layer"})
+"""Parts without a cache: all that they need is in the checkpoint's tensors, where those are at hand."""
+
+
+def refuse_unknown_parts(name: str, fields: Fields, *, towers_are_known: bool = False) -> None:
+    """Say what a model of an unknown class has that no generic reading covers.
+
+    Args:
+        name: the model, for the error.
+        fields: its language model's configuration.
+        towers_are_known: whether the weights of towers are read from the checkpoint's tensors.
 
     Raises:
         UnsupportedModel: with the part and the field that shows it.
     """
     for key, missing in _PARTS.items():
-        if fields.has(key):
+        if fields.has(key) and not (towers_are_known and key in _TOWERS):
             raise UnsupportedModel(name, missing)
+    types = fields.items("attn_type_list")
+    if any(kind != types[0] for kind in types[1:]):
+        raise UnsupportedModel(name, "layers of several attention types (attn_type_list)")
     if fields.flag("is_encoder_decoder", default=False):
         raise UnsupportedModel(name, "an encoder-decoder model (is_encoder_decoder)")
-    _refuse_variants(name, fields)
 
 
-def supported_class(name: str, fields: Fields) -> str:
-    """The model class to go by: the first one listed that is known.
+def refuse_variants(name: str, model_class: str, fields: Fields) -> None:
+    """Known classes in shapes that are not covered.
 
     Raises:
-        InvalidInput: no class is listed.
-        UnsupportedModel: none of the listed is known.
+        UnsupportedModel: with the part and the field that shows it.
     """
-    classes = fields.texts("architectures")
-    if not classes:
-        raise fields.refuse("architectures", "List the model class, e.g. LlamaForCausalLM.")
-    for listed in classes:
-        if listed in ARCHITECTURES:
-            return listed
-    remote = ", code of its own (auto_map)" if fields.has("auto_map") else ""
-    raise UnsupportedModel(name, f"the model class {shown(', '.join(classes))}{remote}")
-
-
-def _refuse_variants(name: str, fields: Fields) -> None:
-    """Known classes in shapes that are not covered."""
-    classes = fields.texts("architectures")
-    if "OPTForCausalLM" in classes and fields.values.get("word_embed_proj_dim") not in (
-        None,
-        fields.values.get("hidden_size"),
-    ):
+    width = fields.values.get("word_embed_proj_dim")
+    if model_class == "OPTForCausalLM" and width not in (None, fields.values.get("hidden_size")):
         raise UnsupportedModel(name, "an embedding of another width (word_embed_proj_dim)")
-    if "MiniCPMForCausalLM" in classes and fields.values.get("num_experts") not in (None, 0):
-        raise UnsupportedModel(name, "MiniCPM's mixture of experts (num_experts)")
-    kinds = {shown(kind) for kind in fields.items("attn_type_list")}
-    if kinds - {1}:
-        raise UnsupportedModel(name, "lightning attention (attn_type_list)")
+    if fields.values.get("mlp_type") not in (None, "default"):
+        raise UnsupportedModel(name, f"the MLP type {shown(fields.values['mlp_type'])!r} (mlp_type)")

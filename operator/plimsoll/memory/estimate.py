@@ -2,95 +2,224 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from plimsoll.domain.engine_options import LoraSlots
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request
-from plimsoll.domain.units import GIB
 from plimsoll.memory.activations import activations_bytes
-from plimsoll.memory.kv_cache import KvLayout, kv_layout
-from plimsoll.memory.laws import law_for
+from plimsoll.memory.adapters import adapters_bytes
+from plimsoll.memory.allocator import loading_bytes
+from plimsoll.memory.band import Band, band
+from plimsoll.memory.beside import beside_bytes
+from plimsoll.memory.calibration import learned_band
+from plimsoll.memory.draft import draft_tokens, draft_weights
+from plimsoll.memory.kv_cache import KvLayout
+from plimsoll.memory.kv_law import kv_law_for
+from plimsoll.memory.laws import EngineLaw, law_for
 from plimsoll.memory.load import needed_blocks, needed_tokens
-from plimsoll.memory.runtime import cuda_graphs_bytes, outside_bytes, overhead_bytes
-from plimsoll.memory.weights import weights_bytes
+from plimsoll.memory.rank_cache import rank_layout
+from plimsoll.memory.residency import Resident, resident_weights
+from plimsoll.memory.runtime import GraphMemory, cuda_graphs_bytes, non_torch_bytes
+from plimsoll.memory.stages import different_stages
 
-MARGIN_BYTES = GIB // 4
-"""Kept free of every estimate ..."""
-
-MARGIN_PERMILLE = 10
-"""... and this share of the GPU's usable memory: the error of the terms that are fitted, not computed."""
+_FP32_BYTES = 4
+_HALF_BYTES = 2
 
 
 def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:
     """VRAM of one rank of ``request`` on ``gpu``, cut by ``split`` and run with ``settings``.
 
     The budget identity is vLLM's own: requested = usable x utilization; KV cache = requested - weights - activations -
-    what is outside PyTorch - CUDA graphs (``vllm/v1/worker/gpu_worker.py``).
+    what is outside PyTorch - CUDA graphs (``vllm/v1/worker/gpu_worker.py``). With pipeline parallelism it is the stage
+    that is short first, for the engine gives every stage as many blocks as the poorest one has.
 
     Raises:
         ValueError: the engine release is older than any known law.
-        UnsupportedModel: the model has attention that no law covers.
+        UnsupportedModel: the model has a cache that no law covers.
     """
-    law = law_for(request.engine.version)
-    layout = kv_layout(request.model, request.kv_precision, split, batched_tokens=settings.max_num_batched_tokens)
-    graphs = _graphs(request, settings)
-    charged = graphs if law.charges_cuda_graphs else 0
-    terms = _Terms(
-        weights=weights_bytes(request.model, request.precision, split),
-        activations=activations_bytes(
-            request.model,
-            split,
-            law,
-            batched_tokens=settings.max_num_batched_tokens,
-            sequences=settings.max_num_seqs,
-        ),
-        graphs=charged,
-        overhead=overhead_bytes(gpu, split),
-        margin=MARGIN_BYTES + gpu.usable_bytes * MARGIN_PERMILLE // 1000,
+    stages = [
+        estimate_of_stage(request, gpu, split, settings, stage) for stage in different_stages(request.model, split)
+    ]
+    if len(stages) == 1:
+        return stages[0]
+    short = max(stages, key=lambda each: each.computed_bytes)
+    return replace(
+        short,
+        kv_capacity_tokens=min(each.kv_capacity_tokens for each in stages),
+        kv_capacity_low_tokens=min(each.kv_capacity_low_tokens for each in stages),
+        kv_capacity_high_tokens=min(each.kv_capacity_high_tokens for each in stages),
+        kv_told_tokens=min(each.kv_told_tokens for each in stages),
     )
-    return _assemble(request, gpu, layout, terms, settings, outside=outside_bytes(split) + graphs - charged)
+
+
+def estimate_of_stage(
+    request: Request, gpu: GpuType, split: Split, settings: EngineSettings, stage: int
+) -> MemoryEstimate:
+    """VRAM of one rank of one pipeline stage, as if the others had room enough: what its own log tells.
+
+    Raises:
+        ValueError, UnsupportedModel: as :func:`estimate`.
+    """
+    rank = _Rank(request, gpu, split, settings, law_for(request.engine.version), stage)
+    return _assemble(rank, rank_layout(request, split, settings, stage), _terms(rank))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """One rank of one stage, and all that its terms depend on."""
+
+    request: Request
+    gpu: GpuType
+    split: Split
+    settings: EngineSettings
+    law: EngineLaw
+    stage: int
+
+    @property
+    def is_last(self) -> bool:
+        return self.stage == self.split.pipeline_parallel - 1
 
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
     """The terms that do not depend on the KV cache, in bytes."""
 
-    weights: int
+    weights: Resident
+    adapters: int
     activations: int
     graphs: int
     overhead: int
-    margin: int
+    outside: int
+    band: Band
 
     @property
     def total(self) -> int:
-        return self.weights + self.activations + self.graphs + self.overhead + self.margin
+        return self.weights.gpu_bytes + self.adapters + self.activations + self.graphs + self.overhead
 
 
-def _graphs(request: Request, settings: EngineSettings) -> int:
-    if settings.enforce_eager:
-        return 0
-    return cuda_graphs_bytes(
-        request.model, sequences=settings.max_num_seqs, batched_tokens=settings.max_num_batched_tokens
+def _terms(rank: _Rank) -> _Terms:
+    request, gpu, split, law = rank.request, rank.gpu, rank.split, rank.law
+    lora = request.engine.lora
+    graphs = _graphs(rank)
+    correction = request.correction_for(gpu.name, split)
+    terms = _Terms(
+        weights=_weights(rank),
+        adapters=0 if lora is None else _adapters(rank, lora),
+        activations=_activations(rank),
+        graphs=graphs.estimated_bytes,
+        overhead=non_torch_bytes(gpu, split, law, last_stage=rank.is_last),
+        outside=beside_bytes(request.model, gpu, split, law, graphs, sequences=rank.settings.max_num_seqs),
+        band=band(request.model, gpu, split, law, sequences=rank.settings.max_num_seqs),
+    )
+    return terms if correction is None else _corrected(terms, correction)
+
+
+def _corrected(terms: _Terms, correction: Correction) -> _Terms:
+    """The terms as engines of the same kind taught them, with what is left uncertain."""
+    return replace(
+        terms,
+        weights=replace(terms.weights, gpu_bytes=terms.weights.gpu_bytes + correction.weights_bytes),
+        activations=terms.activations + correction.activations_bytes,
+        overhead=terms.overhead + correction.overhead_bytes,
+        band=learned_band(terms.band, correction),
     )
 
 
-def _assemble(
-    request: Request, gpu: GpuType, layout: KvLayout, terms: _Terms, settings: EngineSettings, *, outside: int
-) -> MemoryEstimate:
-    budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
+def _weights(rank: _Rank) -> Resident:
+    """The model's own weights with what allocating them adds, and a draft's on the last stage, where it runs."""
+    request = rank.request
+    own = resident_weights(
+        request.model,
+        request.precision,
+        rank.split,
+        request.engine.residency,
+        rank.stage,
+        skip_encoder=rank.settings.skip_encoder,
+    )
+    beside = loading_bytes(
+        request.model,
+        request.precision,
+        rank.gpu,
+        rank.split,
+        rank.law,
+        rank.stage,
+        skip_encoder=rank.settings.skip_encoder,
+    )
+    if rank.is_last:
+        beside += draft_weights(request, rank.split)
+    return replace(own, gpu_bytes=own.gpu_bytes + beside)
+
+
+def _adapters(rank: _Rank, slots: LoraSlots) -> int:
+    width = _FP32_BYTES if rank.request.precision is Precision.FP32 else _HALF_BYTES
+    return adapters_bytes(rank.request.model, slots, rank.split, rank.stage, value_bytes=width)
+
+
+def _activations(rank: _Rank) -> int:
+    return activations_bytes(
+        rank.request.model,
+        rank.split,
+        rank.law,
+        rank.gpu,
+        batched_tokens=rank.settings.max_num_batched_tokens,
+        sequences=rank.settings.max_num_seqs,
+        context_tokens=rank.settings.max_model_len,
+        speculative_tokens=draft_tokens(rank.request),
+        last_stage=rank.is_last,
+        skip_encoder=rank.settings.skip_encoder,
+        dtype_bytes=_FP32_BYTES if rank.request.precision is Precision.FP32 else _HALF_BYTES,
+    )
+
+
+def _graphs(rank: _Rank) -> GraphMemory:
+    return cuda_graphs_bytes(
+        rank.request.model,
+        rank.split,
+        rank.law,
+        rank.gpu,
+        sequences=rank.settings.max_num_seqs,
+        batched_tokens=rank.settings.max_num_batched_tokens,
+        speculative_tokens=draft_tokens(rank.request),
+        enforce_eager=rank.settings.enforce_eager,
+    )
+
+
+def _assemble(rank: _Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
+    request, settings = rank.request, rank.settings
+    budget = rank.gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
+    left, context = budget - terms.total, request.shape.context_tokens
     return MemoryEstimate(
-        weights_bytes=terms.weights,
+        weights_bytes=terms.weights.gpu_bytes,
+        adapters_bytes=terms.adapters,
         kv_cache_bytes=layout.bytes_for(needed_blocks(request.shape, layout)),
         activations_bytes=terms.activations,
         cuda_graphs_bytes=terms.graphs,
         overhead_bytes=terms.overhead,
-        margin_bytes=terms.margin,
-        outside_bytes=outside,
-        usable_bytes=gpu.usable_bytes,
+        margin_bytes=terms.band.high_bytes,
+        slack_bytes=-terms.band.low_bytes,
+        outside_bytes=terms.outside,
+        usable_bytes=rank.gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
         kv_needed_tokens=needed_tokens(request.shape),
-        kv_capacity_tokens=layout.capacity_tokens(max(0, budget - terms.total), request.shape.context_tokens),
+        kv_capacity_tokens=layout.capacity_tokens(left, context),
+        kv_capacity_low_tokens=layout.capacity_tokens(left - terms.band.high_bytes, context),
+        kv_capacity_high_tokens=layout.capacity_tokens(left - terms.band.low_bytes, context),
+        kv_told_tokens=_told(rank, layout, left),
+        kv_block_tokens=layout.block_tokens,
+        max_sequences=layout.max_sequences(max(0, left - terms.band.high_bytes)),
+        host_bytes=terms.weights.host_bytes,
         forced_bytes=request.overrides.memory_per_gpu_bytes,
+        stage=rank.stage,
     )
+
+
+def _told(rank: _Rank, layout: KvLayout, available_bytes: int) -> int:
+    """What the release itself calls its KV cache size."""
+    if kv_law_for(rank.request.engine.version).tells_tokens_by_group:
+        return layout.tokens_by_group(available_bytes)
+    return layout.capacity_tokens(available_bytes, rank.request.shape.context_tokens)

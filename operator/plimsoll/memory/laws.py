@@ -2,46 +2,216 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
 
-from plimsoll.domain.serving import EngineVersion
+from plimsoll.domain.caches import StateCache
+from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerLaw:
+    """What sampling one step takes: ``copies`` of the logits in fp32, and ``base_bytes`` whatever the batch.
+
+    ``gathered_copies`` come on top with tensor parallelism, where collecting the ranks' parts is the peak.
+    """
+
+    copies: float
+    base_bytes: int = 0
+    gathered_copies: float = 0.0
+
+
+NATIVE_SAMPLER = SamplerLaw(9.57)
+"""PyTorch top-k and top-p: the sort with its 8-byte indices, softmax and cumulative sum side by side.
+
+Nine starts of vLLM 0.10 to 0.13 on seven models: 9.55 to 9.64 after the hidden states of the step are taken off.
+"""
+
+FUSED_SAMPLER = SamplerLaw(3.566, int(0.083 * GIB))
+"""FlashInfer's fused kernels: logits in 16 and 32 bits, probabilities, and the result.
+
+Fitted to Llama, Qwen, Gemma 2, Phi and gpt-oss vocabularies (vLLM 0.19.0, H100); within 0.03 GiB on each.
+"""
+
+GUMBEL_SAMPLER = SamplerLaw(0.5, gathered_copies=0.5)
+"""Model runner V2: the 16-bit logits are sampled where they lie; tensor parallelism gathers and reorders them.
+
+Source: ``v1/worker/gpu/sample/sampler.py`` of 0.32 returns early unless a request needs its logits processed, and the
+profiling run has no such request. vllm#48641 (Qwen3-8B, 7 drafted tokens, H100): 3.04 GiB with and without the fp32
+copy of the path that is skipped, of which 8,192 rows of 16-bit logits are 2.32.
+"""
+
+
+class RunnerV2(StrEnum):
+    """Which models the second model runner serves by default.
+
+    Recurrent layers keep a model out of ``DENSE``: a log of Qwen3.6-27B on 0.27.1 closes with its graphs charged.
+    """
+
+    NOBODY = "nobody"
+    DENSE = "dense"
+    ALL_ON_NVIDIA = "allOnNvidia"
+    EVERYBODY = "everybody"
+
+
+@lru_cache(maxsize=256)
+def is_recurrent(model: ModelFacts) -> bool:
+    """Whether any layer keeps a state of constant size (Mamba, gated delta net)."""
+    return any(isinstance(cache, StateCache) for cache in model.caches())
 
 
 @dataclass(frozen=True, slots=True)
 class EngineLaw:
-    """The parts of the budget that moved between releases.
+    """The parts of the budget that moved between releases, as they were from ``since`` on.
 
-    ``sampler_copies`` is how many fp32 copies of the logits the sampler holds at its peak, ``sampler_base_bytes`` what
-    it takes beside them; ``charges_cuda_graphs`` tells whether the graphs come out of the engine's budget or out of
-    what ``--gpu-memory-utilization`` leaves.
+    ``sampler`` is that of the first model runner on NVIDIA. ``charges_cuda_graphs`` tells whether that runner takes its
+    estimate of the graphs out of the budget (else they come out of what ``--gpu-memory-utilization`` leaves);
+    ``v2_charges_cuda_graphs`` the same of the second, and ``charges_prefill_transient`` whether that estimate counts a
+    prefill of recurrent layers as graphs. ``may_fuse_sampler`` marks releases that sampled with FlashInfer where the
+    build happened to have it. ``keeps_workspaces`` says that scratch of the experts stays allocated while the sampler
+    runs, ``profiles_sampler`` that the profiling run samples at all. ``default_small_sequences`` is ``--max-num-seqs``
+    of GPUs below 70 GiB. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes
+    more where an NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens`` is the default batch on GPUs of
+    160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki of context,
+    ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded. ``source``
+    says where the change was read.
     """
 
     since: EngineVersion
-    sampler_copies: float
-    sampler_base_bytes: int
-    charges_cuda_graphs: bool
+    source: str
+    sampler: SamplerLaw = NATIVE_SAMPLER
+    runner_v2: RunnerV2 = RunnerV2.NOBODY
+    charges_cuda_graphs: bool = False
+    v2_charges_cuda_graphs: bool = False
+    charges_prefill_transient: bool = False
+    may_fuse_sampler: bool = False
+    keeps_workspaces: bool = False
+    profiles_sampler: bool = True
+    default_small_sequences: int = 256
+    trims_sparse_workspace: bool = False
+    splits_large_blocks: bool = True
+    default_utilization_percent: int = 90
+    largest_batched_tokens: int = 8192
+    base_bytes: int = int(0.14 * GIB)
+    switch_bytes: int = int(0.41 * GIB)
+
+    def runs_v2(self, model: ModelFacts, gpu: GpuType | None) -> bool:
+        """Whether the second model runner serves ``model``; an unknown GPU counts as NVIDIA's."""
+        match self.runner_v2:
+            case RunnerV2.NOBODY:
+                return False
+            case RunnerV2.DENSE:
+                return model.experts is None and not is_recurrent(model)
+            case RunnerV2.ALL_ON_NVIDIA:
+                return gpu is None or gpu.vendor is Vendor.NVIDIA
+            case RunnerV2.EVERYBODY:
+                return True
+
+    def sampler_of(self, model: ModelFacts, gpu: GpuType | None) -> SamplerLaw:
+        """The sampler in use. AMD has no FlashInfer: its first runner samples with PyTorch in every release."""
+        if self.runs_v2(model, gpu):
+            return GUMBEL_SAMPLER
+        return NATIVE_SAMPLER if gpu is not None and gpu.vendor is Vendor.AMD else self.sampler
+
+    def charges_graphs_of(self, model: ModelFacts, gpu: GpuType | None) -> bool:
+        """Whether the engine takes an estimate of the CUDA graphs out of its budget."""
+        return self.v2_charges_cuda_graphs if self.runs_v2(model, gpu) else self.charges_cuda_graphs
 
 
-_LAWS = (
-    EngineLaw(EngineVersion(0, 8), 9.7, 0, charges_cuda_graphs=False),
-    EngineLaw(EngineVersion(0, 17), 3.55, int(0.16 * GIB), charges_cuda_graphs=False),
-    EngineLaw(EngineVersion(0, 21), 3.55, int(0.16 * GIB), charges_cuda_graphs=True),
-)
-"""Newest last.
+def _history() -> tuple[EngineLaw, ...]:
+    first = EngineLaw(
+        EngineVersion(0, 8),
+        "vllm#14452, #15105: warming up the sampler with 1,024 requests is what runs out of memory",
+        may_fuse_sampler=True,
+        switch_bytes=int(1.25 * GIB),
+        profiles_sampler=False,
+        default_small_sequences=1024,
+    )
+    oldest = replace(
+        first,
+        since=EngineVersion(0, 8, 3),
+        source="logs of 0.8.4 to 0.10: 9.6 copies whatever the model, 3.6 with FlashInfer; non-torch 1.38 at TP2",
+        profiles_sampler=True,
+        default_small_sequences=256,
+    )
+    after_nccl = replace(
+        oldest,
+        since=EngineVersion(0, 11),
+        source="#25359: the first snapshot is taken after NCCL is up; logs: non-torch 0.13, 0.55 at TP2 (H100)",
+        may_fuse_sampler=False,
+        switch_bytes=int(0.41 * GIB),
+    )
+    keeps = replace(
+        after_nccl,
+        since=EngineVersion(0, 14),
+        source="v1/worker/workspace.py; logs: scratch not held in 0.12.0 and 0.13, held in 0.15.0",
+        keeps_workspaces=True,
+    )
+    fused = replace(
+        keeps,
+        since=EngineVersion(0, 17),
+        source="36 starts of 0.19.0 on H100; planners saw the fall to 40 % between 0.15 and 0.17",
+        sampler=FUSED_SAMPLER,
+        base_bytes=int(0.25 * GIB),
+        switch_bytes=int(1.84 * GIB),
+    )
+    charged = replace(
+        fused,
+        since=EngineVersion(0, 21),
+        source="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS on by default; utilization 0.92 (#38284); #41268",
+        charges_cuda_graphs=True,
+        default_utilization_percent=92,
+        splits_large_blocks=False,
+    )
+    dense_v2 = replace(
+        charged,
+        since=EngineVersion(0, 25),
+        source="#44443: model runner V2 for dense models, its estimate of the graphs hard-coded 0 (vllm#49224)",
+        runner_v2=RunnerV2.DENSE,
+    )
+    consumed = replace(
+        dense_v2,
+        since=EngineVersion(0, 26),
+        source="#49208: charged is the fall of free memory; vllm#50780; logs: 1.7 GiB at TP4 and TP8 on Hopper",
+        charges_prefill_transient=True,
+        switch_bytes=int(1.5 * GIB),
+    )
+    estimated = replace(
+        consumed,
+        since=EngineVersion(0, 28),
+        source="#53306, #53682: V2 measures its graphs; #51726: 16,384 tokens on GPUs of 160 GiB",
+        v2_charges_cuda_graphs=True,
+        largest_batched_tokens=16384,
+    )
+    all_v2 = replace(
+        estimated,
+        since=EngineVersion(0, 29),
+        source="release notes: V2 everywhere on CUDA",
+        runner_v2=RunnerV2.ALL_ON_NVIDIA,
+    )
+    everybody = replace(
+        all_v2,
+        since=EngineVersion(0, 32),
+        source="config/vllm.py of 0.32: use_v2_model_runner asks for no vendor; sparse_mla_prefill_workspace_factor",
+        runner_v2=RunnerV2.EVERYBODY,
+        trims_sparse_workspace=True,
+    )
+    return (first, oldest, after_nccl, keeps, fused, charged, dense_v2, consumed, estimated, all_v2, everybody)
 
-Sources: start-up logs of vLLM 0.10 to 0.13 (9.62 to 9.73 copies on seven models with the native sampler); 36 starts of
-0.19.0 on an H100 80GB (3.55 copies + 0.16 GiB within 5 % on dense models); vLLM's
-``VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`` is on by default since 0.21. Logs of 0.27 and later are leaner (2.5 to
-2.9): the older figure errs to the safe side.
-"""
+
+_LAWS = _history()
+"""Newest last; a row for every change of behaviour."""
 
 OLDEST_VERSION = _LAWS[0].since
 """Older engines account memory differently (V0 engine) and are refused."""
 
 
 def law_for(version: EngineVersion) -> EngineLaw:
-    """The law of the newest release that is not newer than ``version``.
+    """The law of the newest change that is not newer than ``version``.
 
     Raises:
         ValueError: the release is older than any law we know.

@@ -17,18 +17,17 @@ def needed_tokens(shape: ServingShape) -> int:
     request of full length, never more than the guaranteed product.
     """
     guaranteed = shape.concurrency * shape.context_tokens
-    if shape.expected_prompt_tokens is None or shape.expected_output_tokens is None:
+    if shape.expected_tokens is None:
         return guaranteed
-    mean = shape.expected_prompt_tokens + shape.expected_output_tokens
-    expected = ceil_div(EXPECTED_HEADROOM_PERCENT * shape.concurrency * mean, 100)
+    expected = ceil_div(EXPECTED_HEADROOM_PERCENT * shape.concurrency * shape.expected_tokens, 100)
     return min(guaranteed, max(expected, shape.context_tokens))
 
 
 def needed_blocks(shape: ServingShape, layout: KvLayout) -> int:
     """The same in blocks, each request rounded up to whole blocks in every group of layers."""
     at_full_length = layout.blocks_of_request(shape.context_tokens)
-    if shape.expected_prompt_tokens is None or shape.expected_output_tokens is None:
+    if shape.expected_tokens is None:
         return shape.concurrency * at_full_length
-    mean = layout.blocks_of_request(shape.expected_prompt_tokens + shape.expected_output_tokens)
+    mean = layout.blocks_of_request(shape.expected_tokens)
     expected = ceil_div(EXPECTED_HEADROOM_PERCENT * shape.concurrency * mean, 100)
     return min(shape.concurrency * at_full_length, max(expected, at_full_length))

@@ -1,85 +1,237 @@
-"""Weights of one rank: what tensor parallelism divides, what it replicates, and what a precision costs."""
+"""Weights of one rank: what parallelism divides, what it copies, and what kernels add."""
 
 from __future__ import annotations
 
-from plimsoll.domain.model import ModelFacts
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+from plimsoll.domain.model import LayerKind, ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
+from plimsoll.domain.storage import PLAIN, Storage
 from plimsoll.domain.units import ceil_div
-from plimsoll.facts.parameters import ParameterGroup, Sharding, parameter_groups
+from plimsoll.facts.quantization import TYPICAL
+from plimsoll.memory.kernels import ABSORBED, absorbed_bytes, stored_bytes, stored_parts
+from plimsoll.memory.stages import stage_layers
 
-DEFAULT_GROUP_SIZE = 128
-"""Weights per scale of AWQ, GPTQ and block-wise FP8 checkpoints that do not say otherwise (their tools' default)."""
+VOCABULARY_STEP = 64
+"""vLLM pads the vocabulary to a multiple of it (``DEFAULT_VOCAB_PADDING_SIZE``, ``vocab_parallel_embedding.py``)."""
 
-MXFP4_WIDTH_STEP = 128
-"""MXFP4 kernels round the per-rank expert width up to this many columns (vLLM ``fused_moe/oracle/mxfp4.py``)."""
 
-MXFP4_HIDDEN_STEP = 256
-"""... and the hidden size up to this many rows."""
+_EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
+
+
+@dataclass(frozen=True, slots=True)
+class RankWeights:
+    """Bytes of weights on one rank.
+
+    ``parameters_bytes`` are the tensors the engine creates and loads, with their padding; ``kernel_bytes`` what it
+    keeps beside them (copies of absorbed projections, rotary tables).
+    """
+
+    parameters_bytes: int
+    kernel_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Everything that stays on the GPU after loading."""
+        return self.parameters_bytes + self.kernel_bytes
+
+
+class Stored(NamedTuple):
+    """One weight of one layer on a rank: bytes of its values, and of the scales that lie in tensors beside them."""
+
+    weight: Weight
+    values: int
+    scales: int
+
+
+class StageTensors(NamedTuple):
+    """Weights of one rank of one stage: of every kind of layer its number of layers and its weights, and the rest."""
+
+    layers: tuple[tuple[int, tuple[Stored, ...]], ...]
+    outside: tuple[Stored, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFormat:
+    """How the engine runs a checkpoint: the type of what is not quantized, and how it quantizes at load, if it does."""
+
+    checkpoint_dtype: Precision
+    dtype: Precision
+    online: Storage | None
+
+    @property
+    def plain(self) -> Storage:
+        """Storage of what is not quantized."""
+        return PLAIN[self.dtype]
+
+    def of(self, weight: Weight) -> Storage:
+        """Storage of one weight. A type that the model class fixes (32-bit states) stays.
+
+        Quantization at load leaves embeddings and the output projection alone.
+        """
+        if weight.storage.precision is not self.checkpoint_dtype:
+            return weight.storage
+        if self.online is not None and weight.linear and weight.sharding is not Sharding.VOCABULARY:
+            return self.online
+        return self.plain
+
+
+def weight_format(model: ModelFacts, precision: Precision) -> WeightFormat:
+    """The format in which ``model`` runs at ``precision``."""
+    checkpoint = model.checkpoint
+    if precision is checkpoint.precision:
+        dtype = checkpoint.dtype_beside_quantized if precision.is_quantized else precision
+        return WeightFormat(checkpoint.dtype, dtype, None)
+    if precision.is_quantized:
+        return WeightFormat(checkpoint.dtype, checkpoint.dtype_beside_quantized, TYPICAL[precision])
+    return WeightFormat(checkpoint.dtype, precision, None)
+
+
+@lru_cache(maxsize=1024)
+def stage_weights(
+    model: ModelFacts, precision: Precision, split: Split, stage: int = 0, *, skip_encoder: bool = False
+) -> RankWeights:
+    """Weights on the fullest rank of one pipeline stage.
+
+    The first stage holds the embeddings and an encoder, the last the output projection; tied embeddings lie on both.
+
+    Raises:
+        ValueError: there are more stages than layers.
+    """
+    stored, plain = (
+        stage_tensors(model, precision, split, stage, skip_encoder=skip_encoder),
+        weight_format(model, precision).plain,
+    )
+    parameters = sum(each.values + each.scales for each in stored.outside)
+    kernels = rotary_table_bytes(model, precision)
+    for count, layer in stored.layers:
+        parameters += count * sum(each.values + each.scales for each in layer)
+        kernels += count * sum(
+            absorbed_bytes(each.weight, rank_shape(each.weight, split), dtype=plain)
+            for each in layer
+            if each.weight.name == ABSORBED
+        )
+    return RankWeights(parameters, kernels)
+
+
+@lru_cache(maxsize=1024)
+def stage_tensors(
+    model: ModelFacts, precision: Precision, split: Split, stage: int = 0, *, skip_encoder: bool = False
+) -> StageTensors:
+    """What lies on the fullest rank of one stage, weight by weight.
+
+    Raises:
+        ValueError: there are more stages than layers.
+    """
+    form = weight_format(model, precision)
+    layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
+    outside = outside_weights(model, stage, split.pipeline_parallel, skip_encoder=skip_encoder)
+    return StageTensors(
+        layers=tuple(
+            (count, tuple(_stored(model.kinds[kind].weights, form, split)))
+            for kind, count in Counter(model.order[layer] for layer in layers).items()
+        ),
+        outside=tuple(_stored(outside, form, split)),
+    )
+
+
+def _stored(weights: Iterable[Weight], form: WeightFormat, split: Split) -> Iterator[Stored]:
+    for weight in weights:
+        yield Stored(weight, *stored_parts(weight, form.of(weight), rank_shape(weight, split)))
+
+
+def rotary_table_bytes(model: ModelFacts, precision: Precision) -> int:
+    """Bytes of the tables of rotary positions, which have the type that the model runs in."""
+    return model.rotary_bytes * (2 if precision is Precision.FP32 else 1)
 
 
 def weights_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
-    """Bytes of weights on one rank of ``split``.
-
-    Sharding rules: vLLM's parallel layers divide linear layers and vocabulary over the tensor-parallel ranks, replicate
-    norms and routers, and keep at least one KV head a rank (``vllm/model_executor/layers/linear.py``).
-    """
-    return sum(_group_bytes(group, model, precision, split.tensor_parallel) for group in parameter_groups(model))
+    """Bytes of weights on the fullest rank of the fullest stage."""
+    return max(stage_weights(model, precision, split, stage).total_bytes for stage in range(split.pipeline_parallel))
 
 
-def _group_bytes(group: ParameterGroup, model: ModelFacts, precision: Precision, tensor_parallel: int) -> int:
-    parameters = _parameters_per_rank(group, model, tensor_parallel)
-    if not (group.quantizable and precision.is_quantized):
-        dtype = precision if not precision.is_quantized else model.checkpoint.dtype_beside_quantized
-        return parameters * _plain_bytes(dtype)
-    quantized = _quantized_bytes(parameters, precision, model.checkpoint.group_size)
-    if precision is Precision.MXFP4 and model.experts is not None:
-        return int(quantized * _mxfp4_padding(model, tensor_parallel))
-    return quantized
+def layer_bytes(kind: LayerKind, form: WeightFormat, split: Split) -> int:
+    """Bytes of the parameters of one layer on one rank."""
+    return _bytes(kind.weights, form, split)
 
 
-def _parameters_per_rank(group: ParameterGroup, model: ModelFacts, tensor_parallel: int) -> int:
-    match group.sharding:
-        case Sharding.SHARDED | Sharding.VOCABULARY:
-            return ceil_div(group.parameters, tensor_parallel)
-        case Sharding.KV_HEADS:
-            return ceil_div(group.parameters, min(tensor_parallel, model.kv_heads))
-        case Sharding.REPLICATED:
-            return group.parameters
-
-
-def _plain_bytes(dtype: Precision) -> int:
-    return 4 if dtype is Precision.FP32 else 2
-
-
-def _quantized_bytes(parameters: int, precision: Precision, group_size: int | None) -> int:
-    """Weights plus their scales and zero points.
-
-    fp8: one byte and, block-wise, a 4-byte scale per 128 x 128; int8: one byte, scales per channel are below 0.1 %; awq
-    and gptq: half a byte, a 2-byte scale and a half-byte zero point per group; mxfp4: half a byte and one byte per 32
-    (OCP MX specification); nvfp4: half a byte and one byte per 16.
-    """
-    group = group_size or DEFAULT_GROUP_SIZE
-    match precision:
-        case Precision.FP8:
-            return parameters + ceil_div(parameters * 4, group * group)
-        case Precision.INT8:
-            return parameters + parameters // 1024
-        case Precision.AWQ | Precision.GPTQ:
-            return ceil_div(parameters, 2) + ceil_div(parameters * 5, 2 * group)
-        case Precision.MXFP4:
-            return ceil_div(parameters, 2) + ceil_div(parameters, 32)
-        case Precision.NVFP4:
-            return ceil_div(parameters, 2) + ceil_div(parameters, 16)
-        case Precision.FP32 | Precision.BF16 | Precision.FP16:
-            return parameters * _plain_bytes(precision)
-
-
-def _mxfp4_padding(model: ModelFacts, tensor_parallel: int) -> float:
-    """How much larger padded MXFP4 experts are: +9 % for gpt-oss on one GPU, +14 % on four (both seen in logs)."""
+def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> int:
+    """Bytes of routed experts on one rank that one token does not visit."""
     if model.experts is None:
-        return 1.0
-    width = ceil_div(model.experts.intermediate, tensor_parallel)
-    padded = ceil_div(width, MXFP4_WIDTH_STEP) * MXFP4_WIDTH_STEP
-    hidden = ceil_div(model.hidden, MXFP4_HIDDEN_STEP) * MXFP4_HIDDEN_STEP
-    return (padded / width) * (hidden / model.hidden)
+        return 0
+    form = weight_format(model, precision)
+    layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
+    routed = sum(
+        count * _bytes(_routed(model.kinds[kind]), form, split)
+        for kind, count in Counter(model.order[layer] for layer in layers).items()
+    )
+    return routed * (model.experts.experts - model.experts.experts_per_token) // model.experts.experts
+
+
+def _routed(kind: LayerKind) -> Iterable[Weight]:
+    return (weight for weight in kind.weights if weight.sharding in _EXPERTS)
+
+
+def outside_weights(model: ModelFacts, stage: int, stages: int, *, skip_encoder: bool) -> Iterable[Weight]:
+    """What a stage holds beside its layers."""
+    first, last = stage == 0, stage == stages - 1
+    if first or (model.tied_embeddings and last) or model.tables_on_every_stage:
+        yield from model.embedding
+    if first and model.encoder is not None and not skip_encoder:
+        yield from model.encoder.weights
+    if last or model.tables_on_every_stage:
+        yield from model.head
+
+
+def _bytes(weights: Iterable[Weight], form: WeightFormat, split: Split) -> int:
+    return sum(_rank_bytes(weight, form.of(weight), split) for weight in weights)
+
+
+def _rank_bytes(weight: Weight, storage: Storage, split: Split) -> int:
+    return stored_bytes(weight, storage, rank_shape(weight, split))
+
+
+def rank_shape(weight: Weight, split: Split) -> tuple[int, int, int]:
+    """Matrices, rows and columns of ``weight`` on the fullest rank of one stage.
+
+    Sharding rules: :class:`~plimsoll.domain.model.Sharding`.
+    """
+    degree, outputs, inputs = split.tensor_parallel, weight.outputs, weight.inputs
+    if _is_undividable(weight, degree):
+        return weight.count, outputs, inputs
+    match weight.sharding:
+        case Sharding.OUTPUTS:
+            return weight.count, ceil_div(outputs, degree), inputs
+        case Sharding.INPUTS:
+            return weight.count, outputs, ceil_div(inputs, degree)
+        case Sharding.HEADS:
+            return weight.count, outputs // weight.units * max(1, weight.units // degree), inputs
+        case Sharding.VOCABULARY:
+            padded = ceil_div(outputs, VOCABULARY_STEP) * VOCABULARY_STEP
+            return weight.count, ceil_div(padded, degree), inputs
+        case Sharding.REPLICATED:
+            return weight.count, outputs, inputs
+        case Sharding.EXPERT_OUTPUTS | Sharding.EXPERT_INPUTS:
+            return _expert_shape(weight, split)
+
+
+def _is_undividable(weight: Weight, degree: int) -> bool:
+    """Whether its heads do not divide, so that the engine falls back to a whole copy on every rank."""
+    divided = weight.sharding in (Sharding.OUTPUTS, Sharding.INPUTS)
+    return divided and weight.units > 1 and weight.units % degree != 0
+
+
+def _expert_shape(weight: Weight, split: Split) -> tuple[int, int, int]:
+    """Experts are cut by width over all ranks that share them, or dealt out whole: the first ranks get one more."""
+    ranks, outputs, inputs = split.expert_ranks, weight.outputs, weight.inputs
+    if split.expert_parallel:
+        return ceil_div(weight.count, ranks), outputs, inputs
+    least = weight.smallest_share if ranks > 1 else 0
+    if weight.sharding is Sharding.EXPERT_OUTPUTS:
+        return weight.count, max(least, ceil_div(outputs, ranks)), inputs
+    return weight.count, outputs, max(least, ceil_div(inputs, ranks))

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from plimsoll.domain.caches import AttentionCache, CrossCache, StateCache
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
+from plimsoll.placement.divisibility import replica_refusal
 
 TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
 """Degrees that one node of eight GPUs can hold and that divide the head counts of every catalogued model."""
+
+PIPELINE_STAGES = (2, 4)
+"""Numbers of pipeline stages worth their latency on one node of eight GPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +31,43 @@ class Candidate:
 
 
 def candidates(request: Request, fleet: Fleet) -> Iterator[Candidate]:
-    """Every type of the fleet at every degree, by name and degree; an admin's degree is tried too, whatever it is."""
-    forced = request.overrides.tensor_parallel
-    degrees = sorted({*TENSOR_PARALLEL_DEGREES, *(() if forced is None else (forced,))})
+    """Every type of the fleet at every split, by name and degree; an admin's degree is tried too, whatever it is."""
+    splits = splits_for(request)
     for gpu in fleet.gpu_types():
         node = fleet.of_type(gpu.name)[0]
-        for degree in degrees:
-            yield Candidate(gpu, Split(degree), node.selector, node.resource)
+        for split in splits:
+            yield Candidate(gpu, split, node.selector, node.resource)
+
+
+def splits_for(request: Request) -> tuple[Split, ...]:
+    """The splits worth judging for a model, by GPUs and stages.
+
+    Tensor parallelism at every degree. Pipeline stages, as few as will do, only where tensor parallelism cannot cut the
+    model on so many GPUs, or would copy KV heads instead of dividing them: there stages hold more tokens.
+    """
+    forced = request.overrides.tensor_parallel
+    if forced is not None and forced not in TENSOR_PARALLEL_DEGREES:
+        return (*(Split(degree) for degree in TENSOR_PARALLEL_DEGREES), Split(forced))
+    splits = {Split(degree) for degree in TENSOR_PARALLEL_DEGREES}
+    for gpus in TENSOR_PARALLEL_DEGREES:
+        if _copies_tokens(request.model, gpus) or not _divides(request, Split(gpus)):
+            splits |= set(_staged(request, gpus)[:1])
+    return tuple(sorted(splits, key=lambda split: (split.gpus, split.pipeline_parallel)))
+
+
+def _staged(request: Request, gpus: int) -> list[Split]:
+    """Splits of ``gpus`` GPUs into stages that the model can be cut by, the fewest stages first."""
+    staged = (Split(gpus // stages, stages) for stages in PIPELINE_STAGES if gpus % stages == 0)
+    return [split for split in staged if _divides(request, split)]
+
+
+def _copies_tokens(model: ModelFacts, degree: int) -> bool:
+    """Whether ranks of ``degree`` hold the same keys and values: latents always, heads where there are fewer."""
+    return degree > 1 and any(
+        cache.kv_heads < degree if isinstance(cache, AttentionCache) else not isinstance(cache, StateCache | CrossCache)
+        for cache in model.caches()
+    )
+
+
+def _divides(request: Request, split: Split) -> bool:
+    return replica_refusal(request, "", split) is None

@@ -1,69 +1,151 @@
-"""Which tensor-parallel degrees a model's shape allows."""
+"""Which splits a model's shape allows."""
 
 from __future__ import annotations
 
-from plimsoll.domain.model import ModelFacts
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+from plimsoll.domain.caches import AttentionCache, CacheSpec
+from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Request
 
-FP8_BLOCK = 128
-"""Block-wise FP8 weights are scaled in 128 x 128 blocks; a rank must hold whole blocks (vLLM ``fp8_utils.py``)."""
+Numbers = tuple[tuple[str, int | str], ...]
+Refusal = tuple[Reason, Numbers]
+
+_CONFIG_NAMES = {
+    "mlp.gate_proj": "intermediate_size",
+    "mlp.up_proj": "intermediate_size",
+    "mlp.down_proj": "intermediate_size",
+    "mlp.experts.gate_proj": "moe_intermediate_size",
+    "mlp.experts.up_proj": "moe_intermediate_size",
+    "mlp.experts.down_proj": "moe_intermediate_size",
+}
+"""What a reader knows a width by: the field of config.json rather than the module."""
 
 
 def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split: Split) -> Rejection | None:
     """Why this model cannot be cut so, with the next degree that works; None where it can.
 
     Rules: attention heads divide by the degree (``config/model.py``), KV heads divide by it or it by them
-    (``layers/linear.py``), MLP widths divide by it, and blocks and groups of quantized weights stay whole.
+    (``layers/linear.py``), MLP widths divide by it, blocks and groups of quantized weights stay whole, a stage holds at
+    least one layer, and expert parallelism wants experts.
     """
-    refusal = _first_refusal(model, precision, split.tensor_parallel)
+    refusal = _refusal(model, precision, split)
     if refusal is None:
         return None
     reason, numbers = refusal
-    next_degree = _next_degree(model, precision, split.tensor_parallel)
+    next_degree = _next_degree(model, precision, split)
     return Rejection(
         gpu_type, split, reason, (*numbers, *((("next_degree", next_degree),) if next_degree is not None else ()))
     )
 
 
-Refusal = tuple[Reason, tuple[tuple[str, int | str], ...]]
+def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
+    """The same for everything that one replica runs: its model, and the draft, which is cut over as many GPUs.
+
+    Source: vLLM, ``config/speculative.py``: the draft's heads must divide by the target's degree.
+    """
+    own = split_refusal(request.model, request.precision, gpu_type, split)
+    draft = request.engine.speculation.draft if request.engine.speculation else None
+    if own is not None or draft is None:
+        return own
+    refused = split_refusal(draft, draft.checkpoint.precision, gpu_type, Split(split.tensor_parallel))
+    return refused and replace(refused, split=split, numbers=(*refused.numbers, ("draft", draft.name)))
 
 
-def _first_refusal(model: ModelFacts, precision: Precision, degree: int) -> Refusal | None:
-    if model.heads % degree:
-        return Reason.HEADS_NOT_DIVISIBLE, (("heads", model.heads),)
-    if model.kv_heads % degree and degree % model.kv_heads:
-        return Reason.KV_HEADS_NOT_DIVISIBLE, (("kv_heads", model.kv_heads),)
-    for name, width in _widths(model):
-        if width % degree:
-            return Reason.WIDTH_NOT_DIVISIBLE, (("what", name), ("width", width))
-        step = _quantum(model, precision)
-        if step is not None and (width // degree) % step:
-            return Reason.QUANT_BLOCK_NOT_DIVISIBLE, (("what", name), ("width", width // degree), ("block", step))
+@lru_cache(maxsize=4096)
+def _refusal(model: ModelFacts, precision: Precision, split: Split) -> Refusal | None:
+    """Remembered, because a table of candidates asks the same of every GPU type."""
+    return (
+        _against_stages(model, split)
+        or _against_experts(model, split)
+        or _against_heads(model, split)
+        or next(_against_weights(model, precision, split), None)
+    )
+
+
+def _against_stages(model: ModelFacts, split: Split) -> Refusal | None:
+    if split.pipeline_parallel > model.layers:
+        return Reason.STAGES_EXCEED_LAYERS, (("stages", split.pipeline_parallel), ("layers", model.layers))
     return None
 
 
-def _widths(model: ModelFacts) -> tuple[tuple[str, int], ...]:
-    """The widths that a degree must divide, named as in config.json."""
-    widths: list[tuple[str, int]] = []
-    if model.dense_layers and model.intermediate:
-        widths.append(("intermediate_size", model.intermediate))
-    if model.experts is not None:
-        widths.append(("moe_intermediate_size", model.experts.intermediate))
-    return tuple(widths)
+def _against_experts(model: ModelFacts, split: Split) -> Refusal | None:
+    if split.expert_parallel and (model.experts is None or model.experts.experts < split.expert_ranks):
+        count = 0 if model.experts is None else model.experts.experts
+        return Reason.EXPERTS_NOT_DIVISIBLE, (("experts", count), ("ranks", split.expert_ranks))
+    return None
 
 
-def _quantum(model: ModelFacts, precision: Precision) -> int | None:
-    """Columns that must stay together on a rank, where weights are scaled by blocks or groups."""
-    if model.checkpoint.precision is not precision or model.checkpoint.group_size is None:
-        return None
-    if precision is Precision.FP8:
-        return FP8_BLOCK
-    return model.checkpoint.group_size if precision in (Precision.AWQ, Precision.GPTQ) else None
+def _against_heads(model: ModelFacts, split: Split) -> Refusal | None:
+    degree = split.tensor_parallel
+    if model.heads % degree:
+        return Reason.HEADS_NOT_DIVISIBLE, (("heads", model.heads),)
+    for cache in model.caches():
+        heads = _heads_of(cache)
+        if heads is not None and heads % degree and degree % heads:
+            return Reason.KV_HEADS_NOT_DIVISIBLE, (("kv_heads", heads),)
+    shared = split.context_parallel
+    if shared > 1 and (degree % shared or _copies(model, degree) % shared):
+        return Reason.CONTEXT_RANKS_NOT_DIVISIBLE, (("ranks", shared), ("copies", _copies(model, degree)))
+    return None
 
 
-def _next_degree(model: ModelFacts, precision: Precision, degree: int) -> int | None:
-    """The nearest degree that works: smaller ones first, for they always need fewer GPUs."""
-    smaller = (d for d in range(degree - 1, 0, -1) if _first_refusal(model, precision, d) is None)
-    return next(smaller, None)
+def _heads_of(cache: CacheSpec) -> int | None:
+    return cache.kv_heads if isinstance(cache, AttentionCache) else None
+
+
+def _copies(model: ModelFacts, degree: int) -> int:
+    """Ranks that hold the same KV heads: among them decode context parallelism can spread tokens."""
+    return max(1, degree // model.kv_heads)
+
+
+def _against_weights(model: ModelFacts, precision: Precision, split: Split) -> Iterator[Refusal]:
+    for weight in _weights(model):
+        refusal = _against_weight(weight, split, quantized=precision is model.checkpoint.precision)
+        if refusal is not None:
+            yield refusal
+
+
+def _weights(model: ModelFacts) -> Iterator[Weight]:
+    return (weight for kind in model.kinds for weight in kind.weights)
+
+
+def _against_weight(weight: Weight, split: Split, *, quantized: bool) -> Refusal | None:
+    size, ranks, step = _cut(weight, split, quantized=quantized)
+    name = _CONFIG_NAMES.get(weight.name, weight.name)
+    if size % ranks:
+        return Reason.WIDTH_NOT_DIVISIBLE, (("what", name), ("width", size))
+    if step and ranks > 1 and size % step == 0 and (size // ranks) % step:
+        return Reason.QUANT_BLOCK_NOT_DIVISIBLE, (("what", name), ("width", size // ranks), ("block", step))
+    return None
+
+
+def _cut(weight: Weight, split: Split, *, quantized: bool) -> tuple[int, int, int]:
+    """The size that is divided, by how many ranks, and the columns or rows that must stay together (0: none)."""
+    storage = weight.storage
+    grouped = quantized and storage.is_quantized
+    rows = (storage.group_outputs or 0) if grouped else 0
+    # MXFP4 kernels round a rank's share up instead (memory/kernels.py).
+    columns = (storage.group_inputs or 0) if grouped and storage.precision is not Precision.MXFP4 else 0
+    match weight.sharding:
+        case Sharding.OUTPUTS:
+            return weight.outputs, split.tensor_parallel, rows
+        case Sharding.INPUTS:
+            return weight.inputs, split.tensor_parallel, columns
+        case Sharding.EXPERT_OUTPUTS if not split.expert_parallel:
+            return weight.outputs, split.expert_ranks, rows
+        case Sharding.EXPERT_INPUTS if not split.expert_parallel and weight.inputs > 1:
+            return weight.inputs, split.expert_ranks, columns
+        case _:
+            return 0, 1, 0
+
+
+def _next_degree(model: ModelFacts, precision: Precision, split: Split) -> int | None:
+    """The nearest smaller degree that works: smaller ones always need fewer GPUs."""
+    smaller = (split._replace(tensor_parallel=degree) for degree in range(split.tensor_parallel - 1, 0, -1))
+    return next((each.tensor_parallel for each in smaller if _refusal(model, precision, each) is None), None)

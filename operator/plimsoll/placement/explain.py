@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from decimal import Decimal
 
-from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy
+from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.units import format_gib, format_price
 
 Figures = dict[str, int | str]
 
 
+def place_words(gpu_type: str, split: Split) -> str:
+    """A GPU type and a split as people name it: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``."""
+    stages = "" if split.pipeline_parallel == 1 else f" x {split.pipeline_parallel} stages"
+    return f"{gpu_type} x {split.tensor_parallel}{stages}"
+
+
 def rejection_sentence(rejection: Rejection) -> str:
-    """Why one candidate was not taken, with its numbers."""
-    return _REJECTIONS[rejection.reason](dict(rejection.numbers))
+    """Why one candidate was not taken, with its numbers. What is said of a draft names it."""
+    figures = dict(rejection.numbers)
+    sentence = _REJECTIONS[rejection.reason](figures)
+    return f"the draft {figures['draft']}: {sentence}" if "draft" in figures else sentence
 
 
 def remedy_sentence(remedy: Remedy) -> str:
@@ -30,6 +38,7 @@ def estimate_sentence(figures: MemoryEstimate) -> str:
         ("activations", figures.activations_bytes),
         ("CUDA graphs", figures.cuda_graphs_bytes),
         ("overhead", figures.overhead_bytes),
+        *((("LoRA slots", figures.adapters_bytes),) if figures.adapters_bytes else ()),
         ("margin", figures.margin_bytes),
     )
     told = " + ".join(f"{name} {format_gib(size)}" for name, size in terms)
@@ -72,6 +81,11 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.QUANT_BLOCK_NOT_DIVISIBLE: lambda f: (
         f"{f['what']} leaves {f['width']} columns a GPU, not whole blocks of {f['block']}{_next_degree(f)}"
     ),
+    Reason.STAGES_EXCEED_LAYERS: lambda f: f"cuts {f['layers']} layers into {f['stages']} stages",
+    Reason.EXPERTS_NOT_DIVISIBLE: lambda f: f"spreads {f['experts']} experts over {f['ranks']} ranks",
+    Reason.CONTEXT_RANKS_NOT_DIVISIBLE: lambda f: (
+        f"spreads tokens over {f['ranks']} ranks where {f['copies']} hold the same KV heads"
+    ),
     Reason.PRECISION_NOT_SUPPORTED: lambda f: f"{f['what']} needs {f['need']}, the GPU has {f['have']}",
     Reason.GPU_TYPE_DENIED: lambda f: f"ruled out by {f['field']}",
     Reason.GPU_TYPE_NOT_FORCED: lambda f: f"spec.overrides.gpuType asks for {f['forced']}",
@@ -87,6 +101,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"has no price, spec.gpu.maxHourlyPrice allows ${f['limit']}/h: set one in the ConfigMap"
     ),
     Reason.COSTS_MORE: _costs_more,
+    Reason.FITS_ONLY_PROBABLY: lambda f: (
+        f"fits by the estimate ({_gib(f, 'need_bytes')} of {_gib(f, 'have_bytes')} per GPU), not at the upper edge of "
+        f"its error band ({_gib(f, 'sure_bytes')}); the choice fits for sure"
+    ),
     Reason.ROOM_FOR_FEWER: lambda f: (
         f"fits at {_price(f, 'price')}, but has room for {f['room']} replicas where the choice takes {f['best_room']}"
     ),

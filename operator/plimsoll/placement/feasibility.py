@@ -10,12 +10,12 @@ from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Choice, EngineSettings, MemoryEstimate, Rejection, Split
+from plimsoll.domain.outcomes import Choice, EngineSettings, Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.memory.estimate import estimate
 from plimsoll.placement.candidates import Candidate
-from plimsoll.placement.divisibility import split_refusal
+from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.precision_gate import missing_capability
 from plimsoll.placement.settings import engine_settings, with_a_small_step
@@ -28,7 +28,7 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Reje
     refusal = (
         _against_wishes(request, candidate)
         or _against_hardware(request, candidate)
-        or split_refusal(request.model, request.precision, candidate.gpu.name, candidate.split)
+        or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
     )
     return refusal or _by_memory_and_price(request, candidate)
@@ -37,8 +37,6 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Reje
 def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rejection:
     """The last two questions: does it fit, and may it cost that."""
     settings, figures = sized(request, candidate.gpu, candidate.split)
-    if not figures.fits:
-        return _rejection(candidate, *_too_small(figures))
     observed = _observed_tokens(request, candidate)
     if observed is not None and observed < figures.kv_needed_tokens:
         return _rejection(
@@ -46,6 +44,8 @@ def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rej
             Reason.OBSERVED_TOO_SMALL,
             (("need_tokens", figures.kv_needed_tokens), ("have_tokens", observed)),
         )
+    if figures.fit is Fit.NO:
+        return _rejection(candidate, *_too_small(figures))
     price = hourly_price(candidate.gpu, candidate.split)
     limit = request.constraints.max_hourly_price
     if limit is not None and price is None:
@@ -64,11 +64,11 @@ def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rej
 
 
 def sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
-    """The usual settings and their estimate; those with a smaller step where the usual ones do not fit."""
+    """The usual settings and their estimate; those with a smaller step where the usual ones do not fit for sure."""
     usual = engine_settings(request, gpu, split)
     figures = estimate(request, gpu, split, usual)
     lean = with_a_small_step(request, usual)
-    if figures.fits or lean == usual:
+    if figures.fit is Fit.SURE or lean == usual:
         return usual, figures
     return lean, estimate(request, gpu, split, lean)
 
@@ -86,9 +86,9 @@ def _against_wishes(request: Request, candidate: Candidate) -> Rejection | None:
     name, overrides, constraints = candidate.gpu.name, request.overrides, request.constraints
     if overrides.gpu_type is not None and name != overrides.gpu_type:
         return _rejection(candidate, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
-    degree = candidate.split.tensor_parallel
-    if overrides.tensor_parallel is not None and degree != overrides.tensor_parallel:
-        return _rejection(candidate, Reason.SPLIT_NOT_FORCED, (("forced", overrides.tensor_parallel),))
+    forced = overrides.tensor_parallel
+    if forced is not None and candidate.split != Split(forced):
+        return _rejection(candidate, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
     if name in constraints.deny:
         return _rejection(candidate, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))
     if constraints.allow and name not in constraints.allow:
@@ -118,7 +118,8 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
 
 
 def _largest_node(nodes: tuple[GpuNode, ...]) -> int:
-    return max(node.allocatable for node in nodes)
+    """The most GPUs that one engine can have; slices of a GPU cannot work together."""
+    return max(1 if node.gpu.is_slice else node.allocatable for node in nodes)
 
 
 def _too_small(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
@@ -134,6 +135,6 @@ def _observed_tokens(request: Request, candidate: Candidate) -> int | None:
     """What a running engine reported outweighs the law, unless an admin has set the estimate aside."""
     if request.overrides.memory_per_gpu_bytes is not None:
         return None
-    kind = (candidate.gpu.name, candidate.split.tensor_parallel)
-    known = (seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.tensor_parallel) == kind)
+    kind = (candidate.gpu.name, candidate.split)
+    known = (seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.split) == kind)
     return min(known, default=None)

@@ -10,22 +10,22 @@ from plimsoll.domain.fleet import Fleet, GpuNode
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Free GPUs per node, after everything that is bound and everything already promised in this pass."""
+    """Free GPUs per account of a node, after everything that is bound and everything already promised in this pass."""
 
     free: Mapping[str, int]
 
     @staticmethod
     def of(fleet: Fleet) -> Ledger:
         """The ledger before any promise: allocatable minus what pods hold."""
-        return Ledger({node.name: node.free for node in fleet.nodes})
+        return Ledger({node.account: node.free for node in fleet.nodes})
 
     def room_for(self, nodes: tuple[GpuNode, ...], gpus: int) -> int:
         """How many replicas of ``gpus`` GPUs, each whole on one node, these nodes still take."""
-        return sum(self.free[node.name] // gpus for node in nodes)
+        return sum(self.free[node.account] // gpus for node in nodes)
 
     def largest(self, nodes: tuple[GpuNode, ...]) -> int:
         """The most free GPUs on any one of these nodes."""
-        return max((self.free[node.name] for node in nodes), default=0)
+        return max((self.free[node.account] for node in nodes), default=0)
 
     def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int) -> Ledger:
         """Promise GPUs for ``replicas`` replicas, tightest node first, names breaking ties.
@@ -35,7 +35,7 @@ class Ledger:
         """
         free = dict(self.free)
         for _ in range(replicas):
-            fitting = [node.name for node in nodes if free[node.name] >= gpus]
+            fitting = [node.account for node in nodes if free[node.account] >= gpus]
             if not fitting:
                 raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
             tightest = min(fitting, key=lambda name: (free[name], name))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Unplaceable
+from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import candidates
@@ -22,8 +22,9 @@ NO_PRICE = Decimal("Infinity")
 def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
-    Feasible candidates are ranked by how many of the replicas they take, then by price per replica, fewer GPUs, and
-    name, so that the same facts always give the same choice. The request's overrides are obeyed and their consequence
+    What fits for sure comes before what fits probably. Then feasible candidates are ranked by how many of the replicas
+    they take, by price per replica, fewer GPUs, fewer stages, and name, so that the same facts always give the same
+    choice. The request's overrides are obeyed and their consequence
     told.
     """
     ledger = ledger or Ledger.of(fleet)
@@ -41,12 +42,8 @@ def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outco
             fitting.append((verdict, min(room, request.replicas)))
     if not fitting:
         return Unplaceable(tuple(rejections))
-    best, replicas = min(fitting, key=lambda pair: (-pair[1], *rank(pair[0])))
-    others = [
-        _costs_more(choice, best) if room == replicas else _room_for_fewer(choice, room, replicas)
-        for choice, room in fitting
-        if choice is not best
-    ]
+    best, replicas = min(fitting, key=lambda pair: (_fit_order(pair[0]), -pair[1], *rank(pair[0])))
+    others = [_passed_over(choice, room, best, replicas) for choice, room in fitting if choice is not best]
     return Placed(
         choice=best,
         replicas=replicas,
@@ -65,14 +62,41 @@ def alternatives_to(kept: Choice, request: Request, fleet: Fleet) -> tuple[Rejec
         if isinstance(verdict, Rejection):
             told.append(verdict)
         else:
-            told.append(_costs_more(verdict, kept) if rank(verdict) > rank(kept) else _not_moved_to(verdict))
+            told.append(_not_preferred(verdict, kept))
     return tuple(told)
 
 
-def rank(choice: Choice) -> tuple[Decimal, int, str]:
-    """The order of preference: cheaper, fewer GPUs, name."""
+def _not_preferred(choice: Choice, kept: Choice) -> Rejection:
+    if _fit_order(choice) > _fit_order(kept):
+        return _only_probably(choice)
+    return _costs_more(choice, kept) if rank(choice) > rank(kept) else _not_moved_to(choice)
+
+
+def rank(choice: Choice) -> tuple[Decimal, int, int, str]:
+    """The order of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
     price = NO_PRICE if choice.hourly_price is None else choice.hourly_price
-    return price, choice.split.gpus, choice.gpu.name
+    return price, choice.split.gpus, choice.split.pipeline_parallel, choice.gpu.name
+
+
+def _fit_order(choice: Choice) -> int:
+    return 0 if choice.estimate.fit is Fit.SURE else 1
+
+
+def _passed_over(choice: Choice, room: int, best: Choice, best_room: int) -> Rejection:
+    """Why a feasible candidate is not the choice."""
+    if _fit_order(choice) > _fit_order(best):
+        return _only_probably(choice)
+    return _costs_more(choice, best) if room == best_room else _room_for_fewer(choice, room, best_room)
+
+
+def _only_probably(choice: Choice) -> Rejection:
+    figures = choice.estimate
+    numbers = (
+        ("need_bytes", figures.expected_bytes),
+        ("have_bytes", figures.budget_bytes),
+        ("sure_bytes", figures.computed_bytes),
+    )
+    return Rejection(choice.gpu.name, choice.split, Reason.FITS_ONLY_PROBABLY, numbers)
 
 
 def on_an_empty_fleet(fleet: Fleet) -> Fleet:

@@ -129,7 +129,7 @@ class _Desk:
             verdict = self._judge(pool)
             if isinstance(verdict, Choice):
                 kept.append(_planned(pool, verdict, self.tenant.generation))
-            elif pool.generation != self.tenant.generation or self.tenant.accepts_move:
+            elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
             elif pool.exists:
                 outgrown = outgrown or (verdict if verdict.reason not in _ABOUT_NODES else None)
@@ -140,7 +140,15 @@ class _Desk:
         gpu = next((gpu for gpu in self.fleet.gpu_types() if gpu.name == pool.gpu_type), None)
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
-        return judge(self.request, Candidate(gpu, pool.split, pool.selector, pool.resource), self.fleet)
+        candidate = Candidate(gpu, pool.split, pool.selector, pool.resource)
+        as_it_runs = judge(self._with_step_of(pool), candidate, self.fleet)
+        return as_it_runs if isinstance(as_it_runs, Choice) else judge(self.request, candidate, self.fleet)
+
+    def _with_step_of(self, pool: Pool) -> Request:
+        """The request with the step that the pool's engines run with: what they teach must not restart them."""
+        if pool.batched_tokens is None or pool.generation != self.tenant.generation or pool.too_large:
+            return self.request
+        return replace(self.request, engine=replace(self.request.engine, max_batched_tokens=pool.batched_tokens))
 
     def _rehome_stranded(self, pools: list[PlannedPool]) -> list[PlannedPool]:
         """Replicas that the scheduler cannot bind go elsewhere if there is an elsewhere; else they keep waiting."""
@@ -192,7 +200,8 @@ class _Desk:
         wanted = min(self.request.replicas, _count(pools))
         if serving >= wanted and (wanted > 0 or self.request.replicas == 0):
             return []
-        old = [pool for pool in self.tenant.pools if pool.name not in active and pool.exists and pool.replicas > 0]
+        held = [pool for pool in self.tenant.pools if pool.name not in active and pool.exists and not pool.too_large]
+        old = [pool for pool in held if pool.replicas > 0]
         return [replace(_as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
 
     def _place(self, replicas: int, but: tuple[str, Split] | None = None) -> Placed | None:
@@ -262,6 +271,7 @@ def _as_it_is(pool: Pool) -> PlannedPool:
         generation=pool.generation,
         replicas=pool.replicas,
         choice=None,
+        batched_tokens=pool.batched_tokens,
     )
 
 

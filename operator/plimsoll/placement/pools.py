@@ -23,6 +23,8 @@ class Pool:
     ``generation`` is that of the spec it was last judged by. ``replicas`` were wanted; ``bound`` pods sit on a node, be
     they ready or on their way out; ``ready`` serve; ``stranded`` found no node for longer than the grace period.
     ``exists`` is false while the decision is on record only: nothing was made of it, so no scheduler complains of it.
+    ``too_large`` tells that none of its engines ever served for want of memory: nothing is lost by leaving it.
+    ``batched_tokens`` is the step that its engines were last given; None where that is not known.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Pool:
     ready: int = 0
     stranded: int = 0
     exists: bool = True
+    too_large: bool = False
+    batched_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,8 @@ class PlannedPool:
     """A pool as it shall be.
 
     ``choice`` None leaves its workload untouched but for the number of replicas. ``surge`` tells whether one more
-    replica has room, so that an update can start the new one before it stops the old one.
+    replica has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the
+    step that its engines ran with before.
     """
 
     name: str
@@ -57,6 +62,12 @@ class PlannedPool:
     replicas: int
     choice: Choice | None
     surge: bool = False
+    batched_tokens: int | None = None
+
+    @property
+    def step_tokens(self) -> int | None:
+        """The step of its engines from now on."""
+        return self.batched_tokens if self.choice is None else self.choice.settings.max_num_batched_tokens
 
 
 @dataclass(frozen=True, slots=True)

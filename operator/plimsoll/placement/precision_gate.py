@@ -19,17 +19,36 @@ _NVIDIA_MINIMUM: dict[Precision, tuple[int, int]] = {
     Precision.GPTQ: (7, 5),
     Precision.MXFP4: (8, 0),
     Precision.NVFP4: (7, 5),
+    Precision.BITSANDBYTES: (7, 5),
 }
-"""Least CUDA compute capability per weight precision: ``get_min_capability`` of vLLM's quantization methods."""
+"""Least CUDA compute capability per weight precision: ``get_min_capability`` of vLLM's quantization methods.
 
-_KV_FP8_MINIMUM = (8, 0)
-"""FP8 KV cache: FlashInfer and FlashAttention need 8.0; older cards are left to the slow path nobody plans for."""
+FP8 runs natively from 8.9 on and on older cards with 16-bit activations (Marlin), NVFP4 natively from 10.0 on; the
+weights take the same memory. A checkpoint whose method asks for more says so in its facts.
+"""
+
+_KV_MINIMUM: dict[KvPrecision, tuple[int, int]] = {
+    KvPrecision.FP8: (8, 0),
+    KvPrecision.NVFP4: (10, 0),
+}
+"""Least capability per KV precision.
+
+FP8: FlashInfer and FlashAttention need 8.0; older cards are left to the slow path nobody plans for. NVFP4: FlashInfer
+reads it natively on 10.x; vLLM 0.32's way around on 8.x, 9.x and 12.x misses head size 64 and attention sinks
+(``v1/attention/backends/flashinfer.py``, ``supports_combination``), and older releases have none.
+"""
 
 _GFX_WITH_FP8 = ("gfx942", "gfx950")
 """AMD targets with FP8 units: CDNA3 (FNUZ) and CDNA4."""
 
-_GFX_WITH_MX = ("gfx950",)
-"""AMD targets with MX formats: CDNA4."""
+_GFX_WITH_MX = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
+"""AMD targets, or families of them, with the Triton kernels for MXFP4 experts.
+
+Source: vLLM, ``gpt_oss_triton_kernels_moe.py``; gpt-oss-20b was measured on a Radeon AI PRO R9700 (gfx1201).
+"""
+
+_NVIDIA_ONLY = (Precision.NVFP4, Precision.BITSANDBYTES)
+"""Absent from ``supported_quantization`` of ``platforms/rocm.py``, or without kernels there."""
 
 
 def missing_capability(
@@ -44,26 +63,32 @@ def missing_capability(
 def _missing_on_nvidia(
     model: ModelFacts, precision: Precision, kv_precision: KvPrecision, have: tuple[int, int]
 ) -> tuple[tuple[str, str], ...]:
+    checkpoint = model.checkpoint
     needs = [("precision " + precision, max(MIN_COMPUTE_CAPABILITY, _NVIDIA_MINIMUM[precision]))]
-    if model.checkpoint.precision is Precision.FP32 and precision is Precision.FP32:
-        needs.append(("precision fp32", MIN_COMPUTE_CAPABILITY))
-    if kv_precision is KvPrecision.FP8:
-        needs.append(("kvCache.precision fp8", _KV_FP8_MINIMUM))
+    if checkpoint.precision is precision and checkpoint.min_capability is not None:
+        needs.append((f"the checkpoint's {precision}", checkpoint.min_capability))
+    if kv_precision in _KV_MINIMUM:
+        needs.append(("kvCache.precision " + kv_precision, _KV_MINIMUM[kv_precision]))
     if kv_precision is KvPrecision.BF16 and not precision.is_quantized:
         needs.append(("kvCache.precision bf16", (8, 0)))
     for what, minimum in needs:
         if have < minimum:
             return _numbers(what, f"compute capability {_dotted(minimum)}", _dotted(have))
+    if checkpoint.precision is precision and checkpoint.max_capability is not None and have > checkpoint.max_capability:
+        most = f"compute capability {_dotted(checkpoint.max_capability)} at most"
+        return _numbers(f"the checkpoint's {precision}", most, _dotted(have))
     return ()
 
 
 def _missing_on_amd(precision: Precision, kv_precision: KvPrecision, gfx: str) -> tuple[tuple[str, str], ...]:
     if precision is Precision.FP8 and gfx not in _GFX_WITH_FP8:
         return _numbers("precision fp8", " or ".join(_GFX_WITH_FP8), gfx)
-    if precision is Precision.MXFP4 and gfx not in _GFX_WITH_MX:
+    if precision is Precision.MXFP4 and not gfx.startswith(_GFX_WITH_MX):
         return _numbers("precision mxfp4", " or ".join(_GFX_WITH_MX), gfx)
-    if precision is Precision.NVFP4:
-        return _numbers("precision nvfp4", "an NVIDIA GPU", gfx)
+    if precision in _NVIDIA_ONLY:
+        return _numbers("precision " + precision, "an NVIDIA GPU", gfx)
+    if kv_precision is KvPrecision.NVFP4:
+        return _numbers("kvCache.precision nvfp4", "an NVIDIA GPU", gfx)
     if kv_precision is KvPrecision.FP8 and gfx not in _GFX_WITH_FP8:
         return _numbers("kvCache.precision fp8", " or ".join(_GFX_WITH_FP8), gfx)
     return ()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Placed, Rejection, Remedy
+from plimsoll.domain.outcomes import Fit, Outcome, Placed, Rejection, Remedy
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
@@ -32,7 +33,7 @@ def _all_remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Seque
 
 def _free_gpus(request: Request, fleet: Fleet) -> Iterator[Remedy]:
     outcome = place(replace(request, replicas=1), on_an_empty_fleet(fleet))
-    if isinstance(outcome, Placed):
+    if _fits_for_sure(outcome):
         chosen = outcome.choice
         yield Remedy(RemedyKind.FREE_GPUS, (("gpu_type", chosen.gpu.name), ("gpus", chosen.split.gpus)))
 
@@ -93,16 +94,16 @@ def _without_bounds(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[
     if free == replace(request, replicas=1):
         return
     outcome = place(free, fleet, ledger)
-    if isinstance(outcome, Placed):
+    if _fits_for_sure(outcome):
         chosen = outcome.choice
         yield Remedy(RemedyKind.RELAX_CONSTRAINTS, (("gpu_type", chosen.gpu.name), ("gpus", chosen.split.gpus)))
 
 
 def _other_gpus(request: Request, catalog: Sequence[GpuType]) -> Iterator[Remedy]:
     """The cheapest catalogued type that would hold one replica on a node that the request's own bounds allow."""
-    shop = Fleet(tuple(_for_sale(request, gpu) for gpu in catalog if gpu.price is not None))
+    shop = Fleet(tuple(_for_sale(request, gpu) for gpu in catalog if gpu.price is not None and not gpu.is_slice))
     outcome = place(replace(request, replicas=1), shop)
-    if isinstance(outcome, Placed):
+    if _fits_for_sure(outcome):
         best = outcome.choice
         yield Remedy(RemedyKind.ADD_GPUS, (("gpu_type", best.gpu.name), ("gpus", best.split.gpus)))
 
@@ -121,7 +122,12 @@ def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
 
 
 def _places(request: Request, fleet: Fleet, ledger: Ledger) -> bool:
-    return isinstance(place(replace(request, replicas=1), fleet, ledger), Placed)
+    return _fits_for_sure(place(replace(request, replicas=1), fleet, ledger))
+
+
+def _fits_for_sure(outcome: Outcome) -> TypeGuard[Placed]:
+    """What fits only probably is no remedy: nobody should change a spec for a perhaps."""
+    return isinstance(outcome, Placed) and outcome.choice.estimate.fit is Fit.SURE
 
 
 def only_waits(rejections: Sequence[Rejection]) -> bool:

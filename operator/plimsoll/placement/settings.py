@@ -9,8 +9,10 @@ from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
+from plimsoll.memory.beside import beside_bytes
+from plimsoll.memory.draft import draft_tokens
 from plimsoll.memory.laws import law_for
-from plimsoll.memory.runtime import cuda_graphs_bytes, outside_bytes
+from plimsoll.memory.runtime import cuda_graphs_bytes
 
 LARGE_GPU_BYTES = 70 * GIB
 """From here vLLM steps 8,192 tokens by default, the A100 excepted; below 2,048 (``engine/arg_utils.py``)."""
@@ -19,7 +21,12 @@ LARGE_STEP_TOKENS = 8192
 SMALL_STEP_TOKENS = 2048
 
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
-_VLLM_KV_DTYPES = {KvPrecision.BF16: "bfloat16", KvPrecision.FP16: "float16", KvPrecision.FP8: "fp8"}
+_VLLM_KV_DTYPES = {
+    KvPrecision.BF16: "bfloat16",
+    KvPrecision.FP16: "float16",
+    KvPrecision.FP8: "fp8",
+    KvPrecision.NVFP4: "nvfp4",
+}
 
 
 def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
@@ -35,6 +42,10 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         quantization=_quantization(request),
         kv_cache_dtype=_kv_cache_dtype(request, gpu, dtype),
         enforce_eager=request.engine.enforce_eager,
+        residency=request.engine.residency,
+        lora=request.engine.lora,
+        skip_encoder=request.engine.skip_encoder,
+        drafting=None if request.engine.speculation is None else request.engine.speculation.drafting,
     )
 
 
@@ -45,16 +56,23 @@ def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSetti
     """
     if request.engine.max_batched_tokens is not None:
         return settings
-    tokens = max(settings.max_num_seqs, min(settings.max_num_batched_tokens, SMALL_STEP_TOKENS))
+    tokens = max(_fewest_tokens(request), min(settings.max_num_batched_tokens, SMALL_STEP_TOKENS))
     return replace(settings, max_num_batched_tokens=tokens)
 
 
 def _batched_tokens(request: Request, gpu: GpuType) -> int:
-    """Tokens per step: never fewer than sequences (the engine refuses), never more than all of them at full length."""
+    """Tokens per step: never fewer than the engine takes, never more than all sequences at full length."""
     sequences = request.shape.concurrency
     large = gpu.usable_bytes >= LARGE_GPU_BYTES and "a100" not in gpu.name
     wanted = request.engine.max_batched_tokens or (LARGE_STEP_TOKENS if large else SMALL_STEP_TOKENS)
-    return max(sequences, min(wanted, sequences * request.shape.context_tokens))
+    return max(_fewest_tokens(request), min(wanted, sequences * request.shape.context_tokens))
+
+
+def _fewest_tokens(request: Request) -> int:
+    """A token for every sequence; with adapters also what is drafted for it (vLLM, ``engine/arg_utils.py``)."""
+    speculation = request.engine.speculation
+    drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
+    return request.shape.concurrency * (1 + drafted)
 
 
 def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
@@ -63,16 +81,24 @@ def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_t
     The engine refuses to start when less than its share is free at its first snapshot, and dies in graph capture when
     the graphs are not in its budget and do not fit beside it.
     """
-    outside = outside_bytes(split) + _uncharged_graphs_bytes(request, batched_tokens)
+    outside = _beside_bytes(request, gpu, split, batched_tokens)
     beside = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes
     return max(1, min(request.engine.gpu_memory_utilization_percent, beside))
 
 
-def _uncharged_graphs_bytes(request: Request, batched_tokens: int) -> int:
-    """CUDA graphs of releases that capture them outside their own budget."""
-    if request.engine.enforce_eager or law_for(request.engine.version).charges_cuda_graphs:
-        return 0
-    return cuda_graphs_bytes(request.model, sequences=request.shape.concurrency, batched_tokens=batched_tokens)
+def _beside_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
+    law, sequences = law_for(request.engine.version), request.shape.concurrency
+    graphs = cuda_graphs_bytes(
+        request.model,
+        split,
+        law,
+        gpu,
+        sequences=sequences,
+        batched_tokens=batched_tokens,
+        speculative_tokens=draft_tokens(request),
+        enforce_eager=request.engine.enforce_eager,
+    )
+    return beside_bytes(request.model, gpu, split, law, graphs, sequences=sequences)
 
 
 def _dtype(request: Request, gpu: GpuType) -> Precision:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.model import Evidence
+from plimsoll.domain.outcomes import Choice, Fit
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
 
@@ -18,6 +19,25 @@ def warnings_for(request: Request, choice: Choice) -> tuple[str, ...]:
         )
     if overrides.memory_per_gpu_bytes is not None:
         told.append(_memory_warning(choice))
+    states = choice.estimate.max_sequences
+    if states is not None and states < choice.settings.max_num_seqs:
+        told.append(
+            f"The recurrent states of {states} sequences would fit, {choice.settings.max_num_seqs} are declared: "
+            "expect the engine to refuse to start."
+        )
+    if choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice):
+        told.append(_probable_warning(choice))
+    told.extend(request.model.remarks)
+    if request.model.evidence is Evidence.TENSORS:
+        told.append(
+            f"The model class {request.model.architecture} is not known here: its weights are those that the "
+            "checkpoint stores, its KV cache was read as most classes lay it out, and the error band is wider."
+        )
+    if request.model.evidence is Evidence.GENERIC:
+        told.append(
+            f"The model class {request.model.architecture} is not known here: its fields were read as most classes "
+            "use them, and the error band is wider."
+        )
     context = request.model.max_context_tokens
     if request.shape.context_tokens > context:
         told.append(
@@ -25,6 +45,23 @@ def warnings_for(request: Request, choice: Choice) -> tuple[str, ...]:
             "the engine refuses unless the checkpoint scales its positions."
         )
     return tuple(told)
+
+
+def _is_proven(request: Request, choice: Choice) -> bool:
+    """Whether engines of this choice serve already and hold what is needed."""
+    told = (
+        seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.split) == (choice.gpu.name, choice.split)
+    )
+    return min(told, default=0) >= choice.estimate.kv_needed_tokens > 0
+
+
+def _probable_warning(choice: Choice) -> str:
+    figures = choice.estimate
+    return (
+        f"Nothing fits for sure. This fits by the estimate ({format_gib(figures.expected_bytes)} of "
+        f"{format_gib(figures.budget_bytes)} per GPU), not at the upper edge of its error band "
+        f"({format_gib(figures.computed_bytes)}): the engine may fail to start, and is then placed anew."
+    )
 
 
 def _memory_warning(choice: Choice) -> str:

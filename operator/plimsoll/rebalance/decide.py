@@ -20,7 +20,8 @@ from plimsoll.rebalance.slack import allows_removal, throughput_allows_removal
 class DeclaredNeed:
     """What one replica must carry, as declared now.
 
-    ``kv_tokens`` is the KV cache it needs, ``bytes_per_gpu`` the memory law's need on the placed type and split.
+    ``kv_tokens`` is the KV cache it needs (0: engines are not held to any), ``bytes_per_gpu`` what the memory law
+    expects on the placed type and split.
     """
 
     kv_tokens: int
@@ -72,8 +73,9 @@ def decide(
         return Keep(DecisionReason.MODE_OFF)
     # What should be done if nothing stood against it: the user's bounds and declarations first, then the load.
     wish = (
-        _by_declaration(need, placement, policy)
+        _by_bounds(placement, policy)
         or _by_capacity(need, load)
+        or _by_estimate(need, placement, load)
         or _by_pressure(placement, load, policy)
         or _by_missing_data(placement, load, policy)
         or _by_slack(placement, load, history, now, policy)
@@ -93,16 +95,13 @@ def ceiling_of(decision: Decision, placement: PlacementState, load: LoadSummary,
     return Ceiling(now, prompt, generation)
 
 
-def _by_declaration(need: DeclaredNeed, placement: PlacementState, policy: RebalancePolicy) -> Change | None:
-    """Changes that follow from the spec alone; they need no metrics, so no outage holds them up."""
+def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Change | None:
+    """Changes that follow from the user's bounds alone; they need no metrics, so no outage holds them up."""
     bounds = (("replicas", placement.replicas), ("min", policy.min_replicas), ("max", policy.max_replicas))
     if placement.replicas < policy.min_replicas:
         return AddReplica(DecisionReason.BELOW_MIN_REPLICAS, bounds)
     if placement.replicas > policy.max_replicas:
         return RemoveReplica(DecisionReason.ABOVE_MAX_REPLICAS, bounds)
-    if need.bytes_per_gpu > placement.budget_bytes_per_gpu:
-        numbers = (("needed_bytes", need.bytes_per_gpu), ("budget_bytes", placement.budget_bytes_per_gpu))
-        return Move(DecisionReason.NEED_OUTGREW_PLACEMENT, numbers)
     return None
 
 
@@ -112,6 +111,15 @@ def _by_capacity(need: DeclaredNeed, load: LoadSummary) -> Change | None:
     if smallest is None or smallest >= need.kv_tokens:
         return None
     return Move(DecisionReason.PLACEMENT_TOO_SMALL, (("held_tokens", smallest), ("needed_tokens", need.kv_tokens)))
+
+
+def _by_estimate(need: DeclaredNeed, placement: PlacementState, load: LoadSummary) -> Change | None:
+    """An estimate beyond the GPU asks for another place, unless engines that serve prove that the declared fits."""
+    proven = load.smallest_capacity_tokens is not None and load.smallest_capacity_tokens >= need.kv_tokens > 0
+    if proven or need.bytes_per_gpu <= placement.budget_bytes_per_gpu:
+        return None
+    numbers = (("needed_bytes", need.bytes_per_gpu), ("budget_bytes", placement.budget_bytes_per_gpu))
+    return Move(DecisionReason.NEED_OUTGREW_PLACEMENT, numbers)
 
 
 def _by_pressure(placement: PlacementState, load: LoadSummary, policy: RebalancePolicy) -> Change | None:

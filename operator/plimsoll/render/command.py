@@ -6,7 +6,11 @@ between releases, or depends on the GPU, is given explicitly.
 
 from __future__ import annotations
 
+import json
+
+from plimsoll.domain.engine_options import CpuOffload, Drafting, LoraSlots, Residency, WeightStreaming
 from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.units import GIB
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.render.names import ENGINE_PORT
 
@@ -40,10 +44,52 @@ def engine_arguments(options: WorkloadOptions, choice: Choice) -> list[str]:
         arguments += ["--quantization", settings.quantization]
     if settings.enforce_eager:
         arguments += ["--enforce-eager"]
+    arguments += [*_residency(settings.residency), *_adapters(settings.lora)]
+    if settings.skip_encoder:
+        arguments += ["--language-model-only"]
+    if settings.drafting is not None:
+        arguments += ["--speculative-config", _speculation(settings.drafting, options)]
     arguments += ["--port", str(ENGINE_PORT)]
     if _version(options) >= SINCE_SHUTDOWN_TIMEOUT:
         arguments += ["--shutdown-timeout", str(DRAIN_SECONDS)]
     return [*arguments, *options.extra_args]
+
+
+def _residency(residency: Residency | None) -> list[str]:
+    """Flags for weights that stay in host memory. ``--cpu-offload-gb`` counts in GiB."""
+    match residency:
+        case None:
+            return []
+        case CpuOffload(bytes_per_gpu):
+            return ["--cpu-offload-gb", f"{bytes_per_gpu / GIB:.9f}".rstrip("0").rstrip(".")]
+        case WeightStreaming(group, layers, prefetch):
+            flags = {
+                "--offload-group-size": group,
+                "--offload-num-in-group": layers,
+                "--offload-prefetch-step": prefetch,
+            }
+            return [part for flag, value in flags.items() for part in (flag, str(value))]
+
+
+def _adapters(lora: LoraSlots | None) -> list[str]:
+    if lora is None:
+        return []
+    return ["--enable-lora", "--max-loras", str(lora.adapters), "--max-lora-rank", str(lora.max_rank)]
+
+
+def _speculation(drafting: Drafting, options: WorkloadOptions) -> str:
+    """One JSON object of the fields of vLLM's ``SpeculativeConfig``.
+
+    The method is always named: without it the engine guesses from the draft's name. A model's own predictor is its own
+    draft, so none is named for it.
+    """
+    told = {
+        "method": drafting.method.value,
+        "num_speculative_tokens": drafting.tokens,
+        "model": options.draft_source,
+        "revision": options.draft_revision,
+    }
+    return json.dumps({field: value for field, value in told.items() if value is not None})
 
 
 def _version(options: WorkloadOptions) -> tuple[int, ...]:

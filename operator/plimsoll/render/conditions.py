@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.domain.outcomes import Rejection
-from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence
+from plimsoll.placement.explain import estimate_sentence, place_words, rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.remedies import only_waits
 from plimsoll.render.report import PoolView, Report
@@ -91,7 +91,7 @@ def _planned(report: Report) -> Verdict:
         return Verdict("True", "PlacementKept", "The placement stays as it is.")
     warned = f" Warning: {' '.join(decision.warnings)}" if decision.warnings else ""
     told = estimate_sentence(choice.estimate)
-    return Verdict("True", "PlacementDecided", f"{choice.gpu.name} x {choice.split.tensor_parallel}: {told}.{warned}")
+    return Verdict("True", "PlacementDecided", f"{place_words(choice.gpu.name, choice.split)}: {told}.{warned}")
 
 
 def _unplaced(decision: Decision, waiting_reason: str, opening: str) -> Verdict:
@@ -126,7 +126,7 @@ def _nearest(rejections: Sequence[Rejection]) -> Rejection | None:
 
 
 def _where(rejection: Rejection) -> str:
-    return f"{rejection.gpu_type} x {rejection.split.tensor_parallel}"
+    return place_words(rejection.gpu_type, rejection.split)
 
 
 def _placed(report: Report) -> Verdict:

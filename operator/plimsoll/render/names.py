@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.domain.names import API_VERSION, GROUP, KIND
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.workload import Manifest, WorkloadOptions
 
 FIELD_MANAGER = "plimsoll"
@@ -61,3 +62,8 @@ def metadata(options: WorkloadOptions, name: str, labels: dict[str, str]) -> Man
         "labels": labels,
         "ownerReferences": [owner_reference(options)],
     }
+
+
+def stages(split: Split) -> dict[str, int]:
+    """``pipelineParallel`` of an entry that tells a split; left out for one stage, as nearly all have."""
+    return {} if split.pipeline_parallel == 1 else {"pipelineParallel": split.pipeline_parallel}

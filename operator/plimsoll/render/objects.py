@@ -16,6 +16,7 @@ from plimsoll.render.names import (
     deployment_labels,
     metadata,
     pool_labels,
+    stages,
     workload_name,
 )
 from plimsoll.render.pods import pod_template, start_budget_seconds
@@ -97,6 +98,7 @@ def _record(pool: PlannedPool) -> str:
             "nodeSelector": {pool.selector[0]: pool.selector[1]},
             "resource": pool.resource,
             "tensorParallel": pool.split.tensor_parallel,
+            **stages(pool.split),
         },
         sort_keys=True,
     )

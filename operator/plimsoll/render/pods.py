@@ -123,7 +123,9 @@ def _affinity(choice: Choice) -> Manifest:
 
 
 def _tolerations(choice: Choice, user: PodOptions) -> list[Manifest]:
-    return [{"key": choice.resource, "operator": "Exists"}, *user.tolerations]
+    """Nodes are tainted by the whole GPU's resource, slices or not."""
+    taint = "nvidia.com/gpu" if choice.gpu.is_slice else choice.resource
+    return [{"key": taint, "operator": "Exists"}, *user.tolerations]
 
 
 def _own_volumes(choice: Choice, user: PodOptions) -> list[Manifest]:

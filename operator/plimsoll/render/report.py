@@ -15,7 +15,7 @@ class PoolView:
     """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed.
 
     ``updating`` tells that replicas with the settings of the last change are still to come. ``kv_tokens_predicted`` is
-    what was foretold when the pool was made: it stays known when the pool proves too small.
+    what was foretold at ``predicted_at_generation`` of the spec: it stays known when the pool proves too small.
     """
 
     name: str
@@ -28,6 +28,7 @@ class PoolView:
     workload_error: str = ""
     kv_tokens_reported: int | None = None
     kv_tokens_predicted: int | None = None
+    predicted_at_generation: int | None = None
     updating: bool = False
 
 
@@ -69,12 +70,19 @@ class Report:
     pools: tuple[PoolView, ...] = field(default=())
     suspended: bool = False
     name_conflict: str = ""
+    observations: tuple[dict[str, Any], ...] = ()
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
-        """KV tokens of one replica by the estimate: this pass's, else that of the pass that made the pool."""
-        return pool.choice.estimate.kv_capacity_tokens if pool.choice else self.view(pool.name).kv_tokens_predicted
+        """KV tokens of one replica as foretold when the spec was last judged.
+
+        What engines report since corrects later estimates, and must not make the one that was wrong look right.
+        """
+        view = self.view(pool.name)
+        if pool.choice is None or (view.kv_tokens_predicted and view.predicted_at_generation == pool.generation):
+            return view.kv_tokens_predicted
+        return pool.choice.estimate.kv_capacity_tokens
 
     def view(self, pool: str) -> PoolView:
         """The pods of one pool; an empty view where none exist yet."""

@@ -11,7 +11,7 @@ from plimsoll.memory.load import needed_tokens
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.render.conditions import conditions
-from plimsoll.render.names import pod_selector
+from plimsoll.render.names import pod_selector, stages
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
@@ -45,6 +45,7 @@ def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, A
         document["pools"] = previous.get("pools")
     else:
         document |= _decided(report, decision)
+    document["observations"] = list(report.observations)
     if report.rebalancing is not None:
         document["rebalancing"] = _rebalancing(report.rebalancing)
     elif not report.rebalancing_off:
@@ -94,12 +95,18 @@ def _estimate(choice: Choice) -> dict[str, Any]:
     return {
         "gpuType": choice.gpu.name,
         "tensorParallel": choice.split.tensor_parallel,
+        **stages(choice.split),
+        "fit": figures.fit.value,
         "weightsBytes": figures.weights_bytes,
         "kvCacheBytes": figures.kv_cache_bytes,
         "activationsBytes": figures.activations_bytes,
         "cudaGraphsBytes": figures.cuda_graphs_bytes,
         "overheadBytes": figures.overhead_bytes,
+        "adaptersBytes": figures.adapters_bytes or None,
+        "hostBytes": figures.host_bytes or None,
         "marginBytes": figures.margin_bytes,
+        "slackBytes": figures.slack_bytes,
+        "expectedBytes": figures.expected_bytes,
         "computedBytes": figures.computed_bytes,
         "overrideBytes": figures.forced_bytes,
         "budgetBytes": figures.budget_bytes,
@@ -108,6 +115,8 @@ def _estimate(choice: Choice) -> dict[str, Any]:
         "kvBytesPerToken": figures.kv_bytes_per_token,
         "kvNeededTokens": figures.kv_needed_tokens,
         "kvCapacityTokens": figures.kv_capacity_tokens,
+        "kvCapacityLowTokens": figures.kv_capacity_low_tokens,
+        "kvCapacityHighTokens": figures.kv_capacity_high_tokens,
         "gibPerGpu": f"{figures.needed_bytes / GIB:.1f}",
     }
 
@@ -152,11 +161,13 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "name": pool.name,
         "gpuType": pool.gpu_type,
         "tensorParallel": pool.split.tensor_parallel,
+        **stages(pool.split),
         "nodeSelector": {pool.selector[0]: pool.selector[1]},
         "resource": pool.resource,
         "state": pool.state.value,
         "generation": pool.generation,
         "replicas": pool.replicas,
+        "batchedTokens": pool.step_tokens,
         "readyReplicas": view.ready,
         "kvTokensPredicted": report.predicted_tokens(pool),
         "kvTokensReported": view.kv_tokens_reported,
@@ -169,11 +180,12 @@ def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
     return [
         {
             "gpuType": seen.gpu_type,
-            "tensorParallel": seen.tensor_parallel,
+            "tensorParallel": seen.split.tensor_parallel,
+            **stages(seen.split),
             "kvTokens": seen.kv_tokens,
             "generation": report.generation,
         }
-        for seen in sorted(decision.request.observed, key=lambda seen: (seen.gpu_type, seen.tensor_parallel))
+        for seen in sorted(decision.request.observed, key=lambda seen: (seen.gpu_type, seen.split))
         if seen.kv_tokens < needed
     ]
 
@@ -182,6 +194,7 @@ def _rejection(rejection: Rejection) -> dict[str, Any]:
     return {
         "gpuType": rejection.gpu_type,
         "tensorParallel": rejection.split.tensor_parallel,
+        **stages(rejection.split),
         "reason": rejection.reason.value,
         "message": rejection_sentence(rejection),
     }

@@ -22,7 +22,9 @@ from plimsoll.api.v1alpha1.spec import (
     RebalancingMode,
     RebalancingSpec,
     SecretKeyRef,
+    Sizing,
 )
+from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationMethod, SpeculationSpec
 from plimsoll.api.v1alpha1.status import (
     CeilingStatus,
     Condition,
@@ -30,6 +32,7 @@ from plimsoll.api.v1alpha1.status import (
     EstimateStatus,
     InferenceDeploymentStatus,
     ModelStatus,
+    ObservationStatus,
     PlacementStatus,
     PoolStatus,
     RebalancingStatus,
@@ -42,6 +45,7 @@ __all__ = [
     "ApiModel",
     "CeilingStatus",
     "Condition",
+    "DraftModelSpec",
     "EngineSettingsStatus",
     "EngineSpec",
     "EstimateStatus",
@@ -56,6 +60,7 @@ __all__ = [
     "ModelSpec",
     "ModelStatus",
     "ObjectMeta",
+    "ObservationStatus",
     "OverridesSpec",
     "PlacementStatus",
     "PodTemplateSpec",
@@ -67,6 +72,9 @@ __all__ = [
     "RejectionStatus",
     "RemedyStatus",
     "SecretKeyRef",
+    "Sizing",
+    "SpeculationMethod",
+    "SpeculationSpec",
     "Toleration",
     "TooSmallStatus",
     "rule",

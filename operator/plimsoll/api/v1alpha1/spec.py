@@ -9,8 +9,9 @@ from pydantic import Field
 from pydantic.config import JsonDict
 
 from plimsoll.api.owned_flags import EVERY_OWNED_SPELLING
-from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel, FreeForm, GpuTypeName, Tokens, rule
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, FreeForm, GpuTypeName, Tokens, rule
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
+from plimsoll.api.v1alpha1.speculation import SpeculationSpec
 
 
 class PrecisionChoice(StrEnum):
@@ -25,6 +26,7 @@ class PrecisionChoice(StrEnum):
     GPTQ = "gptq"
     MXFP4 = "mxfp4"
     NVFP4 = "nvfp4"
+    BITSANDBYTES = "bitsandbytes"
 
 
 class KvPrecisionChoice(StrEnum):
@@ -34,6 +36,14 @@ class KvPrecisionChoice(StrEnum):
     BF16 = "bf16"
     FP16 = "fp16"
     FP8 = "fp8"
+    NVFP4 = "nvfp4"
+
+
+class Sizing(StrEnum):
+    """What the KV cache must hold."""
+
+    GUARANTEED = "Guaranteed"
+    EXPECTED = "Expected"
 
 
 class RebalancingMode(StrEnum):
@@ -57,7 +67,7 @@ class ModelSpec(ApiModel):
     name: str = Field(
         min_length=1,
         max_length=200,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$",
+        pattern=MODEL_NAME,
         description="Hugging Face id, e.g. meta-llama/Llama-3.1-8B-Instruct; any name where config is given inline.",
     )
     revision: str | None = Field(
@@ -129,13 +139,54 @@ def _owned_flags_rule() -> JsonDict:
     spellings = EVERY_OWNED_SPELLING.replace("-", "[-_]")
     return rule(
         f"self.all(a, !a.matches(r'(?i)^-+({spellings})(=|$)'))",
-        "extraArgs holds a flag that the operator owns (model, lengths, parallelism, memory, precision, host, port): "
-        "use the field of the spec instead, e.g. contextLength for --max-model-len, overrides.tensorParallel for -tp",
+        "extraArgs holds a flag that the operator owns (model, lengths, parallelism, memory, precision, adapters, "
+        "speculation, host, port): use the field of the spec instead, e.g. contextLength for --max-model-len, "
+        "overrides.tensorParallel for -tp",
+    )
+
+
+class LoraSpec(ApiModel):
+    """Room for LoRA adapters."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "self.maxRank in [1, 8, 16, 32, 64, 128, 256, 320, 512]",
+            "lora.maxRank must be a rank that vLLM knows: 1, 8, 16, 32, 64, 128, 256, 320 or 512",
+        ),
+    )
+    max_adapters: Annotated[int, Field(ge=1, le=256)] = Field(
+        default=1, description="--max-loras: adapters on the GPU at the same time."
+    )
+    max_rank: Annotated[int, Field(ge=1, le=512)] = Field(
+        default=16,
+        description="--max-lora-rank: the largest rank of any adapter; 1, 8, 16, 32, 64, 128, 256, 320 or 512.",
+    )
+
+
+class WeightStreamingSpec(ApiModel):
+    """Decoder layers that stay in host memory and are copied ahead of their turn."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule("self.layers <= self.group", "weightStreaming.layers must not exceed weightStreaming.group"),
+    )
+    group: Annotated[int, Field(ge=1, le=1000)] = Field(description="--offload-group-size: layers of one group.")
+    layers: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=1, description="--offload-num-in-group: how many of a group stay in host memory."
+    )
+    prefetch: Annotated[int, Field(ge=1, le=64)] = Field(
+        default=1, description="--offload-prefetch-step: layers copied ahead."
     )
 
 
 class EngineSpec(ApiModel):
     """How vLLM is run."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.cpuOffload) || !has(self.weightStreaming)",
+            "engine.cpuOffload and engine.weightStreaming are two ways for the same: remove one of them",
+        ),
+    )
 
     image: str | None = Field(
         default=None,
@@ -159,6 +210,20 @@ class EngineSpec(ApiModel):
         default=None, description="Tokens per engine step. Default: by the GPU's memory."
     )
     enforce_eager: bool = Field(default=False, description="Run without CUDA graphs: slower, needs less memory.")
+    cpu_offload: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None = Field(
+        default=None,
+        description="Weights of each GPU to keep in host memory, e.g. 8Gi: read over PCIe in every step, so slow.",
+    )
+    weight_streaming: WeightStreamingSpec | None = Field(
+        default=None, description="Decoder layers to keep in host memory and copy ahead of their turn."
+    )
+    lora: LoraSpec | None = Field(default=None, description="Room for LoRA adapters; turns --enable-lora on.")
+    text_only: bool = Field(
+        default=False, description="--language-model-only: leave the vision or audio tower of a multimodal model out."
+    )
+    speculation: SpeculationSpec | None = Field(
+        default=None, description="Speculative decoding: tokens guessed ahead and checked in one step."
+    )
 
 
 class OverridesSpec(ApiModel):
@@ -213,6 +278,10 @@ class InferenceDeploymentSpec(ApiModel):
             "expectedTokens.prompt + expectedTokens.output must not exceed contextLength",
         ),
         rule(
+            "!has(self.sizing) || self.sizing != 'Expected' || has(self.expectedTokens)",
+            "sizing Expected needs expectedTokens: name the mean prompt and output",
+        ),
+        rule(
             "!has(self.gpu) || !has(self.gpu.maxPerReplica) || !has(self.overrides) || "
             "!has(self.overrides.tensorParallel) || self.overrides.tensorParallel <= self.gpu.maxPerReplica",
             "overrides.tensorParallel exceeds gpu.maxPerReplica: raise one or lower the other",
@@ -234,6 +303,12 @@ class InferenceDeploymentSpec(ApiModel):
     )
     expected_tokens: ExpectedTokens | None = Field(
         default=None, description="Size the KV cache for these mean lengths instead of concurrency x contextLength."
+    )
+    sizing: Sizing | None = Field(
+        default=None,
+        description="Guaranteed: the KV cache holds concurrency requests of contextLength. Expected: 1.5 x "
+        "concurrency x the mean length, at least one request of contextLength. Default: Expected where expectedTokens "
+        "is given.",
     )
     replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=1, description="Replicas to run; in Auto mode the number to start from."

@@ -41,13 +41,24 @@ class EstimateStatus(ApiModel):
 
     gpu_type: str = Field(description="GPU type that the estimate is for.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that the estimate is for.")
+    pipeline_parallel: int | None = Field(default=None, description="Stages, where there are several: of the shortest.")
+    fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
+        default=None,
+        description="Sure: fits at the upper edge of the error band. Probable: only at the estimate itself.",
+    )
     weights_bytes: Bytes64 = Field(description="Weights of one rank.")
     kv_cache_bytes: Bytes64 = Field(description="KV cache needed by the declared load.")
     activations_bytes: Bytes64 = Field(description="Peak of activations and sampler.")
     cuda_graphs_bytes: Bytes64 = Field(description="CUDA graphs.")
     overhead_bytes: Bytes64 = Field(description="What the engine allocates outside PyTorch, inside its budget.")
-    margin_bytes: Bytes64 = Field(description="Kept free because an estimate has an error.")
-    computed_bytes: Bytes64 = Field(description="Sum of the terms.")
+    adapters_bytes: Bytes64 | None = Field(default=None, description="LoRA slots.")
+    host_bytes: Bytes64 | None = Field(default=None, description="Weights in host memory, read in every step.")
+    margin_bytes: Bytes64 = Field(description="Upper half of the error band: the need may be so much higher.")
+    slack_bytes: Bytes64 | None = Field(
+        default=None, description="Lower half of the error band: the need may be so much lower."
+    )
+    expected_bytes: Bytes64 | None = Field(default=None, description="Sum of the terms without the margin.")
+    computed_bytes: Bytes64 = Field(description="Sum of the terms with the margin: what must fit to be sure.")
     override_bytes: Bytes64 | None = Field(default=None, description="The admin's figure that replaces the sum.")
     budget_bytes: Bytes64 = Field(description="What the engine may use: usable memory times utilization.")
     usable_bytes: Bytes64 = Field(description="The GPU's memory as the engine sees it.")
@@ -55,6 +66,8 @@ class EstimateStatus(ApiModel):
     kv_bytes_per_token: Bytes64 = Field(description="KV cache of one token on one rank.")
     kv_needed_tokens: Bytes64 = Field(description="Tokens the declared load needs.")
     kv_capacity_tokens: Bytes64 = Field(description="Tokens the whole budget has room for.")
+    kv_capacity_low_tokens: Bytes64 | None = Field(default=None, description="The same at the band's upper edge.")
+    kv_capacity_high_tokens: Bytes64 | None = Field(default=None, description="The same at the band's lower edge.")
     gib_per_gpu: str = Field(description="What placement goes by, in GiB, for the printer column.")
 
 
@@ -95,6 +108,7 @@ class PoolStatus(ApiModel):
     name: str = Field(description="Name of the pool; its Deployment is NAME-POOL.")
     gpu_type: str = Field(description="GPU type of the pool.")
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
+    pipeline_parallel: int | None = Field(default=None, description="Stages, where there are several.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
     resource: str = Field(description="Extended resource of the GPUs.")
     state: Annotated[str, Field(pattern=r"^(Active|Retiring)$")] = Field(
@@ -102,6 +116,9 @@ class PoolStatus(ApiModel):
     )
     generation: int = Field(description="Generation of the spec that this pool was last judged by.")
     replicas: int = Field(description="Replicas wanted of this pool.")
+    batched_tokens: int | None = Field(
+        default=None, description="--max-num-batched-tokens of its engines: kept while the spec stays the same."
+    )
     ready_replicas: int = Field(description="Replicas that serve.")
     kv_tokens_predicted: int | None = Field(default=None, description="KV tokens of one replica by the estimate.")
     kv_tokens_reported: int | None = Field(default=None, description="KV tokens of one replica by the engine itself.")
@@ -112,6 +129,7 @@ class RejectionStatus(ApiModel):
 
     gpu_type: str = Field(description="GPU type that was turned down.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that was turned down.")
+    pipeline_parallel: int | None = Field(default=None, description="Stages, where there are several.")
     reason: str = Field(description="Why, as one CamelCase word for programs.")
     message: str = Field(description="Why, with the figures, for people.")
 
@@ -127,9 +145,28 @@ class TooSmallStatus(ApiModel):
     """A placement whose engine got less KV cache than declared."""
 
     gpu_type: str = Field(description="GPU type it ran on.")
-    tensor_parallel: int = Field(description="GPUs of one replica.")
+    tensor_parallel: int = Field(description="Tensor-parallel degree it ran at.")
+    pipeline_parallel: int | None = Field(default=None, description="Stages, where there were several.")
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
     generation: int = Field(description="Generation of the spec for which this holds; a later one tries anew.")
+
+
+class ObservationStatus(ApiModel):
+    """What an engine said of its memory when it started: later estimates of engines like it use it."""
+
+    model: str = Field(description="Model that the engine served.")
+    precision: str = Field(description="Weight precision.")
+    kv_precision: str = Field(description="KV-cache precision.")
+    gpu_type: str = Field(description="GPU type.")
+    engine_version: str = Field(description="vLLM release.")
+    tensor_parallel: int = Field(description="Tensor-parallel degree.")
+    pipeline_parallel: int | None = Field(default=None, description="Stages, where there are several.")
+    witness: Annotated[str, Field(pattern=r"^(Metrics|StartLog|StartFailure|OutOfMemory)$")] = Field(
+        description="Where it is from: a running engine's metrics, or the error of one that did not start."
+    )
+    predicted_kv_bytes: int = Field(description="KV cache of one GPU by the memory law alone; negative: none is left.")
+    available_kv_bytes: int | None = Field(default=None, description="KV cache of one GPU as the engine got it.")
+    generation: int = Field(description="Generation of the spec that it was seen at; a failure counts for that alone.")
 
 
 class CeilingStatus(ApiModel):
@@ -202,6 +239,12 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=40,
         description="Placements that proved too small; not tried again until the spec changes.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    observations: list[ObservationStatus] | None = Field(
+        default=None,
+        max_length=40,
+        description="What engines said of their memory: corrects the estimates of engines like them, in every object.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     rebalancing: RebalancingStatus | None = Field(default=None, description="What the live loop sees and proposes.")

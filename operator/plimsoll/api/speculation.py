@@ -1,0 +1,128 @@
+"""Speculative decoding as the user writes it, as the planner reads it: the draft to look up, and what contradicts."""
+
+from __future__ import annotations
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ModelSpec, SpeculationMethod, SpeculationSpec
+from plimsoll.domain.engine_options import DraftMethod
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.serving import Speculation
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.facts.eagle import as_engine_head
+
+FIELD = "spec.engine.speculation"
+DRAFT_FIELD = f"{FIELD}.draftModel"
+
+_WITH_DRAFT = (SpeculationMethod.EAGLE, SpeculationMethod.DRAFT)
+
+_SINCE = {SpeculationMethod.MTP: EngineVersion(0, 11), SpeculationMethod.DRAFT: EngineVersion(0, 14)}
+"""Releases before which the engine refuses a method. One word for every model's prediction layers: vllm#25232. Draft
+models: vllm#24322; 0.13 still answers that they are not supported (vllm#31883)."""
+
+
+def draft_model(spec: InferenceDeploymentSpec) -> ModelSpec | None:
+    """The draft to look up, with the token of the model; None where none is named."""
+    speculation = spec.engine.speculation
+    if speculation is None or speculation.draft_model is None:
+        return None
+    draft = speculation.draft_model
+    return ModelSpec(
+        name=draft.name,
+        revision=draft.revision,
+        config=draft.config,
+        path=draft.path,
+        token_secret_ref=spec.model.token_secret_ref,
+    )
+
+
+def check_speculation(speculation: SpeculationSpec | None, version: EngineVersion) -> None:
+    """Refuse a draft too many or too few, as the API server does, and a method that the release does not know.
+
+    Raises:
+        InvalidInput: with the field, its value and what to write.
+    """
+    if speculation is None:
+        return
+    method, draft = speculation.method, speculation.draft_model
+    if method in _WITH_DRAFT and draft is None:
+        raise InvalidInput(f"{FIELD}.method", method.value, "Name the head or the small model in draftModel.")
+    if method not in _WITH_DRAFT and draft is not None:
+        raise InvalidInput(f"{DRAFT_FIELD}.name", draft.name, f"Remove draftModel: method {method.value} needs none.")
+    since = _SINCE.get(method)
+    if since is not None and version < since:
+        raise InvalidInput(f"{FIELD}.method", method.value, f"vLLM {version} has none; use {since} or newer.")
+
+
+def to_speculation(
+    speculation: SpeculationSpec | None, model: ModelFacts, draft: ModelFacts | None
+) -> Speculation | None:
+    """The planner's view of it.
+
+    Args:
+        speculation: as the user wrote it, already checked by :func:`check_speculation`.
+        model: the model that is served.
+        draft: what the draft's configuration says, where one is named.
+
+    Raises:
+        InvalidInput: the model has no prediction layers, or the draft is not one of this model's.
+        ValueError: a draft is named and its facts are not given.
+    """
+    if speculation is None:
+        return None
+    tokens = speculation.tokens
+    if speculation.method is SpeculationMethod.NGRAM:
+        return Speculation(tokens)
+    if speculation.method is SpeculationMethod.MTP:
+        _check_predictor(speculation, model)
+        return Speculation(tokens, uses_predictor=True)
+    if draft is None:
+        raise ValueError(f"{DRAFT_FIELD} is named and its facts are not given")
+    if speculation.method is SpeculationMethod.EAGLE:
+        return _with_head(tokens, model, draft)
+    return _with_draft(tokens, model, draft)
+
+
+def _check_predictor(speculation: SpeculationSpec, model: ModelFacts) -> None:
+    """The engine runs the layers in turn: tokens beyond them must be whole turns (vLLM, ``config/speculative.py``)."""
+    layers, tokens = len(model.predictor), speculation.tokens
+    if not layers:
+        raise InvalidInput(
+            f"{FIELD}.method",
+            speculation.method.value,
+            f"{model.name} has no multi-token-prediction layers; write Ngram, or Eagle or Draft with a draftModel.",
+        )
+    if tokens > layers and tokens % layers:
+        raise InvalidInput(
+            f"{FIELD}.tokens", tokens, f"{model.name} has {layers} prediction layers; write a multiple of {layers}."
+        )
+
+
+def _with_head(tokens: int, model: ModelFacts, draft: ModelFacts) -> Speculation:
+    known = as_engine_head(draft)
+    if known is None:
+        raise InvalidInput(
+            f"{DRAFT_FIELD}.name",
+            draft.name,
+            f"Its class {draft.architecture} is no EAGLE head that the engine knows; name a head of {model.name}, or "
+            "write method Draft for a model of its own.",
+        )
+    method, head = known
+    if method is DraftMethod.EAGLE and head.hidden != model.hidden:
+        raise InvalidInput(
+            f"{DRAFT_FIELD}.name",
+            draft.name,
+            f"It reads hidden states of width {head.hidden}, {model.name} has {model.hidden}: name a head of its own.",
+        )
+    return Speculation(tokens, head, head=method)
+
+
+def _with_draft(tokens: int, model: ModelFacts, draft: ModelFacts) -> Speculation:
+    """The engine compares the vocabularies alone (``SpeculativeConfig.verify_equal_vocab_size_if_draft_model``)."""
+    if draft.vocabulary != model.vocabulary:
+        raise InvalidInput(
+            f"{DRAFT_FIELD}.name",
+            draft.name,
+            f"Its vocabulary has {draft.vocabulary} tokens, that of {model.name} {model.vocabulary}, and the engine "
+            "wants them equal: name a draft of the same vocabulary.",
+        )
+    return Speculation(tokens, draft)

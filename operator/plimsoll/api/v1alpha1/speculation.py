@@ -1,0 +1,69 @@
+"""Speculative decoding: who guesses tokens ahead, and how many."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.config import JsonDict
+
+from plimsoll.api.v1alpha1.base import MODEL_NAME, ApiModel, FreeForm, rule
+
+
+class SpeculationMethod(StrEnum):
+    """Who guesses the tokens."""
+
+    NGRAM = "Ngram"
+    """The prompt itself: no weights."""
+    MTP = "Mtp"
+    """The model's own multi-token-prediction layers."""
+    EAGLE = "Eagle"
+    """A head that reads the model's hidden states; EAGLE or EAGLE-3, as its configuration says."""
+    DRAFT = "Draft"
+    """A small model of the same vocabulary."""
+
+
+class DraftModelSpec(ApiModel):
+    """The draft: a head or a small model. Read with the token of the model."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        pattern=MODEL_NAME,
+        description="Hugging Face id, e.g. yuhuili/EAGLE3-LLaMA3.1-Instruct-8B; any name where config is inline.",
+    )
+    revision: str | None = Field(default=None, min_length=1, max_length=128, description="Commit, tag or branch.")
+    config: FreeForm | None = Field(
+        default=None, description="The draft's config.json, inline, for drafts that no hub serves."
+    )
+    path: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=1024,
+        pattern=r"^/",
+        description="Directory in the pod that holds the draft's weights.",
+    )
+
+
+class SpeculationSpec(ApiModel):
+    """Speculative decoding (--speculative-config)."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "has(self.draftModel) || !(self.method in ['Eagle', 'Draft'])",
+            "speculation.method Eagle and Draft need speculation.draftModel: name the head or the small model",
+        ),
+        rule(
+            "!has(self.draftModel) || self.method in ['Eagle', 'Draft']",
+            "speculation.draftModel is for the methods Eagle and Draft: remove it, or change the method",
+        ),
+    )
+    method: SpeculationMethod = Field(
+        description="Ngram: from the prompt. Mtp: the model's own prediction layers. Eagle: a head. Draft: a small "
+        "model of the same vocabulary."
+    )
+    tokens: Annotated[int, Field(ge=1, le=32)] = Field(description="Tokens guessed in a step.")
+    draft_model: DraftModelSpec | None = Field(
+        default=None, description="The head of method Eagle, or the model of method Draft."
+    )

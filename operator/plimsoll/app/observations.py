@@ -1,0 +1,185 @@
+"""What engines teach: seen in pods and metrics, kept in each object's status, used for every object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from plimsoll.app.objects import Surroundings, is_updating, split_of
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.facts.engine_errors import EngineFailure
+from plimsoll.memory.calibration import corrections
+from plimsoll.memory.rank_cache import rank_layout
+from plimsoll.placement.feasibility import sized
+from plimsoll.placement.pools import Pool
+from plimsoll.render.names import stages
+
+MOST_KEPT = 40
+"""Observations that one status holds; the newest stay."""
+
+TELLS_CACHE_SIZE = EngineVersion(0, 24)
+"""From here on an engine's metrics give the size of its cache in tokens; before, blocks and tokens of a block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An observation and the generation of the spec that it was made at."""
+
+    observation: Observation
+    generation: int
+
+
+def remembered(status: Mapping[str, Any], generation: int) -> tuple[Seen, ...]:
+    """What the status keeps. A failed start counts until the spec changes: it may have been another's fault.
+
+    An entry that this release cannot read was written by another one: it is forgotten.
+    """
+    entries = (_read(entry) for entry in status.get("observations") or ())
+    known = (seen for seen in entries if seen is not None)
+    return tuple(seen for seen in known if seen.generation == generation or not _is_failure(seen.observation))
+
+
+def observed_now(
+    request: Request,
+    pools: Sequence[Pool],
+    around: Surroundings,
+    reported: Mapping[str, int],
+    fleet: Fleet,
+    generation: int,
+) -> tuple[Seen, ...]:
+    """What the pools' engines show in this pass. A pool that is not judged by this spec yet shows nothing."""
+    found = []
+    for pool in pools:
+        if pool.generation != generation or is_updating(around.workloads.get(pool.name)):
+            continue
+        observation = _of_pool(request, pool, around, reported.get(pool.name), fleet)
+        if observation is not None:
+            found.append(Seen(observation, generation))
+    return tuple(found)
+
+
+def merged(earlier: Iterable[Seen], now: Iterable[Seen]) -> tuple[Seen, ...]:
+    """The latest word about each kind of engine by each kind of witness, oldest first.
+
+    An engine that serves refutes an earlier failure of its kind.
+    """
+    latest = {(seen.observation.kind, _is_failure(seen.observation)): seen for seen in earlier}
+    for seen in now:
+        kind, failed = seen.observation.kind, _is_failure(seen.observation)
+        if not failed:
+            latest.pop((kind, True), None)
+        latest.pop((kind, failed), None)
+        latest[kind, failed] = seen
+    return tuple(latest.values())[-MOST_KEPT:]
+
+
+def lessons(own: Iterable[Seen], others: Iterable[Seen]) -> tuple[Correction, ...]:
+    """What one object learns. Its own engines' word on a kind outweighs what others' say of it.
+
+    An engine of another object's that ran out of memory tells no figure, and may have had its own reasons: it counts
+    only where no engine of the kind has told one.
+    """
+    mine = corrections(seen.observation for seen in own)
+    settled = {correction.kind for correction in mine}
+    theirs = [seen.observation for seen in others if seen.observation.kind not in settled]
+    measured = {seen.kind for seen in theirs if seen.available_kv_bytes is not None}
+    heard = (seen for seen in theirs if seen.available_kv_bytes is not None or seen.kind not in measured)
+    return (*mine, *corrections(heard))
+
+
+def as_status(seen: Iterable[Seen]) -> list[dict[str, Any]]:
+    """The entries of ``status.observations``."""
+    return [_entry(each) for each in seen]
+
+
+def _is_failure(observation: Observation) -> bool:
+    return observation.witness in (Witness.START_FAILURE, Witness.OUT_OF_MEMORY)
+
+
+def _of_pool(
+    request: Request, pool: Pool, around: Surroundings, tokens: int | None, fleet: Fleet
+) -> Observation | None:
+    gpu = next((gpu for gpu in fleet.gpu_types() if gpu.name == pool.gpu_type), None)
+    failure = _memory_failure(around, pool) if pool.too_large else None
+    serves = tokens is not None and pool.ready > 0
+    if gpu is None or not (serves or failure is not None):
+        return None
+    by_law, settings, figures = _foretold(request, gpu, pool)
+    kind = request.engine_kind(gpu.name, pool.split)
+    if tokens is not None and serves:
+        predicted, available = _in_bytes(by_law, pool, settings, figures, tokens)
+        return Observation(kind, Witness.METRICS, predicted, available)
+    left = None if failure is None else failure.available_kv_bytes
+    witness = Witness.OUT_OF_MEMORY if left is None else Witness.START_FAILURE
+    return Observation(kind, witness, figures.available_kv_bytes, left)
+
+
+def _foretold(request: Request, gpu: GpuType, pool: Pool) -> tuple[Request, EngineSettings, MemoryEstimate]:
+    """The estimate by the law alone, with the step that the pool's engines were given."""
+    by_law = replace(request, corrections=())
+    if pool.batched_tokens is not None:
+        by_law = replace(by_law, engine=replace(by_law.engine, max_batched_tokens=pool.batched_tokens))
+    return by_law, *sized(by_law, gpu, pool.split)
+
+
+def _in_bytes(
+    request: Request, pool: Pool, settings: EngineSettings, figures: MemoryEstimate, tokens: int
+) -> tuple[int, int]:
+    """Foretold and real cache of one GPU, by the tokens that its engine tells.
+
+    Stages hold equally many blocks: with several, both are counted in blocks of the stage that is short first.
+    """
+    layout = rank_layout(request, pool.split, settings, figures.stage)
+    context = request.shape.context_tokens
+    if request.engine.version < TELLS_CACHE_SIZE:
+        return figures.available_kv_bytes, tokens // layout.block_tokens * layout.block_bytes
+    available = layout.bytes_of_tokens(tokens, context)
+    if pool.split.pipeline_parallel == 1:
+        return figures.available_kv_bytes, available
+    return layout.bytes_of_tokens(figures.kv_capacity_tokens, context), available
+
+
+def _memory_failure(around: Surroundings, pool: Pool) -> EngineFailure | None:
+    failures = [pod.failure for pod in around.pods.get(pool.name, ()) if pod.failure is not None]
+    return next((failure for failure in failures if failure.is_about_memory), None)
+
+
+def _entry(seen: Seen) -> dict[str, Any]:
+    observation, kind = seen.observation, seen.observation.kind
+    return {
+        "model": kind.model,
+        "precision": kind.precision.value,
+        "kvPrecision": kind.kv_precision.value,
+        "gpuType": kind.gpu_type,
+        "engineVersion": str(kind.version),
+        "tensorParallel": kind.split.tensor_parallel,
+        **stages(kind.split),
+        "witness": observation.witness.value,
+        "predictedKvBytes": observation.predicted_kv_bytes,
+        "availableKvBytes": observation.available_kv_bytes,
+        "generation": seen.generation,
+    }
+
+
+def _read(entry: Mapping[str, Any]) -> Seen | None:
+    try:
+        kind = EngineKind(
+            model=entry["model"],
+            precision=Precision(entry["precision"]),
+            kv_precision=KvPrecision(entry["kvPrecision"]),
+            gpu_type=entry["gpuType"],
+            version=EngineVersion(*(int(part) for part in entry["engineVersion"].split("."))),
+            split=split_of(entry),
+        )
+        witness = Witness(entry["witness"])
+        observation = Observation(kind, witness, entry["predictedKvBytes"], entry.get("availableKvBytes"))
+        return Seen(observation, entry["generation"])
+    except (KeyError, TypeError, ValueError):
+        return None

@@ -1,0 +1,35 @@
+"""Every formula of an estimate with its numbers: ``plimsoll estimate --why``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.memory.working import working
+from plimsoll.placement.sizing import Sized
+
+
+def print_working(console: Console, request: Request, answer: Sized) -> None:
+    """One line for each step: the term, its formula with the numbers in it, and what comes out."""
+    table = Table("TERM", "HOW", "GiB", box=None, show_lines=False)
+    table.columns[2].justify = "right"
+    for step in working(request, answer.gpu, answer.split, answer.settings):
+        size = "" if step.size_bytes is None else f"{step.size_bytes / GIB:.3f}"
+        table.add_row(step.term, step.formula, size, style="bold" if step.is_total else None)
+    console.print(table)
+
+
+def working_document(request: Request, answer: Sized | Rejection) -> list[dict[str, Any]]:
+    """The same as data; empty where there is no estimate."""
+    if isinstance(answer, Rejection):
+        return []
+    steps = working(request, answer.gpu, answer.split, answer.settings)
+    return [
+        {"term": step.term.strip(), "how": step.formula, "bytes": step.size_bytes, "total": step.is_total}
+        for step in steps
+    ]

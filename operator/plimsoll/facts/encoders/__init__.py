@@ -1,0 +1,1 @@
+"""Vision and audio towers: weights, and how large their largest item is."""

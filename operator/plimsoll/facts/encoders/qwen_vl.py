@@ -1,0 +1,125 @@
+"""Qwen's vision towers, from Qwen2-VL to Qwen3.5: patches of two frames, merged two by two.
+
+Sources: vLLM's ``qwen2_vl.py``, ``qwen2_5_vl.py`` and ``qwen3_vl.py``; defaults from the configuration classes in
+Transformers. The largest image is what the families' ``preprocessor_config.json`` allow: 16,384 tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.facts.encoders.sections import listed, size, tower_section
+from plimsoll.facts.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.fields import Fields
+
+_MOST_TOKENS = 16_384
+"""``max_pixels`` 12,845,056 over 28 x 28 pixels a token, or 16,777,216 over 32 x 32."""
+
+_CHANNELS = 3
+
+
+def qwen2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Qwen2-VL: LayerNorm, a plain MLP.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    hidden = size(section, "embed_dim", default=1280)
+    tower = Tower(
+        hidden=hidden,
+        intermediate=int(hidden * section.number("mlp_ratio", default=4.0)),
+        layers=size(section, "depth", default=32),
+        heads=size(section, "num_heads", default=16),
+    )
+    # Here ``hidden_size`` is the language model's.
+    outputs = size(section, "hidden_size", default=facts.hidden)
+    merge = _merge(section)
+    weights = (
+        *_patches(section, hidden, patch=14, bias=False),
+        *tower_layers("visual.blocks", tower),
+        *_merger("visual.merger", hidden, hidden * merge, outputs),
+    )
+    return vision_facts(weights, tower, merge)
+
+
+def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Qwen2.5-VL: RMSNorm, a gated MLP, attention in windows.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1280),
+        intermediate=size(section, "intermediate_size", default=3420),
+        layers=size(section, "depth", default=32),
+        heads=size(section, "num_heads", default=16),
+        gated=True,
+        norm_bias=False,
+    )
+    merge = _merge(section)
+    outputs = size(section, "out_hidden_size", default=facts.hidden)
+    weights = (
+        *_patches(section, tower.hidden, patch=14, bias=False),
+        *tower_layers("visual.blocks", tower),
+        *_merger("visual.merger", tower.hidden, tower.hidden * merge, outputs, norm_bias=False),
+    )
+    return vision_facts(weights, tower, merge)
+
+
+def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Qwen3-VL and Qwen3.5: learned positions, and one merger more for every layer of ``deepstack_visual_indexes``.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1152),
+        intermediate=size(section, "intermediate_size", default=4304),
+        layers=size(section, "depth", default=27),
+        heads=size(section, "num_heads", default=16),
+    )
+    merge = _merge(section)
+    joined = tower.hidden * merge
+    outputs = size(section, "out_hidden_size", default=facts.hidden)
+    weights = [
+        *_patches(section, tower.hidden, patch=16, bias=True),
+        *whole("visual.pos_embed", size(section, "num_position_embeddings", default=2304), tower.hidden),
+        *tower_layers("visual.blocks", tower),
+        *_merger("visual.merger", tower.hidden, joined, outputs),
+    ]
+    for index in range(listed(section, "deepstack_visual_indexes")):
+        weights += _merger(f"visual.deepstack_merger_list.{index}", joined, joined, outputs)
+    return vision_facts(tuple(weights), tower, merge)
+
+
+def vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
+    """The tower with the largest image it is given; ``merge`` patches become one token."""
+    return EncoderFacts(
+        weights=weights,
+        layers=tower.layers,
+        hidden=tower.hidden,
+        intermediate=tower.intermediate,
+        item_tokens=_MOST_TOKENS * merge,
+        output_tokens=_MOST_TOKENS,
+    )
+
+
+def _merge(section: Fields) -> int:
+    return size(section, "spatial_merge_size", default=2) ** 2
+
+
+def _patches(section: Fields, hidden: int, *, patch: int, bias: bool) -> Iterator[Weight]:
+    channels = size(section, "in_channels", "in_chans", default=_CHANNELS)
+    frames = size(section, "temporal_patch_size", default=2)
+    pixels = size(section, "patch_size", default=patch) ** 2
+    yield from whole("visual.patch_embed", hidden, channels * frames * pixels, bias=bias)
+
+
+def _merger(prefix: str, normed: int, joined: int, outputs: int, *, norm_bias: bool = True) -> Iterator[Weight]:
+    yield from layer_norm(f"{prefix}.ln_q", normed, bias=norm_bias)
+    yield from up(f"{prefix}.mlp.0", joined, joined, bias=True)
+    yield from down(f"{prefix}.mlp.2", outputs, joined, bias=True)

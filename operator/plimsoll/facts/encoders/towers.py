@@ -1,0 +1,128 @@
+"""The layers that all towers are built of: attention, MLP and norms, and how tensor parallelism cuts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from plimsoll.domain.model import Sharding, Weight
+
+
+class Cut(Enum):
+    """What a rank holds of a tower's projections. Source: each family's module in vLLM's ``model_executor/models``."""
+
+    DIVIDED = auto()
+    """Parallel layers; the engine refuses a degree that does not divide the heads."""
+    BY_HEADS = auto()
+    """Parallel layers where the degree divides the heads, else whole on every rank."""
+    WHOLE = auto()
+    """Plain or replicated layers: all of it on every rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tower:
+    """Layers of one tower, all alike.
+
+    ``attention_width`` is that of all heads together where it is not ``hidden``; ``key_bias`` tells whether keys have a
+    bias beside queries and values; ``norms`` counts those of hidden width in a layer.
+    """
+
+    hidden: int
+    intermediate: int
+    layers: int
+    heads: int
+    attention_width: int | None = None
+    gated: bool = False
+    qkv_bias: bool = True
+    key_bias: bool = True
+    output_bias: bool = True
+    mlp_bias: bool = True
+    norms: int = 2
+    norm_bias: bool = True
+    attention: Cut = Cut.DIVIDED
+    mlp: Cut = Cut.DIVIDED
+
+
+def tower_layers(prefix: str, tower: Tower) -> Iterator[Weight]:
+    """All layers of a tower; ``count`` of each weight is the number of layers."""
+    yield from attention(f"{prefix}.self_attn", tower)
+    yield from _mlp(f"{prefix}.mlp", tower)
+    for index in range(tower.norms):
+        yield from layer_norm(f"{prefix}.norm_{index}", tower.hidden, bias=tower.norm_bias, count=tower.layers)
+
+
+def attention(prefix: str, tower: Tower) -> Iterator[Weight]:
+    """Queries, keys and values in one projection, and the output projection, of all layers."""
+    width = tower.attention_width or tower.hidden
+    units = tower.heads if tower.attention is Cut.BY_HEADS else 1
+    cut, count = tower.attention, tower.layers
+    yield from up(f"{prefix}.qkv_proj", 3 * width, tower.hidden, cut=cut, count=count, units=units)
+    if tower.qkv_bias:
+        biased = (3 if tower.key_bias else 2) * width
+        yield _vector(f"{prefix}.qkv_proj.bias", biased, cut=cut, count=count, units=units)
+    yield from down(
+        f"{prefix}.out_proj", tower.hidden, width, cut=cut, bias=tower.output_bias, count=count, units=units
+    )
+
+
+def _mlp(prefix: str, tower: Tower) -> Iterator[Weight]:
+    units = tower.heads if tower.mlp is Cut.BY_HEADS else 1
+    for name in ("gate_proj", "up_proj") if tower.gated else ("up_proj",):
+        yield from up(
+            f"{prefix}.{name}",
+            tower.intermediate,
+            tower.hidden,
+            cut=tower.mlp,
+            bias=tower.mlp_bias,
+            count=tower.layers,
+            units=units,
+        )
+    yield from down(
+        f"{prefix}.down_proj",
+        tower.hidden,
+        tower.intermediate,
+        cut=tower.mlp,
+        bias=tower.mlp_bias,
+        count=tower.layers,
+        units=units,
+    )
+
+
+def up(
+    name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
+) -> Iterator[Weight]:
+    """A projection that is divided by its outputs, where it is divided; its bias with it."""
+    sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.OUTPUTS
+    yield Weight(name, outputs, inputs, sharding, count=count, units=units)
+    if bias:
+        yield _vector(f"{name}.bias", outputs, cut=cut, count=count, units=units)
+
+
+def down(
+    name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
+) -> Iterator[Weight]:
+    """A projection that is divided by its inputs, where it is divided; its bias lies on every rank."""
+    sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.INPUTS
+    yield Weight(name, outputs, inputs, sharding, count=count, units=units)
+    if bias:
+        yield _vector(f"{name}.bias", outputs, cut=Cut.WHOLE, count=count)
+
+
+def whole(name: str, outputs: int, inputs: int, *, bias: bool = False, count: int = 1) -> Iterator[Weight]:
+    """A plain layer of PyTorch (linear, convolution, table): on every rank, and never quantized by the engine."""
+    yield Weight(name, outputs, inputs, Sharding.REPLICATED, count=count, linear=False)
+    if bias:
+        yield _vector(f"{name}.bias", outputs, cut=Cut.WHOLE, count=count)
+
+
+def layer_norm(name: str, width: int, *, bias: bool = True, count: int = 1) -> Iterator[Weight]:
+    """A normalisation; RMSNorm has no bias."""
+    yield _vector(name, width, cut=Cut.WHOLE, count=count)
+    if bias:
+        yield _vector(f"{name}.bias", width, cut=Cut.WHOLE, count=count)
+
+
+def _vector(name: str, elements: int, *, cut: Cut, count: int = 1, units: int = 1) -> Weight:
+    sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.OUTPUTS
+    return Weight(name, elements, 1, sharding, count=count, units=units, linear=False)

@@ -1,0 +1,1 @@
+"""What some classes keep beside mixers, MLPs and norms."""

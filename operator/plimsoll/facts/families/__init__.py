@@ -1,0 +1,1 @@
+"""Rows of model classes, by what their layers hold."""

@@ -1,0 +1,1 @@
+"""What mixes tokens in a layer: attention, latent attention, recurrent states."""

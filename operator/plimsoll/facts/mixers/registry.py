@@ -1,0 +1,35 @@
+"""The builder of each mixer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from plimsoll.facts.fields import Fields
+from plimsoll.facts.mixers.attention import attention_layers
+from plimsoll.facts.mixers.block_sparse import block_sparse_layers
+from plimsoll.facts.mixers.compressed import compressed_layers
+from plimsoll.facts.mixers.cross_attention import cross_attention_layers
+from plimsoll.facts.mixers.factored import factored_layers
+from plimsoll.facts.mixers.hybrid import hybrid_layers
+from plimsoll.facts.mixers.latent import latent_layers
+from plimsoll.facts.mixers.looped import looped_layers
+from plimsoll.facts.shape import Parts, Shape
+from plimsoll.facts.traits import Architecture, MixerRule
+
+_BUILDERS: dict[MixerRule, Callable[[Fields, Architecture, Shape], Parts]] = {
+    MixerRule.ATTENTION: attention_layers,
+    MixerRule.LATENT: latent_layers,
+    MixerRule.COMPRESSED: compressed_layers,
+    MixerRule.BLOCK_SPARSE: block_sparse_layers,
+    MixerRule.FACTORED: factored_layers,
+    MixerRule.LOOPED: looped_layers,
+    MixerRule.CROSS_ATTENTION: cross_attention_layers,
+}
+
+
+def mixers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+    """The mixer of every layer, first to last."""
+    builder = _BUILDERS[traits.mixer]
+    if traits.recurrent is not None:
+        return hybrid_layers(fields, traits, traits.recurrent, shape, builder)
+    return builder(fields, traits, shape)

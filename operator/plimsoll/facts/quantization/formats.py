@@ -1,0 +1,101 @@
+"""Number formats as vLLM lays matrices out: what scales and zero points add to the weights.
+
+Every figure is from the parameters that vLLM 0.32 registers in ``model_executor/layers/quantization``; where a kernel
+rearranges them after loading, from what stays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.storage import Storage
+
+FP32_SCALE = 4
+"""FP8 and INT8 scales of a tensor, a channel or a block: ``torch.float32`` (``create_fp8_scale_parameter``)."""
+
+HALF_SCALE = 2
+"""Scales of integer groups have the model's 16-bit type (``compressed_tensors_wNa16.py``, ``auto_gptq.py``)."""
+
+BYTE_SCALE = 1
+"""MX scales are exponents of 8 bits (OCP Microscaling Formats 1.0), those of NVFP4 E4M3 numbers."""
+
+MX_GROUP = 32
+NVFP4_GROUP = 16
+FOUR_BITS = 4
+BYTE = 8
+
+_GPTQ_INDEX = 8
+"""``g_idx`` and its sorted copy, 32 bits each, for every input of a checkpoint with activation order."""
+
+_W4A8_SCALE = 8
+"""CUTLASS reads a group's FP8 scale from a table of 8 multiples (``cutlass_pack_scale_fp8``)."""
+
+_BITSANDBYTES_GROUP = 64
+"""Weights that share an ``absmax``: the library's default block, which vLLM does not change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """One way a checkpoint stores linear layers, and which NVIDIA GPUs have the kernels.
+
+    ``group_size`` is what tensor parallelism must not cut, in inputs. Capabilities are given where a method asks for
+    more than its precision does.
+    """
+
+    storage: Storage
+    group_size: int | None = None
+    min_capability: tuple[int, int] | None = None
+    max_capability: tuple[int, int] | None = None
+
+
+FP8_TENSOR = Storage(Precision.FP8, BYTE, FP32_SCALE, group_inputs=None, group_outputs=None)
+FP8_CHANNEL = Storage(Precision.FP8, BYTE, FP32_SCALE)
+INT8_TENSOR = Storage(Precision.INT8, BYTE, FP32_SCALE, group_inputs=None, group_outputs=None)
+INT8_CHANNEL = Storage(Precision.INT8, BYTE, FP32_SCALE)
+BITSANDBYTES_8 = Storage(Precision.BITSANDBYTES, BYTE, FP32_SCALE)
+BITSANDBYTES_4 = Storage(Precision.BITSANDBYTES, FOUR_BITS, FP32_SCALE, _BITSANDBYTES_GROUP)
+"""NF4 or FP4. Double quantization of the scales does not outlive loading: vLLM's loader writes them out in 32 bits."""
+
+MXFP4 = Scheme(Storage(Precision.MXFP4, FOUR_BITS, BYTE_SCALE, MX_GROUP), MX_GROUP)
+MXFP8 = Scheme(Storage(Precision.FP8, BYTE, BYTE_SCALE, MX_GROUP), MX_GROUP)
+
+
+def nvfp4(group: int = NVFP4_GROUP) -> Scheme:
+    """NVFP4; the 4-byte scale of the whole tensor beside the groups' is left out."""
+    return Scheme(Storage(Precision.NVFP4, FOUR_BITS, BYTE_SCALE, group), group)
+
+
+def fp8_blocks(outputs: int, inputs: int, *, scale_bytes: int = FP32_SCALE) -> Scheme:
+    """FP8 in blocks of ``outputs`` x ``inputs`` weights, square (128 x 128) in every published checkpoint."""
+    storage = Storage(Precision.FP8, BYTE, scale_bytes, group_inputs=inputs, group_outputs=outputs)
+    return Scheme(storage, max(outputs, inputs))
+
+
+def awq(group: int | None, *, zero_points: bool) -> Scheme:
+    """AWQ: four bits, with a packed zero point beside each scale."""
+    zero_bits = FOUR_BITS if zero_points else 0
+    return Scheme(Storage(Precision.AWQ, FOUR_BITS, HALF_SCALE, group, zero_point_bits=zero_bits), group)
+
+
+def gptq(bits: int, group: int | None, *, activation_order: bool) -> Scheme:
+    """GPTQ: the format has zero points even for symmetric weights.
+
+    Marlin drops them after loading, ExLlama and the kernels of AMD GPUs keep them; counted, for they are what is known
+    at most: 0.5 % of the weights. One group a row makes activation order meaningless (``gptq_utils.py``).
+    """
+    index = _GPTQ_INDEX if activation_order and group is not None else 0
+    storage = Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=bits, index_bytes=index)
+    return Scheme(storage, group)
+
+
+def packed_integers(bits: int, group: int | None, *, symmetric: bool) -> Scheme:
+    """Integers of compressed-tensors, packed and run like GPTQ's; zero points only where they are not symmetric."""
+    zero_bits = 0 if symmetric else bits
+    return Scheme(Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=zero_bits), group)
+
+
+def four_bits_with_fp8_activations(group: int | None) -> Scheme:
+    """W4A8-FP8: its CUTLASS kernel exists for compute capability 9.0 alone (``_is_fp8_w4a8_sm90``)."""
+    storage = Storage(Precision.GPTQ, FOUR_BITS, _W4A8_SCALE, group)
+    return Scheme(storage, group, min_capability=(9, 0), max_capability=(9, 0))

@@ -1,0 +1,38 @@
+"""What every builder of a model's layers is given, and what it gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.caches import CacheSpec
+from plimsoll.domain.model import Weight
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The decoder as a whole: its name for errors, and the sizes all layers share.
+
+    ``context`` is the longest sequence in tokens that the configuration declares.
+    """
+
+    name: str
+    layers: int
+    hidden: int
+    heads: int
+    context: int
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of one layer (its mixer, its MLP, its norms): weights, and what it keeps of past tokens."""
+
+    weights: tuple[Weight, ...] = ()
+    caches: tuple[CacheSpec, ...] = ()
+
+    def __add__(self, other: Part) -> Part:
+        """Both parts in one layer, this one first."""
+        return Part(self.weights + other.weights, self.caches + other.caches)
+
+
+Parts = tuple[Part, ...]
+"""One part for each layer, first to last."""

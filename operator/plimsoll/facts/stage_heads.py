@@ -1,0 +1,46 @@
+"""Which classes keep their vocabulary tables on every pipeline stage, because the engine's module does not ask."""
+
+from __future__ import annotations
+
+TABLES_ON_EVERY_STAGE = frozenset(
+    {
+        "BloomForCausalLM",
+        "ChatGLMForConditionalGeneration",
+        "ChatGLMModel",
+        "DbrxForCausalLM",
+        "FalconForCausalLM",
+        "FalconMambaForCausalLM",
+        "GPT2LMHeadModel",
+        "GPTJForCausalLM",
+        "Gemma3ForCausalLM",
+        "Gemma4ForCausalLM",
+        "GemmaForCausalLM",
+        "GptOssForCausalLM",
+        "GraniteMoeForCausalLM",
+        "GraniteMoeHybridForCausalLM",
+        "GraniteMoeSWAForCausalLM",
+        "GraniteMoeSharedForCausalLM",
+        "HYV3ForCausalLM",
+        "InternLM2ForCausalLM",
+        "JambaForCausalLM",
+        "Mamba2ForCausalLM",
+        "MambaForCausalLM",
+        "MiniCPMForCausalLM",
+        "MixtralForCausalLM",
+        "MolmoForCausalLM",
+        "NemotronHForCausalLM",
+        "OPTForCausalLM",
+        "OlmoHybridForCausalLM",
+        "OlmoeForCausalLM",
+        "OrionForCausalLM",
+        "PhiMoEForCausalLM",
+        "Plamo3ForCausalLM",
+        "Qwen2MoeForCausalLM",
+        "Qwen3MoeForCausalLM",
+        "Qwen3NextForCausalLM",
+        "Qwen3_5ForCausalLM",
+        "Qwen3_5MoeForCausalLM",
+        "StableLmForCausalLM",
+    }
+)
+"""Source: vLLM 0.32, ``model_executor/models``: ``ParallelLMHead`` or embedding made without asking for the rank."""

@@ -1,0 +1,125 @@
+"""What PyTorch's allocator adds to the weights: the ends of blocks that it does not split off.
+
+A tensor of 10 MiB or more gets a segment of its own, rounded up to 2 MiB, and what is left of it counts as allocated
+unless it is more than 1 MiB and may be split off. A layer whose matrices end half a MiB below a step so costs that much
+more, and all layers are alike. Smaller tensors share segments; what they waste is left out.
+
+Source: PyTorch, ``c10/cuda/CUDACachingAllocator.cpp`` (``get_allocation_size``, ``should_split``; constants in
+``c10/core/AllocatorConfig.h``). Since vllm#41268 (0.21) the engine loads with ``max_split_size_mb`` at 20, so that of
+larger tensors nothing is split off. Checked on what engines logged when the model was loaded: docs/memory-model.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import chain
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts, Sharding
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.units import MIB, ceil_div
+from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.non_torch import is_rdna
+from plimsoll.memory.weights import Stored, rank_shape, stage_tensors
+
+_OWN_SEGMENT_BYTES = 10 * MIB
+_SEGMENT_STEP = 2 * MIB
+_KEPT_BYTES = MIB
+_LARGEST_SPLIT_BYTES = 20 * MIB
+
+RDNA_LIBRARY_BYTES = 72 * MIB
+"""What stays allocated on AMD's graphics cards beside every tensor, whatever the model and the split: 70 to 81 MiB in
+eight starts of Llama 3.1 8B and Qwen3 14B on R9700 (0.11 to 0.13), 56 in one on RX 9070 XT (0.14)."""
+
+_FUSED = {
+    "q_proj": "qkv",
+    "k_proj": "qkv",
+    "v_proj": "qkv",
+    "gate_proj": "gate_up",
+    "up_proj": "gate_up",
+    "q_a_proj": "qkv_a",
+    "kv_a_proj_with_mqa": "qkv_a",
+    "in_proj_qkv": "in_proj",
+    "in_proj_z": "in_proj",
+}
+"""Projections that the engine keeps in one tensor (``MergedColumnParallelLinear``, ``QKVParallelLinear``)."""
+
+_MOST_FUSED = 3
+"""Weights that one tensor is made of at most."""
+
+_EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
+
+
+def block_end_bytes(tensor_bytes: int, *, splits_large: bool) -> int:
+    """Bytes that stay allocated behind a tensor, at the end of its segment.
+
+    Args:
+        tensor_bytes: size of the tensor.
+        splits_large: whether ends of segments above 20 MiB may be split off.
+    """
+    if tensor_bytes < _OWN_SEGMENT_BYTES:
+        return 0
+    end = ceil_div(tensor_bytes, _SEGMENT_STEP) * _SEGMENT_STEP - tensor_bytes
+    is_split = end > _KEPT_BYTES and (splits_large or tensor_bytes < _LARGEST_SPLIT_BYTES)
+    return 0 if is_split else end
+
+
+def loading_bytes(
+    model: ModelFacts,
+    precision: Precision,
+    gpu: GpuType | None,
+    split: Split,
+    law: EngineLaw,
+    stage: int = 0,
+    *,
+    skip_encoder: bool = False,
+) -> int:
+    """Bytes that the engine logs as weights beside the tensors: ends of blocks, and on ROCm a library's share."""
+    ends = block_ends_bytes(
+        model, precision, split, stage, splits_large=law.splits_large_blocks, skip_encoder=skip_encoder
+    )
+    return ends + (RDNA_LIBRARY_BYTES if gpu is not None and is_rdna(gpu) else 0)
+
+
+@lru_cache(maxsize=1024)
+def block_ends_bytes(
+    model: ModelFacts,
+    precision: Precision,
+    split: Split,
+    stage: int = 0,
+    *,
+    splits_large: bool = True,
+    skip_encoder: bool = False,
+) -> int:
+    """Bytes that the allocator adds to the weights of one rank of one stage."""
+    stored = stage_tensors(model, precision, split, stage, skip_encoder=skip_encoder)
+    tensors = chain(
+        ((size, count) for count, layer in stored.layers for size in _fused(layer)),
+        ((size, times) for each in stored.outside for size, times in _apart(each, split)),
+    )
+    return sum(times * block_end_bytes(size, splits_large=splits_large) for size, times in tensors)
+
+
+def _fused(layer: Iterable[Stored]) -> Iterable[int]:
+    """Sizes of the large tensors of one layer: projections that the engine fuses are one, and so are all experts."""
+    sizes: dict[tuple[str, str], int] = {}
+    for weight, values, scales in layer:
+        parent, _, name = weight.name.rpartition(".")
+        tensor = (parent, _FUSED.get(name, name))
+        sizes[tensor] = sizes.get(tensor, 0) + values
+        if scales >= _OWN_SEGMENT_BYTES // _MOST_FUSED:
+            beside = (parent, f"{tensor[1]} scales")
+            sizes[beside] = sizes.get(beside, 0) + scales
+    return sizes.values()
+
+
+def _apart(stored: Stored, split: Split) -> Iterator[tuple[int, int]]:
+    """Sizes and numbers of the tensors of one name outside the decoder: layers of a tower are apart, experts not."""
+    if stored.weight.sharding in _EXPERTS:
+        yield stored.values, 1
+        return
+    count, *_ = rank_shape(stored.weight, split)
+    if count:
+        yield stored.values // count, count

@@ -1,0 +1,123 @@
+"""How far an estimate of everything but the cache may be off: wider where less has been measured.
+
+The widths are those of the logs that the laws were checked on (``tests/memory/test_overhead.py``), not of a theory: at
+least nine in ten lie inside. Each term says what it is for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.model import Evidence, ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.memory.forward import residual_streams
+from plimsoll.memory.laws import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw, is_recurrent
+from plimsoll.memory.non_torch import has_switch, is_rdna
+from plimsoll.memory.sampler import sampler_bytes
+
+_GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
+"""GiB. The engine's estimate of its graphs is the noisiest term: equal starts log 0.57 and 1.69."""
+
+
+_HOPPER = 9
+
+_CONSUMED = EngineVersion(0, 26)
+"""From here on the engine charges the fall of free memory."""
+
+
+class Band(NamedTuple):
+    """Signed bytes around the estimate: the need may be ``low_bytes`` (negative) or ``high_bytes`` (positive) more."""
+
+    low_bytes: int
+    high_bytes: int
+
+    @property
+    def width_bytes(self) -> int:
+        """From the lowest to the highest need."""
+        return self.high_bytes - self.low_bytes
+
+
+LARGEST_DEFAULT_SEQUENCES = 1024
+
+_EVIDENCE = {Evidence.KNOWN: 1.0, Evidence.TENSORS: 1.5, Evidence.GENERIC: 2.5}
+"""Wider for classes whose layers nobody has checked."""
+
+
+def band(
+    model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw, *, sequences: int = LARGEST_DEFAULT_SEQUENCES
+) -> Band:
+    """The band of one rank's need.
+
+    Args:
+        model: the model; how well its class is known widens the band.
+        gpu: None takes the widest kind of GPU.
+        split: tensor and data parallelism widen it.
+        law: the release's law.
+        sequences: ``--max-num-seqs``; by default the engine's largest default.
+    """
+    card = gpu.usable_bytes if gpu is not None else 80 * GIB
+    low, high = 0.30 * GIB + 0.003 * card, 0.35 * GIB + 0.006 * card
+    if law.charges_graphs_of(model, gpu):
+        low, high = low + _GRAPHS_LOW * GIB, high + _GRAPHS_HIGH * GIB
+    low, high = low * _EVIDENCE[model.evidence], high * _EVIDENCE[model.evidence]
+    low += _sampler_choice(model, gpu, law, sequences)
+    for extra_low, extra_high in _thin(model, gpu, split, law):
+        low, high = low + extra_low * GIB, high + extra_high * GIB
+    return Band(-int(low), int(high))
+
+
+def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> list[tuple[float, float]]:
+    """GiB below and above for what few logs speak of."""
+    reasons = {
+        "no GPU named": (gpu is None, 0.5, 1.0),
+        "AMD graphics card: the same start took up to 2.6 GiB more on another day": (
+            gpu is not None and is_rdna(gpu),
+            0.2,
+            3.3,
+        ),
+        "AMD accelerator: three logs": (gpu is not None and gpu.vendor is Vendor.AMD and not is_rdna(gpu), 0.3, 1.0),
+        "memory shared with the host: other processes count": (gpu is not None and gpu.unified_memory, 1.5, 3.0),
+        "recurrent layers: Triton's autotuning spills": (is_recurrent(model), 0.15, 0.3),
+        "... whose prefill counts as graphs since 0.26, 108 to 128 KiB a token": (
+            is_recurrent(model) and law.charges_prefill_transient and law.charges_graphs_of(model, gpu),
+            0.3,
+            0.3,
+        ),
+        "communication over NVSwitch": (split.tensor_parallel > 1 and has_switch(gpu), 0.15, 0.15),
+        "... which few logs tell of on Blackwell, and on anything since 0.26": (
+            split.tensor_parallel > 1 and has_switch(gpu) and not _is_measured(gpu, law),
+            0.4,
+            0.3,
+        ),
+        "encoder profiled on its largest item: by the preprocessor, not by config.json": (
+            model.encoder is not None and law.may_fuse_sampler,
+            0.5,
+            0.7,
+        ),
+        "hyper-connections: three logs, of 1.4 to 4 GiB less cache than foretold": (
+            residual_streams(model) > 1,
+            0.3,
+            4.0,
+        ),
+        "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
+    }
+    return [(low, high) for applies, low, high in reasons.values() if applies]
+
+
+def _is_measured(gpu: GpuType | None, law: EngineLaw) -> bool:
+    """Whether NVSwitch traffic of this GPU and release is in the logs: Hopper until 0.25, ten starts."""
+    hopper = gpu is not None and gpu.compute_capability is not None and gpu.compute_capability[0] == _HOPPER
+    return hopper and law.since < _CONSUMED
+
+
+def _sampler_choice(model: ModelFacts, gpu: GpuType | None, law: EngineLaw, rows: int) -> int:
+    """What the estimate is too high by where the old engine happened to have FlashInfer."""
+    if not law.may_fuse_sampler or law.sampler_of(model, gpu) is not NATIVE_SAMPLER:
+        return 0
+    native, fused = (
+        sampler_bytes(law, vocabulary=model.vocabulary, rows=rows) for law in (NATIVE_SAMPLER, FUSED_SAMPLER)
+    )
+    return max(0, native - fused)

@@ -1,0 +1,93 @@
+"""CUDA graphs of one rank: what the engine charges for them before capture, and what capture really takes."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB, KIB, ceil_div
+from plimsoll.memory.laws import EngineLaw, is_recurrent
+
+MAX_CAPTURE = 512
+"""Largest batch captured by default (vLLM ``config/vllm.py``)."""
+
+MAX_CAPTURE_LARGE = 1024
+"""... on compute capability 10, and of gpt-oss (``model_executor/models/config.py``: 83 sizes in its logs)."""
+
+_LARGE_ARCHITECTURES = frozenset({"GptOssForCausalLM"})
+
+_BLACKWELL_DATA_CENTER = 10
+
+_FULL_SET = 51
+"""Captured sizes up to 512, on which the figures below were fitted."""
+
+_ESTIMATE_BASE, _ESTIMATE_LAYER, _ESTIMATE_EXPERTS = 0.30, 0.017, 0.2
+"""GiB. 33 starts of vLLM 0.19.0 on H100: 0.49 (8 layers a stage) to 1.82 (80 layers); two dense models of 32 and 40
+layers logged twice what their like did (1.60, 1.69). Experts: 0.11 to 0.63 more."""
+
+_ACTUAL_BASE, _ACTUAL_LAYER, _ACTUAL_EXPERTS = 0.40, 0.0165, 0.4
+"""GiB. The same starts: 0.51 to 1.85; experts 0.3 to 0.7 more."""
+
+
+PREFILL_TRANSIENT_BYTES = 108 * KIB
+"""What the first full graph of a recurrent model leaves in the estimate for each token of a step, since 0.26.
+
+vllm#52872 (64 layers, RTX 5090): 107.5 KiB from 2,048 to 8,192 tokens; vllm#50780 (122B): about 128 KiB. It is the high
+mark of a prefill that the estimator runs, not of graphs.
+"""
+
+
+class GraphMemory(NamedTuple):
+    """Bytes of CUDA graphs on one rank.
+
+    ``estimated_bytes`` is what the engine takes out of its budget for them (0 in releases and runners that take
+    nothing), ``actual_bytes`` what capture leaves allocated; what exceeds the estimate lies outside the budget.
+    """
+
+    estimated_bytes: int
+    actual_bytes: int
+
+
+def cuda_graphs_bytes(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None = None,
+    *,
+    sequences: int,
+    batched_tokens: int,
+    speculative_tokens: int = 0,
+    enforce_eager: bool = False,
+) -> GraphMemory:
+    """Graphs by layers of a stage and captured sizes: twice the tokens of a decode step, its drafted ones included."""
+    if enforce_eager:
+        return GraphMemory(0, 0)
+    layers = ceil_div(model.layers, split.pipeline_parallel)
+    largest = min(2 * sequences * (1 + speculative_tokens), largest_capture(model, gpu), batched_tokens)
+    share = captured_sizes(largest) / _FULL_SET
+    experts = 1 if model.experts else 0
+    actual = _ACTUAL_BASE + _ACTUAL_LAYER * layers + _ACTUAL_EXPERTS * experts
+    if not law.charges_graphs_of(model, gpu):
+        return GraphMemory(0, int(actual * share * GIB))
+    first = int(_ESTIMATE_BASE * share * GIB)
+    if law.charges_prefill_transient and is_recurrent(model) and not law.runs_v2(model, gpu):
+        first = max(first, batched_tokens * PREFILL_TRANSIENT_BYTES)
+    others = _ESTIMATE_LAYER * layers + _ESTIMATE_EXPERTS * experts
+    return GraphMemory(first + int(others * share * GIB), int(actual * share * GIB))
+
+
+def largest_capture(model: ModelFacts, gpu: GpuType | None) -> int:
+    """Largest batch that the engine captures when nothing else bounds it."""
+    capability = gpu.compute_capability if gpu is not None else None
+    large = capability is not None and capability[0] == _BLACKWELL_DATA_CENTER
+    return MAX_CAPTURE_LARGE if large or model.architecture in _LARGE_ARCHITECTURES else MAX_CAPTURE
+
+
+def captured_sizes(largest: int) -> int:
+    """How many batch sizes are captured up to ``largest`` (vLLM: ``[1, 2, 4] + 8..255 step 8 + 256.. step 16``)."""
+    small = sum(1 for size in (1, 2, 4) if size <= largest)
+    medium = len(range(8, min(largest, 255) + 1, 8))
+    large = len(range(256, largest + 1, 16))
+    return small + medium + large

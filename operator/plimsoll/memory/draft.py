@@ -1,0 +1,71 @@
+"""What speculative decoding adds: the weights of a draft, and its layers' caches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.caches import CacheSpec
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.serving import Request
+from plimsoll.memory.kernels import stored_bytes
+from plimsoll.memory.stages import CountedCaches, counted
+from plimsoll.memory.weights import layer_bytes, rank_shape, weight_format, weights_bytes
+
+
+def draft_weights(request: Request, split: Split) -> int:
+    """Bytes of a draft on one rank of the last stage.
+
+    A draft model runs with the target's tensor parallelism (vLLM's default); an EAGLE head's facts hold what it has of
+    its own (:mod:`plimsoll.facts.eagle`). The model's own predictor is its extra layers, which share embeddings and
+    output projection with it (``_maybe_share_embeddings`` of ``v1/spec_decode/llm_base_proposer.py``).
+    """
+    speculation = request.engine.speculation
+    if speculation is None:
+        return 0
+    if speculation.draft is not None:
+        draft = speculation.draft
+        return weights_bytes(draft, _precision(draft), _one_stage(split))
+    return _predictor_bytes(request, split) if speculation.uses_predictor else 0
+
+
+def draft_caches(request: Request) -> CountedCaches:
+    """Caches of the draft's layers, on the last stage."""
+    speculation = request.engine.speculation
+    if speculation is None:
+        return ()
+    if speculation.draft is not None:
+        return counted(_caches(speculation.draft))
+    if not speculation.uses_predictor:
+        return ()
+    return counted(cache for kind in request.model.predictor for cache in kind.caches)
+
+
+def draft_tokens(request: Request) -> int:
+    """Tokens drafted in a step."""
+    return 0 if request.engine.speculation is None else request.engine.speculation.tokens
+
+
+def _caches(draft: ModelFacts) -> Iterator[CacheSpec]:
+    return (cache for kind in draft.order for cache in draft.kinds[kind].caches)
+
+
+def _predictor_bytes(request: Request, split: Split) -> int:
+    form = weight_format(request.model, request.precision)
+    layers = sum(layer_bytes(kind, form, split) for kind in request.model.predictor)
+    if split.pipeline_parallel == 1 or not layers:
+        return layers
+    # The decoder's table lies on the first stage: the predictor, on the last, loads one of its own.
+    table = request.model.embedding
+    return layers + sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in table)
+
+
+def _precision(draft: ModelFacts) -> Precision:
+    """As published, but 32-bit checkpoints take the target's 16-bit type (``SpeculativeConfig.__post_init__``)."""
+    published = draft.checkpoint.precision
+    return Precision.BF16 if published is Precision.FP32 else published
+
+
+def _one_stage(split: Split) -> Split:
+    return Split(split.tensor_parallel)

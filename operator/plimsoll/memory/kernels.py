@@ -1,0 +1,53 @@
+"""What kernels make of the parameters they are given: padding, and copies of absorbed projections."""
+
+from __future__ import annotations
+
+from plimsoll.domain.model import Sharding, Weight
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.storage import Storage
+from plimsoll.domain.units import ceil_div
+
+MXFP4_WIDTH_STEP = 128
+"""MXFP4 kernels round the per-rank expert width up to this many columns (vLLM ``fused_moe/oracle/mxfp4.py``)."""
+
+MXFP4_HIDDEN_STEP = 256
+"""... and the hidden size up to this many rows."""
+
+ABSORBED = "self_attn.kv_b_proj"
+"""MLA keeps 16-bit copies of this projection, transposed, for decoding (``layers/attention/mla_attention.py``)."""
+
+
+def absorbed_bytes(weight: Weight, rank_shape: tuple[int, int, int], *, dtype: Storage) -> int:
+    """Bytes of the copies that kernels keep of one weight of one layer on one rank.
+
+    Args:
+        weight: the weight.
+        rank_shape: matrices, rows and columns of it on the rank.
+        dtype: storage of what is not quantized.
+    """
+    _, outputs, inputs = rank_shape
+    return dtype.bytes_of(outputs, inputs) if weight.name == ABSORBED else 0
+
+
+def stored_bytes(weight: Weight, storage: Storage, rank_shape: tuple[int, int, int]) -> int:
+    """Bytes of one weight of one layer on one rank, as the engine makes room for it: MXFP4 experts are padded."""
+    return sum(stored_parts(weight, storage, rank_shape))
+
+
+def stored_parts(weight: Weight, storage: Storage, rank_shape: tuple[int, int, int]) -> tuple[int, int]:
+    """The same in two parts: the values, and the scales and zero points that lie in tensors of their own."""
+    count, outputs, inputs = rank_shape
+    if storage.precision is Precision.MXFP4 and weight.inputs > 1:
+        outputs, inputs = _padded(weight.sharding, outputs, inputs)
+    return count * storage.value_bytes(outputs, inputs), count * storage.scale_bytes_of(outputs, inputs)
+
+
+def _padded(sharding: Sharding, outputs: int, inputs: int) -> tuple[int, int]:
+    """Rows and columns of an expert matrix as the kernel lays it out: hidden in one direction, width in the other."""
+    if sharding is Sharding.EXPERT_INPUTS:
+        return _round_up(outputs, MXFP4_HIDDEN_STEP), _round_up(inputs, MXFP4_WIDTH_STEP)
+    return _round_up(outputs, MXFP4_WIDTH_STEP), _round_up(inputs, MXFP4_HIDDEN_STEP)
+
+
+def _round_up(size: int, step: int) -> int:
+    return ceil_div(size, step) * step

@@ -1,0 +1,64 @@
+"""Which cache rules held for which vLLM release. The layout itself is in :mod:`plimsoll.memory.kv_cache`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.memory.kv_cache import Packing
+
+
+@dataclass(frozen=True, slots=True)
+class KvLaw:
+    """Cache rules as they were from ``since`` on.
+
+    ``hybrid_manager`` tells whether windows are charged as windows; ``concurrent_batches`` how many steps in flight a
+    window reserves for (None: one per stage and one more); ``caches_state_prefixes`` whether recurrent states are held
+    twice for prefix caching, ``saves_states`` whether a third is kept for kernels that save them from inside a prefill;
+    ``tells_tokens_by_group`` whether the engine reports blocks of one group of layers as its
+    tokens, where later releases report requests of full length times that length; ``packing`` how pages of different
+    size share a block.
+    """
+
+    since: EngineVersion
+    hybrid_manager: bool = True
+    concurrent_batches: int | None = None
+    caches_state_prefixes: bool = True
+    saves_states: bool = True
+    tells_tokens_by_group: bool = False
+    packing: Packing = Packing.DENSE
+
+
+_TUPLES = KvLaw(
+    EngineVersion(0, 8),
+    hybrid_manager=False,
+    concurrent_batches=1,
+    caches_state_prefixes=False,
+    packing=Packing.TUPLES,
+)
+
+_LAWS = (
+    _TUPLES,
+    replace(_TUPLES, since=EngineVersion(0, 10), hybrid_manager=True, tells_tokens_by_group=True),
+    replace(_TUPLES, since=EngineVersion(0, 21), hybrid_manager=True),
+    replace(_TUPLES, since=EngineVersion(0, 23), hybrid_manager=True, packing=Packing.PAGE_SIZES),
+    KvLaw(EngineVersion(0, 26), caches_state_prefixes=False, packing=Packing.PAGE_SIZES),
+    KvLaw(EngineVersion(0, 27), caches_state_prefixes=False),
+    KvLaw(EngineVersion(0, 28), saves_states=False),
+    KvLaw(EngineVersion(0, 32)),
+)
+"""Newest last.
+
+Sources: a start-up log of Gemma 3 on 0.8.4 counts every layer as full attention; logs of gpt-oss and Gemma 3 on 0.10 to
+0.15 close exactly with one step in flight; vllm#40691 shows tokens of one group on 0.19 and #40694 mends it; #47728
+(0.26) reserves for two steps with asynchronous scheduling; #50991 (0.28) turns prefix caching on for recurrent layers;
+pages of DeepSeek-V4 shared blocks by tuples up to 0.22 (#44376 asks for 6.66 GiB so), by page size since #44454, and
+densely since #48993: read in the sources of 0.23, 0.25, 0.26, 0.27 and 0.28; 0.32's
+``MambaSpec.num_prefill_checkpoint_blocks`` was read there and is not in our notes on 0.28.
+"""
+
+
+def kv_law_for(version: EngineVersion) -> KvLaw:
+    """The rules of the newest release that is not newer than ``version``; the oldest ones for anything older."""
+    known = [law for law in _LAWS if law.since <= version]
+    return known[-1] if known else _LAWS[0]

@@ -1,0 +1,93 @@
+"""What CUDA, ROCm and NCCL take beside PyTorch: inside the engine's budget and outside it."""
+
+from __future__ import annotations
+
+from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
+from plimsoll.memory.laws import EngineLaw
+
+_HOPPER = 9
+
+SILENT_STAGE_BYTES = int(0.07 * GIB)
+"""A pipeline stage that does not sample loads no sampling kernels (vLLM 0.19.0, PP 2 and 4)."""
+
+SMALL_CARD_BYTES = int(0.14 * GIB)
+"""Most that one GPU's base is below :data:`SMALL_CARD`: kernels reserve local memory for every multiprocessor.
+
+0.0 to 0.2 GiB on 3090, 4090, T4, A10G and L40S in every release, where H100 went from 0.13 to 0.25.
+"""
+
+SMALL_CARD = 64 * GIB
+
+LINK_BYTES = int(0.06 * GIB)
+"""NCCL without an NVSwitch that multiplies: 0.0 to 0.2 GiB on 3090, T4, L40S and A100 (logs, TP 2 to 8)."""
+
+XGMI_BYTES = int(0.5 * GIB)
+"""RCCL over Infinity Fabric: no log tells; the band is wide."""
+
+ALL_TO_ALL_BYTES = int(1.5 * GIB)
+"""Buffers that exchange tokens between the data-parallel ranks of experts (2 to 4 GiB in all, where logged)."""
+
+RDNA_BYTES = int(0.4 * GIB)
+"""What ROCm takes more on gfx11 and gfx12: 0.36 to 0.53 GiB over NVIDIA's base on R9700 (25 logs, AITER aside)."""
+
+UNIFIED_BYTES = int(2.0 * GIB)
+"""What else happens on a GPU that shares the host's memory while the engine starts: 1.9 GiB in the log that tells
+flags, 2.8 to 5.7 in all in those that do not."""
+
+_OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
+"""GiB. One GPU 0.41 to 0.60; TP over NVSwitch 1.53 to 2.47; over PCIe 0.96 and less (H100, H200, B200-class logs)."""
+
+
+def non_torch_bytes(gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True) -> int:
+    """Bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
+    base = law.base_bytes if last_stage or split.pipeline_parallel == 1 else SILENT_STAGE_BYTES
+    if gpu is not None and gpu.usable_bytes < SMALL_CARD:
+        base = min(base, SMALL_CARD_BYTES)
+    return base + _platform_bytes(gpu) + _link_bytes(gpu, split, law)
+
+
+def outside_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
+    """CUDA context and NCCL set-up before the snapshot: beside the budget, in what utilization leaves.
+
+    CUDA graphs that the release does not charge lie there as well, and are not in this figure.
+    """
+    del law
+    if split.gpus == 1:
+        return int(_OUTSIDE_ONE * GIB)
+    fast = gpu is None or gpu.interconnect is not Interconnect.PCIE
+    return int((_OUTSIDE_SWITCH if fast else _OUTSIDE_LINK) * GIB)
+
+
+def has_switch(gpu: GpuType | None) -> bool:
+    """Whether NCCL may let an NVSwitch reduce in the network (NVLS): Hopper and later, joined by NVLink.
+
+    An inference: A100 nodes have NVSwitch without NVLS and log a tenth of what Hopper does (0.17 to 0.19 GiB at TP2).
+    """
+    if gpu is None:
+        return True
+    capability = gpu.compute_capability
+    return gpu.interconnect is Interconnect.NVLINK and capability is not None and capability[0] >= _HOPPER
+
+
+def _platform_bytes(gpu: GpuType | None) -> int:
+    if gpu is None:
+        return 0
+    extra = RDNA_BYTES if is_rdna(gpu) else 0
+    return extra + (UNIFIED_BYTES if gpu.unified_memory else 0)
+
+
+def is_rdna(gpu: GpuType) -> bool:
+    """Whether this is one of AMD's graphics cards (gfx10 to gfx12) and no Instinct."""
+    return gpu.vendor is Vendor.AMD and (gpu.gfx or "").startswith(("gfx10", "gfx11", "gfx12"))
+
+
+def _link_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
+    all_to_all = ALL_TO_ALL_BYTES if split.expert_parallel and split.data_parallel > 1 else 0
+    if split.tensor_parallel == 1:
+        return all_to_all
+    if has_switch(gpu):
+        return all_to_all + law.switch_bytes
+    xgmi = gpu is not None and gpu.interconnect is Interconnect.XGMI
+    return all_to_all + (XGMI_BYTES if xgmi else LINK_BYTES)

@@ -1,0 +1,85 @@
+"""Weights that stay in host memory: what that saves on the GPU, and what crosses PCIe in every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.engine_options import CpuOffload, Residency, WeightStreaming
+from plimsoll.domain.model import LayerKind, ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
+from plimsoll.memory.kernels import stored_bytes
+from plimsoll.memory.stages import stage_layers
+from plimsoll.memory.weights import WeightFormat, layer_bytes, rank_shape, stage_weights, weight_format
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """Weights of one rank by where they live: ``gpu_bytes`` on the GPU, ``host_bytes`` read over PCIe in every step.
+
+    ``buffer_bytes``, part of ``gpu_bytes``, are what streamed layers are copied into.
+    """
+
+    gpu_bytes: int
+    host_bytes: int = 0
+    buffer_bytes: int = 0
+
+
+def resident_weights(
+    model: ModelFacts,
+    precision: Precision,
+    split: Split,
+    residency: Residency | None,
+    stage: int = 0,
+    *,
+    skip_encoder: bool = False,
+) -> Resident:
+    """Where the weights of one rank of one stage live.
+
+    Only decoder layers are counted as leaving the GPU. Embeddings, output projection and the copies that kernels make
+    stay; a tower, which vLLM 0.32 offloads too, is left out of the saving to be on the safe side. UVA offload goes on
+    to the end of the parameter that crosses its limit, so that the engine saves up to one parameter more. Source: vLLM,
+    ``model_executor/offloader/uva.py`` and ``prefetch.py`` (``make_layers`` wraps the layers).
+    """
+    total = stage_weights(model, precision, split, stage, skip_encoder=skip_encoder).total_bytes
+    match residency:
+        case None:
+            return Resident(total)
+        case CpuOffload(bytes_per_gpu):
+            host = min(bytes_per_gpu, stage_layer_bytes(model, precision, split, stage))
+            return Resident(total - host, host)
+        case WeightStreaming():
+            host, buffers = _streamed(model, precision, split, residency, stage)
+            return Resident(total - host + buffers, host, buffers)
+
+
+def stage_layer_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
+    """Bytes of the parameters of one stage's decoder layers on one rank."""
+    form = weight_format(model, precision)
+    layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
+    return sum(layer_bytes(model.kinds[model.order[layer]], form, split) for layer in layers)
+
+
+def _streamed(
+    model: ModelFacts, precision: Precision, split: Split, streaming: WeightStreaming, stage: int
+) -> tuple[int, int]:
+    """Bytes that leave the GPU, and bytes of the buffers they are copied through.
+
+    The last ``layers`` of every ``group`` leave. The pool holds ``prefetch`` copies of every different parameter, by
+    name, shape and type, however few layers there are to fill them (``StaticBufferPool``).
+    """
+    form = weight_format(model, precision)
+    layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
+    gone = [
+        model.kinds[model.order[layer]]
+        for index, layer in enumerate(layers)
+        if index % streaming.group >= streaming.group - streaming.layers
+    ]
+    host = sum(layer_bytes(kind, form, split) for kind in gone)
+    return host, streaming.prefetch * _different_bytes(gone, form, split)
+
+
+def _different_bytes(kinds: list[LayerKind], form: WeightFormat, split: Split) -> int:
+    """Bytes of one copy of every weight that differs in name, shape or storage."""
+    different = {weight for kind in kinds for weight in kind.weights}
+    return sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in different)

@@ -1,0 +1,59 @@
+"""How a request would sit on a GPU type, whether or not the cluster has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Request
+from plimsoll.placement.divisibility import replica_refusal
+from plimsoll.placement.feasibility import sized
+from plimsoll.placement.precision_gate import missing_capability
+
+
+@dataclass(frozen=True, slots=True)
+class Sized:
+    """One GPU type cut one way, with the settings and the estimate of one replica."""
+
+    gpu: GpuType
+    split: Split
+    settings: EngineSettings
+    figures: MemoryEstimate
+
+
+def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
+    """The estimate of one GPU type and split, or why there can be none."""
+    missing = missing_capability(request.model, request.precision, request.kv_precision, gpu)
+    if missing:
+        return Rejection(gpu.name, split, Reason.PRECISION_NOT_SUPPORTED, missing)
+    if gpu.is_slice and split.gpus > 1:
+        return Rejection(gpu.name, split, Reason.NODE_TOO_SMALL, (("gpus", split.gpus), ("largest", 1)))
+    refusal = replica_refusal(request, gpu.name, split)
+    return refusal or Sized(gpu, split, *sized(request, gpu, split))
+
+
+def best_on(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | Rejection:
+    """The split with the fewest GPUs that fits for sure; else that comes nearest."""
+    answers = [size_on(request, gpu, split) for split in splits if split.gpus <= max(1, gpu.scale_up_gpus)]
+    fitting = [each for each in answers if isinstance(each, Sized)]
+    if not fitting:
+        return next(each for each in answers if isinstance(each, Rejection))
+    ranked = [*_with_fit(fitting, Fit.SURE), *_with_fit(fitting, Fit.PROBABLE)]
+    return ranked[0] if ranked else _nearest(fitting)
+
+
+def fit_of(request: Request, gpu: GpuType, split: Split) -> Fit:
+    """How well the request fits, with the settings it would be run with; not at all where it cannot be run."""
+    answer = size_on(request, gpu, split)
+    return answer.figures.fit if isinstance(answer, Sized) else Fit.NO
+
+
+def _with_fit(answers: Iterable[Sized], fit: Fit) -> Iterable[Sized]:
+    return (each for each in answers if each.figures.fit is fit)
+
+
+def _nearest(answers: Sequence[Sized]) -> Sized:
+    return min(answers, key=lambda each: each.figures.needed_bytes - each.figures.budget_bytes)

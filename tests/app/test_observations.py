@@ -1,0 +1,234 @@
+"""What engines teach: from their metrics and from their last words, kept in the status, used for every object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.app.objects import Surroundings
+from plimsoll.app.observations import (
+    MOST_KEPT,
+    Seen,
+    as_status,
+    lessons,
+    merged,
+    observed_now,
+    remembered,
+)
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.observations import Observation, Witness
+from plimsoll.domain.outcomes import Fit, Split
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.facts.engine_errors import EngineFailure, read_failure
+from plimsoll.facts.pod_reading import PodFacts
+from plimsoll.memory.rank_cache import rank_layout
+from plimsoll.placement.feasibility import sized
+from plimsoll.placement.pools import Pool
+from tests.support.model_configs import facts_of
+from tests.support.planning import H100, L4, fleet, gpu, node, pool, request
+
+FLEET = fleet(node("h", H100, 8), node("l", L4, 4))
+WANTED = request()
+TOO_SMALL = (
+    "ValueError: To serve at least one request with the models's max seq len (4096), 0.50 GiB KV cache is needed, "
+    "which is larger than the available KV cache memory (0.25 GiB)."
+)
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
+
+def around(*pods: PodFacts, where: str = "h100-sxm-80gb-tp1", **workloads: Any) -> Surroundings:
+    return Surroundings({where: pods}, workloads)
+
+
+def serving() -> PodFacts:
+    return PodFacts("one", bound=True, ready=True, ended=False, terminating=False)
+
+
+def crashed(message: str) -> PodFacts:
+    failure: EngineFailure = read_failure(message)
+    return PodFacts("one", bound=True, ready=False, ended=False, terminating=False, failure=failure, restarts=2)
+
+
+def failing_pool(kind: str = H100) -> Pool:
+    return pool(kind, ready=0, too_large=True)
+
+
+def observe(
+    wanted: Request = WANTED, *, where: Pool | None = None, seen: Surroundings | None = None, tokens: int | None = None
+) -> tuple[Seen, ...]:
+    standing = where or pool(H100)
+    reported = {} if tokens is None else {standing.name: tokens}
+    return observed_now(wanted, [standing], seen or around(serving()), reported, FLEET, 1)
+
+
+def taught(wanted: Request, seen: Iterable[Seen]) -> Request:
+    return replace(wanted, corrections=lessons(seen, ()))
+
+
+def test_a_running_engine_tells_by_its_metrics_and_the_estimate_says_the_same_afterwards() -> None:
+    foretold = sized(WANTED, gpu(H100), Split(1))[1].kv_capacity_tokens
+    (seen,) = observe(tokens=foretold - 20_000)
+    assert (seen.observation.witness, seen.generation) == (Witness.METRICS, 1)
+    corrected = sized(taught(WANTED, [seen]), gpu(H100), Split(1))[1]
+    assert corrected.kv_capacity_tokens == foretold - 20_000
+    assert corrected.margin_bytes < sized(WANTED, gpu(H100), Split(1))[1].margin_bytes
+
+
+@pytest.mark.parametrize("stem", ["google__gemma-3-27b-it", "Qwen__Qwen3-Next-80B-A3B-Instruct", "zai-org__GLM-5.2"])
+def test_tokens_are_taken_back_to_bytes_for_every_kind_of_cache(stem: str) -> None:
+    wanted, split = request(facts_of(stem)), Split(8)
+    foretold = sized(wanted, gpu(H100), split)[1].kv_capacity_tokens
+    (seen,) = observe(wanted, where=pool(H100, 8), tokens=foretold // 2)
+    corrected = sized(taught(wanted, [seen]), gpu(H100), split)[1]
+    assert corrected.kv_capacity_tokens == pytest.approx(foretold // 2, rel=0.01)
+
+
+def test_an_older_engine_s_blocks_are_blocks() -> None:
+    # Before 0.24 metrics give blocks x tokens per block, which for windows is not what a request of full length gets.
+    wanted = request(facts_of("google__gemma-3-27b-it"))
+    old = replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, 22)))
+    settings, figures = sized(old, gpu(H100), Split(2))
+    layout = rank_layout(old, Split(2), settings, 0)
+    tokens = layout.pool_blocks(figures.available_kv_bytes) * layout.block_tokens
+    (seen,) = observe(old, where=pool(H100, 2), tokens=tokens)
+    available = seen.observation.available_kv_bytes
+    assert available is not None
+    assert 0 <= seen.observation.predicted_kv_bytes - available < layout.block_bytes
+
+
+def test_stages_are_compared_in_blocks_of_the_one_that_is_short() -> None:
+    split = Split(1, 2)
+    staged = replace(pool(H100), split=split, name="h100-sxm-80gb-tp1-pp2")
+    figures = sized(WANTED, gpu(H100), split)[1]
+    (seen,) = observe(where=staged, seen=around(serving(), where=staged.name), tokens=figures.kv_capacity_tokens)
+    assert seen.observation.predicted_kv_bytes == seen.observation.available_kv_bytes
+
+
+def test_the_step_that_the_engines_run_with_is_the_one_that_is_compared() -> None:
+    lean = replace(pool(H100), batched_tokens=2048)
+    usual, small = (observe(where=each, tokens=400_000)[0].observation for each in (pool(H100), lean))
+    assert small.predicted_kv_bytes > usual.predicted_kv_bytes
+    assert small.available_kv_bytes == usual.available_kv_bytes
+
+
+def test_a_failed_start_tells_with_its_figures() -> None:
+    (seen,) = observe(where=failing_pool(), seen=around(crashed(TOO_SMALL)))
+    assert seen.observation.witness is Witness.START_FAILURE
+    assert seen.observation.available_kv_bytes == GIB // 4
+    assert sized(taught(WANTED, [seen]), gpu(H100), Split(1))[1].fit is Fit.NO
+
+
+def test_out_of_memory_tells_that_it_does_not_fit() -> None:
+    (seen,) = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
+    assert seen.observation.witness is Witness.OUT_OF_MEMORY
+    assert seen.observation.available_kv_bytes is None
+    assert sized(taught(WANTED, [seen]), gpu(H100), Split(1))[1].fit is Fit.NO
+
+
+def test_what_is_not_about_the_engine_s_own_memory_teaches_nothing() -> None:
+    held = "ValueError: Free memory on device (10.0/79.2 GiB) on startup is less than desired GPU memory utilization"
+    for message in (held, "ImportError: no module"):
+        assert observe(where=pool(H100, ready=0), seen=around(crashed(message))) == ()
+
+
+def test_a_crash_beside_an_engine_that_serves_teaches_nothing() -> None:
+    assert observe(seen=around(serving(), crashed(OUT_OF_MEMORY))) == ()
+
+
+def test_figures_from_before_are_not_taken_for_an_engine_that_does_not_serve() -> None:
+    (seen,) = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)), tokens=400_000)
+    assert seen.observation.witness is Witness.OUT_OF_MEMORY
+
+
+def test_a_pool_of_an_older_spec_or_in_the_middle_of_an_update_shows_nothing() -> None:
+    assert observe(where=replace(pool(H100), generation=0), tokens=400_000) == ()
+    body = {"metadata": {"generation": 2}, "spec": {"replicas": 1}, "status": {"observedGeneration": 1}}
+    updating = Surroundings({"h100-sxm-80gb-tp1": (serving(),)}, {"h100-sxm-80gb-tp1": body})
+    assert observe(seen=updating, tokens=400_000) == ()
+
+
+def test_a_gpu_type_that_is_gone_shows_nothing() -> None:
+    assert observed_now(WANTED, [pool(H100)], around(serving()), {}, fleet(node("l", L4)), 1) == ()
+
+
+def test_the_status_remembers_and_its_schema_takes_it() -> None:
+    seen = (
+        *observe(tokens=400_000),
+        *observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY))),
+        *observe(
+            where=replace(pool(H100), split=Split(2, 2), name="p"), seen=around(serving(), where="p"), tokens=900_000
+        ),
+    )
+    assert len(seen) == 3
+    entries = as_status(seen)
+    assert remembered({"observations": entries}, 1) == seen
+    assert len(InferenceDeploymentStatus.model_validate({"observations": entries}).observations or ()) == 3
+
+
+def test_failures_are_forgotten_when_the_spec_changes_and_what_served_is_not() -> None:
+    served, failed = observe(tokens=400_000), observe(where=failing_pool(), seen=around(crashed(TOO_SMALL)))
+    assert remembered({"observations": as_status((*served, *failed))}, 2) == served
+
+
+def test_entries_of_another_release_are_passed_over() -> None:
+    (entry,) = as_status(observe(tokens=400_000))
+    broken: list[dict[str, Any]] = [{}, {**entry, "witness": "Oracle"}, {**entry, "engineVersion": "x"}, entry]
+    assert len(remembered({"observations": broken}, 1)) == 1
+
+
+def test_the_latest_word_counts_and_serving_refutes_an_earlier_failure() -> None:
+    first, second = observe(tokens=400_000), observe(tokens=390_000)
+    failed = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
+    assert merged(first, second) == second
+    assert merged(first, failed) == (*first, *failed)
+    assert merged((*first, *failed), second) == second
+
+
+def test_no_more_is_kept_than_the_status_holds() -> None:
+    (seen,) = observe(tokens=400_000)
+    kinds = [replace(seen.observation.kind, split=Split(degree)) for degree in range(1, MOST_KEPT + 10)]
+    many = [Seen(replace(seen.observation, kind=kind), 1) for kind in kinds]
+    kept = merged(many, ())
+    assert len(kept) == MOST_KEPT
+    assert kept[-1] == many[-1]
+
+
+def test_another_deployment_of_the_same_model_learns_it_too() -> None:
+    (seen,) = observe(tokens=400_000)
+    other = replace(WANTED, key=ObjectKey("ns", "other"), shape=replace(WANTED.shape, concurrency=4))
+    learned = replace(other, corrections=lessons((), [seen]))
+    assert sized(learned, gpu(H100), Split(1))[1].overhead_bytes != sized(other, gpu(H100), Split(1))[1].overhead_bytes
+
+
+def test_somebody_else_s_crash_does_not_outweigh_engines_that_serve() -> None:
+    served = observe(tokens=440_000)
+    failed = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
+    (kept,) = lessons(served, failed)
+    assert kept.exact
+    (own,) = lessons(failed, served)
+    assert not own.exact
+    (alone,) = lessons((), failed)
+    assert not alone.exact
+
+
+def test_an_object_s_own_engines_outweigh_those_of_others() -> None:
+    own, others = observe(tokens=440_000), observe(tokens=300_000)
+    (kept,) = lessons(own, [*others, *others, *others])
+    (alone,) = lessons(own, ())
+    assert kept == alone
+    (shared,) = lessons((), [*others, *own, *others])
+    assert shared.overhead_bytes > kept.overhead_bytes
+    assert shared.spread_bytes > 0
+
+
+def test_an_observation_without_a_figure_cannot_make_the_estimate_smaller() -> None:
+    kind = WANTED.engine_kind(H100, Split(1))
+    seen = Seen(Observation(kind, Witness.OUT_OF_MEMORY, -5 * GIB, None), 1)
+    (correction,) = lessons([seen], ())
+    assert correction.total_bytes > 0

@@ -1,0 +1,282 @@
+"""``plimsoll estimate``: any model on any GPU, without a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from plimsoll.cli import main as command_line
+from plimsoll.cli.bars import BAR_CELLS, bar
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.outcomes import MemoryEstimate, Split
+from plimsoll.domain.units import GIB
+from plimsoll.memory.estimate import estimate
+from plimsoll.placement.settings import engine_settings
+from tests.adapters.fake_hub import safetensors
+from tests.facts.checkpoints import row_of, tensors_of
+from tests.support.model_configs import CONFIGS
+from tests.support.planning import H100, L4, LLAMA_8B, gpu, request
+
+QWEN = CONFIGS / "Qwen__Qwen3-8B.json"
+PLAIN = CONFIGS / "Qwen__Qwen2.5-7B.json"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "01-minimal" / "deployment.yaml"
+LETTERS = "WLKAGOm."
+
+
+class Ran:
+    """What one call of the command said."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], words: Sequence[str]) -> None:
+        try:
+            command_line.cli.main(["estimate", *words], standalone_mode=False)
+            self.status = 0
+        except PlimsollError as error:
+            self.status, self.error = command_line.EXIT_BAD_INPUT, str(error)
+        self.shown = capsys.readouterr().out
+
+    def answers(self) -> list[dict[str, Any]]:
+        """The answers of ``-o json``."""
+        assert self.status == 0, self.error
+        found: list[dict[str, Any]] = json.loads(self.shown)
+        return found
+
+
+@pytest.fixture(autouse=True)
+def without_network(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+def one(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    (answer,) = Ran(capsys, [*words, "-o", "json"]).answers()
+    return answer
+
+
+def test_a_catalogued_name_on_one_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Ran(capsys, [LLAMA_8B, "--gpu", H100]).shown
+    assert f"{LLAMA_8B} (LlamaForCausalLM, known): weights bf16, KV cache bf16, 16 requests of 8,192 tokens" in shown
+    assert re.search(rf"{H100} +1 +1 +fits", shown)
+    for term in ("weights", "KV cache", "activations", "margin", "needed, to be sure", "the engine may use"):
+        assert re.search(rf"^ {term} +\d+\.\d\d", shown, re.MULTILINE)
+    assert "It fits for sure" in shown
+    assert "Longest context for 16 requests" in shown
+
+
+def test_every_gpu_type_has_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = Ran(capsys, [LLAMA_8B, "-o", "json"]).answers()
+    names = [answer["gpuType"] for answer in answers]
+    assert {H100, L4} <= set(names)
+    assert len(names) == len(set(names))
+
+
+def test_a_folder_of_an_unknown_class_tells_its_weights_by_its_tensors(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    row = row_of("Qwen/Qwen2.5-7B")
+    config = json.loads(PLAIN.read_text()) | {"architectures": ["NobodyKnowsForCausalLM"], "model_type": "nobody"}
+    shapes = {tensor.name: (tensor.dtype, list(tensor.shape)) for tensor in tensors_of(row)}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(safetensors(shapes))
+    known, told = (one(capsys, str(source), "--gpu", H100) for source in (PLAIN, tmp_path))
+    assert told["terms"]["weightsBytes"] == pytest.approx(known["terms"]["weightsBytes"], rel=1e-3)
+    assert told["terms"]["marginBytes"] > known["terms"]["marginBytes"]
+    assert "tensors" in Ran(capsys, [str(tmp_path), "--gpu", H100]).shown
+
+
+def test_a_folder_without_a_configuration_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ran = Ran(capsys, [str(tmp_path), "--gpu", H100])
+    assert ran.status == command_line.EXIT_BAD_INPUT
+    assert "cannot be read" in ran.error
+
+
+def test_a_path_that_leads_nowhere_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ran = Ran(capsys, [str(tmp_path / "nothing"), "--gpu", H100])
+    assert ran.status == command_line.EXIT_BAD_INPUT
+    assert "no such file or folder" in ran.error
+
+
+def test_a_config_json_is_a_model_too(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = one(capsys, str(QWEN), "--gpu", H100)
+    assert answer["fit"] == "Sure"
+    assert answer["terms"]["weightsBytes"] == pytest.approx(2 * 8.19e9, rel=0.01)
+
+
+def test_a_file_called_config_json_gets_the_name_of_its_folder(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "my model"
+    folder.mkdir()
+    (folder / "config.json").write_text(QWEN.read_text())
+    assert "my-model (Qwen3ForCausalLM" in Ran(capsys, [str(folder / "config.json"), "--gpu", H100]).shown
+
+
+def test_a_manifest_brings_its_load_and_options_change_it(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = yaml.safe_load(EXAMPLE.read_text())["spec"]
+    answer = one(capsys, str(EXAMPLE), "--gpu", H100)
+    assert answer["engine"]["maxModelLen"] == spec["contextLength"]
+    assert answer["engine"]["maxNumSeqs"] == spec["concurrency"]
+    changed = one(capsys, str(EXAMPLE), "--gpu", H100, "--context", "2048", "--concurrency", "3")
+    assert (changed["engine"]["maxModelLen"], changed["engine"]["maxNumSeqs"]) == (2048, 3)
+    assert changed["kvNeededTokens"] == 3 * 2048
+
+
+def test_a_manifest_s_override_is_obeyed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    body = yaml.safe_load(EXAMPLE.read_text())
+    body["spec"]["overrides"] = {"gpuType": L4, "tensorParallel": 2}
+    (tmp_path / "forced.yaml").write_text(yaml.safe_dump(body))
+    answer = one(capsys, str(tmp_path / "forced.yaml"))
+    assert (answer["gpuType"], answer["tensorParallel"]) == (L4, 2)
+
+
+def test_a_manifest_s_context_is_not_lowered_in_silence(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    body = yaml.safe_load(EXAMPLE.read_text())
+    body["spec"] |= {"contextLength": 200_000, "concurrency": 1}
+    (tmp_path / "long.yaml").write_text(yaml.safe_dump(body))
+    assert one(capsys, str(tmp_path / "long.yaml"), "--gpu", H100)["engine"]["maxModelLen"] == 200_000
+
+
+def test_the_default_context_is_at_most_the_model_s(capsys: pytest.CaptureFixture[str]) -> None:
+    assert one(capsys, str(CONFIGS / "microsoft__phi-2.json"), "--gpu", H100)["engine"]["maxModelLen"] == 2048
+
+
+def test_degree_stages_and_experts_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = one(capsys, LLAMA_8B, "--gpu", H100, "--tp", "2", "--pp", "4")
+    assert (answer["tensorParallel"], answer["pipelineParallel"]) == (2, 4)
+    mixture = str(CONFIGS / "Qwen__Qwen3-30B-A3B-FP8.json")
+    assert one(capsys, mixture, "--gpu", H100, "--tp", "4", "--ep")["expertParallel"] is True
+
+
+def test_what_cannot_be_cut_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = one(capsys, LLAMA_8B, "--gpu", H100, "--tp", "3")
+    assert (answer["fit"], answer["reason"]) == ("No", "HeadsNotDivisible")
+    assert "2 works" in answer["message"]
+
+
+def test_every_option_has_its_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    plain = one(capsys, LLAMA_8B, "--gpu", H100)
+    quantized = one(capsys, LLAMA_8B, "--gpu", H100, "--precision", "fp8", "--kv-precision", "fp8")
+    assert quantized["terms"]["weightsBytes"] < 0.6 * plain["terms"]["weightsBytes"]
+    assert 2 * quantized["kvBytesPerToken"] == plain["kvBytesPerToken"]
+    assert one(capsys, LLAMA_8B, "--gpu", H100, "--eager")["terms"]["cudaGraphsBytes"] == 0
+    spared = one(capsys, LLAMA_8B, "--gpu", H100, "--cpu-offload", "4Gi")
+    assert spared["hostBytes"] == plain["terms"]["weightsBytes"] - spared["terms"]["weightsBytes"] == 4 * GIB
+    assert spared["decodeFloorSeconds"] > 10 * plain["decodeFloorSeconds"]
+    assert one(capsys, LLAMA_8B, "--gpu", H100, "--lora", "4", "16")["terms"]["adaptersBytes"] == 4 * 92_356_608
+    assert one(capsys, LLAMA_8B, "--gpu", H100, "--utilization", "50")["budgetBytes"] < plain["budgetBytes"]
+    assert one(capsys, LLAMA_8B, "--gpu", H100, "--engine", "0.21.0")["engine"]["version"] == "0.21.0"
+    assert one(capsys, LLAMA_8B, "--gpu", H100, "--batched-tokens", "512")["engine"]["maxNumBatchedTokens"] == 512
+    mean = one(capsys, LLAMA_8B, "--gpu", H100, "--prompt", "500", "--output-tokens", "100")
+    assert mean["kvNeededTokens"] == 15 * 16 * 600 // 10
+
+
+def test_json_has_every_figure_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = one(capsys, LLAMA_8B, "--gpu", H100)
+    terms = answer["terms"]
+    assert sum(size for name, size in terms.items() if name != "marginBytes") == answer["expectedBytes"]
+    assert answer["bandBytes"]["high"] - answer["expectedBytes"] == terms["marginBytes"]
+    low, expected, high = (answer["kvCapacityTokens"][edge] for edge in ("low", "expected", "high"))
+    assert low < expected < high
+
+
+def test_the_working_is_told_in_words_and_as_data(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Ran(capsys, [LLAMA_8B, "--gpu", H100, "--why"]).shown
+    assert "32 layers x 14,336 x 4,096 x 16 bit (outputs)" in shown
+    answer = one(capsys, LLAMA_8B, "--gpu", H100, "--why")
+    told = {step["term"]: step["bytes"] for step in answer["working"] if step["total"]}
+    assert told["weights"] == answer["terms"]["weightsBytes"]
+
+
+BAD: dict[str, tuple[list[str], str]] = {
+    "a GPU nobody knows": ([LLAMA_8B, "--gpu", "h1000"], "--gpu: 'h1000' cannot be used. Name a type as"),
+    "a file that is not there": (["nowhere/config.json"], "MODEL: 'nowhere/config.json' cannot be used."),
+    "half of a mean": ([LLAMA_8B, "--prompt", "5"], "--prompt: 5 cannot be used. Name --prompt and --output-tokens."),
+    "stages without a degree": ([LLAMA_8B, "--pp", "2"], "--pp: 2 cannot be used. Name --tp beside it."),
+    "experts without a degree": ([LLAMA_8B, "--ep"], "--ep: True cannot be used. Name --tp beside it."),
+    "why of many": ([LLAMA_8B, "--why"], "Name one GPU type with --gpu."),
+    "a precision nobody knows": ([LLAMA_8B, "--precision", "fp7"], "spec.precision"),
+    "a precision that was not published": ([LLAMA_8B, "--precision", "awq"], "spec.precision: 'awq' cannot be used."),
+    "an old engine": ([LLAMA_8B, "--engine", "0.1.0"], "spec.engine.version: '0.1.0' cannot be used."),
+    "a rank that vLLM does not know": (
+        [LLAMA_8B, "--lora", "1", "24"],
+        "spec.engine.lora.maxRank: 24 cannot be used. Write one of 1, 8, 16,",
+    ),
+    "no slot": ([LLAMA_8B, "--lora", "0", "8"], "spec.engine.lora.maxAdapters"),
+    "bytes without a unit": ([LLAMA_8B, "--cpu-offload", "8"], "spec.engine.cpuOffload"),
+    "adapters that the class has not": (
+        [str(CONFIGS / "moonshotai__Kimi-K2.5.json"), "--lora", "1", "8"],
+        "spec.engine.lora: 'KimiK25ForConditionalGeneration' cannot be used.",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_cannot_be_used_is_named_with_value_and_fix(case: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words, expected = BAD[case]
+    ran = Ran(capsys, words)
+    assert ran.status == 2, ran.shown
+    assert expected in ran.error
+    assert ran.shown == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("list.json", "[1, 2]"),
+        ("broken.json", "{"),
+        ("broken.yaml", "a: [b"),
+        ("text.json", '"x"'),
+        ("digits.json", "9" * 5000),
+        ("spec.yaml", "kind: InferenceDeployment\nmetadata: [1]\nspec: nothing\n"),
+        ("engine.yaml", "kind: InferenceDeployment\nmetadata: {name: x}\nspec: {engine: [1]}\n"),
+        ("empty.json", "{}"),
+    ],
+)
+def test_files_that_are_no_model_are_refused(
+    name: str, text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(text)
+    ran = Ran(capsys, [str(tmp_path / name), "--gpu", H100])
+    assert ran.status == 2
+    assert "cannot be used" in ran.error or "Field required" in ran.error
+
+
+def figures(kind: str = H100, context: int = 4096, concurrency: int = 8) -> MemoryEstimate:
+    wanted = request(context=context, concurrency=concurrency)
+    return estimate(wanted, gpu(kind), Split(1), engine_settings(wanted, gpu(kind), Split(1)))
+
+
+@pytest.mark.parametrize("kind", [H100, L4, "t4-16gb", "b200-sxm-180gb"])
+@pytest.mark.parametrize("concurrency", [1, 8, 64, 4096])
+def test_a_bar_is_as_wide_as_the_gpu_and_its_letters_come_in_order(kind: str, concurrency: int) -> None:
+    found = figures(kind, concurrency=concurrency)
+    plain = bar(found).plain
+    assert len(plain) == BAR_CELLS
+    assert plain.count("|") == 1
+    beyond = found.computed_bytes > found.usable_bytes
+    assert plain.endswith("!") is beyond
+    letters = [LETTERS.index(letter) for letter in plain if letter not in "|!"]
+    assert letters == sorted(letters)
+
+
+def test_a_bar_of_a_term_below_zero_keeps_its_width() -> None:
+    corrected = MemoryEstimate(
+        weights_bytes=30 * GIB,
+        kv_cache_bytes=10 * GIB,
+        activations_bytes=GIB,
+        cuda_graphs_bytes=GIB,
+        overhead_bytes=-9 * GIB,
+        margin_bytes=GIB,
+        outside_bytes=0,
+        usable_bytes=80 * GIB,
+        budget_bytes=72 * GIB,
+        kv_bytes_per_token=1,
+        kv_needed_tokens=1,
+        kv_capacity_tokens=1,
+    )
+    assert len(bar(corrected).plain) == BAR_CELLS

@@ -1,0 +1,81 @@
+"""What PyTorch's allocator adds to the weights, held against what engines logged when a model was loaded."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB, MIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.facts.config_json import read_model_facts
+from plimsoll.memory.allocator import RDNA_LIBRARY_BYTES, block_end_bytes, block_ends_bytes, loading_bytes
+from plimsoll.memory.laws import law_for
+from plimsoll.memory.weights import weights_bytes
+from tests.support.model_configs import config_of, facts_of
+from tests.support.planning import H100, gpu
+
+LOGGED = [
+    ("Qwen__Qwen2.5-14B", EngineVersion(0, 9, 2), 4, 32_768, 6.9461, 0.05),
+    ("Qwen__Qwen3-32B", EngineVersion(0, 11), 2, 40_960, 30.59, 0.06),
+    ("Qwen__Qwen2.5-32B", EngineVersion(0, 18, 1), 4, 32_768, 15.39, 0.12),
+    ("Qwen__Qwen2.5-7B-Instruct", EngineVersion(0, 19, 1), 1, 32_768, 14.25, 0.05),
+    ("Qwen__Qwen2.5-7B-Instruct", EngineVersion(0, 22), 1, 32_768, 14.29, 0.09),
+]
+"""Model, release, tensor parallelism, positions (some configurations kept are of the base, which has more), GiB of
+"Model loading took", and what tensors alone would miss of it. Source: records of ``benchmarks/accuracy/data``."""
+
+
+def _loaded(model: ModelFacts, version: EngineVersion, split: Split) -> tuple[float, float]:
+    precision = model.checkpoint.precision
+    tensors = weights_bytes(model, precision, split)
+    return tensors / GIB, (tensors + loading_bytes(model, precision, None, split, law_for(version))) / GIB
+
+
+@pytest.mark.parametrize(("stem", "version", "degree", "positions", "logged", "missing"), LOGGED)
+def test_weights_are_what_the_engine_logged(
+    stem: str, version: EngineVersion, degree: int, positions: int, logged: float, missing: float
+) -> None:
+    config = config_of(stem) | {"max_position_embeddings": positions}
+    model = read_model_facts(stem, config, revision=None, source=FactsSource.INLINE)
+    tensors, loaded = _loaded(model, version, Split(degree))
+    assert loaded == pytest.approx(logged, abs=0.006)
+    assert logged - tensors >= missing
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "splits_large", "end"),
+    [
+        (9.5, True, 0),  # shares a segment
+        (12, True, 0),
+        (12.5, True, 0),  # 1.5 MiB are split off
+        (12.5, False, 0),  # ... below 20 MiB always
+        (13, True, 1),  # exactly 1 MiB is not
+        (67.5, True, 0.5),
+        (24.5, True, 0),
+        (24.5, False, 1.5),
+    ],
+)
+def test_ends_that_are_not_split_off(mebibytes: float, splits_large: bool, end: float) -> None:  # noqa: FBT001 - drawn
+    assert block_end_bytes(int(mebibytes * MIB), splits_large=splits_large) == end * MIB
+
+
+@given(size=st.integers(0, 2**40), splits_large=st.booleans())
+def test_an_end_is_never_as_large_as_a_step(size: int, splits_large: bool) -> None:  # noqa: FBT001 - drawn
+    assert 0 <= block_end_bytes(size, splits_large=splits_large) < 2 * MIB
+
+
+def test_stages_share_what_one_rank_would_have() -> None:
+    model = facts_of("Qwen__Qwen2.5-32B")
+    one = block_ends_bytes(model, model.checkpoint.precision, Split(4))
+    two = sum(block_ends_bytes(model, model.checkpoint.precision, Split(4, 2), stage) for stage in (0, 1))
+    assert one == two > 100 * MIB
+
+
+def test_amd_graphics_cards_have_a_library_s_share() -> None:
+    model = facts_of("meta-llama__Llama-3.1-8B-Instruct")
+    law, precision = law_for(EngineVersion(0, 12)), model.checkpoint.precision
+    here, there = (loading_bytes(model, precision, gpu(kind), Split(1), law) for kind in (H100, "r9700-32gb"))
+    assert there - here == RDNA_LIBRARY_BYTES

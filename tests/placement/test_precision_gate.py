@@ -1,0 +1,99 @@
+"""Which GPUs a checkpoint's method leaves out, beyond what its precision does."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.model import CheckpointFacts, FactsSource, ModelFacts
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.units import GIB
+from plimsoll.placement.precision_gate import missing_capability
+
+
+def cuda(*capability: int) -> GpuType:
+    return _gpu(Vendor.NVIDIA, compute_capability=(capability[0], capability[1]))
+
+
+def amd(gfx: str) -> GpuType:
+    return _gpu(Vendor.AMD, gfx=gfx)
+
+
+def _gpu(vendor: Vendor, *, compute_capability: tuple[int, int] | None = None, gfx: str | None = None) -> GpuType:
+    return GpuType(
+        name="some-gpu",
+        vendor=vendor,
+        product_labels=(),
+        usable_bytes=80 * GIB,
+        total_bytes=80 * GIB,
+        compute_capability=compute_capability,
+        gfx=gfx,
+        interconnect=Interconnect.PCIE,
+        scale_up_gpus=1,
+        memory_bandwidth_gb_per_second=2000,
+    )
+
+
+def checkpoint(
+    precision: Precision,
+    least: tuple[int, int] | None = None,
+    most: tuple[int, int] | None = None,
+) -> ModelFacts:
+    stored = CheckpointFacts(precision, Precision.BF16, min_capability=least, max_capability=most)
+    return ModelFacts(
+        name="org/model",
+        revision=None,
+        architecture="LlamaForCausalLM",
+        source=FactsSource.INLINE,
+        hidden=4096,
+        heads=32,
+        vocabulary=32000,
+        intermediate=14336,
+        kinds=(),
+        order=(),
+        embedding=(),
+        head=(),
+        checkpoint=stored,
+        max_context_tokens=4096,
+    )
+
+
+def need(model: ModelFacts, gpu: GpuType, kv: KvPrecision = KvPrecision.FP16) -> str | None:
+    return dict(missing_capability(model, model.checkpoint.precision, kv, gpu)).get("need")
+
+
+W4A8 = checkpoint(Precision.GPTQ, (9, 0), (9, 0))
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "kv", "what"),
+    [
+        (W4A8, cuda(8, 9), KvPrecision.FP16, "compute capability 9.0"),
+        (W4A8, cuda(9, 0), KvPrecision.FP16, None),
+        (W4A8, cuda(10, 0), KvPrecision.FP16, "compute capability 9.0 at most"),
+        (checkpoint(Precision.GPTQ), cuda(10, 0), KvPrecision.FP16, None),
+        (checkpoint(Precision.FP8, (8, 0)), cuda(7, 5), KvPrecision.FP16, "compute capability 8.0"),
+        (checkpoint(Precision.FP8), cuda(7, 5), KvPrecision.FP16, None),
+        (checkpoint(Precision.BITSANDBYTES), cuda(7, 5), KvPrecision.FP16, None),
+        (checkpoint(Precision.BITSANDBYTES), cuda(7, 0), KvPrecision.FP16, "compute capability 7.5"),
+        (checkpoint(Precision.BITSANDBYTES), amd("gfx942"), KvPrecision.FP16, "an NVIDIA GPU"),
+        (checkpoint(Precision.NVFP4), cuda(10, 0), KvPrecision.NVFP4, None),
+        (checkpoint(Precision.NVFP4), cuda(9, 0), KvPrecision.NVFP4, "compute capability 10.0"),
+        (checkpoint(Precision.AWQ), amd("gfx942"), KvPrecision.NVFP4, "an NVIDIA GPU"),
+        (checkpoint(Precision.AWQ), amd("gfx90a"), KvPrecision.FP16, None),
+        (checkpoint(Precision.GPTQ), amd("gfx90a"), KvPrecision.FP8, "gfx942 or gfx950"),
+        (checkpoint(Precision.MXFP4), amd("gfx942"), KvPrecision.BF16, None),
+        (checkpoint(Precision.MXFP4), amd("gfx906"), KvPrecision.BF16, "gfx90a"),
+    ],
+)
+def test_method_and_cache_bound_the_gpus(model: ModelFacts, gpu: GpuType, kv: KvPrecision, what: str | None) -> None:
+    said = need(model, gpu, kv)
+    assert said == what or (said or "").split(" or ")[0] == what
+
+
+def test_the_checkpoint_s_bound_does_not_hold_for_another_precision() -> None:
+    """A 16-bit checkpoint that is quantized while loading is not bound by the method of a published one."""
+    model = replace(W4A8, checkpoint=replace(W4A8.checkpoint, precision=Precision.BF16))
+    assert missing_capability(model, Precision.FP8, KvPrecision.FP16, cuda(8, 9)) == ()

@@ -1,0 +1,70 @@
+"""How a request would sit on a GPU type, whether or not a cluster has one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.outcomes import Fit, Rejection, Split
+from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.reasons import Reason
+from plimsoll.placement.candidates import splits_for
+from plimsoll.placement.sizing import Sized, best_on, fit_of, size_on
+from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, gpu, request
+
+ONE = Split(1)
+
+
+def sized_on(kind: str, split: Split = ONE, name: str = LLAMA_70B_FP8) -> Sized:
+    answer = size_on(request(name), gpu(kind), split)
+    assert isinstance(answer, Sized), answer
+    return answer
+
+
+def test_an_answer_has_settings_and_estimate_of_its_split() -> None:
+    answer = sized_on(H100, Split(2))
+    assert (answer.gpu.name, answer.split, answer.figures.fit) == (H100, Split(2), Fit.SURE)
+    assert answer.settings.max_model_len == 4096
+
+
+def test_what_does_not_fit_is_sized_all_the_same() -> None:
+    assert sized_on(L4).figures.fit is Fit.NO
+
+
+def test_what_cannot_be_computed_or_cut_is_a_rejection() -> None:
+    assert isinstance(refused := size_on(request(kv_precision=KvPrecision.FP8), gpu(T4), ONE), Rejection)
+    assert refused.reason is Reason.PRECISION_NOT_SUPPORTED
+    assert isinstance(refused := size_on(request(), gpu(H100), Split(3)), Rejection)
+    assert (refused.reason, refused.number("next_degree")) == (Reason.HEADS_NOT_DIVISIBLE, 2)
+    assert fit_of(request(), gpu(H100), Split(3)) is Fit.NO
+
+
+@pytest.mark.parametrize(("name", "expected"), [(LLAMA_70B_FP8, Split(2)), (LLAMA_70B, Split(4))])
+def test_the_best_split_is_the_first_that_fits_for_sure(name: str, expected: Split) -> None:
+    wanted = request(name)
+    answer = best_on(wanted, gpu(H100), splits_for(wanted))
+    assert isinstance(answer, Sized)
+    assert (answer.split, answer.figures.fit) == (expected, Fit.SURE)
+
+
+def test_no_split_beyond_the_gpus_that_reach_each_other() -> None:
+    wanted = request(LLAMA_70B)
+    alone = replace(gpu(H100), scale_up_gpus=1)
+    answer = best_on(wanted, alone, splits_for(wanted))
+    assert isinstance(answer, Sized)
+    assert (answer.split, answer.figures.fit) == (ONE, Fit.NO)
+
+
+def test_where_nothing_fits_the_nearest_is_told() -> None:
+    wanted = request(LLAMA_70B, context=32_768)
+    answer = best_on(wanted, gpu(L4), splits_for(wanted))
+    assert isinstance(answer, Sized)
+    assert (answer.split.gpus, answer.figures.fit) == (8, Fit.NO)
+
+
+def test_where_nothing_can_be_computed_the_reason_is_told() -> None:
+    wanted = request(kv_precision=KvPrecision.FP8)
+    answer = best_on(wanted, gpu(T4), splits_for(wanted))
+    assert isinstance(answer, Rejection)
+    assert answer.reason is Reason.PRECISION_NOT_SUPPORTED
