@@ -32,6 +32,10 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 	$(BIN)/python scripts/generate_crd.py --check
 	$(BIN)/python scripts/update_goldens.py --check
 
+##@ Measure it
+accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
+	$(BIN)/python -m benchmarks.accuracy $(ARGS)
+
 ##@ Work on it
 init: $(READY) ## make .venv with everything pinned
 format: $(READY) ## format and fix what can be fixed
@@ -60,4 +64,4 @@ $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh
 	touch $@
 
-.PHONY: demo test test-unit test-cluster test-engine check init format crds goldens build constraints clean help
+.PHONY: demo test test-unit test-cluster test-engine check accuracy init format crds goldens build constraints clean help

@@ -1,0 +1,1 @@
+"""How far our memory estimate and those of its peers are from what vLLM printed: one table, from carried data."""

@@ -1,0 +1,69 @@
+"""``python -m benchmarks.accuracy``: score our estimate and its peers on measured starts, and print one table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.accuracy.loading import CONFIGS, LOGS, ORACLE, RUNS, Sources, load
+from benchmarks.accuracy.predictors import ask_all, peers_named
+from benchmarks.accuracy.report import summary, write_figures, write_into, write_predictions
+from benchmarks.accuracy.table import markdown, table_rows
+
+ROOT = Path(__file__).resolve().parents[2]
+PREDICTIONS = ROOT / ".accuracy" / "predictions.jsonl"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status is 2 for arguments that make no sense."""
+    asked = _parser().parse_args(arguments)
+    try:
+        peers = peers_named(asked.peers)
+    except ValueError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    loaded = load(_sources(asked))
+    columns = ask_all(loaded, peers)
+    rows = list(table_rows(loaded, columns))
+    text = "\n".join([markdown(rows, columns), "", *summary(loaded, columns)])
+    sys.stdout.write(f"{text}\n")
+    write_predictions(asked.predictions, loaded, columns)
+    sys.stderr.write(f"every prediction: {asked.predictions}\n")
+    if asked.json:
+        write_figures(asked.json, rows, loaded, columns)
+    if asked.write:
+        write_into(asked.write, text)
+    return 0
+
+
+def _sources(asked: argparse.Namespace) -> Sources:
+    """The carried files, or only those given: whoever brings records along is not scored on ours beside them."""
+    own_records = asked.runs is not None or asked.logs is not None
+    own_any = own_records or asked.oracle is not None
+    return Sources(
+        runs=asked.runs if own_any else RUNS,
+        logs=asked.logs if own_any else LOGS,
+        configs=asked.configs,
+        oracle=asked.oracle if own_any else ORACLE,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.accuracy", description=__doc__)
+    parser.add_argument("--runs", type=Path, metavar="FILE", help="records of complete commands, as data/runs.json")
+    parser.add_argument("--logs", type=Path, metavar="FILE", help="records of logs, as data/startup_logs.json")
+    parser.add_argument("--configs", type=Path, metavar="FOLDER", default=CONFIGS, help="config.json files by model")
+    parser.add_argument("--oracle", type=Path, metavar="FILE", help="weights by the engine's own modules")
+    parser.add_argument("--predictions", type=Path, metavar="OUT", default=PREDICTIONS, help="JSON lines to write")
+    parser.add_argument("--peers", default="all", metavar="NAMES", help="all, none, or names with commas between")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="the table as JSON")
+    parser.add_argument(
+        "--write", type=Path, metavar="DOC", help="a document to put the table into, between its markers"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

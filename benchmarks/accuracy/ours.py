@@ -1,0 +1,197 @@
+"""Our own estimate behind the benchmark's interface: the only module here that knows the core's functions."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, Final
+
+from benchmarks.accuracy.prediction import Prediction, Verdict
+from benchmarks.accuracy.setups import Setup
+from plimsoll.domain.engine_options import CpuOffload, Residency
+from plimsoll.domain.errors import InvalidInput, UnsupportedModel
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import FactsSource, ModelFacts
+from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import EngineChoice, Request, ServingShape
+from plimsoll.domain.units import GIB
+from plimsoll.facts.config_json import read_model_facts
+from plimsoll.memory.allocator import loading_bytes
+from plimsoll.memory.estimate import estimate, estimate_of_stage
+from plimsoll.memory.laws import OLDEST_VERSION, law_for
+from plimsoll.memory.weights import stage_weights, weights_bytes
+
+NAME: Final = "plimsoll"
+
+_VERDICTS: Final = {Fit.SURE: Verdict.SURE, Fit.PROBABLE: Verdict.PROBABLE, Fit.NO: Verdict.NO}
+_DTYPES: Final = {
+    "float32": Precision.FP32,
+    "float": Precision.FP32,
+    "float16": Precision.FP16,
+    "half": Precision.FP16,
+    "bfloat16": Precision.BF16,
+}
+_REFUSALS: Final = (InvalidInput, UnsupportedModel, ValueError)
+
+
+class Ours:
+    """The estimate of this project."""
+
+    name = NAME
+    source = "this checkout"
+
+    def predict(self, setups: Sequence[Setup]) -> list[Prediction]:
+        """One prediction a setup; a refusal of the core is its note."""
+        return [_guarded(setup, _predict) for setup in setups]
+
+    def predict_weights(self, setups: Sequence[Setup]) -> list[Prediction]:
+        """The tensors that the engine makes and loads on the fullest rank, without what kernels keep beside them."""
+        return [_guarded(setup, _parameters) for setup in setups]
+
+
+def facts_of(name: str, config: Mapping[str, Any]) -> ModelFacts:
+    """The facts of a configuration, remembered.
+
+    Raises:
+        InvalidInput: a field is missing or absurd.
+        UnsupportedModel: a part of the model has no law.
+    """
+    return _facts(name, json.dumps(config, sort_keys=True))
+
+
+@lru_cache(maxsize=1024)
+def _facts(name: str, config: str) -> ModelFacts:
+    return read_model_facts(name, json.loads(config), revision=None, source=FactsSource.INLINE)
+
+
+def _guarded(setup: Setup, answer: Any) -> Prediction:
+    try:
+        prediction: Prediction = answer(setup)
+    except _REFUSALS as error:
+        return Prediction(note=f"{type(error).__name__}: {error}"[:200])
+    except Exception as error:  # noqa: BLE001 - a fault of the core is one case's, and is shown
+        return Prediction(note=f"fault: {type(error).__name__}: {error}"[:200])
+    return prediction
+
+
+def _weights(setup: Setup) -> Prediction:
+    facts = facts_of(setup.model, setup.config)
+    precision, split, law = _precision(setup, facts), _split(setup), law_for(max(setup.version, OLDEST_VERSION))
+    beside = loading_bytes(facts, precision, None, split, law)
+    size = weights_bytes(facts, precision, split) + beside
+    return Prediction(weights_gib=size / GIB)
+
+
+def _parameters(setup: Setup) -> Prediction:
+    facts, split = facts_of(setup.model, setup.config), _split(setup)
+    precision = _precision(setup, facts)
+    stages = range(split.pipeline_parallel)
+    size = max(stage_weights(facts, precision, split, stage).parameters_bytes for stage in stages)
+    return Prediction(weights_gib=size / GIB)
+
+
+def _predict(setup: Setup) -> Prediction:
+    if setup.gpu is None:
+        return _weights(setup)
+    facts = facts_of(setup.model, setup.config)
+    percent = math.ceil(setup.utilization * 100 - 1e-9)
+    gpu = _gpu_with_budget(setup.gpu, setup.utilization, percent)
+    request = Request(
+        key=ObjectKey("benchmark", "case"),
+        model=facts,
+        precision=_precision(setup, facts),
+        kv_precision=_kv_precision(setup, facts),
+        shape=ServingShape(context_tokens=setup.max_model_len, concurrency=1),
+        engine=EngineChoice(
+            version=setup.version,
+            gpu_memory_utilization_percent=percent,
+            max_batched_tokens=setup.max_num_batched_tokens,
+            enforce_eager=setup.enforce_eager,
+            residency=_residency(setup),
+            skip_encoder=setup.skip_encoder,
+        ),
+    )
+    settings = _settings(setup, percent)
+    first = estimate_of_stage(request, gpu, _split(setup), settings, 0)
+    return _prediction(setup, estimate(request, gpu, _split(setup), settings), first)
+
+
+def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> Prediction:
+    """Of a pipeline the first stage's log is the one that is kept; tokens and verdict are those of all stages."""
+    available = first.available_kv_bytes
+    return Prediction(
+        weights_gib=first.weights_bytes / GIB,
+        kv_gib=available / GIB,
+        kv_tokens=found.kv_told_tokens,
+        concurrency=found.kv_capacity_tokens / setup.max_model_len,
+        verdict=_VERDICTS[found.fit],
+        kv_low_gib=(available - first.margin_bytes) / GIB,
+        kv_high_gib=(available + first.slack_bytes) / GIB,
+        tokens_low=found.kv_capacity_low_tokens,
+        tokens_high=found.kv_capacity_high_tokens,
+    )
+
+
+def _gpu_with_budget(gpu: GpuType, utilization: float, percent: int) -> GpuType:
+    """The card with so much less memory that a whole percentage of it is the record's budget (0.9764 is none)."""
+    return replace(gpu, usable_bytes=int(gpu.usable_bytes * utilization * 100 / percent))
+
+
+def _settings(setup: Setup, percent: int) -> EngineSettings:
+    return EngineSettings(
+        max_model_len=setup.max_model_len,
+        max_num_seqs=setup.max_num_seqs,
+        max_num_batched_tokens=setup.max_num_batched_tokens,
+        gpu_memory_utilization_percent=percent,
+        dtype=setup.dtype,
+        quantization=setup.quantization,
+        kv_cache_dtype=setup.kv_cache_dtype,
+        enforce_eager=setup.enforce_eager,
+        residency=_residency(setup),
+        skip_encoder=setup.skip_encoder,
+    )
+
+
+def _split(setup: Setup) -> Split:
+    return Split(
+        tensor_parallel=setup.tensor_parallel,
+        pipeline_parallel=setup.pipeline_parallel,
+        data_parallel=setup.data_parallel,
+        expert_parallel=setup.expert_parallel,
+        context_parallel=setup.context_parallel,
+    )
+
+
+def _residency(setup: Setup) -> Residency | None:
+    return CpuOffload(int(setup.cpu_offload_gib * GIB)) if setup.cpu_offload_gib else None
+
+
+def _precision(setup: Setup, facts: ModelFacts) -> Precision:
+    """What the engine stores linear layers in: the checkpoint's format, online FP8, or the type that was asked for."""
+    if setup.quantization is not None:
+        return Precision.FP8
+    if facts.checkpoint.precision.is_quantized:
+        return facts.checkpoint.precision
+    return _DTYPES.get(setup.dtype, _automatic(facts))
+
+
+def _automatic(facts: ModelFacts) -> Precision:
+    """The engine serves 32-bit checkpoints in 16 bits unless told otherwise."""
+    precision = facts.checkpoint.precision
+    return Precision.BF16 if precision is Precision.FP32 else precision
+
+
+def _kv_precision(setup: Setup, facts: ModelFacts) -> KvPrecision:
+    if setup.kv_cache_dtype.startswith("fp8"):
+        return KvPrecision.FP8
+    if setup.kv_cache_dtype.startswith("nvfp4"):
+        return KvPrecision.NVFP4
+    if setup.kv_cache_dtype == "auto" and facts.checkpoint.kv_precision is not None:
+        return facts.checkpoint.kv_precision
+    dtype = _DTYPES.get(setup.dtype, facts.checkpoint.dtype)
+    return KvPrecision.FP16 if dtype is Precision.FP16 else KvPrecision.BF16

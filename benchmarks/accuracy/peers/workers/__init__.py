@@ -1,0 +1,1 @@
+"""Scripts that run inside a peer's own environment."""

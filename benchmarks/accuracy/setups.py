@@ -1,0 +1,223 @@
+"""A case turned into inputs: configuration, GPU, release, and a value for every flag, stated or defaulted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from benchmarks.accuracy import defaults
+from benchmarks.accuracy.cases import Case, OracleRow
+from benchmarks.accuracy.checkpoint import Checkpoint
+from benchmarks.accuracy.families import architecture_of, family_of
+from benchmarks.accuracy.peers.config_fields import context_length
+from benchmarks.accuracy.reading.configs import Found
+from benchmarks.accuracy.reading.gpus import find_gpu, is_a100
+from benchmarks.accuracy.versions import is_exact, parse_version
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+
+_T = TypeVar("_T")
+
+WEIGHTS_ONLY_VERSION = EngineVersion(0, 32)
+"""The release of rows that ask for weights alone."""
+
+
+class UnusableCase(Exception):
+    """A case that cannot be turned into inputs; the message says what it lacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What every predictor is given. ``gpu`` is None where only the weights are asked for.
+
+    ``quantization`` is set only where the engine quantizes an unquantized checkpoint while loading. ``assumed`` names
+    the flags that were filled in, and the features of the start that no predictor is told.
+    """
+
+    id: str
+    model: str
+    config: Mapping[str, Any]
+    architecture: str
+    family: str
+    checkpoint: Checkpoint | None
+    gpu: GpuType | None
+    version: EngineVersion
+    tensor_parallel: int
+    pipeline_parallel: int
+    data_parallel: int
+    expert_parallel: bool
+    context_parallel: int = 1
+    dtype: str = "auto"
+    quantization: str | None = None
+    kv_cache_dtype: str = "auto"
+    max_model_len: int = 1
+    utilization: float = 0.9
+    max_num_seqs: int = 256
+    max_num_batched_tokens: int = 2048
+    enforce_eager: bool = False
+    skip_encoder: bool = False
+    cpu_offload_gib: float = 0
+    assumed: tuple[str, ...] = ()
+
+    @property
+    def total_gib(self) -> float:
+        """Memory of the GPU as the framework sees it; 0 without a GPU."""
+        return self.gpu.usable_bytes / GIB if self.gpu else 0
+
+    @property
+    def ranks(self) -> int:
+        """GPUs that share one copy of the model's dense weights."""
+        return self.tensor_parallel * self.pipeline_parallel
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of one replica, data parallelism included."""
+        return self.ranks * self.data_parallel
+
+
+def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
+    """The inputs of a measured start.
+
+    A record that tells no GPU, or no release, is good for its weights alone.
+
+    Raises:
+        UnusableCase: it printed no weights either.
+    """
+    assumed = _Assumed(case)
+    found_gpu = find_gpu(case.gpu, case.total_gib)
+    version = parse_version(case.version)
+    gpu = None if found_gpu is None or version is None else found_gpu.gpu
+    if gpu is None and case.measured.weights_gib is None:
+        raise UnusableCase("tells no GPU or no release, and printed no weights")
+    if not is_exact(case.version):
+        assumed.names.append("vllm_version")
+    if found_gpu is None or not found_gpu.is_stated:
+        assumed.note("gpu memory", complete=is_catalogued(case.gpu))
+    version = version or WEIGHTS_ONLY_VERSION
+    total, a100 = (gpu.usable_bytes / GIB, is_a100(gpu)) if gpu else (0.0, False)
+    tensor_parallel = assumed.value("tensor_parallel_size", case.tensor_parallel, 1)
+    length = assumed.value("max_model_len", case.max_model_len, context_length(found.config) or 32768)
+    seqs = assumed.value(
+        "max_num_seqs",
+        case.max_num_seqs or _cli_number(case, "max-num-seqs"),
+        _default_sequences(case, version, total, is_a100=a100),
+    )
+    batched = assumed.value(
+        "max_num_batched_tokens",
+        case.max_num_batched_tokens or _cli_number(case, "max-num-batched-tokens"),
+        min(defaults.max_num_batched_tokens(version, total_gib=total, is_a100=a100), seqs * length),
+    )
+    utilization = assumed.value("gpu_memory_utilization", case.utilization, defaults.utilization(version))
+    for feature in ("enable_lora", "speculative", "VLLM_PP_LAYER_PARTITION"):
+        if case.other_flags.get(feature):
+            assumed.names.append(feature)
+    return Setup(
+        id=case.id,
+        model=case.model or "",
+        config=found.config,
+        architecture=architecture_of(found.config),
+        family=family_of(found.config),
+        checkpoint=checkpoint,
+        gpu=gpu,
+        version=version,
+        tensor_parallel=tensor_parallel,
+        pipeline_parallel=case.pipeline_parallel or 1,
+        data_parallel=case.data_parallel or 1,
+        expert_parallel=case.expert_parallel,
+        context_parallel=int(case.other_flags.get("decode_context_parallel_size") or 1),
+        dtype=case.dtype or "auto",
+        quantization=_online_quantization(case, found.config),
+        kv_cache_dtype=case.kv_cache_dtype or "auto",
+        max_model_len=length,
+        utilization=utilization,
+        max_num_seqs=min(seqs, batched),
+        max_num_batched_tokens=batched,
+        enforce_eager=bool(case.enforce_eager) or "--enforce-eager" in _cli(case).replace("no --enforce-eager", ""),
+        skip_encoder=_skips_encoder(case),
+        cpu_offload_gib=float(case.other_flags.get("cpu_offload_gb") or 0),
+        assumed=tuple(assumed.names),
+    )
+
+
+def weights_setup(row: OracleRow, found: Found, checkpoint: Checkpoint | None) -> Setup:
+    """The inputs of a row that asks for weights alone."""
+    config = found.config if row.quantized is not False else unquantized(found.config)
+    return Setup(
+        id=row.id,
+        model=row.config,
+        config=config,
+        architecture=architecture_of(config),
+        family=family_of(config),
+        checkpoint=checkpoint,
+        gpu=None,
+        version=WEIGHTS_ONLY_VERSION,
+        tensor_parallel=row.tensor_parallel,
+        pipeline_parallel=row.pipeline_parallel,
+        data_parallel=1,
+        expert_parallel=row.expert_parallel,
+    )
+
+
+def unquantized(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration without its quantization, also inside its text part."""
+    plain = {key: value for key, value in config.items() if key not in {"quantization_config", "quantization"}}
+    if isinstance(inner := plain.get("text_config"), Mapping):
+        plain["text_config"] = {key: value for key, value in inner.items() if key != "quantization_config"}
+    return plain
+
+
+def is_catalogued(gpu_name: str | None) -> bool:
+    """Whether the catalogue's usable memory, taken from engine logs, is what such a card really shows."""
+    found = find_gpu(gpu_name, None)
+    return found is not None and bool(found.gpu.product_labels)
+
+
+class _Assumed:
+    """Remembers which flags were filled in; those of complete commands were left to the engine, which is no guess."""
+
+    def __init__(self, case: Case) -> None:
+        self.names: list[str] = []
+        self._complete = case.complete
+
+    def value(self, name: str, stated: _T | None, default: _T) -> _T:
+        if stated is not None:
+            return stated
+        self.note(name, complete=self._complete)
+        return default
+
+    def note(self, name: str, *, complete: bool) -> None:
+        if not complete:
+            self.names.append(name)
+
+
+def _default_sequences(case: Case, version: EngineVersion, total_gib: float, *, is_a100: bool) -> int:
+    """The engine's table has two rows: a start that prints 2,048 tokens a step runs 256 sequences, whatever its GPU."""
+    if (
+        case.max_num_batched_tokens == defaults.SMALL_STEP_TOKENS
+        and _cli_number(case, "max-num-batched-tokens") is None
+    ):
+        return defaults.SMALL_SEQUENCES
+    return defaults.max_num_seqs(version, total_gib=total_gib, is_a100=is_a100)
+
+
+def _online_quantization(case: Case, config: Mapping[str, Any]) -> str | None:
+    if config.get("quantization_config") or case.quantization is None:
+        return None
+    return "fp8" if case.quantization.lower().startswith("fp8") else None
+
+
+def _cli(case: Case) -> str:
+    return str(case.other_flags.get("cli", ""))
+
+
+def _cli_number(case: Case, flag: str) -> int | None:
+    found = re.search(rf"--{flag}[ =](\d+)", _cli(case))
+    return int(found[1]) if found else None
+
+
+def _skips_encoder(case: Case) -> bool:
+    limits = str(case.other_flags.get("limit_mm_per_prompt", ""))
+    return "--language-model-only" in _cli(case) or re.search(r"image'?\"?: *0", limits) is not None
