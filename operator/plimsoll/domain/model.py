@@ -145,7 +145,8 @@ class ModelFacts:
     the layers, ``head`` behind them (final norm, output projection; with tied embeddings the output projection is left
     out and ``tied_embeddings`` set). ``predictor`` holds the multi-token-prediction layers, loaded to speculate only.
     ``tables_on_every_stage`` tells that each pipeline stage keeps embeddings and output projection, needed or not;
-    ``rotary_bytes`` are tables of rotary positions, on every rank of every stage.
+    ``rotary_bytes`` are tables of rotary positions, on every rank of every stage (``older_rotary_bytes`` what releases
+    before 0.32 keep beside them).
     ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts); ``max_context_tokens``
     is what the checkpoint declares; ``parameters`` the exact count of the checkpoint where its metadata told it.
     ``remarks`` are sentences for the reader: where the checkpoint and its configuration do not agree.
@@ -169,6 +170,7 @@ class ModelFacts:
     encoder: EncoderFacts | None = None
     predictor: tuple[LayerKind, ...] = ()
     rotary_bytes: int = 0
+    older_rotary_bytes: int = 0
     tables_on_every_stage: bool = False
     tied_embeddings: bool = False
     evidence: Evidence = Evidence.KNOWN

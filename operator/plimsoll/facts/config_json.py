@@ -23,7 +23,7 @@ from plimsoll.facts.parameters import count_parameters
 from plimsoll.facts.plausible import MOST_PARAMETERS, check_size
 from plimsoll.facts.predictor import predictor_kinds
 from plimsoll.facts.quantization import StorageRule, storage_rule
-from plimsoll.facts.rotary import rotary_bytes
+from plimsoll.facts.rotary import older_rotary_bytes, rotary_bytes
 from plimsoll.facts.shape import Part, Shape
 from plimsoll.facts.speculators import with_head_fields
 from plimsoll.facts.spellings import respelled
@@ -73,6 +73,7 @@ def read_model_facts(
     facts = replace(
         facts,
         rotary_bytes=rotary_bytes(fields, facts),
+        older_rotary_bytes=older_rotary_bytes(fields, facts),
         parameters=_loaded_parameters(facts, fields, parameters),
     )
     if not tensors:

@@ -29,6 +29,10 @@ _HALF_ROTATED = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
 _VIDEO_FACTOR = 4
 """Multimodal positions run ahead of tokens: vLLM makes four times the table (``rotary_embedding/mrope.py``)."""
 
+_INTERLEAVED = "mrope_interleaved"
+"""Models whose positions never run ahead of their tokens, for which releases before 0.32 made four times the table all
+the same (``models/qwen3_vl.py``, ``mrope_positions_factor``): Qwen3.5 logged 0.09 GiB more, Qwen3-VL 0.19."""
+
 _SHARE = "partial_rotary_factor"
 _WHOLE_HEAD = "proportional"
 """A rotation that leaves most of a head alone and keeps a table for all of it (Gemma 4)."""
@@ -55,6 +59,18 @@ def rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
     else:
         values = _values(fields, scaling, facts, positions)
     return values * (4 if facts.architecture in _WIDE_CLASSES else 2)
+
+
+def older_rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
+    """Bytes that releases before 0.32 keep beside :func:`rotary_bytes`.
+
+    Raises:
+        InvalidInput: a field of the scaling is ill-typed.
+    """
+    scaling = fields.section("rope_scaling") or fields.section("rope_parameters")
+    if scaling is None or not scaling.has("mrope_section") or not scaling.flag(_INTERLEAVED, default=False):
+        return 0
+    return rotary_bytes(fields, facts) * (_VIDEO_FACTOR - 1)
 
 
 def _values(fields: Fields, scaling: Fields | None, facts: ModelFacts, positions: int) -> int:
@@ -121,7 +137,7 @@ def _rows(scaling: Fields | None, positions: int, declared: int | None) -> int:
             return int((original or positions) * factor)
         case "longrope" | "su":
             return positions + (original or 0)
-        case _ if scaling.has("mrope_section") and not scaling.flag("mrope_interleaved", default=False):
+        case _ if scaling.has("mrope_section") and not scaling.flag(_INTERLEAVED, default=False):
             return positions * _VIDEO_FACTOR
         case _:
             return positions

@@ -22,7 +22,7 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB, ceil_div
 from plimsoll.memory.laws import EngineLaw
 from plimsoll.memory.non_torch import is_rdna
-from plimsoll.memory.weights import Stored, rank_shape, stage_tensors
+from plimsoll.memory.weights import Stored, older_table_bytes, rank_shape, stage_tensors
 
 _OWN_SEGMENT_BYTES = 10 * MIB
 _SEGMENT_STEP = 2 * MIB
@@ -76,11 +76,14 @@ def loading_bytes(
     *,
     skip_encoder: bool = False,
 ) -> int:
-    """Bytes that the engine logs as weights beside the tensors: ends of blocks, and on ROCm a library's share."""
+    """Bytes that the engine logs as weights beside the tensors: ends of blocks, what older
+    releases keep of positions that never come, and on ROCm a library's share.
+    """
     ends = block_ends_bytes(
         model, precision, split, stage, splits_large=law.splits_large_blocks, skip_encoder=skip_encoder
     )
-    return ends + (RDNA_LIBRARY_BYTES if gpu is not None and is_rdna(gpu) else 0)
+    tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
+    return ends + tables + (RDNA_LIBRARY_BYTES if gpu is not None and is_rdna(gpu) else 0)
 
 
 @lru_cache(maxsize=1024)

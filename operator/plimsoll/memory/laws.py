@@ -77,8 +77,9 @@ class EngineLaw:
     of GPUs below 70 GiB. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes
     more where an NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens`` is the default batch on GPUs of
     160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki of context,
-    ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded. ``source``
-    says where the change was read.
+    ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded,
+    ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it. ``source`` says
+    where the change was read.
     """
 
     since: EngineVersion
@@ -94,6 +95,7 @@ class EngineLaw:
     default_small_sequences: int = 256
     trims_sparse_workspace: bool = False
     splits_large_blocks: bool = True
+    shortens_tables: bool = False
     default_utilization_percent: int = 90
     largest_batched_tokens: int = 8192
     base_bytes: int = int(0.14 * GIB)
@@ -199,6 +201,7 @@ def _history() -> tuple[EngineLaw, ...]:
         source="config/vllm.py of 0.32: use_v2_model_runner asks for no vendor; sparse_mla_prefill_workspace_factor",
         runner_v2=RunnerV2.EVERYBODY,
         trims_sparse_workspace=True,
+        shortens_tables=True,
     )
     return (first, oldest, after_nccl, keeps, fused, charged, dense_v2, consumed, estimated, all_v2, everybody)
 

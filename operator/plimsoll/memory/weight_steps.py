@@ -41,7 +41,9 @@ def weight_steps(request: Request, gpu: GpuType, split: Split, settings: EngineS
         yield Step("  rotary tables", "cosine and sine of every position, on every rank", tables)
     beside = loading_bytes(model, request.precision, gpu, split, law, stage, skip_encoder=settings.skip_encoder)
     if beside:
-        yield Step("  ends of blocks", "what PyTorch's allocator does not split off behind large tensors", beside)
+        yield Step(
+            "  ends of blocks", "what PyTorch's allocator keeps behind large tensors; older releases' tables", beside
+        )
     residency = request.engine.residency
     if residency is not None:
         yield from _residency_steps(request, split, residency, stage)

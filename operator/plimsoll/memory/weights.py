@@ -147,7 +147,17 @@ def _stored(weights: Iterable[Weight], form: WeightFormat, split: Split) -> Iter
 
 def rotary_table_bytes(model: ModelFacts, precision: Precision) -> int:
     """Bytes of the tables of rotary positions, which have the type that the model runs in."""
-    return model.rotary_bytes * (2 if precision is Precision.FP32 else 1)
+    return model.rotary_bytes * _table_width(precision)
+
+
+def older_table_bytes(model: ModelFacts, precision: Precision) -> int:
+    """What older releases keep beside them."""
+    return model.older_rotary_bytes * _table_width(precision)
+
+
+def _table_width(precision: Precision) -> int:
+    """Of a value, over that of the 16-bit types in which the facts count."""
+    return 2 if precision is Precision.FP32 else 1
 
 
 def weights_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
