@@ -111,6 +111,14 @@ def test_a_pool_whose_engines_fail_for_memory_is_too_large_unless_one_serves(sto
     assert not pool.too_large
 
 
+def test_a_pool_that_has_served_under_its_spec_is_not_left_for_an_old_crash(store: Store) -> None:
+    ended = {"terminated": {"message": "CUDA out of memory. Tried to allocate 2.00 GiB", "exitCode": 1}}
+    blinking = [{"name": "engine", "restartCount": 1, "lastState": ended, "state": {"running": {}}}]
+    store.observe(PODS, "ADDED", pod_body("blinking", containerStatuses=blinking))
+    assert [pool.too_large for pool in pools(store, {**RECORDED, "served": True})] == [False]
+    assert [pool.too_large for pool in pools(store, RECORDED)] == [True]
+
+
 def test_a_pool_without_a_workload_exists_on_record_only(store: Store) -> None:
     [pool] = pools(store, RECORDED)
     assert not pool.exists

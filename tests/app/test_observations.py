@@ -14,13 +14,16 @@ from plimsoll.app.observations import (
     MOST_KEPT,
     Seen,
     as_status,
+    capacities,
+    common_lessons,
+    failed_starts,
     lessons,
     merged,
     observed_now,
     remembered,
 )
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Observation, Witness
+from plimsoll.domain.observations import Correction, Witness
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
@@ -33,7 +36,8 @@ from plimsoll.placement.pools import Pool
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, fleet, gpu, node, pool, request
 
-FLEET = fleet(node("h", H100, 8), node("l", L4, 4))
+SPEC = "a-spec"
+FLEET = fleet(node("h", H100, 8), node("l", L4, 4), node("b", "b300-sxm-288gb", 8))
 WANTED = request()
 TOO_SMALL = (
     "ValueError: To serve at least one request with the models's max seq len (4096), 0.50 GiB KV cache is needed, "
@@ -64,17 +68,23 @@ def observe(
 ) -> tuple[Seen, ...]:
     standing = where or pool(H100)
     reported = {} if tokens is None else {standing.name: tokens}
-    return observed_now(wanted, [standing], seen or around(serving()), reported, FLEET, 1)
+    return observed_now(wanted, [standing], seen or around(serving()), reported, FLEET, generation=1, spec=SPEC)
+
+
+def common(seen: Iterable[Seen]) -> tuple[Correction, ...]:
+    return common_lessons(seen).get(WANTED.model.name, ())
 
 
 def taught(wanted: Request, seen: Iterable[Seen]) -> Request:
-    return replace(wanted, corrections=lessons(seen, ()))
+    own = tuple(seen)
+    others = common_lessons(own).get(wanted.model.name, ())
+    return replace(wanted, corrections=lessons(own, others), failed_starts=failed_starts(wanted, own))
 
 
 def test_a_running_engine_tells_by_its_metrics_and_the_estimate_says_the_same_afterwards() -> None:
     foretold = sized(WANTED, gpu(H100), Split(1))[1].kv_capacity_tokens
     (seen,) = observe(tokens=foretold - 20_000)
-    assert (seen.observation.witness, seen.generation) == (Witness.METRICS, 1)
+    assert (seen.observation.witness, seen.spec) == (Witness.METRICS, SPEC)
     corrected = sized(taught(WANTED, [seen]), gpu(H100), Split(1))[1]
     assert corrected.kv_capacity_tokens == foretold - 20_000
     assert corrected.margin_bytes < sized(WANTED, gpu(H100), Split(1))[1].margin_bytes
@@ -82,10 +92,10 @@ def test_a_running_engine_tells_by_its_metrics_and_the_estimate_says_the_same_af
 
 @pytest.mark.parametrize("stem", ["google__gemma-3-27b-it", "Qwen__Qwen3-Next-80B-A3B-Instruct", "zai-org__GLM-5.2"])
 def test_tokens_are_taken_back_to_bytes_for_every_kind_of_cache(stem: str) -> None:
-    wanted, split = request(facts_of(stem)), Split(8)
-    foretold = sized(wanted, gpu(H100), split)[1].kv_capacity_tokens
-    (seen,) = observe(wanted, where=pool(H100, 8), tokens=foretold // 2)
-    corrected = sized(taught(wanted, [seen]), gpu(H100), split)[1]
+    wanted, kind, split = request(facts_of(stem)), "b300-sxm-288gb", Split(8)
+    foretold = sized(wanted, gpu(kind), split)[1].kv_capacity_tokens
+    (seen,) = observe(wanted, where=pool(kind, 8), seen=around(serving(), where=f"{kind}-tp8"), tokens=foretold // 2)
+    corrected = sized(taught(wanted, [seen]), gpu(kind), split)[1]
     assert corrected.kv_capacity_tokens == pytest.approx(foretold // 2, rel=0.01)
 
 
@@ -128,7 +138,7 @@ def test_out_of_memory_tells_that_it_does_not_fit() -> None:
     (seen,) = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
     assert seen.observation.witness is Witness.OUT_OF_MEMORY
     assert seen.observation.available_kv_bytes is None
-    assert sized(taught(WANTED, [seen]), gpu(H100), Split(1))[1].fit is Fit.NO
+    assert taught(WANTED, [seen]).failed_starts == ((H100, Split(1)),)
 
 
 def test_what_is_not_about_the_engine_s_own_memory_teaches_nothing() -> None:
@@ -154,7 +164,9 @@ def test_a_pool_of_an_older_spec_or_in_the_middle_of_an_update_shows_nothing() -
 
 
 def test_a_gpu_type_that_is_gone_shows_nothing() -> None:
-    assert observed_now(WANTED, [pool(H100)], around(serving()), {}, fleet(node("l", L4)), 1) == ()
+    assert (
+        observed_now(WANTED, [pool(H100)], around(serving()), {}, fleet(node("l", L4)), generation=1, spec=SPEC) == ()
+    )
 
 
 def test_the_status_remembers_and_its_schema_takes_it() -> None:
@@ -167,19 +179,25 @@ def test_the_status_remembers_and_its_schema_takes_it() -> None:
     )
     assert len(seen) == 3
     entries = as_status(seen)
-    assert remembered({"observations": entries}, 1) == seen
+    assert remembered({"observations": entries}, SPEC) == seen
     assert len(InferenceDeploymentStatus.model_validate({"observations": entries}).observations or ()) == 3
 
 
 def test_failures_are_forgotten_when_the_spec_changes_and_what_served_is_not() -> None:
     served, failed = observe(tokens=400_000), observe(where=failing_pool(), seen=around(crashed(TOO_SMALL)))
-    assert remembered({"observations": as_status((*served, *failed))}, 2) == served
+    assert remembered({"observations": as_status((*served, *failed))}, "another") == served
 
 
 def test_entries_of_another_release_are_passed_over() -> None:
     (entry,) = as_status(observe(tokens=400_000))
-    broken: list[dict[str, Any]] = [{}, {**entry, "witness": "Oracle"}, {**entry, "engineVersion": "x"}, entry]
-    assert len(remembered({"observations": broken}, 1)) == 1
+    broken: list[dict[str, Any]] = [
+        {},
+        {**entry, "witness": "Oracle"},
+        {**entry, "engineVersion": "x"},
+        {**entry, "release": "0.0.1"},
+        entry,
+    ]
+    assert len(remembered({"observations": broken}, SPEC)) == 1
 
 
 def test_the_latest_word_counts_and_serving_refutes_an_earlier_failure() -> None:
@@ -193,7 +211,7 @@ def test_the_latest_word_counts_and_serving_refutes_an_earlier_failure() -> None
 def test_no_more_is_kept_than_the_status_holds() -> None:
     (seen,) = observe(tokens=400_000)
     kinds = [replace(seen.observation.kind, split=Split(degree)) for degree in range(1, MOST_KEPT + 10)]
-    many = [Seen(replace(seen.observation, kind=kind), 1) for kind in kinds]
+    many = [Seen(replace(seen.observation, kind=kind), SPEC) for kind in kinds]
     kept = merged(many, ())
     assert len(kept) == MOST_KEPT
     assert kept[-1] == many[-1]
@@ -202,33 +220,55 @@ def test_no_more_is_kept_than_the_status_holds() -> None:
 def test_another_deployment_of_the_same_model_learns_it_too() -> None:
     (seen,) = observe(tokens=400_000)
     other = replace(WANTED, key=ObjectKey("ns", "other"), shape=replace(WANTED.shape, concurrency=4))
-    learned = replace(other, corrections=lessons((), [seen]))
-    assert sized(learned, gpu(H100), Split(1))[1].overhead_bytes != sized(other, gpu(H100), Split(1))[1].overhead_bytes
+    learned = replace(other, corrections=lessons((), common([seen])))
+    assert sized(learned, gpu(H100), Split(1))[1].learned_bytes != 0
 
 
-def test_somebody_else_s_crash_does_not_outweigh_engines_that_serve() -> None:
+def test_somebody_else_s_crash_without_figures_only_widens_the_band() -> None:
+    failed = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
+    learned = replace(WANTED, corrections=lessons((), common(failed)))
+    before, after = (sized(wanted, gpu(H100), Split(1))[1] for wanted in (WANTED, learned))
+    assert after.available_kv_bytes == before.available_kv_bytes
+    assert after.margin_bytes > before.margin_bytes
+    assert failed_starts(WANTED, ()) == ()
+
+
+def test_a_crash_without_figures_outweighs_no_measurement() -> None:
     served = observe(tokens=440_000)
     failed = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
-    (kept,) = lessons(served, failed)
-    assert kept.exact
-    (own,) = lessons(failed, served)
-    assert not own.exact
-    (alone,) = lessons((), failed)
-    assert not alone.exact
+    for own, others in ((served, failed), (failed, served)):
+        (kept,) = lessons(own, common((*own, *others)))
+        assert kept.exact
+
+
+def test_a_failed_start_counts_for_engines_of_that_kind_alone() -> None:
+    failed = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
+    eager = replace(WANTED, engine=replace(WANTED.engine, enforce_eager=True))
+    assert failed_starts(WANTED, failed) == ((H100, Split(1)),)
+    assert failed_starts(eager, failed) == ()
 
 
 def test_an_object_s_own_engines_outweigh_those_of_others() -> None:
     own, others = observe(tokens=440_000), observe(tokens=300_000)
-    (kept,) = lessons(own, [*others, *others, *others])
+    (kept,) = lessons(own, common([*own, *others, *others, *others]))
     (alone,) = lessons(own, ())
     assert kept == alone
-    (shared,) = lessons((), [*others, *own, *others])
-    assert shared.overhead_bytes > kept.overhead_bytes
-    assert shared.spread_bytes > 0
+    (shared,) = lessons((), common([*others, *own, *others]))
+    assert shared.rest_bytes > kept.rest_bytes
+    assert shared.below_bytes > 0
 
 
-def test_an_observation_without_a_figure_cannot_make_the_estimate_smaller() -> None:
-    kind = WANTED.engine_kind(H100, Split(1))
-    seen = Seen(Observation(kind, Witness.OUT_OF_MEMORY, -5 * GIB, None), 1)
-    (correction,) = lessons([seen], ())
-    assert correction.total_bytes > 0
+def test_a_figure_that_no_engine_can_have_teaches_nothing() -> None:
+    assert observe(tokens=10_000_000) == ()
+
+
+def test_an_older_engine_s_blocks_become_tokens_of_full_requests() -> None:
+    wanted = request(facts_of("google__gemma-3-27b-it"))
+    old = replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, 22)))
+    settings, figures = sized(old, gpu(H100), Split(2))
+    layout, standing = rank_layout(old, Split(2), settings, 0), pool(H100, 2)
+    told = {standing.name: layout.pool_blocks(figures.available_kv_bytes) * layout.block_tokens}
+    (known,) = capacities(old, [standing], told, FLEET).values()
+    assert known == pytest.approx(figures.kv_capacity_tokens, rel=0.001)
+    assert known != pytest.approx(told[standing.name], rel=0.05)
+    assert capacities(wanted, [standing], told, FLEET) == told

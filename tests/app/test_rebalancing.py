@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
-from plimsoll.app.capacities import observed_capacities, reported_tokens
+from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, Turn, policy_of, take_turn
 from plimsoll.domain.outcomes import MemoryEstimate, Split
@@ -274,19 +274,35 @@ def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_rep
             "a-1": PodSignals("a-1", (EngineSample(at=NOW - 9, kv_capacity_tokens=None),)),
         }
     )
-    told = {"pools": [{"name": "a", "kvTokensReported": 65_000}, {"name": "b", "kvTokensReported": 1}, {"name": "c"}]}
-    assert reported_tokens(told, around, reading) == {"a": 70_000, "b": 1}
-    assert reported_tokens(told, around, Reading(state=SignalState.UNAVAILABLE)) == {"a": 65_000, "b": 1}
-    assert reported_tokens(told, around, None) == {"a": 65_000, "b": 1}
+    told_of = {"a": 65_000, "b": 1, "c": None}
+    told = {"pools": [{"name": name, "generation": 4, "kvTokensReported": told_of[name]} for name in told_of]}
+    assert told_now(around, reading) == {"a": 70_000}
+    assert reported_tokens(told, 4, {"a": 70_000}) == {"a": 70_000, "b": 1}
+    for nobody in (Reading(state=SignalState.UNAVAILABLE), None):
+        assert told_now(around, nobody) == {}
+    assert reported_tokens(told, 4, {}) == {"a": 65_000, "b": 1}
+
+
+def test_what_engines_said_under_another_spec_is_not_said_of_those_that_follow() -> None:
+    told = {"pools": [{"name": "a", "kvTokensReported": 65_000, "generation": 4}]}
+    assert reported_tokens(told, 5, {}) == {}
 
 
 def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_against_what_runs() -> None:
-    entry = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 30_000, "generation": 4}
+    entry = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 30_000, "spec": "before"}
     told = {"tooSmall": [entry]}
     large = Pool("b", "l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu", PoolState.ACTIVE, 4, 1)
     small = replace(large, name="a", gpu_type="l4-24gb")
     remembered = ObservedCapacity("l4-24gb", Split(1), 30_000)
     seen = ObservedCapacity("l40s-48gb", Split(1), 90_000)
-    assert observed_capacities(told, 4, [large], {"b": 90_000}) == (seen, remembered)
-    assert observed_capacities(told, 5, [large], {"b": 90_000}) == (seen,)
-    assert observed_capacities(told, 4, [small], {"a": 80_000}) == (ObservedCapacity("l4-24gb", Split(1), 80_000),)
+    around = Surroundings({}, {})
+    assert observed_capacities(told, "before", [large], around, {"b": 90_000}) == (seen, remembered)
+    assert observed_capacities(told, "after", [large], around, {"b": 90_000}) == (seen,)
+    here = ObservedCapacity("l4-24gb", Split(1), 80_000)
+    assert observed_capacities(told, "before", [small], around, {"a": 80_000}) == (here,)
+
+
+def test_engines_that_are_being_replaced_say_nothing_of_those_to_come() -> None:
+    body = {"metadata": {"generation": 2}, "spec": {"replicas": 1}, "status": {"observedGeneration": 1}}
+    pool = Pool("b", "l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu", PoolState.ACTIVE, 4, 1)
+    assert observed_capacities({}, "x", [pool], Surroundings({}, {"b": body}), {"b": 90_000}) == ()

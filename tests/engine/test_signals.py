@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from plimsoll.adapters.prometheus import PrometheusSignals, Reading
-from plimsoll.app.capacities import reported_tokens
+from plimsoll.app.capacities import told_now
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, load_of, policy_of, take_turn
 from plimsoll.cli.planning import Planned
@@ -136,7 +136,7 @@ def watch(planned: Planned, server: EngineServer, tmp_path_factory: pytest.TempP
 def seen(server: EngineServer, watch: Watch) -> Seen:
     with steady_load(server):
         reading, decision = _until_more_is_wanted(watch)
-        load, reported = watch.load(reading), reported_tokens({}, watch.around, reading)
+        load, reported = watch.load(reading), told_now(watch.around, reading)
         with server.engine_held():
             held = compare(server, watch)
     return Seen(decision, load, reported, held, compare(server, watch))

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.observations import Correction, Observation, Witness
+from plimsoll.domain.engine_options import LoraSlots
+from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.memory.band import Band
-from plimsoll.memory.calibration import RESIDUAL_BYTES, corrections, learned_band
+from plimsoll.memory.calibration import RESIDUAL_BYTES, STEP_BYTES, corrections, learned_band
 from plimsoll.memory.estimate import estimate
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.settings import engine_settings
@@ -32,7 +34,13 @@ LAW = figures(PLAIN)
 
 
 def metrics(available: int) -> Observation:
-    return Observation(KIND, Witness.METRICS, LAW.available_kv_bytes, available)
+    usual = engine_settings(PLAIN, gpu(H100), ONE)
+    step = (usual.max_num_batched_tokens, usual.max_num_seqs)
+    return Observation(KIND, Witness.METRICS, LAW.available_kv_bytes, available, *step)
+
+
+def starved(kind: EngineKind = KIND) -> Observation:
+    return Observation(kind, Witness.OUT_OF_MEMORY, LAW.available_kv_bytes, None)
 
 
 def learned(*seen: Observation) -> Request:
@@ -44,7 +52,8 @@ def test_the_estimate_says_afterwards_what_was_observed(difference: int) -> None
     observed = LAW.available_kv_bytes + difference
     corrected = figures(learned(metrics(observed)))
     assert corrected.available_kv_bytes == observed
-    assert corrected.overhead_bytes == LAW.overhead_bytes - difference
+    assert corrected.learned_bytes == -difference
+    assert corrected.overhead_bytes == LAW.overhead_bytes
 
 
 def test_terms_that_were_told_apart_are_corrected_each() -> None:
@@ -59,16 +68,37 @@ def test_terms_that_were_told_apart_are_corrected_each() -> None:
     corrected = figures(learned(seen))
     assert corrected.weights_bytes - LAW.weights_bytes == 100 * MIB
     assert corrected.activations_bytes - LAW.activations_bytes == 500 * MIB
-    assert corrected.overhead_bytes - LAW.overhead_bytes == 100 * MIB
+    assert corrected.learned_bytes == 100 * MIB
     assert corrected.available_kv_bytes == seen.available_kv_bytes
 
 
-def test_the_median_engine_counts_and_the_spread_stays_in_the_band() -> None:
+def test_the_median_engine_counts_and_the_spread_is_the_band() -> None:
     rich, usual, poor = (LAW.available_kv_bytes - missing * MIB for missing in (100, 150, 300))
     corrected = figures(learned(metrics(rich), metrics(poor), metrics(usual)))
     assert corrected.available_kv_bytes == usual
-    assert corrected.slack_bytes == 200 * MIB + RESIDUAL_BYTES
-    assert corrected.margin_bytes == RESIDUAL_BYTES
+    assert corrected.slack_bytes == 50 * MIB + RESIDUAL_BYTES
+    assert corrected.margin_bytes == 150 * MIB + RESIDUAL_BYTES
+
+
+def test_a_far_outlier_leaves_the_estimate_and_widens_the_band() -> None:
+    usual, far = LAW.available_kv_bytes, LAW.available_kv_bytes - 20 * GIB
+    corrected = figures(learned(metrics(usual), metrics(usual), metrics(far)))
+    assert corrected.available_kv_bytes == usual
+    assert corrected.margin_bytes == 20 * GIB + RESIDUAL_BYTES
+
+
+def test_steps_of_another_size_stay_as_uncertain_as_they_were() -> None:
+    other = replace(metrics(LAW.available_kv_bytes - 100 * MIB), batched_tokens=99)
+    corrected = figures(learned(other))
+    assert corrected.available_kv_bytes == LAW.available_kv_bytes - 100 * MIB
+    assert (corrected.slack_bytes, corrected.margin_bytes) == (LAW.slack_bytes, LAW.margin_bytes)
+
+
+def test_the_need_is_never_said_to_be_less_than_weights_and_cache() -> None:
+    poor, rich = metrics(LAW.available_kv_bytes), metrics(LAW.available_kv_bytes + 20 * GIB)
+    corrected = figures(learned(rich, poor))
+    least = corrected.expected_bytes - corrected.slack_bytes
+    assert least >= corrected.weights_bytes + corrected.kv_cache_bytes
 
 
 def test_of_two_engines_the_poorer_counts() -> None:
@@ -83,20 +113,16 @@ def test_a_failed_start_with_figures_is_an_observation_like_another() -> None:
     assert corrected.fit is Fit.NO
 
 
-def test_out_of_memory_raises_the_need_so_that_it_no_longer_fits() -> None:
-    told = Observation(KIND, Witness.OUT_OF_MEMORY, LAW.available_kv_bytes, None)
-    settings, corrected = sized(learned(told), gpu(H100), ONE)
-    assert LAW.fit is Fit.SURE
-    assert corrected.fit is Fit.NO
-    assert corrected.margin_bytes == pytest.approx(LAW.margin_bytes, rel=0.2)
-    assert settings.max_num_batched_tokens <= 2048
+def test_out_of_memory_without_figures_only_widens_the_band() -> None:
+    _, corrected = sized(learned(starved()), gpu(H100), ONE)
+    assert corrected.available_kv_bytes == LAW.available_kv_bytes
+    assert corrected.margin_bytes == LAW.margin_bytes + STEP_BYTES
 
 
-def test_out_of_memory_outweighs_what_served() -> None:
-    told = Observation(KIND, Witness.OUT_OF_MEMORY, LAW.available_kv_bytes, None)
-    (correction,) = corrections([metrics(LAW.available_kv_bytes), told])
-    assert not correction.exact
-    assert correction.total_bytes > LAW.available_kv_bytes
+def test_out_of_memory_does_not_outweigh_what_was_measured() -> None:
+    (correction,) = corrections([metrics(LAW.available_kv_bytes), starved()])
+    assert correction.exact
+    assert correction.total_bytes == 0
 
 
 def test_engines_of_another_kind_learn_nothing() -> None:
@@ -107,6 +133,26 @@ def test_engines_of_another_kind_learn_nothing() -> None:
     assert other.correction_for(H100, ONE) is None
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"enforce_eager": True}, {"skip_encoder": True}, {"lora": LoraSlots(8, 16)}],
+    ids=str,
+)
+def test_engines_with_another_option_are_of_another_kind(changed: dict[str, Any]) -> None:
+    other = replace(PLAIN, engine=replace(PLAIN.engine, **changed))
+    assert other.engine_kind(H100, ONE) != KIND
+
+
+def test_a_model_with_other_facts_under_the_same_name_is_of_another_kind() -> None:
+    wider = replace(PLAIN, model=replace(PLAIN.model, vocabulary=PLAIN.model.vocabulary + 1))
+    assert wider.engine_kind(H100, ONE) != KIND
+
+
+def test_the_share_and_the_step_do_not_make_another_kind() -> None:
+    other = replace(PLAIN, engine=replace(PLAIN.engine, max_batched_tokens=2048, gpu_memory_utilization_percent=80))
+    assert other.engine_kind(H100, ONE) == KIND
+
+
 def test_each_kind_has_one_correction() -> None:
     elsewhere = replace(metrics(0), kind=replace(KIND, gpu_type=L4))
     found = corrections([metrics(1), elsewhere, metrics(2)])
@@ -114,16 +160,20 @@ def test_each_kind_has_one_correction() -> None:
 
 
 BANDS = st.builds(Band, st.integers(-5 * GIB, 0), st.integers(0, 5 * GIB))
+SPREADS = st.integers(0, 5 * GIB)
 
 
-@given(prior=BANDS, spread=st.integers(0, 5 * GIB), exact=st.booleans())
-def test_a_band_narrows_and_never_widens(prior: Band, spread: int, exact: bool) -> None:  # noqa: FBT001 - drawn
-    after = learned_band(prior, Correction(KIND, spread_bytes=spread, exact=exact))
-    assert prior.low_bytes <= after.low_bytes <= 0 <= after.high_bytes <= prior.high_bytes
-    if not exact:
-        assert after == prior
-    elif prior.high_bytes > RESIDUAL_BYTES:
-        assert after.high_bytes == RESIDUAL_BYTES
+@given(prior=BANDS, above=SPREADS, below=SPREADS, same_step=st.booleans())
+def test_a_learned_band_holds_all_that_was_seen(prior: Band, above: int, below: int, same_step: bool) -> None:  # noqa: FBT001 - drawn
+    lesson = Correction(KIND, above_bytes=above, below_bytes=below, batched_tokens=8192, sequences=256)
+    after = learned_band(prior, lesson, batched_tokens=8192 if same_step else 2048, sequences=256)
+    assert after.low_bytes <= -below - RESIDUAL_BYTES
+    assert after.high_bytes >= above + RESIDUAL_BYTES
+    if same_step:
+        assert after == Band(-below - RESIDUAL_BYTES, above + RESIDUAL_BYTES)
+    else:
+        assert after.low_bytes <= prior.low_bytes
+        assert after.high_bytes >= prior.high_bytes
 
 
 def test_nothing_observed_changes_nothing() -> None:

@@ -94,6 +94,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "a running engine got 40000 tokens of KV cache there, the load needs 65536",
     ),
     (
+        Reason.START_FAILED,
+        {},
+        "an engine of this deployment ran out of memory there when it started",
+    ),
+    (
         Reason.PLACEMENT_KEPT,
         {"price": "1.86", "gpus": 1},
         "fits at $1.86/h with 1 GPUs, but what runs is kept: moving would restart it",

@@ -160,6 +160,7 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             {"need_tokens": 32_768, "have_tokens": 1000},
             id="observed",
         ),
+        pytest.param(replace(request(), failed_starts=((H100, ONE),)), H100, 1, Reason.START_FAILED, {}, id="failed"),
         pytest.param(
             request(constraints=GpuConstraints(max_hourly_price=Decimal("6.87"))),
             H100,

@@ -9,7 +9,7 @@ from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Placed, Split, Unplaceable
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request, ServingShape
-from plimsoll.domain.units import GIB, MIB
+from plimsoll.domain.units import GIB
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import MAX_POOLS, plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
@@ -285,6 +285,19 @@ class TestEnginesThatFailForMemory:
         assert sizes(decision) == {H100_TP1: 1}
         assert retiring(decision) == {}
 
+    def test_a_failure_without_figures_counts_for_that_type_and_split_alone(self) -> None:
+        failed = replace(request(), failed_starts=((L4, Split(1)),))
+        who = tenant(failed, pool(L4, ready=0, too_large=True))
+        decision = decided(who, node("l4", L4, 2, held=1), node("h", H100, 1))
+        assert sizes(decision) == {H100_TP1: 1}
+        told = {(each.gpu_type, each.split): each.reason for each in decision.rejections}
+        assert told[L4, Split(1)] is Reason.START_FAILED
+        assert told.get((L4, Split(2))) is not Reason.START_FAILED
+
+    def test_whoever_forces_the_size_is_not_told_of_failures(self) -> None:
+        sure = replace(request(overrides=Overrides(memory_per_gpu_bytes=18 * GIB)), failed_starts=((L4, Split(1)),))
+        assert sizes(decided(tenant(sure), node("l4", L4, 1))) == {L4_TP1: 1}
+
     def test_one_that_serves_stays_and_is_called_outgrown(self) -> None:
         decision = decided(tenant(learned(L4), pool(L4)), node("l4", L4, 2, held=1), node("h", H100, 1))
         assert sizes(decision) == {L4_TP1: 1}
@@ -300,7 +313,7 @@ class TestEnginesThatFailForMemory:
         usual = placed(request(), fleet(node("h", H100))).choice
         assert usual.settings.max_num_batched_tokens == 8192
         spared = usual.estimate.computed_bytes - usual.estimate.budget_bytes
-        lesson = correction(H100, overhead=-spared + usual.estimate.margin_bytes - 150 * MIB + 1)
+        lesson = correction(H100, missing=1 - spared)
         who = tenant(replace(request(), corrections=(lesson,)), pool(H100, ready=0, too_large=True))
         decision = decided(who, node("h", H100, 2, held=1))
         assert sizes(decision) == {H100_TP1: 1}
@@ -327,11 +340,10 @@ class TestWhatEnginesTeachRestartsNobody:
         assert [each.step_tokens for each in decision.pools] == [2048]
 
 
-def correction(kind: str, overhead: int = 0) -> Correction:
-    return Correction(request().engine_kind(kind, Split(1)), overhead_bytes=overhead)
+def correction(kind: str, missing: int = 0) -> Correction:
+    return Correction(request().engine_kind(kind, Split(1)), rest_bytes=missing)
 
 
 def learned(kind: str) -> Request:
-    """The usual request, after an engine on one GPU of ``kind`` ran out of memory."""
-    starved = replace(correction(kind, overhead=30 * GIB), exact=False)
-    return replace(request(), corrections=(starved,))
+    """The usual request, after an engine on one GPU of ``kind`` told that it got 30 GiB less than foretold."""
+    return replace(request(), corrections=(correction(kind, missing=30 * GIB),))

@@ -124,6 +124,7 @@ def _components(figures: MemoryEstimate) -> tuple[tuple[str, int], ...]:
         ("activations", figures.activations_bytes),
         ("cuda_graphs", figures.cuda_graphs_bytes),
         ("overhead", figures.overhead_bytes),
+        ("learned", figures.learned_bytes),
         ("margin", figures.margin_bytes),
     )
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any
 
 from plimsoll.api.convert import to_workload_options
@@ -27,6 +29,11 @@ from plimsoll.rebalance.decisions import RemoveReplica
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 
+_NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
+"""Fields of the spec that say how many engines and where, not how one of them is run."""
+
+_DIGITS = 12
+
 
 @dataclass(slots=True)
 class Case:
@@ -44,12 +51,20 @@ class Case:
     turn: Turn | None = None
     decision: Decision | None = None
     seen: tuple[Seen, ...] = ()
+    reported: dict[str, int] = field(default_factory=dict)
     report: Report | None = None
 
     @property
     def status(self) -> Mapping[str, Any]:
         """The status as last written."""
         return self.body.get("status") or {}
+
+    @property
+    def spec_digest(self) -> str:
+        """Hex digits that change when a part of the spec changes that bears on an engine's memory."""
+        spec = self.body.get("spec") or {}
+        told = {field: value for field, value in spec.items() if field not in _NOT_ABOUT_MEMORY}
+        return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
 
     @property
     def generation(self) -> int:

@@ -109,6 +109,7 @@ def _from_status(entry: Mapping[str, Any]) -> Pool:
         generation=entry["generation"],
         replicas=entry["replicas"],
         batched_tokens=entry.get("batchedTokens"),
+        served=bool(entry.get("served")),
     )
 
 
@@ -146,7 +147,7 @@ def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: floa
         ready=sum(1 for pod in pods if pod.ready),
         stranded=0 if leaving else len(stranded),
         exists=pool.name in around.workloads,
-        too_large=_is_too_large(pods),
+        too_large=_is_too_large(pods) and not pool.served,
     )
 
 
@@ -180,6 +181,7 @@ def _view(name: str, around: Surroundings, reported: int | None, foretold: Mappi
         kv_tokens_reported=reported,
         kv_tokens_predicted=foretold.get("kvTokensPredicted"),
         predicted_at_generation=foretold.get("generation"),
+        served=bool(foretold.get("served")),
         updating=is_updating(around.workloads.get(name)),
     )
 

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plimsoll import __version__
 from plimsoll.app.objects import Surroundings, is_updating, split_of
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
-from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
@@ -24,44 +25,52 @@ from plimsoll.render.names import stages
 MOST_KEPT = 40
 """Observations that one status holds; the newest stay."""
 
+LEAST_WEIGHTS_PERCENT = 90
+"""Of the weights by the law, which are counted and not guessed: more cache than the rest of the budget is no cache."""
+
 TELLS_CACHE_SIZE = EngineVersion(0, 24)
 """From here on an engine's metrics give the size of its cache in tokens; before, blocks and tokens of a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An observation and the generation of the spec that it was made at."""
+    """An observation and a digest of the spec that it was made at, as far as the spec bears on memory."""
 
     observation: Observation
-    generation: int
+    spec: str
 
 
-def remembered(status: Mapping[str, Any], generation: int) -> tuple[Seen, ...]:
+def remembered(status: Mapping[str, Any], spec: str) -> tuple[Seen, ...]:
     """What the status keeps. A failed start counts until the spec changes: it may have been another's fault.
 
-    An entry that this release cannot read was written by another one: it is forgotten.
+    An entry that another release wrote is forgotten: that release foretold by another law.
     """
     entries = (_read(entry) for entry in status.get("observations") or ())
     known = (seen for seen in entries if seen is not None)
-    return tuple(seen for seen in known if seen.generation == generation or not _is_failure(seen.observation))
+    return tuple(seen for seen in known if seen.spec == spec or not _is_failure(seen.observation))
 
 
 def observed_now(
     request: Request,
     pools: Sequence[Pool],
     around: Surroundings,
-    reported: Mapping[str, int],
+    told: Mapping[str, int],
     fleet: Fleet,
+    *,
     generation: int,
+    spec: str,
 ) -> tuple[Seen, ...]:
-    """What the pools' engines show in this pass. A pool that is not judged by this spec yet shows nothing."""
+    """What the pools' engines show in this pass. A pool that is not judged by this spec yet shows nothing.
+
+    ``told`` are tokens that ready engines report now, as their release counts them.
+    """
     found = []
     for pool in pools:
         if pool.generation != generation or is_updating(around.workloads.get(pool.name)):
             continue
-        observation = _of_pool(request, pool, around, reported.get(pool.name), fleet)
+        observation = _of_pool(request, pool, around, told.get(pool.name), fleet)
         if observation is not None:
-            found.append(Seen(observation, generation))
+            found.append(Seen(observation, spec))
     return tuple(found)
 
 
@@ -80,18 +89,45 @@ def merged(earlier: Iterable[Seen], now: Iterable[Seen]) -> tuple[Seen, ...]:
     return tuple(latest.values())[-MOST_KEPT:]
 
 
-def lessons(own: Iterable[Seen], others: Iterable[Seen]) -> tuple[Correction, ...]:
-    """What one object learns. Its own engines' word on a kind outweighs what others' say of it.
+def common_lessons(seen: Iterable[Seen]) -> dict[str, tuple[Correction, ...]]:
+    """What the engines of all objects teach, by model."""
+    found: dict[str, list[Correction]] = {}
+    for correction in corrections(each.observation for each in seen):
+        found.setdefault(correction.kind.model, []).append(correction)
+    return {model: tuple(each) for model, each in found.items()}
 
-    An engine of another object's that ran out of memory tells no figure, and may have had its own reasons: it counts
-    only where no engine of the kind has told one.
-    """
-    mine = corrections(seen.observation for seen in own)
+
+def lessons(own: Iterable[Seen], common: Iterable[Correction]) -> tuple[Correction, ...]:
+    """What one object learns: what its own engines measured outweighs what others say of that kind."""
+    mine = tuple(each for each in corrections(seen.observation for seen in own) if each.exact)
     settled = {correction.kind for correction in mine}
-    theirs = [seen.observation for seen in others if seen.observation.kind not in settled]
-    measured = {seen.kind for seen in theirs if seen.available_kv_bytes is not None}
-    heard = (seen for seen in theirs if seen.available_kv_bytes is not None or seen.kind not in measured)
-    return (*mine, *corrections(heard))
+    return (*mine, *(each for each in common if each.kind not in settled))
+
+
+def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Split], ...]:
+    """GPU types and splits where engines of this very request ran out of memory and told no figure."""
+    kinds = [seen.observation.kind for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY]
+    places = {(kind.gpu_type, kind.split): kind for kind in kinds}
+    return tuple(place for place, kind in places.items() if kind == request.engine_kind(*place))
+
+
+def capacities(request: Request, pools: Sequence[Pool], told: Mapping[str, int], fleet: Fleet) -> dict[str, int]:
+    """``told`` as tokens that requests of full length get, which is how later releases count.
+
+    Before 0.24 metrics give blocks times their tokens. Where layers are of several kinds a request holds blocks of
+    each, and that figure says too much.
+    """
+    types = {gpu.name: gpu for gpu in fleet.gpu_types()}
+    found = dict(told)
+    if request.engine.version >= TELLS_CACHE_SIZE:
+        return found
+    for pool in pools:
+        if pool.name in told and pool.gpu_type in types:
+            _, settings, figures = _foretold(request, types[pool.gpu_type], pool)
+            layout = rank_layout(request, pool.split, settings, figures.stage)
+            size = told[pool.name] // layout.block_tokens * layout.block_bytes
+            found[pool.name] = layout.capacity_tokens(size, request.shape.context_tokens)
+    return found
 
 
 def as_status(seen: Iterable[Seen]) -> list[dict[str, Any]]:
@@ -113,12 +149,15 @@ def _of_pool(
         return None
     by_law, settings, figures = _foretold(request, gpu, pool)
     kind = request.engine_kind(gpu.name, pool.split)
+    step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     if tokens is not None and serves:
         predicted, available = _in_bytes(by_law, pool, settings, figures, tokens)
-        return Observation(kind, Witness.METRICS, predicted, available)
+        if available > figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100:
+            return None  # no engine has so much: the figure is another one's, or garbled
+        return Observation(kind, Witness.METRICS, predicted, available, *step)
     left = None if failure is None else failure.available_kv_bytes
     witness = Witness.OUT_OF_MEMORY if left is None else Witness.START_FAILURE
-    return Observation(kind, witness, figures.available_kv_bytes, left)
+    return Observation(kind, witness, figures.available_kv_bytes, left, *step)
 
 
 def _foretold(request: Request, gpu: GpuType, pool: Pool) -> tuple[Request, EngineSettings, MemoryEstimate]:
@@ -161,15 +200,21 @@ def _entry(seen: Seen) -> dict[str, Any]:
         "engineVersion": str(kind.version),
         "tensorParallel": kind.split.tensor_parallel,
         **stages(kind.split),
+        "options": kind.options,
+        "batchedTokens": observation.batched_tokens,
+        "maxSequences": observation.sequences,
         "witness": observation.witness.value,
         "predictedKvBytes": observation.predicted_kv_bytes,
         "availableKvBytes": observation.available_kv_bytes,
-        "generation": seen.generation,
+        "spec": seen.spec,
+        "release": __version__,
     }
 
 
 def _read(entry: Mapping[str, Any]) -> Seen | None:
     try:
+        if entry["release"] != __version__:
+            return None
         kind = EngineKind(
             model=entry["model"],
             precision=Precision(entry["precision"]),
@@ -177,9 +222,16 @@ def _read(entry: Mapping[str, Any]) -> Seen | None:
             gpu_type=entry["gpuType"],
             version=EngineVersion(*(int(part) for part in entry["engineVersion"].split("."))),
             split=split_of(entry),
+            options=entry["options"],
         )
-        witness = Witness(entry["witness"])
-        observation = Observation(kind, witness, entry["predictedKvBytes"], entry.get("availableKvBytes"))
-        return Seen(observation, entry["generation"])
+        observation = Observation(
+            kind,
+            Witness(entry["witness"]),
+            entry["predictedKvBytes"],
+            entry.get("availableKvBytes"),
+            entry["batchedTokens"],
+            entry["maxSequences"],
+        )
+        return Seen(observation, entry["spec"])
     except (KeyError, TypeError, ValueError):
         return None

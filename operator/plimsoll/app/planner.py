@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.cluster import (
@@ -26,7 +27,7 @@ from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.backoff import Backoff
-from plimsoll.app.capacities import observed_capacities, reported_tokens
+from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.case import (
     Case,
     figures_of,
@@ -42,7 +43,16 @@ from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.notes import notes_of
 from plimsoll.app.objects import pool_views, read_pools, surroundings_of
-from plimsoll.app.observations import as_status, lessons, merged, observed_now, remembered
+from plimsoll.app.observations import (
+    as_status,
+    capacities,
+    common_lessons,
+    failed_starts,
+    lessons,
+    merged,
+    observed_now,
+    remembered,
+)
 from plimsoll.app.prices import PriceList
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.settings import Settings
@@ -114,9 +124,9 @@ class Planner:
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if case.around.ready_pods()}
         for case in cases:
             self._observe(case, fleet)
+        common = common_lessons(seen for case in cases for seen in case.seen)
         for case in cases:
-            others = (seen for other in cases if other is not case for seen in other.seen)
-            self._listen(case, fleet, lessons(case.seen, others), now)
+            self._listen(case, fleet, common, now)
         await asyncio.to_thread(self._plan, cases, fleet)  # pure: the watches go on meanwhile
         self.metrics.show_fleet(fleet)
         for case in cases:
@@ -155,28 +165,41 @@ class Planner:
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 3, first half: what the engines of this object say of their memory, now and earlier."""
-        case.seen = remembered(case.status, case.generation)
+        case.seen = remembered(case.status, case.spec_digest)
+        told = told_now(case.around, self._reading(case))
+        case.reported = reported_tokens(case.status, case.generation, told)
         if case.request is None:
             return
-        reported = reported_tokens(case.status, case.around, self._reading(case))
         try:
-            now = observed_now(case.request, case.pools, case.around, reported, fleet, case.generation)
+            found = observed_now(
+                case.request,
+                case.pools,
+                case.around,
+                told,
+                fleet,
+                generation=case.generation,
+                spec=case.spec_digest,
+            )
+            told = capacities(case.request, case.pools, told, fleet)
         except PlimsollError:
             return  # a model without a law: planning says so
-        case.seen = merged(case.seen, now)
+        case.seen = merged(case.seen, found)
+        case.reported = reported_tokens(case.status, case.generation, told)
 
     def _reading(self, case: Case) -> Reading | None:
         return self.live.reading(case.key) if case.around.ready_pods() else Reading()
 
-    def _listen(self, case: Case, fleet: Fleet, learned: tuple[Correction, ...], now: float) -> None:
+    def _listen(self, case: Case, fleet: Fleet, common: Mapping[str, tuple[Correction, ...]], now: float) -> None:
         """Step 3: the live loop's target replaces ``spec.replicas``; what engines report joins the request."""
         if case.resource is None or case.request is None:
             return
         reading = self._reading(case)
-        reported = reported_tokens(case.status, case.around, reading)
-        observed = observed_capacities(case.status, case.generation, case.pools, reported)
-        own = tuple(each for each in learned if each.kind.model == case.request.model.name)
-        case.request = replace(case.request, observed=observed, corrections=own)
+        case.request = replace(
+            case.request,
+            observed=observed_capacities(case.status, case.spec_digest, case.pools, case.around, case.reported),
+            corrections=lessons(case.seen, common.get(case.request.model.name, ())),
+            failed_starts=failed_starts(case.request, case.seen),
+        )
         case.standing = Standing.read(case.resource.spec, case.status)
         off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
         # Without a first reading there is no turn: after a restart the last word stands until there is a new one.
@@ -280,7 +303,6 @@ class Planner:
 
     def _report(self, case: Case) -> Report:
         spec = case.resource.spec if case.resource else None
-        reported = reported_tokens(case.status, case.around, self.live.reading(case.key))
         mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
         told = None if case.turn is None else case.turn.report(case.status, mode)
         replicas = case.request.replicas if case.request else int((case.body.get("spec") or {}).get("replicas") or 0)
@@ -292,9 +314,10 @@ class Planner:
             problem=case.problem,
             model=case.model,
             engine_version=spec.engine.version if spec else "",
-            pools=pool_views(case.around, case.status, reported),
+            pools=pool_views(case.around, case.status, case.reported),
             suspended=bool(spec and spec.suspend),
             observations=tuple(as_status(case.seen)),
+            spec_digest=case.spec_digest,
             rebalancing=told,
             rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         )

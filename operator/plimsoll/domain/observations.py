@@ -25,7 +25,10 @@ class Witness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineKind:
-    """Engines whose memory is alike: what an observation of one says of all."""
+    """Engines whose memory is alike: what an observation of one says of all.
+
+    ``options`` is a digest of the model's facts and of the engine options that change its memory.
+    """
 
     model: str
     precision: Precision
@@ -33,6 +36,7 @@ class EngineKind:
     gpu_type: str
     version: EngineVersion
     split: Split
+    options: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +44,16 @@ class Observation:
     """One start of one engine: bytes of one GPU, predicted without any correction and observed.
 
     ``available_kv_bytes`` is what was left for the KV cache; None where the engine did not get so far. Terms that the
-    engine told apart are given beside it, those it did not are None.
+    engine told apart are given beside it, those it did not are None. ``batched_tokens`` and ``sequences`` are the sizes
+    of the step that it ran with.
     """
 
     kind: EngineKind
     witness: Witness
     predicted_kv_bytes: int
     available_kv_bytes: int | None
+    batched_tokens: int = 0
+    sequences: int = 0
     predicted_weights_bytes: int = 0
     weights_bytes: int | None = None
     predicted_activations_bytes: int = 0
@@ -55,19 +62,23 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Signed bytes to add to the terms of an engine kind; ``spread_bytes`` is how far its observations lie apart.
+    """Signed bytes to add to the terms of an engine kind; ``rest_bytes`` is what no term explains.
 
-    ``exact`` tells that the sum is measured, so that only the spread and the engine's own rounding are left uncertain.
+    Some engines of the kind took up to ``above_bytes`` more and ``below_bytes`` less. ``exact`` tells that all this was
+    measured, with steps of ``batched_tokens`` and ``sequences``; else it is only known that one ran out of memory.
     """
 
     kind: EngineKind
     weights_bytes: int = 0
     activations_bytes: int = 0
-    overhead_bytes: int = 0
-    spread_bytes: int = 0
+    rest_bytes: int = 0
+    above_bytes: int = 0
+    below_bytes: int = 0
+    batched_tokens: int = 0
+    sequences: int = 0
     exact: bool = True
 
     @property
     def total_bytes(self) -> int:
         """What the engine takes more than the law says; negative where it takes less."""
-        return self.weights_bytes + self.activations_bytes + self.overhead_bytes
+        return self.weights_bytes + self.activations_bytes + self.rest_bytes

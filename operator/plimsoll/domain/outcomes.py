@@ -55,11 +55,12 @@ class MemoryEstimate:
 
     All in bytes of one GPU, of the pipeline stage that is short first (``stage``). ``usable_bytes`` is the
     framework-visible total, ``budget_bytes`` the part of it the engine may use (utilization), ``outside_bytes`` what
-    CUDA and NCCL take beside that budget. ``kv_cache_bytes`` is the *needed* cache; ``adapters_bytes`` are LoRA slots.
-    The truth is expected between ``slack_bytes`` less and ``margin_bytes`` more than the terms say: the error band.
-    ``kv_capacity_tokens`` is what the whole budget has room for (``_low`` and ``_high`` at the edges of the band;
-    ``kv_told_tokens`` is the figure by which the engine's release calls the same cache), ``kv_needed_tokens`` what the
-    load needs. ``max_sequences`` bounds ``--max-num-seqs`` of models with a recurrent state.
+    CUDA and NCCL take beside that budget. ``kv_cache_bytes`` is the *needed* cache; ``adapters_bytes`` are LoRA slots,
+    ``learned_bytes`` (signed) what engines of the kind took more or less than all terms say. The truth is expected
+    between ``slack_bytes`` less and ``margin_bytes`` more than the terms say: the error band. ``kv_capacity_tokens`` is
+    what the whole budget has room for (``_low`` and ``_high`` at the edges of the band; ``kv_told_tokens`` is the
+    figure by which the engine's release calls the same cache), ``kv_needed_tokens`` what the load needs.
+    ``max_sequences`` bounds ``--max-num-seqs`` of models with a recurrent state.
     """
 
     weights_bytes: int
@@ -84,6 +85,7 @@ class MemoryEstimate:
     host_bytes: int = 0
     forced_bytes: int | None = None
     stage: int = 0
+    learned_bytes: int = 0
 
     @property
     def expected_bytes(self) -> int:
@@ -99,6 +101,7 @@ class MemoryEstimate:
             + self.activations_bytes
             + self.cuda_graphs_bytes
             + self.overhead_bytes
+            + self.learned_bytes
         )
 
     @property

@@ -31,6 +31,7 @@ class Reason(StrEnum):
     FITS_ONLY_PROBABLY = "FitsOnlyProbably"
     ROOM_FOR_FEWER = "RoomForFewer"
     OBSERVED_TOO_SMALL = "ObservedTooSmall"
+    START_FAILED = "StartFailed"
     PLACEMENT_KEPT = "PlacementKept"
 
 

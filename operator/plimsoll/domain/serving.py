@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from plimsoll.domain.engine_options import Drafting, DraftMethod, HeadMethod, LoraSlots, Residency
+from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
@@ -110,7 +111,8 @@ class Request:
     """One InferenceDeployment, ready to be placed.
 
     ``created`` is the object's RFC 3339 creation time and orders requests that compete; ``replicas`` is how many are
-    wanted now (the user's number, or the rebalancer's within the user's bounds).
+    wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types and
+    splits where its own engines ran out of memory and told no figure.
     """
 
     key: ObjectKey
@@ -127,10 +129,19 @@ class Request:
     created: str = ""
     observed: tuple[ObservedCapacity, ...] = ()
     corrections: tuple[Correction, ...] = ()
+    failed_starts: tuple[tuple[str, Split], ...] = ()
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
         """What this request's engines on ``gpu_type`` share with others whose memory is alike."""
-        return EngineKind(self.model.name, self.precision, self.kv_precision, gpu_type, self.engine.version, split)
+        return EngineKind(
+            model=self.model.name,
+            precision=self.precision,
+            kv_precision=self.kv_precision,
+            gpu_type=gpu_type,
+            version=self.engine.version,
+            split=split,
+            options=fingerprint(self.model, self.engine),
+        )
 
     def correction_for(self, gpu_type: str, split: Split) -> Correction | None:
         """What engines of the same kind taught, if there were any."""

@@ -76,8 +76,9 @@ def loading_bytes(
     *,
     skip_encoder: bool = False,
 ) -> int:
-    """Bytes that the engine logs as weights beside the tensors: ends of blocks, what older
-    releases keep of positions that never come, and on ROCm a library's share.
+    """Bytes that the engine logs as weights beside the tensors.
+
+    Ends of blocks, what older releases keep of positions that never come, and on ROCm a library's share.
     """
     ends = block_ends_bytes(
         model, precision, split, stage, splits_large=law.splits_large_blocks, skip_encoder=skip_encoder

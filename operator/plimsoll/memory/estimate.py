@@ -95,10 +95,11 @@ class _Terms:
     overhead: int
     outside: int
     band: Band
+    learned: int = 0
 
     @property
     def total(self) -> int:
-        return self.weights.gpu_bytes + self.adapters + self.activations + self.graphs + self.overhead
+        return self.weights.gpu_bytes + self.adapters + self.activations + self.graphs + self.overhead + self.learned
 
 
 def _terms(rank: _Rank) -> _Terms:
@@ -115,17 +116,22 @@ def _terms(rank: _Rank) -> _Terms:
         outside=beside_bytes(request.model, gpu, split, law, graphs, sequences=rank.settings.max_num_seqs),
         band=band(request.model, gpu, split, law, sequences=rank.settings.max_num_seqs),
     )
-    return terms if correction is None else _corrected(terms, correction)
+    return terms if correction is None else _corrected(terms, correction, rank.settings)
 
 
-def _corrected(terms: _Terms, correction: Correction) -> _Terms:
+def _corrected(terms: _Terms, correction: Correction, settings: EngineSettings) -> _Terms:
     """The terms as engines of the same kind taught them, with what is left uncertain."""
     return replace(
         terms,
         weights=replace(terms.weights, gpu_bytes=terms.weights.gpu_bytes + correction.weights_bytes),
         activations=terms.activations + correction.activations_bytes,
-        overhead=terms.overhead + correction.overhead_bytes,
-        band=learned_band(terms.band, correction),
+        learned=correction.rest_bytes,
+        band=learned_band(
+            terms.band,
+            correction,
+            batched_tokens=settings.max_num_batched_tokens,
+            sequences=settings.max_num_seqs,
+        ),
     )
 
 
@@ -192,6 +198,8 @@ def _assemble(rank: _Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
     request, settings = rank.request, rank.settings
     budget = rank.gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left, context = budget - terms.total, request.shape.context_tokens
+    # Weights and cache are counted, not guessed: whatever the band, the need cannot be below them.
+    slack = max(0, min(-terms.band.low_bytes, terms.total - terms.weights.gpu_bytes - terms.adapters))
     return MemoryEstimate(
         weights_bytes=terms.weights.gpu_bytes,
         adapters_bytes=terms.adapters,
@@ -200,7 +208,7 @@ def _assemble(rank: _Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
         cuda_graphs_bytes=terms.graphs,
         overhead_bytes=terms.overhead,
         margin_bytes=terms.band.high_bytes,
-        slack_bytes=-terms.band.low_bytes,
+        slack_bytes=slack,
         outside_bytes=terms.outside,
         usable_bytes=rank.gpu.usable_bytes,
         budget_bytes=budget,
@@ -208,13 +216,14 @@ def _assemble(rank: _Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
         kv_needed_tokens=needed_tokens(request.shape),
         kv_capacity_tokens=layout.capacity_tokens(left, context),
         kv_capacity_low_tokens=layout.capacity_tokens(left - terms.band.high_bytes, context),
-        kv_capacity_high_tokens=layout.capacity_tokens(left - terms.band.low_bytes, context),
+        kv_capacity_high_tokens=layout.capacity_tokens(left + slack, context),
         kv_told_tokens=_told(rank, layout, left),
         kv_block_tokens=layout.block_tokens,
         max_sequences=layout.max_sequences(max(0, left - terms.band.high_bytes)),
         host_bytes=terms.weights.host_bytes,
         forced_bytes=request.overrides.memory_per_gpu_bytes,
         stage=rank.stage,
+        learned_bytes=terms.learned,
     )
 
 

@@ -39,6 +39,7 @@ def working(request: Request, gpu: GpuType, split: Split, settings: EngineSettin
     share = f"{gpu.usable_bytes:,} B usable x {settings.gpu_memory_utilization_percent} %"
     tokens = f"{figures.kv_capacity_low_tokens:,} to {figures.kv_capacity_high_tokens:,}"
     needed = "weights + KV cache + activations + CUDA graphs + overhead"
+    needed += " + LoRA slots" * bool(figures.adapters_bytes) + " + learned" * bool(figures.learned_bytes)
     return (
         Step("budget", share, figures.budget_bytes, is_total=True),
         *weight_steps(request, gpu, split, settings, figures.stage),
@@ -47,7 +48,7 @@ def working(request: Request, gpu: GpuType, split: Split, settings: EngineSettin
         *_cache(request, split, settings, figures.stage),
         Step("KV cache", "needed by the declared load", figures.kv_cache_bytes, is_total=True),
         *_runtime(request, settings, figures),
-        Step("needed", needed + " + LoRA slots" * bool(figures.adapters_bytes), figures.expected_bytes, is_total=True),
+        Step("needed", needed, figures.expected_bytes, is_total=True),
         Step("margin", "upper half of the error band, to be sure", figures.margin_bytes, is_total=True),
         Step("left for KV", "budget - all other terms", figures.available_kv_bytes, is_total=True),
         Step("KV tokens", f"{figures.kv_capacity_tokens:,} ({tokens})"),
@@ -131,3 +132,6 @@ def _runtime(request: Request, settings: EngineSettings, figures: MemoryEstimate
     if figures.adapters_bytes:
         slots = "slots x rank x (inputs + outputs) of every linear layer"
         yield Step("LoRA slots", slots, figures.adapters_bytes, is_total=True)
+    if figures.learned_bytes:
+        told = "what engines of this kind took more, or less, than all terms say"
+        yield Step("learned", told, figures.learned_bytes, is_total=True)

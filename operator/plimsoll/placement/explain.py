@@ -39,10 +39,15 @@ def estimate_sentence(figures: MemoryEstimate) -> str:
         ("CUDA graphs", figures.cuda_graphs_bytes),
         ("overhead", figures.overhead_bytes),
         *((("LoRA slots", figures.adapters_bytes),) if figures.adapters_bytes else ()),
+        *((("learned from engines", figures.learned_bytes),) if figures.learned_bytes else ()),
         ("margin", figures.margin_bytes),
     )
-    told = " + ".join(f"{name} {format_gib(size)}" for name, size in terms)
+    told = " + ".join(f"{name} {_signed_gib(size)}" for name, size in terms)
     return f"{told} = {format_gib(figures.computed_bytes)} of {format_gib(figures.budget_bytes)} per GPU"
+
+
+def _signed_gib(size: int) -> str:
+    return format_gib(size) if size >= 0 else f"-{format_gib(-size)}"
 
 
 def _gib(figures: Figures, name: str) -> str:
@@ -111,6 +116,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.OBSERVED_TOO_SMALL: lambda f: (
         f"a running engine got {f['have_tokens']} tokens of KV cache there, the load needs {f['need_tokens']}"
     ),
+    Reason.START_FAILED: lambda _: "an engine of this deployment ran out of memory there when it started",
     Reason.PLACEMENT_KEPT: lambda f: (
         f"fits at {_price(f, 'price')} with {f['gpus']} GPUs, but what runs is kept: moving would restart it"
     ),

@@ -37,6 +37,9 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Reje
 def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rejection:
     """The last two questions: does it fit, and may it cost that."""
     settings, figures = sized(request, candidate.gpu, candidate.split)
+    forced = request.overrides.memory_per_gpu_bytes is not None
+    if (candidate.gpu.name, candidate.split) in request.failed_starts and not forced:
+        return _rejection(candidate, Reason.START_FAILED)
     observed = _observed_tokens(request, candidate)
     if observed is not None and observed < figures.kv_needed_tokens:
         return _rejection(

@@ -141,8 +141,11 @@ class _Desk:
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.split, pool.selector, pool.resource)
-        as_it_runs = judge(self._with_step_of(pool), candidate, self.fleet)
-        return as_it_runs if isinstance(as_it_runs, Choice) else judge(self.request, candidate, self.fleet)
+        as_it_runs = self._with_step_of(pool)
+        verdict = judge(as_it_runs, candidate, self.fleet)
+        if isinstance(verdict, Choice) or (as_it_runs is not self.request and not self.tenant.accepts_move):
+            return verdict
+        return judge(self.request, candidate, self.fleet)
 
     def _with_step_of(self, pool: Pool) -> Request:
         """The request with the step that the pool's engines run with: what they teach must not restart them."""

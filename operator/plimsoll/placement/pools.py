@@ -23,7 +23,8 @@ class Pool:
     ``generation`` is that of the spec it was last judged by. ``replicas`` were wanted; ``bound`` pods sit on a node, be
     they ready or on their way out; ``ready`` serve; ``stranded`` found no node for longer than the grace period.
     ``exists`` is false while the decision is on record only: nothing was made of it, so no scheduler complains of it.
-    ``too_large`` tells that none of its engines ever served for want of memory: nothing is lost by leaving it.
+    ``served`` tells that an engine of it has served under that spec, ``too_large`` that none has, for want of memory:
+    nothing is lost by leaving it.
     ``batched_tokens`` is the step that its engines were last given; None where that is not known.
     """
 
@@ -40,6 +41,7 @@ class Pool:
     stranded: int = 0
     exists: bool = True
     too_large: bool = False
+    served: bool = False
     batched_tokens: int | None = None
 
 

@@ -58,7 +58,7 @@ def _is_proven(request: Request, choice: Choice) -> bool:
 def _probable_warning(choice: Choice) -> str:
     figures = choice.estimate
     return (
-        f"Nothing fits for sure. This fits by the estimate ({format_gib(figures.expected_bytes)} of "
+        f"No free GPU fits for sure. This fits by the estimate ({format_gib(figures.expected_bytes)} of "
         f"{format_gib(figures.budget_bytes)} per GPU), not at the upper edge of its error band "
         f"({format_gib(figures.computed_bytes)}): the engine may fail to start, and is then placed anew."
     )

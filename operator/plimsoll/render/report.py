@@ -15,7 +15,8 @@ class PoolView:
     """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed.
 
     ``updating`` tells that replicas with the settings of the last change are still to come. ``kv_tokens_predicted`` is
-    what was foretold at ``predicted_at_generation`` of the spec: it stays known when the pool proves too small.
+    what was foretold at ``predicted_at_generation`` of the spec: it stays known when the pool proves too small; and
+    ``served`` whether an engine was seen to serve at that generation.
     """
 
     name: str
@@ -30,6 +31,7 @@ class PoolView:
     kv_tokens_predicted: int | None = None
     predicted_at_generation: int | None = None
     updating: bool = False
+    served: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class Report:
     observations: tuple[dict[str, Any], ...] = ()
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
+    spec_digest: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """KV tokens of one replica as foretold when the spec was last judged.
@@ -83,6 +86,16 @@ class Report:
         if pool.choice is None or (view.kv_tokens_predicted and view.predicted_at_generation == pool.generation):
             return view.kv_tokens_predicted
         return pool.choice.estimate.kv_capacity_tokens
+
+    def has_served(self, pool: PlannedPool) -> bool:
+        """Whether an engine of the pool has served under the spec that it was last judged by.
+
+        In the pass that judges it anew its pods are still those of the old settings.
+        """
+        view = self.view(pool.name)
+        return view.predicted_at_generation == pool.generation and (
+            view.served or (view.ready > 0 and not view.updating)
+        )
 
     def view(self, pool: str) -> PoolView:
         """The pods of one pool; an empty view where none exist yet."""

@@ -103,6 +103,7 @@ def _estimate(choice: Choice) -> dict[str, Any]:
         "cudaGraphsBytes": figures.cuda_graphs_bytes,
         "overheadBytes": figures.overhead_bytes,
         "adaptersBytes": figures.adapters_bytes or None,
+        "learnedBytes": figures.learned_bytes or None,
         "hostBytes": figures.host_bytes or None,
         "marginBytes": figures.margin_bytes,
         "slackBytes": figures.slack_bytes,
@@ -169,6 +170,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "replicas": pool.replicas,
         "batchedTokens": pool.step_tokens,
         "readyReplicas": view.ready,
+        "served": report.has_served(pool) or None,
         "kvTokensPredicted": report.predicted_tokens(pool),
         "kvTokensReported": view.kv_tokens_reported,
     }
@@ -183,7 +185,7 @@ def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
             "tensorParallel": seen.split.tensor_parallel,
             **stages(seen.split),
             "kvTokens": seen.kv_tokens,
-            "generation": report.generation,
+            "spec": report.spec_digest,
         }
         for seen in sorted(decision.request.observed, key=lambda seen: (seen.gpu_type, seen.split))
         if seen.kv_tokens < needed

@@ -52,6 +52,9 @@ class EstimateStatus(ApiModel):
     cuda_graphs_bytes: Bytes64 = Field(description="CUDA graphs.")
     overhead_bytes: Bytes64 = Field(description="What the engine allocates outside PyTorch, inside its budget.")
     adapters_bytes: Bytes64 | None = Field(default=None, description="LoRA slots.")
+    learned_bytes: int | None = Field(
+        default=None, description="What engines of the kind took more, or less (negative), than all terms say."
+    )
     host_bytes: Bytes64 | None = Field(default=None, description="Weights in host memory, read in every step.")
     margin_bytes: Bytes64 = Field(description="Upper half of the error band: the need may be so much higher.")
     slack_bytes: Bytes64 | None = Field(
@@ -120,6 +123,7 @@ class PoolStatus(ApiModel):
         default=None, description="--max-num-batched-tokens of its engines: kept while the spec stays the same."
     )
     ready_replicas: int = Field(description="Replicas that serve.")
+    served: bool | None = Field(default=None, description="An engine of it has served under that generation's spec.")
     kv_tokens_predicted: int | None = Field(default=None, description="KV tokens of one replica by the estimate.")
     kv_tokens_reported: int | None = Field(default=None, description="KV tokens of one replica by the engine itself.")
 
@@ -148,7 +152,7 @@ class TooSmallStatus(ApiModel):
     tensor_parallel: int = Field(description="Tensor-parallel degree it ran at.")
     pipeline_parallel: int | None = Field(default=None, description="Stages, where there were several.")
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
-    generation: int = Field(description="Generation of the spec for which this holds; a later one tries anew.")
+    spec: str = Field(description="Digest of the spec for which this holds, as far as it bears on memory.")
 
 
 class ObservationStatus(ApiModel):
@@ -161,12 +165,16 @@ class ObservationStatus(ApiModel):
     engine_version: str = Field(description="vLLM release.")
     tensor_parallel: int = Field(description="Tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Stages, where there are several.")
+    options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
+    batched_tokens: int = Field(description="--max-num-batched-tokens that it ran with.")
+    max_sequences: int = Field(description="--max-num-seqs that it ran with.")
     witness: Annotated[str, Field(pattern=r"^(Metrics|StartLog|StartFailure|OutOfMemory)$")] = Field(
         description="Where it is from: a running engine's metrics, or the error of one that did not start."
     )
     predicted_kv_bytes: int = Field(description="KV cache of one GPU by the memory law alone; negative: none is left.")
     available_kv_bytes: int | None = Field(default=None, description="KV cache of one GPU as the engine got it.")
-    generation: int = Field(description="Generation of the spec that it was seen at; a failure counts for that alone.")
+    spec: str = Field(description="Digest of the spec it was seen at; a failure counts for that alone.")
+    release: str = Field(description="Release of the operator, whose law foretold the figure.")
 
 
 class CeilingStatus(ApiModel):
