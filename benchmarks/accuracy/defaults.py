@@ -19,7 +19,8 @@ SMALL_SEQUENCES, SMALL_STEP_TOKENS = 256, 2048
 _SMALL_SEQUENCES_SINCE = EngineVersion(0, 8, 3)
 _LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
 _HUGE_TOKENS_SINCE = EngineVersion(0, 28)
-_UTILIZATION_092_SINCE = EngineVersion(0, 21)
+_UTILIZATION_092_SINCE = EngineVersion(0, 20)
+_A100_SPARED_SINCE = EngineVersion(0, 9)
 
 
 def utilization(version: EngineVersion) -> float:
@@ -31,7 +32,7 @@ def max_num_seqs(version: EngineVersion, *, total_gib: float, is_a100: bool) -> 
     """``--max-num-seqs``."""
     if version < _SMALL_SEQUENCES_SINCE:
         return 1024
-    large = total_gib >= LARGE_GPU_GIB and not is_a100
+    large = _is_large(version, total_gib, is_a100=is_a100)
     return 1024 if large and version >= _LARGE_SEQUENCES_SINCE else SMALL_SEQUENCES
 
 
@@ -39,4 +40,8 @@ def max_num_batched_tokens(version: EngineVersion, *, total_gib: float, is_a100:
     """``--max-num-batched-tokens``."""
     if total_gib >= HUGE_GPU_GIB and version >= _HUGE_TOKENS_SINCE:
         return 16384
-    return 8192 if total_gib >= LARGE_GPU_GIB and not is_a100 else SMALL_STEP_TOKENS
+    return 8192 if _is_large(version, total_gib, is_a100=is_a100) else SMALL_STEP_TOKENS
+
+
+def _is_large(version: EngineVersion, total_gib: float, *, is_a100: bool) -> bool:
+    return total_gib >= LARGE_GPU_GIB and not (is_a100 and version >= _A100_SPARED_SINCE)

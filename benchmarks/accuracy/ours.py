@@ -82,7 +82,8 @@ def _guarded(setup: Setup, answer: Any) -> Prediction:
 def _weights(setup: Setup) -> Prediction:
     facts = facts_of(setup.model, setup.config)
     precision, split, law = _precision(setup, facts), _split(setup), law_for(max(setup.version, OLDEST_VERSION))
-    beside = loading_bytes(facts, precision, None, split, law)
+    tokens = setup.max_num_batched_tokens or 0
+    beside = loading_bytes(facts, precision, None, split, law, batched_tokens=tokens)
     size = weights_bytes(facts, precision, split) + beside
     return Prediction(weights_gib=size / GIB)
 

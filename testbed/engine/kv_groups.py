@@ -71,8 +71,6 @@ class Engine:
 
     def _configuration(self, case: dict[str, Any]) -> Any:
         """The parts of vLLM's configuration that its KV-cache code reads, with its own derived figures."""
-        chunked = any(cache.get("chunk") for layer in case["layers"] for cache in layer)
-        hybrid_manager = case["hybrid_manager"] and not chunked
         packed = any(cache.get("packed") for layer in case["layers"] for cache in layer)
         config = SimpleNamespace(
             model_config=SimpleNamespace(
@@ -82,7 +80,7 @@ class Engine:
                 max_num_batched_tokens=case["batched_tokens"],
                 max_num_encoder_input_tokens=case["batched_tokens"],
                 async_scheduling=True,
-                disable_hybrid_kv_cache_manager=not hybrid_manager,
+                disable_hybrid_kv_cache_manager=not case["hybrid_manager"],
             ),
             parallel_config=SimpleNamespace(
                 tensor_parallel_size=case["tensor_parallel"],

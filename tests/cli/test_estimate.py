@@ -92,7 +92,7 @@ def test_a_folder_of_an_unknown_class_tells_its_weights_by_its_tensors(
 def test_a_folder_without_a_configuration_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = Ran(capsys, [str(tmp_path), "--gpu", H100])
     assert ran.status == command_line.EXIT_BAD_INPUT
-    assert "cannot be read" in ran.error
+    assert "The folder holds no config.json. Name a model (owner/name), the folder" in ran.error
 
 
 def test_a_path_that_leads_nowhere_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -192,9 +192,140 @@ def test_the_working_is_told_in_words_and_as_data(capsys: pytest.CaptureFixture[
     assert told["weights"] == answer["terms"]["weightsBytes"]
 
 
+def manifest(folder: Path, **spec: Any) -> str:
+    """A file with the smallest example, changed."""
+    body = yaml.safe_load(EXAMPLE.read_text())
+    body["spec"] |= spec
+    path = folder / "manifest.yaml"
+    path.write_text(yaml.safe_dump(body))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("figure", "verdict"),
+    [
+        ("70Gi", "It fits, needed 70.00 GiB by override (spec.overrides.memoryPerGpu)"),
+        ("79Gi", "It does not fit, needed 79.00 GiB by override (spec.overrides.memoryPerGpu)"),
+    ],
+)
+def test_an_override_of_the_need_decides_and_says_so(
+    figure: str, verdict: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    forced = manifest(tmp_path, overrides={"memoryPerGpu": figure})
+    shown = Ran(capsys, [forced, "--gpu", H100]).shown
+    assert verdict in shown
+    assert "By the memory law it fits for sure." in shown
+    assert "By the memory law, without the override:" in shown
+    assert f"Warning: memoryPerGpu {figure[:2]}.00 GiB replaces the computed" in shown
+    told, plain = (one(capsys, source, "--gpu", H100) for source in (forced, str(EXAMPLE)))
+    assert told["overrideBytes"] == int(figure[:2]) * GIB
+    assert (told["fit"], told["fitByLaw"]) == ("Sure" if figure == "70Gi" else "No", "Sure")
+    assert told["inverse"] == plain["inverse"]
+    assert "overrideBytes" not in plain
+
+
+def test_a_search_that_ends_at_its_bound_says_or_more(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), "--gpu", H100, "--concurrency", "1", "--context", "16")
+    shown = Ran(capsys, words).shown
+    assert "Longest context for 1 requests: 32,768 tokens or more (the model declares 32,768)." in shown
+    assert "Most requests of 16 tokens: 65,536 or more." in shown
+    found = one(capsys, *words)["inverse"]
+    assert found["longestContext"] == {"value": 32_768, "orMore": True, "beyondDeclared": False}
+    assert found["mostSequences"] == {"value": 65_536, "orMore": True}
+    assert one(capsys, LLAMA_8B, "--gpu", H100)["inverse"]["mostSequences"]["orMore"] is False
+
+
+def test_a_context_beyond_the_model_s_is_never_shown_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    words = (str(CONFIGS / "Qwen__Qwen2.5-0.5B.json"), "--gpu", H100, "--concurrency", "1", "--context", "40000")
+    shown = Ran(capsys, words).shown
+    assert "40,000 tokens or more, beyond the 32,768 that the model declares." in shown
+    assert "Warning: contextLength 40000 exceeds the 32768 tokens" in shown
+    assert one(capsys, *words)["inverse"]["longestContext"]["beyondDeclared"] is True
+
+
+def test_what_would_make_it_fit_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = Ran(capsys, [LLAMA_8B, "--gpu", L4, "--tp", "1", "--context", "8192"]).shown
+    told = re.search(r"Any one of these would make it fit for sure: a context of ([\d,]+), or (\d+) requests", shown)
+    assert told is not None
+    words = [LLAMA_8B, "--gpu", L4, "--tp", "1"]
+    assert one(capsys, *words, "--context", told[1].replace(",", ""))["fit"] == "Sure"
+    assert one(capsys, *words, "--concurrency", told[2])["fit"] == "Sure"
+
+
+def test_types_that_a_manifest_rules_out_are_left_out_with_a_word(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shown = Ran(capsys, [manifest(tmp_path, gpu={"deny": [L4]})]).shown
+    assert f"Note: {L4} left out by spec.gpu.deny." in shown
+    assert shown.count(L4) == 1
+    shown = Ran(capsys, [manifest(tmp_path, gpu={"allow": [H100, "h1000"]}), "--why"]).shown
+    assert "GPU types left out by spec.gpu.allow." in shown
+    assert "spec.gpu names h1000, which `plimsoll gpus` does not list." in shown
+    assert "Longest context" in shown
+    denied = one(capsys, manifest(tmp_path, gpu={"deny": [L4]}), "--gpu", L4)
+    assert (denied["fit"], denied["reason"], denied["message"]) == ("No", "GpuTypeDenied", "ruled out by spec.gpu.deny")
+
+
+def test_a_manifest_s_most_gpus_bound_the_split(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    bounded = manifest(tmp_path, gpu={"maxPerReplica": 1}, contextLength=65_536, concurrency=16)
+    assert one(capsys, bounded, "--gpu", L4)["tensorParallel"] == 1
+    assert one(capsys, bounded, "--gpu", L4, "--tp", "2")["reason"] == "TooManyGpusPerReplica"
+
+
+def test_the_command_line_sets_a_manifest_s_overrides_aside_and_says_so(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    forced = manifest(tmp_path, overrides={"gpuType": L4, "tensorParallel": 2})
+    assert "Warning: GPU type and split were forced" in Ran(capsys, [forced]).shown
+    answer = one(capsys, forced, "--gpu", H100, "--tp", "1")
+    assert (answer["gpuType"], answer["tensorParallel"]) == (H100, 1)
+    assert [note.partition(" is set aside")[0] for note in answer["notes"]] == [
+        f"spec.overrides.gpuType {L4}",
+        "spec.overrides.tensorParallel 2",
+    ]
+
+
+def test_mean_lengths_outweigh_a_manifest_s_sizing_and_that_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    guaranteed = manifest(tmp_path, sizing="Guaranteed", contextLength=4096, concurrency=100)
+    words = (guaranteed, "--gpu", H100, "--prompt", "300", "--output-tokens", "100")
+    assert one(capsys, *words)["kvNeededTokens"] == 15 * 100 * 400 // 10
+    assert "Note: --prompt and --output-tokens size for the expected load" in Ran(capsys, words).shown
+    assert one(capsys, guaranteed, "--gpu", H100)["kvNeededTokens"] == 100 * 4096
+
+
+@pytest.mark.parametrize("figure", ["0Gi", "0.0G", "0.0000001Mi", "-5Gi"])
+def test_no_need_at_all_is_refused(figure: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ran = Ran(capsys, [manifest(tmp_path, overrides={"memoryPerGpu": figure}), "--gpu", H100])
+    assert ran.status == 2
+    assert ran.error.startswith(f"spec.overrides.memoryPerGpu: '{figure}' cannot be used. ")
+    assert "e.g. 70Gi" in ran.error
+
+
+def test_a_hub_that_does_not_answer_leaves_ways_out(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys, ["nobody/nothing"])
+    assert ran.status == 2
+    assert "nobody/nothing" in ran.error
+    assert "give the model's config.json instead" in ran.error
+
+
 BAD: dict[str, tuple[list[str], str]] = {
     "a GPU nobody knows": ([LLAMA_8B, "--gpu", "h1000"], "--gpu: 'h1000' cannot be used. Name a type as"),
     "a file that is not there": (["nowhere/config.json"], "MODEL: 'nowhere/config.json' cannot be used."),
+    "a GPU by half its name": ([LLAMA_8B, "--gpu", "H100"], "as `plimsoll gpus` lists it, e.g. h100-"),
+    "no name": ([""], "MODEL: '' cannot be used. Name a model (owner/name), the folder"),
+    "blanks": (["  "], "MODEL: '  ' cannot be used. Name a model"),
+    "a missing .json": (["nowhere.json"], "MODEL: 'nowhere.json' cannot be used. There is no such file. Name a model"),
+    "a draft that is not there": (
+        [LLAMA_8B, "--speculate", "Draft", "2", "--draft", "no.json"],
+        "--draft: 'no.json' cannot be used. There is no such file.",
+    ),
+    "more context than any": ([LLAMA_8B, "--context", "999999999999"], "spec.contextLength: 999999999999"),
+    "the other half": (
+        [LLAMA_8B, "--output-tokens", "5"],
+        "--output-tokens: 5 cannot be used. Name --prompt and --output-tokens.",
+    ),
     "half of a mean": ([LLAMA_8B, "--prompt", "5"], "--prompt: 5 cannot be used. Name --prompt and --output-tokens."),
     "stages without a degree": ([LLAMA_8B, "--pp", "2"], "--pp: 2 cannot be used. Name --tp beside it."),
     "experts without a degree": ([LLAMA_8B, "--ep"], "--ep: True cannot be used. Name --tp beside it."),
@@ -235,6 +366,12 @@ def test_what_cannot_be_used_is_named_with_value_and_fix(case: str, capsys: pyte
         ("spec.yaml", "kind: InferenceDeployment\nmetadata: [1]\nspec: nothing\n"),
         ("engine.yaml", "kind: InferenceDeployment\nmetadata: {name: x}\nspec: {engine: [1]}\n"),
         ("empty.json", "{}"),
+        ("empty.yaml", ""),
+        ("two.yaml", "a: 1\n---\nb: 2\n"),
+        (
+            "misspelt.yaml",
+            "apiVersion: plimsoll.dev/v1alpha1\nkind: InferenceDeployment\nmetadata: {name: x}\nspec: {a: 1}\n",
+        ),
     ],
 )
 def test_files_that_are_no_model_are_refused(

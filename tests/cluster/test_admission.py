@@ -162,6 +162,10 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"overrides": {"memoryPerGpu": "70"}},
         "spec.overrides.memoryPerGpu in body should match",
     ),
+    "no memory at all": (
+        {"overrides": {"memoryPerGpu": "0.0Gi"}},
+        "overrides.memoryPerGpu must be more than 0",
+    ),
     "an unknown precision": (
         {"precision": "fp5"},
         'spec.precision: Unsupported value: "fp5": supported values: "auto"',

@@ -295,7 +295,7 @@ def test_sparse_attention_has_an_indexer_where_the_file_says(changes: dict[str, 
         {**DEEPSEEK, "architectures": ["DeepseekV32ForCausalLM"]},
         **{"index_topk": 2048, "index_n_heads": 64, "index_head_dim": 128, **changes},
     )
-    assert [IndexerCache(128) in layer for layer in caches(facts)] == indexed
+    assert [any(isinstance(cache, IndexerCache) for cache in layer) for layer in caches(facts)] == indexed
     assert all(layer[0] == LatentCache(512, 64, sparse=True) for layer in caches(facts))
     assert weights(facts, 0)["self_attn.indexer.wq_b"].sharding is Sharding.REPLICATED
 

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request
-from plimsoll.memory.inverse import largest, longest_context, most_sequences, widest_kv_precision
+from plimsoll.domain.serving import Overrides, Request, ServingShape
+from plimsoll.domain.units import GIB
+from plimsoll.memory.inverse import (
+    MOST_SEQUENCES,
+    Largest,
+    largest,
+    longest_context,
+    most_sequences,
+    widest_kv_precision,
+)
 from plimsoll.placement.sizing import fit_of
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, T4, gpu, model, request
@@ -48,8 +56,9 @@ def test_the_longest_context_fits_and_one_token_more_does_not(
     if found is None:
         assert not fits(with_context(wanted, 1), kind, split)
         return
-    assert fits(with_context(wanted, found), kind, split)
-    assert found == wanted.model.max_context_tokens or not fits(with_context(wanted, found + 1), kind, split)
+    assert fits(with_context(wanted, found.value), kind, split)
+    assert found.is_bound is (found.value == wanted.model.max_context_tokens)
+    assert found.is_bound or not fits(with_context(wanted, found.value + 1), kind, split)
 
 
 @settings(max_examples=20, deadline=None)
@@ -64,8 +73,30 @@ def test_the_most_sequences_fit_and_one_more_does_not(stem: str, kind: str, cont
     if found is None:
         assert not fits(with_sequences(wanted, 1), kind)
         return
-    assert fits(with_sequences(wanted, found), kind)
-    assert found == 65_536 or not fits(with_sequences(wanted, found + 1), kind)
+    assert fits(with_sequences(wanted, found.value), kind)
+    assert found.is_bound is (found.value == MOST_SEQUENCES)
+    assert found.is_bound or not fits(with_sequences(wanted, found.value + 1), kind)
+
+
+def test_a_search_that_ends_at_its_bound_says_so() -> None:
+    wanted = request(facts_of("Qwen__Qwen2.5-0.5B"), context=16, concurrency=1)
+    assert longest_context(wanted, gpu(H100), ONE, fit_of) == Largest(wanted.model.max_context_tokens, is_bound=True)
+    assert most_sequences(wanted, gpu(H100), ONE, fit_of, most=40) == Largest(40, is_bound=True)
+    beyond = with_context(wanted, 2 * wanted.model.max_context_tokens)
+    assert longest_context(beyond, gpu(H100), ONE, fit_of) == Largest(beyond.shape.context_tokens, is_bound=True)
+
+
+def test_a_context_is_not_shorter_than_the_mean_request() -> None:
+    wanted = replace(request(), shape=ServingShape(100_000, 400, 40_000, 40_000))
+    assert longest_context(wanted, gpu(L4), ONE, fit_of) is None
+
+
+@pytest.mark.parametrize("figure", [GIB, 500 * GIB])
+def test_an_admin_s_figure_answers_none_of_these_questions(figure: int) -> None:
+    plain = request(context=8192, concurrency=60)
+    forced = replace(plain, overrides=Overrides(memory_per_gpu_bytes=figure))
+    for ask in (longest_context, most_sequences, widest_kv_precision):
+        assert ask(forced, gpu(H100), ONE, fit_of) == ask(plain, gpu(H100), ONE, fit_of)
 
 
 def test_a_model_that_does_not_fit_has_no_answer() -> None:

@@ -150,14 +150,20 @@ def test_pages_that_do_not_divide_the_largest_are_padded() -> None:
     assert seen.block_bytes == 4 * 16 * 6 * (192 + 128) * 2
 
 
-def test_chunked_local_attention_is_charged_as_full() -> None:
-    """Llama 4 Scout: 12 full and 36 chunked layers."""
+def test_chunked_local_attention_keeps_one_chunk_and_what_is_in_flight() -> None:
+    """Llama 4 Scout: 12 full and 36 chunked layers, in four groups of twelve."""
     caches = (
         (AttentionCache(8, 128, 128), 12),
         (AttentionCache(8, 128, 128, chunk_tokens=8192), 36),
     )
-    assert layout(caches).blocks_of_request(131_072) == 8_192
-    assert layout(caches).block_bytes == 48 * 16 * 4096
+    seen = layout(caches)
+    chunk = seen.blocks_of_request(131_072) - 8_192
+    assert chunk % 3 == 0
+    assert 8_192 // 16 < chunk // 3 <= (8_192 + 3 * 8_192) // 16
+    assert seen.block_bytes == 12 * 16 * 4096
+    promoted = layout(caches, hybrid_manager=False)
+    assert promoted.blocks_of_request(131_072) == 8_192
+    assert promoted.block_bytes == 48 * 16 * 4096
 
 
 def test_without_the_hybrid_manager_windows_are_charged_as_full() -> None:

@@ -15,6 +15,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.storage import Storage
 from plimsoll.domain.units import GIB, MIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.decode_time import decode_floor
 from plimsoll.memory.estimate import estimate
 from plimsoll.memory.weights import weights_bytes
@@ -111,6 +112,24 @@ def test_a_token_of_a_70b_takes_42_milliseconds_at_the_least() -> None:
     assert 1000 * floor.seconds == pytest.approx(42.1 - 2.1 / 3.35, abs=0.2)
     eight = decode_floor(model(LLAMA_8B), Precision.BF16, gpu(H100), Split(1))
     assert 1000 * eight.seconds == pytest.approx(4.5, abs=0.1)
+
+
+def in_release(minor: int, ranks: int = 1, *, concurrency: int = 1024) -> MemoryEstimate:
+    plain = request(context=64, concurrency=concurrency)
+    wanted = replace(plain, engine=replace(plain.engine, version=EngineVersion(0, minor)))
+    split = Split(ranks)
+    return estimate(wanted, gpu(H100), split, engine_settings(wanted, gpu(H100), split))
+
+
+def test_the_sampler_of_many_sequences_is_the_peak_of_activations() -> None:
+    assert in_release(19).activations_bytes / GIB == pytest.approx(1.9, abs=0.05)
+
+
+def test_graphs_and_overhead_follow_release_sequences_and_ranks() -> None:
+    assert in_release(21).cuda_graphs_bytes / GIB == pytest.approx(0.84, abs=0.005)
+    assert in_release(21, concurrency=16).cuda_graphs_bytes / GIB == pytest.approx(0.12, abs=0.005)
+    assert in_release(21).overhead_bytes / GIB == pytest.approx(0.25, abs=0.005)
+    assert in_release(21, 2).overhead_bytes / GIB == pytest.approx(2.09, abs=0.005)
 
 
 def test_the_page_tells_every_figure_with_its_command() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request, ServingShape, Speculation
 from plimsoll.domain.units import GIB, MIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.estimate import estimate
 from plimsoll.memory.steps import Step
 from plimsoll.memory.working import working
@@ -44,6 +47,15 @@ ENGINES: dict[str, dict[str, Any]] = {
 }
 
 
+RELEASES = [8, 11, 15, 19, 21, 24, 26, 32]
+STATES = ["hybrid", "recurrent"]
+"""Kinds that the oldest of these releases cannot serve."""
+
+
+def in_release(wanted: Request, minor: int) -> Request:
+    return replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, minor)))
+
+
 def steps_of(wanted: Request, split: Split) -> tuple[Step, ...]:
     return working(wanted, gpu(H100), split, engine_settings(wanted, gpu(H100), split))
 
@@ -61,11 +73,32 @@ def total(steps: tuple[Step, ...], term: str) -> int:
     return found
 
 
+def runtime_lines(steps: tuple[Step, ...]) -> list[Step]:
+    """The lines of activations and graphs whose formula makes bytes: not what was measured, nor what was learned."""
+    start = next(index for index, step in enumerate(steps) if step.is_total and step.term == "KV cache")
+    made = (step for step in steps[start:] if not step.is_total and step.size_bytes is not None)
+    return [step for step in made if step.term.strip() not in {"measured", "learned"}]
+
+
+def computed(formula: str) -> float:
+    """What comes out of a formula when its words are left away."""
+    text = re.split(r", (?=[a-z])", formula.rpartition(": ")[2])[0]
+    text = re.sub(r"(?<=\d),(?=\d{3})", "", text)
+    meant = {"x": "*", "max": "max", "GiB": f"* {GIB}", "KiB": "* 1024"}
+    figures = re.sub(r"[A-Za-z][A-Za-z-]*", lambda word: meant.get(word[0], ""), text)
+    return float(eval(figures))  # noqa: S307 - figures, operators and max are all that is left
+
+
 def check(wanted: Request, split: Split) -> None:
     steps = steps_of(wanted, split)
     figures = estimate(wanted, gpu(H100), split, engine_settings(wanted, gpu(H100), split))
     assert lines_before(steps, "weights") == total(steps, "weights") == figures.weights_bytes
     assert lines_before(steps, "KV cache") == total(steps, "KV cache") == figures.kv_cache_bytes
+    assert lines_before(steps, "activations") == total(steps, "activations") == figures.activations_bytes
+    assert lines_before(steps, "CUDA graphs") == total(steps, "CUDA graphs") == figures.cuda_graphs_bytes
+    assert lines_before(steps, "overhead") == total(steps, "overhead") == figures.overhead_bytes
+    for step in runtime_lines(steps):
+        assert step.size_bytes == pytest.approx(computed(step.formula), rel=1e-4, abs=256), step
     terms = ["weights", "KV cache", "activations", "CUDA graphs", "overhead"]
     terms += ["LoRA slots"] if figures.adapters_bytes else []
     terms += ["learned"] if figures.learned_bytes else []
@@ -78,6 +111,25 @@ def check(wanted: Request, split: Split) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_lines_add_up_for_every_kind_of_model(kind: str, split: Split) -> None:
     check(request(facts_of(KINDS[kind])), split)
+
+
+@pytest.mark.parametrize("split", [Split(1), Split(4), Split(2, 2), Split(4, 1, 2, expert_parallel=True)], ids=str)
+@pytest.mark.parametrize(
+    ("kind", "minor"), [each for each in product(KINDS, RELEASES) if each not in product(STATES, RELEASES[:1])]
+)
+def test_lines_add_up_in_every_release(kind: str, minor: int, split: Split) -> None:
+    plain = request(facts_of(KINDS[kind]), concurrency=256)
+    check(in_release(plain, minor), split)
+    check(in_release(replace(plain, shape=replace(plain.shape, concurrency=4)), minor), split)
+
+
+@pytest.mark.parametrize("kind", ["l4-24gb", "mi300x-192gb", "b200-sxm-180gb", "rx-9070-xt-16gb", "gb10-128gb"])
+@pytest.mark.parametrize("minor", RELEASES)
+def test_lines_add_up_on_other_gpus(minor: int, kind: str) -> None:
+    wanted = in_release(request(facts_of(KINDS["dense"])), minor)
+    settings = engine_settings(wanted, gpu(kind), Split(2))
+    steps = working(wanted, gpu(kind), Split(2), settings)
+    assert lines_before(steps, "overhead") == estimate(wanted, gpu(kind), Split(2), settings).overhead_bytes
 
 
 @pytest.mark.parametrize("options", ENGINES)
@@ -101,6 +153,48 @@ def test_what_was_learned_is_a_line_of_its_own() -> None:
     check(taught, Split(1))
     told = {(step.term, step.size_bytes) for step in steps_of(taught, Split(1))}
     assert {("  learned", 64 * MIB), ("learned", MIB)} <= told
+
+
+def test_learned_activations_are_a_line_among_theirs() -> None:
+    plain = request()
+    correction = Correction(plain.engine_kind(H100, Split(1)), activations_bytes=-3 * MIB)
+    taught = replace(plain, corrections=(correction,))
+    check(taught, Split(1))
+    assert any((step.term, step.size_bytes) == ("  learned", -3 * MIB) for step in steps_of(taught, Split(1)))
+
+
+def line(wanted: Request, term: str) -> Step:
+    (found,) = [step for step in steps_of(wanted, Split(1)) if step.term.strip() == term and not step.is_total]
+    return found
+
+
+def test_the_branch_that_is_the_peak_has_the_bytes_and_the_others_say_theirs() -> None:
+    few, many = (in_release(request(context=8192, concurrency=each), 19) for each in (4, 1024))
+    assert line(few, "forward pass").formula == "8,192 tokens x 2 B x (4 x 4,096 hidden + 3 x 14,336 MLP)"
+    assert line(few, "forward pass").size_bytes == 8192 * 2 * (4 * 4096 + 3 * 14_336)
+    assert line(few, "sampler").size_bytes is None
+    assert line(many, "forward pass").size_bytes is None
+    assert line(many, "forward pass").formula.startswith(line(few, "forward pass").formula)
+    assert line(many, "hidden states").formula == "8,192 tokens x 4,096 x 2 B"
+
+
+def test_an_encoder_that_is_the_peak_is_told_and_so_is_what_it_leaves() -> None:
+    pictures = in_release(request(facts_of(KINDS["tower"]), concurrency=1), 19)
+    pass_ = line(pictures, "encoder pass")
+    winner = pass_.size_bytes is not None
+    assert line(pictures, "decoder" if winner else "encoder kept").formula
+    told = "less than the encoder" if winner else "less than the decoder"
+    assert any(told in step.formula for step in steps_of(pictures, Split(1)))
+
+
+def test_graphs_are_counted_by_layers_and_sizes() -> None:
+    charged = in_release(request(concurrency=256), 21)
+    assert line(charged, "first graph").formula == "0.30 GiB x 51 / 51 sizes"
+    assert line(charged, "other graphs").formula == "0.017 GiB x 32 layers x 51 / 51 sizes"
+    hybrid = in_release(request(facts_of(KINDS["hybrid"])), 27)
+    assert "108 KiB of a prefill" in line(hybrid, "first graph").formula
+    free = [step for step in steps_of(in_release(charged, 19), Split(1)) if step.term == "CUDA graphs"]
+    assert "lie beside the budget" in free[0].formula
 
 
 def test_formulas_carry_the_numbers_that_they_are_made_of() -> None:

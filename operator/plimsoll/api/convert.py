@@ -95,6 +95,13 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             f"Use {OLDEST_VERSION} or newer: older engines are unknown here.",
         )
     _check_engine(spec.engine)
+    memory = None if spec.overrides is None else spec.overrides.memory_per_gpu
+    if memory is not None and parse_bytes(memory) < 1:
+        raise InvalidInput(
+            "spec.overrides.memoryPerGpu",
+            memory,
+            "It must be more than 0: write what one GPU needs, e.g. 70Gi, or remove it.",
+        )
 
 
 def _check_engine(engine: EngineSpec) -> None:

@@ -16,7 +16,7 @@ from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.app.prices import parse_prices
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
@@ -24,6 +24,11 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.fleet_reading import read_fleet
 
 Body = dict[str, Any]
+
+_WITHOUT_HUB = (
+    "Check the network, name a mirror in HF_ENDPOINT, give the model's config.json instead (a file, or "
+    "spec.model.config of a manifest), or name one that `plimsoll models` lists."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,11 @@ def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
 def _facts(model: ModelSpec) -> ModelFacts:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plimsoll" / "hub"
     sources = ModelSources(hub=HubModels(cache))
-    return sources.resolve(model.name, revision=model.revision, token=os.environ.get("HF_TOKEN"), inline=model.config)
+    token = os.environ.get("HF_TOKEN")
+    try:
+        return sources.resolve(model.name, revision=model.revision, token=token, inline=model.config)
+    except SourceUnavailable as error:
+        raise SourceUnavailable(f"{error}. {_WITHOUT_HUB}") from error
 
 
 def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:

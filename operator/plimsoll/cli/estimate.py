@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.local_checkpoint import read_local_checkpoint
 from plimsoll.api.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.v1alpha1 import Sizing
 from plimsoll.cli.context import draft_of, model_of
+from plimsoll.cli.sources import config_file, document_of, name_of
+from plimsoll.cli.types import named_on_the_command_line
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.names import API_VERSION, KIND
-from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.facts.config_json import read_model_facts
-from plimsoll.placement.candidates import splits_for
-from plimsoll.placement.sizing import Sized, best_on, size_on
 
 DEFAULT_CONTEXT = 8192
 """Tokens of context where the command names none and the model declares as many."""
 
 DEFAULT_CONCURRENCY = 16
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
-_SUFFIXES = (".json", ".yaml", ".yml")
-_WRITE = "Write one config.json, or one InferenceDeployment."
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +45,20 @@ class Asked:
     lora: tuple[int, int] | None = None
     speculate: tuple[str, int] | None = None
     draft: str | None = None
+    gpus: tuple[str, ...] = ()
+    split: Split | None = None
 
 
-def request_for(source: str, asked: Asked) -> Request:
-    """The request that a model's name, a checkpoint's folder, a ``config.json`` or a manifest stands for.
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be estimated, and what the command line set aside of the manifest."""
+
+    request: Request
+    notes: tuple[str, ...] = ()
+
+
+def question_for(source: str, asked: Asked) -> Question:
+    """The question that a model's name, a checkpoint's folder, a ``config.json`` or a manifest stands for.
 
     Raises:
         InvalidInput: the file or an option cannot be used.
@@ -70,41 +71,30 @@ def request_for(source: str, asked: Asked) -> Request:
     if _is_default(source, asked) and resource.spec.context_length > model.max_context_tokens:
         manifest["spec"]["contextLength"] = model.max_context_tokens
         resource = parse_inference_deployment(manifest)
-    return to_request(resource, model, draft=draft_of(resource))
+    request = to_request(resource, model, draft=draft_of(resource))
+    overrides, notes = named_on_the_command_line(request.overrides, asked.gpus, asked.split)
+    return Question(replace(request, overrides=overrides), (*_sizing_note(source, asked), *notes))
 
 
-def answers(request: Request, gpus: Sequence[str], split: Split | None) -> list[Sized | Rejection]:
-    """One answer for each GPU type: at the split asked for, else at the best one.
-
-    Raises:
-        InvalidInput: a GPU type that is not catalogued.
-    """
-    forced = request.overrides
-    types = _types(gpus or ([forced.gpu_type] if forced.gpu_type else []))
-    if split is None and forced.tensor_parallel is not None:
-        split = Split(forced.tensor_parallel)
-    if split is not None:
-        return [size_on(request, gpu, split) for gpu in types]
-    splits = splits_for(request)
-    return [best_on(request, gpu, splits) for gpu in types]
-
-
-def _types(names: Sequence[str]) -> Sequence[GpuType]:
-    known = {gpu.name: gpu for gpu in load_gpu_types()}
-    for name in names:
-        if name not in known:
-            raise InvalidInput("--gpu", name, "Name a type as `plimsoll gpus` lists it.")
-    return [known[name] for name in names] if names else [gpu for gpu in known.values() if not gpu.is_slice]
+def _sizing_note(source: str, asked: Asked) -> tuple[str, ...]:
+    """A word where mean lengths on the command line outweigh the manifest's sizing."""
+    document = document_of(source) if asked.prompt is not None else None
+    spec = {} if document is None or document.get("kind") != KIND else document.get("spec") or {}
+    if spec.get("sizing") != Sizing.GUARANTEED.value:
+        return ()
+    return (
+        "--prompt and --output-tokens size for the expected load: spec.sizing Guaranteed of the manifest is set aside.",
+    )
 
 
 def _manifest(source: str, asked: Asked) -> dict[str, Any]:
-    document = _document(source)
+    document = document_of(source)
     if document is not None and document.get("kind") == KIND:
         manifest = dict(document)
         spec = manifest.get("spec")
     else:
         manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "estimate"}}
-        model = {"name": source} if document is None else {"name": _name_of(_file(source)), "config": document}
+        model = {"name": source} if document is None else {"name": name_of(config_file(source)), "config": document}
         spec = {"model": model, "contextLength": DEFAULT_CONTEXT, "concurrency": DEFAULT_CONCURRENCY}
     metadata = manifest.get("metadata")
     manifest["metadata"] = {"namespace": "default", **metadata} if isinstance(metadata, dict) else metadata
@@ -115,20 +105,14 @@ def _manifest(source: str, asked: Asked) -> dict[str, Any]:
 def _checkpoint(folder: Path) -> ModelFacts:
     """Facts of a downloaded checkpoint: its configuration, and the tensors that its files really hold."""
     config, tensors = read_local_checkpoint(folder)
-    name = _name_of(folder / "config.json")
+    name = name_of(folder / "config.json")
     return read_model_facts(name, config, revision=None, source=FactsSource.INLINE, tensors=tensors)
 
 
 def _is_default(source: str, asked: Asked) -> bool:
     """Whether nobody named a context."""
-    document = _document(source) if asked.context is None else None
+    document = document_of(source) if asked.context is None else None
     return asked.context is None and (document is None or document.get("kind") != KIND)
-
-
-def _name_of(path: Path) -> str:
-    """A name for a configuration: its file's, or its folder's where the file is called as all are."""
-    name = path.resolve().parent.name if path.name == "config.json" else path.stem
-    return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-") or "model"
 
 
 def _with_options(spec: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
@@ -142,13 +126,14 @@ def _with_options(spec: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
         "lora": None if asked.lora is None else {"maxAdapters": asked.lora[0], "maxRank": asked.lora[1]},
         "speculation": _speculation(asked),
     }
-    expected = {"prompt": asked.prompt, "output": asked.output}
+    means = _both({"prompt": asked.prompt, "output": asked.output})
     changes = {
         "contextLength": asked.context,
         "concurrency": asked.concurrency,
         "precision": asked.precision,
         "kvCache": None if asked.kv_precision is None else {"precision": asked.kv_precision},
-        "expectedTokens": _both(expected),
+        "expectedTokens": means,
+        "sizing": None if means is None else Sizing.EXPECTED.value,
     }
     told = {key: value for key, value in changes.items() if value is not None}
     own = {key: value for key, value in engine.items() if value is not None}
@@ -179,34 +164,5 @@ def _speculation(asked: Asked) -> dict[str, Any] | None:
 
 
 def _named(source: str) -> dict[str, Any]:
-    document = _document(source)
-    return {"name": source} if document is None else {"name": _name_of(_file(source)), "config": document}
-
-
-def _check_name(source: str) -> None:
-    if not _NAME.fullmatch(source):
-        raise InvalidInput("MODEL", source, "There is no such file or folder, and a model is named owner/name.")
-
-
-def _file(source: str) -> Path:
-    """The file that is meant; of a folder its configuration."""
-    path = Path(source)
-    return path / "config.json" if path.is_dir() else path
-
-
-def _document(source: str) -> dict[str, Any] | None:
-    """A ``config.json`` or a manifest; None where the source is a model's name."""
-    path = _file(source)
-    try:
-        if not path.is_file() and path.suffix not in _SUFFIXES:
-            _check_name(source)
-            return None
-        text = path.read_text(encoding="utf-8")
-        document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput("MODEL", source, f"It cannot be read: {type(error).__name__}.") from error
-    except (ValueError, yaml.YAMLError) as error:
-        raise InvalidInput("MODEL", source, _WRITE) from error
-    if not isinstance(document, dict):
-        raise InvalidInput("MODEL", source, _WRITE)
-    return document
+    document = document_of(source, "--draft")
+    return {"name": source} if document is None else {"name": name_of(config_file(source)), "config": document}

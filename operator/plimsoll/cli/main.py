@@ -18,17 +18,19 @@ from rich.table import Table
 from plimsoll import __version__
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.api.v1alpha1 import SpeculationMethod
-from plimsoll.cli.bars import answer_document, print_answers, print_one
+from plimsoll.cli.bars import print_answers, print_one
 from plimsoll.cli.context import ClusterAccess, fleet_from, live_object, prices_from
 from plimsoll.cli.documents import load_deployments
-from plimsoll.cli.estimate import Asked, answers, request_for
+from plimsoll.cli.estimate import Asked, Question, question_for
+from plimsoll.cli.estimate_json import answer_document
 from plimsoll.cli.planning import plan_manifests
 from plimsoll.cli.story import print_story
 from plimsoll.cli.tables import print_details, print_ignored, print_plan
+from plimsoll.cli.types import answers, left_out
 from plimsoll.cli.working import print_working, working_document
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import IgnoredNode
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.units import GIB
 from plimsoll.placement.sizing import Sized
 
@@ -126,7 +128,9 @@ def explain(name: str, namespace: str, kubeconfig: str | None, context: str | No
 @click.option("--context", type=click.IntRange(1), help="Longest request in tokens. Default: 8192, or the model's own.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time. Default: 16.")
 @click.option(
-    "--prompt", type=click.IntRange(1), help="Mean prompt tokens: sizes for the expected load, with --output."
+    "--prompt",
+    type=click.IntRange(1),
+    help="Mean prompt tokens, with --output-tokens: sizes for the expected load, whatever a manifest's sizing.",
 )
 @click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
 @click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ...")
@@ -184,22 +188,42 @@ def estimate(
         lora=lora,
         speculate=speculate,
         draft=draft,
+        gpus=gpus,
+        split=None if tp is None else Split(tp, pp, expert_parallel=ep),
     )
     if tp is None and (pp > 1 or ep):
         raise InvalidInput("--ep" if ep else "--pp", ep or pp, "Name --tp beside it.")
-    request = request_for(model, asked)
-    found = answers(request, gpus, None if tp is None else Split(tp, pp, expert_parallel=ep))
-    if why and len(found) > 1:
-        raise InvalidInput("--why", len(found), "Name one GPU type with --gpu.")
+    question = question_for(model, asked)
+    found = answers(question.request, gpus, asked.split)
+    # Of every type there is, those that the manifest rules out would bury the others.
+    shown, words = (found, ()) if gpus else left_out(question.request, found)
+    if why and len(shown) != 1:
+        raise InvalidInput("--why", f"{len(shown)} GPU types", "Name one GPU type with --gpu.")
     if output == "json":
-        told = [answer_document(request, answer) for answer in found]
-        if why:
-            told[0]["working"] = working_document(request, found[0])
-        click.echo(json.dumps(told, indent=2))
-        return
+        _print_documents(question, found, with_working=shown if why else ())
+    else:
+        _show_answers(question, shown, words, why=why)
+
+
+def _print_documents(
+    question: Question, found: Sequence[Sized | Rejection], *, with_working: Sequence[Sized | Rejection]
+) -> None:
+    told = [answer_document(question.request, answer) for answer in found]
+    for document, answer in zip(told, found, strict=True):
+        document["notes"] = list(question.notes)
+        if answer in with_working:
+            document["working"] = working_document(question.request, answer)
+    click.echo(json.dumps(told, indent=2))
+
+
+def _show_answers(question: Question, shown: Sequence[Sized | Rejection], words: Sequence[str], *, why: bool) -> None:
+    """The table, and below it all that is to be said of one GPU type where there is one alone."""
+    request = question.request
     console = Console(width=None if sys.stdout.isatty() else 160)
-    print_answers(console, request, found)
-    for answer in (each for each in found if isinstance(each, Sized) and len(found) == 1):
+    print_answers(console, request, shown)
+    for note in (*question.notes, *words):
+        console.print(f"Note: {note}", highlight=False, markup=False)
+    for answer in (each for each in shown if isinstance(each, Sized) and len(shown) == 1):
         print_one(console, request, answer)
         if why:
             print_working(console, request, answer)

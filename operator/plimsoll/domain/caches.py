@@ -38,9 +38,13 @@ class LatentCache:
 
 @dataclass(frozen=True, slots=True)
 class IndexerCache:
-    """Keys of the indexer of DeepSeek sparse attention: FP8 values of ``head_dim``, 4-byte scales, on every rank."""
+    """Keys of the indexer of DeepSeek sparse attention: FP8 values of ``head_dim``, 4-byte scales, on every rank.
+
+    It picks ``picked_tokens`` tokens of the context for each token of a step.
+    """
 
     head_dim: int
+    picked_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,11 +100,27 @@ class ExpertFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class VideoFacts:
+    """The largest video: steps in time of one size, as many as the context holds and ``most_steps`` allow.
+
+    A step is ``step_positions`` encoder positions and takes ``step_tokens`` of the language model's context;
+    ``overstated_tokens`` is what releases before 0.13 take the whole for, where that is more than it has.
+    """
+
+    step_positions: int
+    step_tokens: int
+    most_steps: int | None = None
+    overstated_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class EncoderFacts:
     """A vision or audio tower with its projector: it lives on the first pipeline stage.
 
-    ``item_tokens`` is how many encoder positions (patches, frames) the largest item has, ``hidden`` and
+    ``item_tokens`` is how many encoder positions (patches, frames) the largest item has, videos aside, ``hidden`` and
     ``intermediate`` the tower's widths, ``output_tokens`` what the item takes of the language model's context.
+    ``deepstack_levels`` of its layers are handed to layers of the language model as well; ``one_by_one`` says that
+    items go through it one after another.
     """
 
     weights: tuple[Weight, ...]
@@ -113,6 +129,14 @@ class EncoderFacts:
     intermediate: int
     item_tokens: int
     output_tokens: int
+    video: VideoFacts | None = None
+    deepstack_levels: int = 0
+    one_by_one: bool = False
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the tower's MLP has a gate beside its first projection."""
+        return any("gate_proj" in weight.name for weight in self.weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,10 @@ _INTERLEAVED = "mrope_interleaved"
 """Models whose positions never run ahead of their tokens, for which releases before 0.32 made four times the table all
 the same (``models/qwen3_vl.py``, ``mrope_positions_factor``): Qwen3.5 logged 0.09 GiB more, Qwen3-VL 0.19."""
 
+_INTERLEAVED_CLASSES = ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration")
+"""Classes for which that is the default (Transformers' ``Qwen3VLTextConfig``): an embedding model without the field
+logged 0.19 GiB more on 0.11.0."""
+
 _SHARE = "partial_rotary_factor"
 _WHOLE_HEAD = "proportional"
 """A rotation that leaves most of a head alone and keeps a table for all of it (Gemma 4)."""
@@ -68,7 +72,11 @@ def older_rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
         InvalidInput: a field of the scaling is ill-typed.
     """
     scaling = fields.section("rope_scaling") or fields.section("rope_parameters")
-    if scaling is None or not scaling.has("mrope_section") or not scaling.flag(_INTERLEAVED, default=False):
+    if scaling is None:
+        interleaved = facts.architecture in _INTERLEAVED_CLASSES
+    else:
+        interleaved = scaling.has("mrope_section") and scaling.flag(_INTERLEAVED, default=False)
+    if not interleaved:
         return 0
     return rotary_bytes(fields, facts) * (_VIDEO_FACTOR - 1)
 

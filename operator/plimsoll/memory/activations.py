@@ -10,10 +10,12 @@ are in ``tests/memory/test_overhead.py``.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.memory.encoder import encoder_held_bytes, encoder_peak_bytes
+from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
 from plimsoll.memory.forward import (
     dense_forward_bytes,
     expert_workspace_bytes,
@@ -25,6 +27,40 @@ from plimsoll.memory.sampler import sampler_bytes
 
 RECEIVED_TENSORS = 2
 """Hidden state and residual that pipeline stages hand on."""
+
+
+class Activations(NamedTuple):
+    """What the peak is made of, in bytes of one rank.
+
+    ``kept`` are workspaces that stay under the step (of the ``experts`` or of ``sparse`` attention). The step is the
+    largest of ``forward``, ``scratch`` (the experts' workspace and hidden states, in releases that give it back) and
+    ``sampling`` of ``rows`` rows of logits on top of ``hidden`` states; later stages hold what they ``received`` beside
+    it. Under it lies what the encoder ``held``, and the peak of its own ``encoder`` pass over what it has ``seen`` may
+    be higher than all that.
+    """
+
+    experts: int
+    sparse: int
+    kept: int
+    forward: int
+    scratch: int
+    hidden: int
+    rows: int
+    sampling: int
+    received: int
+    encoder: int = 0
+    held: int = 0
+    seen: Profiled | None = None
+
+    @property
+    def step(self) -> int:
+        """The peak of the decoder's step."""
+        return max(self.forward, self.scratch, self.hidden + self.sampling) + self.received
+
+    @property
+    def total(self) -> int:
+        """The peak of the rank."""
+        return max(self.encoder, self.held + self.kept + self.step)
 
 
 def activations_bytes(
@@ -41,7 +77,37 @@ def activations_bytes(
     skip_encoder: bool = False,
     dtype_bytes: int = 2,
 ) -> int:
-    """Peak bytes on one rank while a step of ``batched_tokens`` tokens and ``sequences`` sequences is profiled.
+    """Peak bytes on one rank; arguments as of :func:`activation_parts`."""
+    return activation_parts(
+        model,
+        split,
+        law,
+        gpu,
+        batched_tokens=batched_tokens,
+        sequences=sequences,
+        context_tokens=context_tokens,
+        speculative_tokens=speculative_tokens,
+        last_stage=last_stage,
+        skip_encoder=skip_encoder,
+        dtype_bytes=dtype_bytes,
+    ).total
+
+
+def activation_parts(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None,
+    *,
+    batched_tokens: int,
+    sequences: int,
+    context_tokens: int | None = None,
+    speculative_tokens: int = 0,
+    last_stage: bool = True,
+    skip_encoder: bool = False,
+    dtype_bytes: int = 2,
+) -> Activations:
+    """The peak on one rank while a step of ``batched_tokens`` tokens and ``sequences`` sequences is profiled.
 
     Args:
         model: the model.
@@ -50,7 +116,7 @@ def activations_bytes(
         gpu: decides sampler and runner; None counts as NVIDIA's.
         batched_tokens: ``--max-num-batched-tokens``.
         sequences: ``--max-num-seqs``.
-        context_tokens: ``--max-model-len``, read by sparse attention alone; None takes the model's largest.
+        context_tokens: ``--max-model-len``, read by sparse attention and videos alone; None takes the model's largest.
         speculative_tokens: drafted tokens a step; the second model runner profiles their logits as well.
         last_stage: whether the rank is of the stage that samples.
         skip_encoder: the tower is neither loaded nor profiled.
@@ -62,23 +128,30 @@ def activations_bytes(
     sparse = sparse_workspace_bytes(model, context_tokens=context, trims=law.trims_sparse_workspace)
     forward = dense_forward_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes)
     hidden = hidden_bytes(model, batched_tokens=tokens, dtype_bytes=dtype_bytes)
-    kept = max(experts, sparse) if law.keeps_workspaces else sparse
-    step = forward if law.keeps_workspaces else max(forward, experts + hidden)
-    if last_stage:
-        drafted = speculative_tokens if law.runs_v2(model, gpu) else 0
-        sampling = sampler_bytes(
-            law.sampler_of(model, gpu),
-            vocabulary=model.vocabulary,
-            rows=min(sequences * (1 + drafted), tokens),
-            gathers=split.tensor_parallel > 1,
-            dtype_bytes=dtype_bytes,
-        )
-        step = max(step, hidden + sampling)
-    else:
-        step += RECEIVED_TENSORS * hidden
+    drafted = speculative_tokens if law.runs_v2(model, gpu) else 0
+    rows = min(sequences * (1 + drafted), tokens)
+    sampling = sampler_bytes(
+        law.sampler_of(model, gpu),
+        vocabulary=model.vocabulary,
+        rows=rows,
+        gathers=split.tensor_parallel > 1,
+        dtype_bytes=dtype_bytes,
+    )
+    parts = Activations(
+        experts=experts,
+        sparse=sparse,
+        kept=max(experts, sparse) if law.keeps_workspaces else sparse,
+        forward=forward,
+        scratch=0 if law.keeps_workspaces else experts + hidden,
+        hidden=hidden,
+        rows=rows,
+        sampling=sampling if last_stage else 0,
+        received=0 if last_stage else RECEIVED_TENSORS * hidden,
+    )
     has_encoder = not skip_encoder and (split.pipeline_parallel == 1 or not last_stage)
-    if not has_encoder:
-        return kept + step
-    peak = encoder_peak_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes)
-    held = encoder_held_bytes(model, batched_tokens=tokens, dtype_bytes=dtype_bytes)
-    return max(peak, held + kept + step)
+    if model.encoder is None or not has_encoder:
+        return parts
+    seen = profiled(model.encoder, law, batched_tokens=tokens, context_tokens=context)
+    peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)
+    held = encoder_held_bytes(model, seen, dtype_bytes=dtype_bytes)
+    return parts._replace(encoder=peak, held=held, seen=seen)

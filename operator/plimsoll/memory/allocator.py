@@ -15,13 +15,13 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import chain
 
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.caches import IndexerCache
+from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts, Sharding
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB, ceil_div
 from plimsoll.memory.laws import EngineLaw
-from plimsoll.memory.non_torch import is_rdna
 from plimsoll.memory.weights import Stored, older_table_bytes, rank_shape, stage_tensors
 
 _OWN_SEGMENT_BYTES = 10 * MIB
@@ -29,9 +29,12 @@ _SEGMENT_STEP = 2 * MIB
 _KEPT_BYTES = MIB
 _LARGEST_SPLIT_BYTES = 20 * MIB
 
-RDNA_LIBRARY_BYTES = 72 * MIB
-"""What stays allocated on AMD's graphics cards beside every tensor, whatever the model and the split: 70 to 81 MiB in
-eight starts of Llama 3.1 8B and Qwen3 14B on R9700 (0.11 to 0.13), 56 in one on RX 9070 XT (0.14)."""
+ROCM_LIBRARY_BYTES = 72 * MIB
+"""What stays allocated on AMD's GPUs beside every tensor, whatever the model and the split: 70 to 81 MiB in eight
+starts of Llama 3.1 8B and Qwen3 14B on R9700 (0.11 to 0.13), 56 in one on RX 9070 XT (0.14), 62 of Qwen2.5 14B on
+MI300X (0.17)."""
+
+_INDEX_BYTES, _HALF_BYTES = 4, 2
 
 _FUSED = {
     "q_proj": "qkv",
@@ -74,17 +77,32 @@ def loading_bytes(
     law: EngineLaw,
     stage: int = 0,
     *,
+    batched_tokens: int = 0,
     skip_encoder: bool = False,
 ) -> int:
     """Bytes that the engine logs as weights beside the tensors.
 
-    Ends of blocks, what older releases keep of positions that never come, and on ROCm a library's share.
+    Ends of blocks, buffers for a step of ``batched_tokens`` tokens, what older releases keep of positions that never
+    come, and on ROCm a library's share.
     """
     ends = block_ends_bytes(
         model, precision, split, stage, splits_large=law.splits_large_blocks, skip_encoder=skip_encoder
     )
     tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
-    return ends + tables + (RDNA_LIBRARY_BYTES if gpu is not None and is_rdna(gpu) else 0)
+    buffers = step_buffer_bytes(model, batched_tokens, skip_encoder=skip_encoder)
+    library = ROCM_LIBRARY_BYTES if gpu is not None and gpu.vendor is Vendor.AMD else 0
+    return ends + tables + buffers + library
+
+
+def step_buffer_bytes(model: ModelFacts, batched_tokens: int, *, skip_encoder: bool = False) -> int:
+    """Buffers that models make when they are loaded, for the largest step, on every rank of every stage.
+
+    What an indexer picks, a 4-byte index each (vLLM ``models/deepseek_v2.py``), and 16-bit inputs for the layers that a
+    tower feeds (``models/qwen3_vl.py``: 0.09 GiB of Qwen3-VL-30B logged beside its tensors, 0.09 computed).
+    """
+    picked = max((cache.picked_tokens for cache in model.caches() if isinstance(cache, IndexerCache)), default=0)
+    levels = 0 if skip_encoder or model.encoder is None else model.encoder.deepstack_levels
+    return batched_tokens * (picked * _INDEX_BYTES + levels * model.hidden * _HALF_BYTES)
 
 
 @lru_cache(maxsize=1024)

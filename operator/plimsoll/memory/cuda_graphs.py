@@ -20,10 +20,10 @@ _LARGE_ARCHITECTURES = frozenset({"GptOssForCausalLM"})
 
 _BLACKWELL_DATA_CENTER = 10
 
-_FULL_SET = 51
+FULL_SET = 51
 """Captured sizes up to 512, on which the figures below were fitted."""
 
-_ESTIMATE_BASE, _ESTIMATE_LAYER, _ESTIMATE_EXPERTS = 0.30, 0.017, 0.2
+ESTIMATE_BASE, ESTIMATE_LAYER, ESTIMATE_EXPERTS = 0.30, 0.017, 0.2
 """GiB. 33 starts of vLLM 0.19.0 on H100: 0.49 (8 layers a stage) to 1.82 (80 layers); two dense models of 32 and 40
 layers logged twice what their like did (1.60, 1.69). Experts: 0.11 to 0.63 more."""
 
@@ -50,6 +50,28 @@ class GraphMemory(NamedTuple):
     actual_bytes: int
 
 
+class GraphParts(NamedTuple):
+    """What the graphs of one rank are counted from, and bytes.
+
+    ``sizes`` are captured for each of ``layers`` layers; ``first_bytes`` is the first graph (or, of recurrent models,
+    the prefill of ``prefill_tokens`` tokens that counts as one), ``other_bytes`` the rest; both are 0 where the engine
+    takes nothing out of its budget.
+    """
+
+    sizes: int = 0
+    layers: int = 0
+    experts: int = 0
+    prefill_tokens: int = 0
+    first_bytes: int = 0
+    other_bytes: int = 0
+    actual_bytes: int = 0
+
+    @property
+    def memory(self) -> GraphMemory:
+        """What is charged, and what is taken."""
+        return GraphMemory(self.first_bytes + self.other_bytes, self.actual_bytes)
+
+
 def cuda_graphs_bytes(
     model: ModelFacts,
     split: Split,
@@ -64,18 +86,44 @@ def cuda_graphs_bytes(
     """Graphs by layers of a stage and captured sizes: twice the tokens of a decode step, its drafted ones included."""
     if enforce_eager:
         return GraphMemory(0, 0)
+    return graph_parts(
+        model,
+        split,
+        law,
+        gpu,
+        sequences=sequences,
+        batched_tokens=batched_tokens,
+        speculative_tokens=speculative_tokens,
+    ).memory
+
+
+def graph_parts(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None,
+    *,
+    sequences: int,
+    batched_tokens: int,
+    speculative_tokens: int = 0,
+) -> GraphParts:
+    """The same part by part, of an engine that captures graphs."""
     layers = ceil_div(model.layers, split.pipeline_parallel)
     largest = min(2 * sequences * (1 + speculative_tokens), largest_capture(model, gpu), batched_tokens)
-    share = captured_sizes(largest) / _FULL_SET
+    sizes = captured_sizes(largest)
+    share = sizes / FULL_SET
     experts = 1 if model.experts else 0
     actual = _ACTUAL_BASE + _ACTUAL_LAYER * layers + _ACTUAL_EXPERTS * experts
+    parts = GraphParts(sizes, layers, experts, actual_bytes=int(actual * share * GIB))
     if not law.charges_graphs_of(model, gpu):
-        return GraphMemory(0, int(actual * share * GIB))
-    first = int(_ESTIMATE_BASE * share * GIB)
-    if law.charges_prefill_transient and is_recurrent(model) and not law.runs_v2(model, gpu):
-        first = max(first, batched_tokens * PREFILL_TRANSIENT_BYTES)
-    others = _ESTIMATE_LAYER * layers + _ESTIMATE_EXPERTS * experts
-    return GraphMemory(first + int(others * share * GIB), int(actual * share * GIB))
+        return parts
+    others = ESTIMATE_LAYER * layers + ESTIMATE_EXPERTS * experts
+    parts = parts._replace(first_bytes=int(ESTIMATE_BASE * share * GIB), other_bytes=int(others * share * GIB))
+    prefill = batched_tokens * PREFILL_TRANSIENT_BYTES
+    counts = law.charges_prefill_transient and is_recurrent(model) and not law.runs_v2(model, gpu)
+    if not counts or prefill <= parts.first_bytes:
+        return parts
+    return parts._replace(prefill_tokens=batched_tokens, first_bytes=prefill)
 
 
 def largest_capture(model: ModelFacts, gpu: GpuType | None) -> int:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts
 from plimsoll.domain.outcomes import Split
+from plimsoll.memory.laws import EngineLaw
 
 WHOLE_TENSORS = 4
 """Tensors of the tower's width that every rank holds in full: residual, norm, output, rotary or position part."""
 
 SPLIT_TENSORS = 4
 """Tensors of the tower's width that heads divide: queries, keys, values and their result."""
+
+GATED_WHOLE_TENSORS, GATED_TENSORS = 5, 3
+"""The same where the MLP has a gate: tensors of the tower's width that every rank holds in full, and of the MLP's,
+which ranks divide (gate, up, product). Five is fitted to one start of Qwen2.5-VL-7B whose tower is the peak."""
 
 _PATCH_ELEMENTS = 3 * 14 * 14
 """Pixels of one position where the tower does not say: RGB patches of 14 x 14."""
@@ -18,40 +25,93 @@ _PATCH_EMBEDDINGS = ("patch_embed", "patch_conv")
 """What towers call the projection of a patch's pixels (Qwen, SigLIP, CLIP; Pixtral)."""
 
 
-def profiled_items(encoder: EncoderFacts, batched_tokens: int) -> int:
-    """Items of the largest size that the engine profiles: as many as one step's tokens take, at least one.
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """What goes through the tower when the engine measures: ``items`` of equal size.
 
-    Source: vLLM ``multimodal/encoder_budget.py``.
+    Each has ``item_positions`` encoder positions, and ``kept_tokens`` tokens of output stay until the step is over.
     """
-    return max(1, batched_tokens // max(1, encoder.output_tokens))
+
+    items: int
+    item_positions: int
+    kept_tokens: int
+
+    @property
+    def positions(self) -> int:
+        """Encoder positions of all items."""
+        return self.items * self.item_positions
 
 
-def encoder_peak_bytes(model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int) -> int:
+def profiled(encoder: EncoderFacts, law: EngineLaw, *, batched_tokens: int, context_tokens: int) -> Profiled:
+    """The largest items, as many as one step's tokens take and at least one.
+
+    Of images and videos the engine takes those with more tokens. Sources: vLLM ``multimodal/encoder_budget.py`` (before
+    0.14 ``multimodal/profiling.py``) and ``profile_run`` of ``v1/worker/gpu_model_runner.py``, read in 0.8 to 0.32.
+    """
+    told, seen = _largest_item(encoder, law, batched_tokens, context_tokens)
+    budget = max(batched_tokens, told)
+    items = max(1, budget // max(1, told))
+    kept = budget if law.pads_outputs else max(told, seen.kept_tokens) if law.overstates_videos else seen.kept_tokens
+    return replace(seen, items=items, kept_tokens=kept)
+
+
+def _largest_item(
+    encoder: EncoderFacts, law: EngineLaw, batched_tokens: int, context_tokens: int
+) -> tuple[int, Profiled]:
+    """Tokens that the engine takes the largest item for, and one such item."""
+    image = Profiled(1, encoder.item_tokens, encoder.output_tokens)
+    video = encoder.video
+    if video is None:
+        return encoder.output_tokens, image
+    told = _steps(video, context_tokens) * video.step_tokens
+    if law.overstates_videos:
+        told = max(told, video.overstated_tokens)
+    if told < encoder.output_tokens:
+        return encoder.output_tokens, image
+    steps = _steps(video, context_tokens if law.profiles_long_videos else batched_tokens)
+    return told, Profiled(1, steps * video.step_positions, steps * video.step_tokens)
+
+
+def _steps(video: VideoFacts, tokens: int) -> int:
+    fitting = max(1, tokens // video.step_tokens)
+    return fitting if video.most_steps is None else min(fitting, video.most_steps)
+
+
+def encoder_peak_bytes(model: ModelFacts, split: Split, seen: Profiled, *, dtype_bytes: int) -> int:
     """Peak bytes of the tower's pass over all profiled items, inputs included; 0 without a tower.
 
     Qwen3.5-27B on four cards (vLLM 0.19.0, TP4): 1.02 GiB computed for one item of 65,536 patches, 1.0 to 1.1 logged
-    with a single sequence.
+    with a single sequence. Qwen2.5-VL-7B (0.23, one A100): 15.2 GiB for a video of 458,752 patches, 15.2 logged.
     """
     encoder = model.encoder
     if encoder is None:
         return 0
-    positions = profiled_items(encoder, batched_tokens) * encoder.item_tokens
-    divided = (SPLIT_TENSORS * encoder.hidden + encoder.intermediate) // split.tensor_parallel
-    width = WHOLE_TENSORS * encoder.hidden + divided
-    return positions * dtype_bytes * (width + _patch_elements(encoder))
+    positions = encoder.item_tokens if encoder.one_by_one else seen.positions
+    inputs = seen.positions * _patch_elements(encoder)
+    return dtype_bytes * (positions * _width(encoder, split) + inputs)
 
 
-def encoder_held_bytes(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) -> int:
+def _width(encoder: EncoderFacts, split: Split) -> int:
+    """Values of one position that lie side by side in the tower's widest layer."""
+    ranks = split.tensor_parallel
+    width = WHOLE_TENSORS * encoder.hidden + (SPLIT_TENSORS * encoder.hidden + encoder.intermediate) // ranks
+    if not encoder.is_gated:
+        return width
+    return max(width, GATED_WHOLE_TENSORS * encoder.hidden + GATED_TENSORS * encoder.intermediate // ranks)
+
+
+def encoder_held_bytes(model: ModelFacts, seen: Profiled, *, dtype_bytes: int) -> int:
     """Inputs and outputs of the tower that lie on the GPU while the decoder is profiled; 0 without a tower.
 
     Gemma 3 (vLLM 0.19.0, H100): 0.18 and 0.20 GiB computed for 32 images, 0.20 and 0.23 more than text models logged.
+    Qwen3-VL-30B (0.11.0): 153,600 tokens of four outputs, 2.3 GiB.
     """
     encoder = model.encoder
     if encoder is None:
         return 0
-    items = profiled_items(encoder, batched_tokens)
-    pixels = encoder.item_tokens * _patch_elements(encoder)
-    return items * dtype_bytes * (pixels + encoder.output_tokens * model.hidden)
+    pixels = seen.item_positions * _patch_elements(encoder)
+    outputs = seen.kept_tokens * model.hidden * (1 + encoder.deepstack_levels)
+    return seen.items * dtype_bytes * (pixels + outputs)
 
 
 def _patch_elements(encoder: EncoderFacts) -> int:

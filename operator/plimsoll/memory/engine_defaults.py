@@ -19,11 +19,11 @@ class BatchDefaults(NamedTuple):
 
 
 def batch_defaults(gpu: GpuType, law: EngineLaw) -> BatchDefaults:
-    """Batch sizes of a server: small on A100 and below 70 GiB, whatever the model.
+    """Batch sizes of a server: small below 70 GiB and, since 0.9, on A100, whatever the model.
 
     Source: vLLM ``engine/arg_utils.py``, ``get_batch_defaults``; 16,384 tokens on 160 GiB and more since 0.28.
     """
-    if gpu.usable_bytes < _LARGE_BYTES or "a100" in gpu.name.lower():
+    if gpu.usable_bytes < _LARGE_BYTES or (law.spares_a100 and "a100" in gpu.name.lower()):
         return BatchDefaults(law.default_small_sequences, 2048)
     largest = gpu.usable_bytes >= _LARGEST_BYTES
     return BatchDefaults(1024, law.largest_batched_tokens if largest else 8192)

@@ -8,26 +8,21 @@ from plimsoll.domain.engine_options import LoraSlots
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request
-from plimsoll.memory.activations import activations_bytes
 from plimsoll.memory.adapters import adapters_bytes
 from plimsoll.memory.allocator import loading_bytes
 from plimsoll.memory.band import Band, band
 from plimsoll.memory.beside import beside_bytes
 from plimsoll.memory.calibration import learned_band
-from plimsoll.memory.draft import draft_tokens, draft_weights
+from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.kv_cache import KvLayout
 from plimsoll.memory.kv_law import kv_law_for
-from plimsoll.memory.laws import EngineLaw, law_for
+from plimsoll.memory.laws import law_for
 from plimsoll.memory.load import needed_blocks, needed_tokens
+from plimsoll.memory.rank import Rank, rank_activations, rank_graphs, rank_overhead, value_bytes
 from plimsoll.memory.rank_cache import rank_layout
 from plimsoll.memory.residency import Resident, resident_weights
-from plimsoll.memory.runtime import GraphMemory, cuda_graphs_bytes, non_torch_bytes
 from plimsoll.memory.stages import different_stages
-
-_FP32_BYTES = 4
-_HALF_BYTES = 2
 
 
 def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:
@@ -64,24 +59,8 @@ def estimate_of_stage(
     Raises:
         ValueError, UnsupportedModel: as :func:`estimate`.
     """
-    rank = _Rank(request, gpu, split, settings, law_for(request.engine.version), stage)
+    rank = Rank(request, gpu, split, settings, law_for(request.engine.version), stage)
     return _assemble(rank, rank_layout(request, split, settings, stage), _terms(rank))
-
-
-@dataclass(frozen=True, slots=True)
-class _Rank:
-    """One rank of one stage, and all that its terms depend on."""
-
-    request: Request
-    gpu: GpuType
-    split: Split
-    settings: EngineSettings
-    law: EngineLaw
-    stage: int
-
-    @property
-    def is_last(self) -> bool:
-        return self.stage == self.split.pipeline_parallel - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +81,17 @@ class _Terms:
         return self.weights.gpu_bytes + self.adapters + self.activations + self.graphs + self.overhead + self.learned
 
 
-def _terms(rank: _Rank) -> _Terms:
+def _terms(rank: Rank) -> _Terms:
     request, gpu, split, law = rank.request, rank.gpu, rank.split, rank.law
     lora = request.engine.lora
-    graphs = _graphs(rank)
+    graphs = rank_graphs(rank).memory
     correction = request.correction_for(gpu.name, split)
     terms = _Terms(
         weights=_weights(rank),
         adapters=0 if lora is None else _adapters(rank, lora),
-        activations=_activations(rank),
+        activations=rank_activations(rank).total,
         graphs=graphs.estimated_bytes,
-        overhead=non_torch_bytes(gpu, split, law, last_stage=rank.is_last),
+        overhead=sum(size for _, size in rank_overhead(rank)),
         outside=beside_bytes(request.model, gpu, split, law, graphs, sequences=rank.settings.max_num_seqs),
         band=band(request.model, gpu, split, law, sequences=rank.settings.max_num_seqs),
     )
@@ -135,7 +114,7 @@ def _corrected(terms: _Terms, correction: Correction, settings: EngineSettings) 
     )
 
 
-def _weights(rank: _Rank) -> Resident:
+def _weights(rank: Rank) -> Resident:
     """The model's own weights with what allocating them adds, and a draft's on the last stage, where it runs."""
     request = rank.request
     own = resident_weights(
@@ -153,6 +132,7 @@ def _weights(rank: _Rank) -> Resident:
         rank.split,
         rank.law,
         rank.stage,
+        batched_tokens=rank.settings.max_num_batched_tokens,
         skip_encoder=rank.settings.skip_encoder,
     )
     if rank.is_last:
@@ -160,41 +140,11 @@ def _weights(rank: _Rank) -> Resident:
     return replace(own, gpu_bytes=own.gpu_bytes + beside)
 
 
-def _adapters(rank: _Rank, slots: LoraSlots) -> int:
-    width = _FP32_BYTES if rank.request.precision is Precision.FP32 else _HALF_BYTES
-    return adapters_bytes(rank.request.model, slots, rank.split, rank.stage, value_bytes=width)
+def _adapters(rank: Rank, slots: LoraSlots) -> int:
+    return adapters_bytes(rank.request.model, slots, rank.split, rank.stage, value_bytes=value_bytes(rank.request))
 
 
-def _activations(rank: _Rank) -> int:
-    return activations_bytes(
-        rank.request.model,
-        rank.split,
-        rank.law,
-        rank.gpu,
-        batched_tokens=rank.settings.max_num_batched_tokens,
-        sequences=rank.settings.max_num_seqs,
-        context_tokens=rank.settings.max_model_len,
-        speculative_tokens=draft_tokens(rank.request),
-        last_stage=rank.is_last,
-        skip_encoder=rank.settings.skip_encoder,
-        dtype_bytes=_FP32_BYTES if rank.request.precision is Precision.FP32 else _HALF_BYTES,
-    )
-
-
-def _graphs(rank: _Rank) -> GraphMemory:
-    return cuda_graphs_bytes(
-        rank.request.model,
-        rank.split,
-        rank.law,
-        rank.gpu,
-        sequences=rank.settings.max_num_seqs,
-        batched_tokens=rank.settings.max_num_batched_tokens,
-        speculative_tokens=draft_tokens(rank.request),
-        enforce_eager=rank.settings.enforce_eager,
-    )
-
-
-def _assemble(rank: _Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
+def _assemble(rank: Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
     request, settings = rank.request, rank.settings
     budget = rank.gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left, context = budget - terms.total, request.shape.context_tokens
@@ -227,7 +177,7 @@ def _assemble(rank: _Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
     )
 
 
-def _told(rank: _Rank, layout: KvLayout, available_bytes: int) -> int:
+def _told(rank: Rank, layout: KvLayout, available_bytes: int) -> int:
     """What the release itself calls its KV cache size."""
     if kv_law_for(rank.request.engine.version).tells_tokens_by_group:
         return layout.tokens_by_group(available_bytes)

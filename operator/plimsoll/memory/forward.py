@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from plimsoll.domain.caches import IndexerCache, LatentCache, RowCache
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import ExpertFacts, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import ceil_div
 
@@ -51,11 +51,15 @@ def hidden_bytes(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) ->
 
 def dense_forward_bytes(model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int) -> int:
     """Transient bytes of the widest layer: hidden states and a dense MLP (or shared expert), or expanded latents."""
-    width = HIDDEN_COPIES * residual_streams(model) * model.hidden
-    width += GATED_MLP_TENSORS * _dense_width(model) // split.tensor_parallel
-    width += _padded_heads_width(model, split)
-    latents = _expanded_latent_bytes(model, split, dtype_bytes)
+    width = forward_width(model, split)
+    latents = expanded_latent_bytes(model, split, dtype_bytes)
     return max(batched_tokens * dtype_bytes * width, latents + hidden_bytes_of(model, batched_tokens, dtype_bytes))
+
+
+def forward_width(model: ModelFacts, split: Split) -> int:
+    """Values of one token that lie side by side in the widest layer."""
+    mlp = GATED_MLP_TENSORS * dense_width(model) // split.tensor_parallel
+    return HIDDEN_COPIES * residual_streams(model) * model.hidden + mlp + padded_heads_width(model, split)
 
 
 def hidden_bytes_of(model: ModelFacts, batched_tokens: int, dtype_bytes: int) -> int:
@@ -72,9 +76,14 @@ def expert_workspace_bytes(model: ModelFacts, split: Split, *, batched_tokens: i
     experts = model.experts
     if experts is None or model.architecture in _LEAN_EXPERTS:
         return 0
-    width = experts.intermediate if split.expert_parallel else -(-experts.intermediate // split.expert_ranks)
+    width = expert_width(experts, split)
     rows = batched_tokens * split.data_parallel * experts.experts_per_token
     return rows * dtype_bytes * (max(2 * width, model.hidden) + width)
+
+
+def expert_width(experts: ExpertFacts, split: Split) -> int:
+    """Width of one expert on one rank."""
+    return experts.intermediate if split.expert_parallel else ceil_div(experts.intermediate, split.expert_ranks)
 
 
 def sparse_workspace_bytes(model: ModelFacts, *, context_tokens: int, trims: bool) -> int:
@@ -106,7 +115,7 @@ def residual_streams(model: ModelFacts) -> int:
     return next((weight.inputs // model.hidden for weight in maps), 1)
 
 
-def _padded_heads_width(model: ModelFacts, split: Split) -> int:
+def padded_heads_width(model: ModelFacts, split: Split) -> int:
     """Queries and outputs of attention over compressed tokens, in elements of one token."""
     if not any(isinstance(cache, RowCache) and cache.indexed for cache in model.caches()):
         return 0
@@ -114,7 +123,7 @@ def _padded_heads_width(model: ModelFacts, split: Split) -> int:
     return 2 * ceil_div(heads, _SPARSE_HEADS) * _SPARSE_HEADS * _SPARSE_HEAD_WIDTH
 
 
-def _dense_width(model: ModelFacts) -> int:
+def dense_width(model: ModelFacts) -> int:
     """Widest MLP that every token passes: the dense layers', or the shared experts'."""
     experts = model.experts
     if experts is None:
@@ -123,7 +132,7 @@ def _dense_width(model: ModelFacts) -> int:
     return max(dense, experts.shared_intermediate)
 
 
-def _expanded_latent_bytes(model: ModelFacts, split: Split, dtype_bytes: int) -> int:
+def expanded_latent_bytes(model: ModelFacts, split: Split, dtype_bytes: int) -> int:
     """Keys and values of a prefill's cached context, expanded from latents for the rank's heads."""
     if not any(isinstance(cache, LatentCache) and not cache.sparse for cache in model.caches()):
         return 0

@@ -1,9 +1,13 @@
-"""The questions asked backwards: with this GPU and split, how long, how many, in how few bits?"""
+"""The questions asked backwards: with this GPU and split, how long, how many, in how few bits?
+
+They are the memory law's to answer: a figure that an admin put in its place says nothing of other loads, so it is set
+aside here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Fit, Split
@@ -13,38 +17,69 @@ from plimsoll.domain.serving import Request
 FitOf = Callable[[Request, GpuType, Split], Fit]
 """How well a request fits a GPU cut by a split, with the settings it would be run with."""
 
+MOST_SEQUENCES = 65_536
+"""Where the search for the most requests ends: no manifest may declare more."""
+
 _FEWER_BITS = (KvPrecision.FP8, KvPrecision.NVFP4)
 """From the most bits to the fewest."""
 
 
-def longest_context(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> int | None:
-    """The most tokens of context that fit for sure, within what the model declares; None where not one does."""
+@dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest value that fits. ``is_bound``: the search ended there, so more may fit."""
+
+    value: int
+    is_bound: bool
+
+
+def longest_context(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> Largest | None:
+    """The most tokens of context that fit for sure; None where not one does.
+
+    The search ends with what the model declares, or with what is asked where that is more.
+    """
+    asked = by_law(request)
 
     def fits(tokens: int) -> bool:
-        return fit(replace(request, shape=replace(request.shape, context_tokens=tokens)), gpu, split) is Fit.SURE
+        return fit(replace(asked, shape=replace(asked.shape, context_tokens=tokens)), gpu, split) is Fit.SURE
 
-    return largest(fits, 1, max(request.model.max_context_tokens, request.shape.context_tokens))
+    # No request is longer than the context: it cannot be shorter than their mean.
+    shortest = asked.shape.expected_tokens or 1
+    return _within(fits, shortest, max(shortest, asked.model.max_context_tokens, asked.shape.context_tokens))
 
 
-def most_sequences(request: Request, gpu: GpuType, split: Split, fit: FitOf, *, most: int = 65_536) -> int | None:
+def most_sequences(
+    request: Request, gpu: GpuType, split: Split, fit: FitOf, *, most: int = MOST_SEQUENCES
+) -> Largest | None:
     """The highest concurrency that fits for sure; None where not one sequence does."""
+    asked = by_law(request)
 
     def fits(sequences: int) -> bool:
-        return fit(replace(request, shape=replace(request.shape, concurrency=sequences)), gpu, split) is Fit.SURE
+        return fit(replace(asked, shape=replace(asked.shape, concurrency=sequences)), gpu, split) is Fit.SURE
 
-    return largest(fits, 1, most)
+    return _within(fits, 1, most)
 
 
 def widest_kv_precision(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> KvPrecision | None:
     """The KV precision with the most bits that fits for sure, from 16 bits down; None where none does."""
-    full = KvPrecision.FP16 if KvPrecision.FP16 in (request.kv_precision, _dtype(request)) else KvPrecision.BF16
-    wanted = (replace(request, kv_precision=precision) for precision in (full, *_FEWER_BITS))
+    asked = by_law(request)
+    full = KvPrecision.FP16 if KvPrecision.FP16 in (asked.kv_precision, _dtype(asked)) else KvPrecision.BF16
+    wanted = (replace(asked, kv_precision=precision) for precision in (full, *_FEWER_BITS))
     return next((each.kv_precision for each in wanted if fit(each, gpu, split) is Fit.SURE), None)
+
+
+def by_law(request: Request) -> Request:
+    """The same request, judged by the memory law instead of an admin's figure."""
+    return replace(request, overrides=replace(request.overrides, memory_per_gpu_bytes=None))
 
 
 def _dtype(request: Request) -> str:
     """The 16-bit type that the model runs in."""
     return request.model.checkpoint.dtype if request.precision.is_quantized else request.precision
+
+
+def _within(fits: Callable[[int], bool], smallest: int, greatest: int) -> Largest | None:
+    found = largest(fits, smallest, greatest)
+    return None if found is None else Largest(found, is_bound=found == greatest)
 
 
 def largest(fits: Callable[[int], bool], smallest: int, greatest: int) -> int | None:

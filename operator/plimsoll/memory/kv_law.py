@@ -12,7 +12,8 @@ from plimsoll.memory.kv_cache import Packing
 class KvLaw:
     """Cache rules as they were from ``since`` on.
 
-    ``hybrid_manager`` tells whether windows are charged as windows; ``concurrent_batches`` how many steps in flight a
+    ``hybrid_manager`` tells whether windows are charged as windows, ``charges_chunks`` the same of chunked local
+    attention, unless an EAGLE head drafts; ``concurrent_batches`` how many steps in flight a
     window reserves for (None: one per stage and one more); ``caches_state_prefixes`` whether recurrent states are held
     twice for prefix caching, ``saves_states`` whether a third is kept for kernels that save them from inside a prefill;
     ``tells_tokens_by_group`` whether the engine reports blocks of one group of layers as its
@@ -22,6 +23,7 @@ class KvLaw:
 
     since: EngineVersion
     hybrid_manager: bool = True
+    charges_chunks: bool = True
     concurrent_batches: int | None = None
     caches_state_prefixes: bool = True
     saves_states: bool = True
@@ -32,16 +34,21 @@ class KvLaw:
 _TUPLES = KvLaw(
     EngineVersion(0, 8),
     hybrid_manager=False,
+    charges_chunks=False,
     concurrent_batches=1,
     caches_state_prefixes=False,
     packing=Packing.TUPLES,
 )
 
+_HYBRID = replace(_TUPLES, since=EngineVersion(0, 9, 1), hybrid_manager=True, tells_tokens_by_group=True)
+_CHUNKED = replace(_HYBRID, since=EngineVersion(0, 14), charges_chunks=True)
+
 _LAWS = (
     _TUPLES,
-    replace(_TUPLES, since=EngineVersion(0, 10), hybrid_manager=True, tells_tokens_by_group=True),
-    replace(_TUPLES, since=EngineVersion(0, 21), hybrid_manager=True),
-    replace(_TUPLES, since=EngineVersion(0, 23), hybrid_manager=True, packing=Packing.PAGE_SIZES),
+    _HYBRID,
+    _CHUNKED,
+    replace(_CHUNKED, since=EngineVersion(0, 21), tells_tokens_by_group=False),
+    replace(_CHUNKED, since=EngineVersion(0, 23), tells_tokens_by_group=False, packing=Packing.PAGE_SIZES),
     KvLaw(EngineVersion(0, 26), caches_state_prefixes=False, packing=Packing.PAGE_SIZES),
     KvLaw(EngineVersion(0, 27), caches_state_prefixes=False),
     KvLaw(EngineVersion(0, 28), saves_states=False),
@@ -49,8 +56,9 @@ _LAWS = (
 )
 """Newest last.
 
-Sources: a start-up log of Gemma 3 on 0.8.4 counts every layer as full attention; logs of gpt-oss and Gemma 3 on 0.10 to
-0.15 close exactly with one step in flight; vllm#40691 shows tokens of one group on 0.19 and #40694 mends it; #47728
+Sources: a start-up log of Gemma 3 on 0.8.4 counts every layer as full attention, 0.9.1 has the hybrid manager (its
+``config.py``), for chunked local attention since 0.14 (``envs.py``: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE
+is on; read in 0.12 and 0.14); logs of gpt-oss and Gemma 3 on 0.10 to 0.15 close exactly with one step in flight; vllm#40691 shows tokens of one group on 0.19 and #40694 mends it; #47728
 (0.26) reserves for two steps with asynchronous scheduling; #50991 (0.28) turns prefix caching on for recurrent layers;
 pages of DeepSeek-V4 shared blocks by tuples up to 0.22 (#44376 asks for 6.66 GiB so), by page size since #44454, and
 densely since #48993: read in the sources of 0.23, 0.25, 0.26, 0.27 and 0.28; 0.32's

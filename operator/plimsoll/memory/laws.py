@@ -32,7 +32,8 @@ Nine starts of vLLM 0.10 to 0.13 on seven models: 9.55 to 9.64 after the hidden 
 """
 
 FUSED_SAMPLER = SamplerLaw(3.566, int(0.083 * GIB))
-"""FlashInfer's fused kernels: logits in 16 and 32 bits, probabilities, and the result.
+"""Fused kernels, FlashInfer's or (since 0.17, from 8 rows on, on every vendor's GPUs: ``topk_topp_triton.py``) Triton's:
+logits in 16 and 32 bits, probabilities, and the result.
 
 Fitted to Llama, Qwen, Gemma 2, Phi and gpt-oss vocabularies (vLLM 0.19.0, H100); within 0.03 GiB on each.
 """
@@ -68,18 +69,20 @@ def is_recurrent(model: ModelFacts) -> bool:
 class EngineLaw:
     """The parts of the budget that moved between releases, as they were from ``since`` on.
 
-    ``sampler`` is that of the first model runner on NVIDIA. ``charges_cuda_graphs`` tells whether that runner takes its
+    ``sampler`` is that of the first model runner. ``charges_cuda_graphs`` tells whether that runner takes its
     estimate of the graphs out of the budget (else they come out of what ``--gpu-memory-utilization`` leaves);
     ``v2_charges_cuda_graphs`` the same of the second, and ``charges_prefill_transient`` whether that estimate counts a
     prefill of recurrent layers as graphs. ``may_fuse_sampler`` marks releases that sampled with FlashInfer where the
     build happened to have it. ``keeps_workspaces`` says that scratch of the experts stays allocated while the sampler
     runs, ``profiles_sampler`` that the profiling run samples at all. ``default_small_sequences`` is ``--max-num-seqs``
-    of GPUs below 70 GiB. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes
+    of GPUs below 70 GiB, ``spares_a100`` says that A100 counts as one. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes
     more where an NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens`` is the default batch on GPUs of
     160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki of context,
     ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded,
-    ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it. ``source`` says
-    where the change was read.
+    ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it. Of towers:
+    ``profiles_long_videos`` says that the video profiled is as long as the context allows and not the step,
+    ``overstates_videos`` that some are taken for more tokens than they have, and ``pads_outputs`` that the outputs of
+    every item are padded to the budget of all. ``source`` says where the change was read.
     """
 
     since: EngineVersion
@@ -93,6 +96,10 @@ class EngineLaw:
     keeps_workspaces: bool = False
     profiles_sampler: bool = True
     default_small_sequences: int = 256
+    spares_a100: bool = True
+    profiles_long_videos: bool = True
+    overstates_videos: bool = False
+    pads_outputs: bool = False
     trims_sparse_workspace: bool = False
     splits_large_blocks: bool = True
     shortens_tables: bool = False
@@ -114,10 +121,8 @@ class EngineLaw:
                 return True
 
     def sampler_of(self, model: ModelFacts, gpu: GpuType | None) -> SamplerLaw:
-        """The sampler in use. AMD has no FlashInfer: its first runner samples with PyTorch in every release."""
-        if self.runs_v2(model, gpu):
-            return GUMBEL_SAMPLER
-        return NATIVE_SAMPLER if gpu is not None and gpu.vendor is Vendor.AMD else self.sampler
+        """The sampler in use."""
+        return GUMBEL_SAMPLER if self.runs_v2(model, gpu) else self.sampler
 
     def charges_graphs_of(self, model: ModelFacts, gpu: GpuType | None) -> bool:
         """Whether the engine takes an estimate of the CUDA graphs out of its budget."""
@@ -132,6 +137,9 @@ def _history() -> tuple[EngineLaw, ...]:
         switch_bytes=int(1.25 * GIB),
         profiles_sampler=False,
         default_small_sequences=1024,
+        spares_a100=False,
+        profiles_long_videos=False,
+        overstates_videos=True,
     )
     oldest = replace(
         first,
@@ -140,15 +148,35 @@ def _history() -> tuple[EngineLaw, ...]:
         profiles_sampler=True,
         default_small_sequences=256,
     )
-    after_nccl = replace(
+    sparing = replace(
         oldest,
+        since=EngineVersion(0, 9),
+        source="#17885: small batches on A100",
+        spares_a100=True,
+    )
+    after_nccl = replace(
+        sparing,
         since=EngineVersion(0, 11),
         source="#25359: the first snapshot is taken after NCCL is up; logs: non-torch 0.13, 0.55 at TP2 (H100)",
         may_fuse_sampler=False,
+        profiles_long_videos=True,
+        pads_outputs=True,
         switch_bytes=int(0.41 * GIB),
     )
-    keeps = replace(
+    unpadded = replace(
         after_nccl,
+        since=EngineVersion(0, 12),
+        source="v1/worker/gpu_model_runner.py, profile_run: outputs are padded to one item, not to the budget",
+        pads_outputs=False,
+    )
+    measured_videos = replace(
+        unpadded,
+        since=EngineVersion(0, 13),
+        source="qwen3_vl.py, get_max_video_tokens: without the factor 12.5 for timestamps",
+        overstates_videos=False,
+    )
+    keeps = replace(
+        measured_videos,
         since=EngineVersion(0, 14),
         source="v1/worker/workspace.py; logs: scratch not held in 0.12.0 and 0.13, held in 0.15.0",
         keeps_workspaces=True,
@@ -163,14 +191,20 @@ def _history() -> tuple[EngineLaw, ...]:
     )
     charged = replace(
         fused,
-        since=EngineVersion(0, 21),
-        source="VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS on by default; utilization 0.92 (#38284); #41268",
+        since=EngineVersion(0, 20),
+        source="envs.py, config/cache.py of 0.20.0: VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS on, utilization 0.92 (the "
+        "engine itself says since 0.21)",
         charges_cuda_graphs=True,
         default_utilization_percent=92,
+    )
+    unsplit = replace(
+        charged,
+        since=EngineVersion(0, 21),
+        source="#41268: v1/worker/gpu_worker.py loads with max_split_size_mb 20",
         splits_large_blocks=False,
     )
     dense_v2 = replace(
-        charged,
+        unsplit,
         since=EngineVersion(0, 25),
         source="#44443: model runner V2 for dense models, its estimate of the graphs hard-coded 0 (vllm#49224)",
         runner_v2=RunnerV2.DENSE,
@@ -203,7 +237,8 @@ def _history() -> tuple[EngineLaw, ...]:
         trims_sparse_workspace=True,
         shortens_tables=True,
     )
-    return (first, oldest, after_nccl, keeps, fused, charged, dense_v2, consumed, estimated, all_v2, everybody)
+    older = (first, oldest, sparing, after_nccl, unpadded, measured_videos, keeps, fused)
+    return (*older, charged, unsplit, dense_v2, consumed, estimated, all_v2, everybody)
 
 
 _LAWS = _history()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
@@ -42,10 +44,20 @@ _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 
 def non_torch_bytes(gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True) -> int:
     """Bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
-    base = law.base_bytes if last_stage or split.pipeline_parallel == 1 else SILENT_STAGE_BYTES
-    if gpu is not None and gpu.usable_bytes < SMALL_CARD:
-        base = min(base, SMALL_CARD_BYTES)
-    return base + _platform_bytes(gpu) + _link_bytes(gpu, split, law)
+    return sum(size for _, size in non_torch_parts(gpu, split, law, last_stage=last_stage))
+
+
+def non_torch_parts(
+    gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True
+) -> tuple[tuple[str, int], ...]:
+    """The same part by part: what takes it, and its bytes. Parts of nothing are left out."""
+    base, told = law.base_bytes, f"CUDA and kernels, vLLM {law.since} and later"
+    if not last_stage and split.pipeline_parallel > 1:
+        base, told = SILENT_STAGE_BYTES, "CUDA and kernels of a stage that does not sample"
+    if gpu is not None and gpu.usable_bytes < SMALL_CARD and base > SMALL_CARD_BYTES:
+        base, told = SMALL_CARD_BYTES, f"CUDA and kernels, at most this much below {SMALL_CARD // GIB} GiB"
+    parts = ((told, base), *_platform_parts(gpu), *_link_parts(gpu, split, law))
+    return tuple((name, size) for name, size in parts if size)
 
 
 def outside_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
@@ -71,11 +83,11 @@ def has_switch(gpu: GpuType | None) -> bool:
     return gpu.interconnect is Interconnect.NVLINK and capability is not None and capability[0] >= _HOPPER
 
 
-def _platform_bytes(gpu: GpuType | None) -> int:
-    if gpu is None:
-        return 0
-    extra = RDNA_BYTES if is_rdna(gpu) else 0
-    return extra + (UNIFIED_BYTES if gpu.unified_memory else 0)
+def _platform_parts(gpu: GpuType | None) -> Iterator[tuple[str, int]]:
+    if gpu is not None and is_rdna(gpu):
+        yield "ROCm on a graphics card", RDNA_BYTES
+    if gpu is not None and gpu.unified_memory:
+        yield "memory shared with the host: what else happens there", UNIFIED_BYTES
 
 
 def is_rdna(gpu: GpuType) -> bool:
@@ -83,11 +95,15 @@ def is_rdna(gpu: GpuType) -> bool:
     return gpu.vendor is Vendor.AMD and (gpu.gfx or "").startswith(("gfx10", "gfx11", "gfx12"))
 
 
-def _link_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
-    all_to_all = ALL_TO_ALL_BYTES if split.expert_parallel and split.data_parallel > 1 else 0
+def _link_parts(gpu: GpuType | None, split: Split, law: EngineLaw) -> Iterator[tuple[str, int]]:
+    if split.expert_parallel and split.data_parallel > 1:
+        yield "tokens exchanged between data-parallel ranks", ALL_TO_ALL_BYTES
     if split.tensor_parallel == 1:
-        return all_to_all
+        return
+    ranks = f"between {split.tensor_parallel} ranks"
     if has_switch(gpu):
-        return all_to_all + law.switch_bytes
-    xgmi = gpu is not None and gpu.interconnect is Interconnect.XGMI
-    return all_to_all + (XGMI_BYTES if xgmi else LINK_BYTES)
+        yield f"NCCL over NVSwitch {ranks}", law.switch_bytes
+    elif gpu is not None and gpu.interconnect is Interconnect.XGMI:
+        yield f"RCCL over Infinity Fabric {ranks}", XGMI_BYTES
+    else:
+        yield f"NCCL {ranks} without an NVSwitch", LINK_BYTES

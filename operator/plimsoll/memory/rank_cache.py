@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from plimsoll.domain.caches import AttentionCache
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -38,6 +39,12 @@ def rank_layout(request: Request, split: Split, settings: EngineSettings, stage:
     )
 
 
+def _manages_kinds(model: ModelFacts, law: KvLaw, *, drafts: bool) -> bool:
+    """Whether layers that keep less than the whole context are charged so (vLLM ``config/vllm.py``)."""
+    chunked = any(isinstance(cache, AttentionCache) and cache.chunk_tokens for cache in model.caches())
+    return law.hybrid_manager and not (chunked and (drafts or not law.charges_chunks))
+
+
 @lru_cache(maxsize=1024)
 def _layout(
     model: ModelFacts,
@@ -62,7 +69,7 @@ def _layout(
         concurrent_batches=law.concurrent_batches,
         prefix_caching=law.caches_state_prefixes,
         state_checkpoints=law.saves_states,
-        hybrid_manager=law.hybrid_manager,
+        hybrid_manager=_manages_kinds(model, law, drafts=bool(draft)),
         packing=law.packing,
         model=model.name,
     )

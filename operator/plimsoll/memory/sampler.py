@@ -27,5 +27,10 @@ def sampler_bytes(
         gathers: whether the logits come from more than one rank.
         dtype_bytes: width of the model's activations.
     """
-    copies = law.copies + law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES
+    copies = sampler_copies(law, gathers=gathers, dtype_bytes=dtype_bytes)
     return int(rows * vocabulary * LOGIT_BYTES * copies) + law.base_bytes
+
+
+def sampler_copies(law: SamplerLaw, *, gathers: bool, dtype_bytes: int) -> float:
+    """Copies of the logits in 32 bits that lie side by side at the peak."""
+    return law.copies + law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES

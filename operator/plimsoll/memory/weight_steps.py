@@ -11,7 +11,7 @@ from plimsoll.domain.model import LayerKind, ModelFacts, Weight
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.storage import Storage
-from plimsoll.memory.allocator import loading_bytes
+from plimsoll.memory.allocator import loading_bytes, step_buffer_bytes
 from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.kernels import absorbed_bytes, stored_bytes
 from plimsoll.memory.laws import law_for
@@ -39,6 +39,10 @@ def weight_steps(request: Request, gpu: GpuType, split: Split, settings: EngineS
     tables = rotary_table_bytes(model, request.precision)
     if tables:
         yield Step("  rotary tables", "cosine and sine of every position, on every rank", tables)
+    tokens = settings.max_num_batched_tokens
+    buffers = step_buffer_bytes(model, tokens, skip_encoder=settings.skip_encoder)
+    if buffers:
+        yield Step("  step buffers", f"{tokens:,} tokens x {buffers // tokens:,} B", buffers)
     beside = loading_bytes(model, request.precision, gpu, split, law, stage, skip_encoder=settings.skip_encoder)
     if beside:
         yield Step(

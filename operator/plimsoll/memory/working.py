@@ -23,7 +23,9 @@ from plimsoll.memory.estimate import estimate
 from plimsoll.memory.kv_cache import KvLayout
 from plimsoll.memory.laws import law_for
 from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT, needed_blocks
+from plimsoll.memory.rank import Rank
 from plimsoll.memory.rank_cache import rank_layout
+from plimsoll.memory.runtime_steps import runtime_steps
 from plimsoll.memory.stages import stage_caches
 from plimsoll.memory.steps import Step
 from plimsoll.memory.weight_steps import weight_steps
@@ -36,6 +38,7 @@ def working(request: Request, gpu: GpuType, split: Split, settings: EngineSettin
         UnsupportedModel, ValueError: as :func:`~plimsoll.memory.estimate.estimate`.
     """
     figures = estimate(request, gpu, split, settings)
+    rank = Rank(request, gpu, split, settings, law_for(request.engine.version), figures.stage)
     share = f"{gpu.usable_bytes:,} B usable x {settings.gpu_memory_utilization_percent} %"
     tokens = f"{figures.kv_capacity_low_tokens:,} to {figures.kv_capacity_high_tokens:,}"
     needed = "weights + KV cache + activations + CUDA graphs + overhead"
@@ -47,7 +50,8 @@ def working(request: Request, gpu: GpuType, split: Split, settings: EngineSettin
         Step("weights", _of_stage(split, figures.stage), figures.weights_bytes, is_total=True),
         *_cache(request, split, settings, figures.stage),
         Step("KV cache", "needed by the declared load", figures.kv_cache_bytes, is_total=True),
-        *_runtime(request, settings, figures),
+        *runtime_steps(rank, figures),
+        *_options(figures),
         Step("needed", needed, figures.expected_bytes, is_total=True),
         Step("margin", "upper half of the error band, to be sure", figures.margin_bytes, is_total=True),
         Step("left for KV", "budget - all other terms", figures.available_kv_bytes, is_total=True),
@@ -116,19 +120,7 @@ def _described(cache: CacheSpec) -> str:
             return f"{kind.value} state, {elements:,} elements a request"
 
 
-def _runtime(request: Request, settings: EngineSettings, figures: MemoryEstimate) -> Iterator[Step]:
-    law = law_for(request.engine.version)
-    yield Step(
-        "activations",
-        f"the larger of forward pass ({settings.max_num_batched_tokens:,} tokens, hidden {request.model.hidden:,}) and "
-        f"sampler ({settings.max_num_seqs:,} sequences x {request.model.vocabulary:,} logits x 4 B x copies), "
-        f"as of vLLM {law.since}",
-        figures.activations_bytes,
-        is_total=True,
-    )
-    graphs = "none: eager" if settings.enforce_eager else "by layers and captured sizes, as the engine charges them"
-    yield Step("CUDA graphs", graphs, figures.cuda_graphs_bytes, is_total=True)
-    yield Step("overhead", f"CUDA and NCCL inside the budget: {law.source}", figures.overhead_bytes, is_total=True)
+def _options(figures: MemoryEstimate) -> Iterator[Step]:
     if figures.adapters_bytes:
         slots = "slots x rank x (inputs + outputs) of every linear layer"
         yield Step("LoRA slots", slots, figures.adapters_bytes, is_total=True)

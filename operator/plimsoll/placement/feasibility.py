@@ -26,7 +26,7 @@ Numbers = tuple[tuple[str, int | str], ...]
 def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Rejection:
     """Judge one candidate against the request and the fleet's nodes, whoever holds their GPUs now."""
     refusal = (
-        _against_wishes(request, candidate)
+        wishes_refusal(request, candidate.gpu.name, candidate.split)
         or _against_hardware(request, candidate)
         or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
@@ -85,22 +85,21 @@ def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> R
     return Rejection(candidate.gpu.name, candidate.split, reason, numbers)
 
 
-def _against_wishes(request: Request, candidate: Candidate) -> Rejection | None:
-    name, overrides, constraints = candidate.gpu.name, request.overrides, request.constraints
-    if overrides.gpu_type is not None and name != overrides.gpu_type:
-        return _rejection(candidate, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
+def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
+    """What the user ruled out by ``spec.overrides`` or ``spec.gpu``, prices aside; None where nothing was."""
+    overrides, constraints = request.overrides, request.constraints
+    if overrides.gpu_type is not None and gpu_type != overrides.gpu_type:
+        return Rejection(gpu_type, split, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
     forced = overrides.tensor_parallel
-    if forced is not None and candidate.split != Split(forced):
-        return _rejection(candidate, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
-    if name in constraints.deny:
-        return _rejection(candidate, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))
-    if constraints.allow and name not in constraints.allow:
-        return _rejection(candidate, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.allow"),))
+    if forced is not None and split != Split(forced):
+        return Rejection(gpu_type, split, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
+    if gpu_type in constraints.deny:
+        return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))
+    if constraints.allow and gpu_type not in constraints.allow:
+        return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.allow"),))
     limit = constraints.max_per_replica
-    if limit is not None and candidate.split.gpus > limit:
-        return _rejection(
-            candidate, Reason.TOO_MANY_GPUS_PER_REPLICA, (("gpus", candidate.split.gpus), ("limit", limit))
-        )
+    if limit is not None and split.gpus > limit:
+        return Rejection(gpu_type, split, Reason.TOO_MANY_GPUS_PER_REPLICA, (("gpus", split.gpus), ("limit", limit)))
     return None
 
 

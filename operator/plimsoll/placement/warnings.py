@@ -10,6 +10,13 @@ from plimsoll.domain.units import format_gib
 
 def warnings_for(request: Request, choice: Choice) -> tuple[str, ...]:
     """One sentence per consequence; empty where nothing was forced."""
+    probable = choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice)
+    told = (_probable_warning(choice),) if probable else ()
+    return (*choice_warnings(request, choice), *told, *model_warnings(request))
+
+
+def choice_warnings(request: Request, choice: Choice) -> tuple[str, ...]:
+    """What the overrides and the load mean on this GPU, whatever else is free."""
     overrides = request.overrides
     told: list[str] = []
     if overrides.gpu_type is not None or overrides.tensor_parallel is not None:
@@ -25,9 +32,12 @@ def warnings_for(request: Request, choice: Choice) -> tuple[str, ...]:
             f"The recurrent states of {states} sequences would fit, {choice.settings.max_num_seqs} are declared: "
             "expect the engine to refuse to start."
         )
-    if choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice):
-        told.append(_probable_warning(choice))
-    told.extend(request.model.remarks)
+    return tuple(told)
+
+
+def model_warnings(request: Request) -> tuple[str, ...]:
+    """What is thin about the model's facts, or asked beyond them, on any GPU."""
+    told = list(request.model.remarks)
     if request.model.evidence is Evidence.TENSORS:
         told.append(
             f"The model class {request.model.architecture} is not known here: its weights are those that the "

@@ -229,11 +229,17 @@ class EngineSpec(ApiModel):
 class OverridesSpec(ApiModel):
     """Decisions taken over the planner's head. The consequence is shown in status, never hidden."""
 
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.memoryPerGpu) || self.memoryPerGpu.matches('[1-9]')",
+            "overrides.memoryPerGpu must be more than 0: write what one GPU needs, e.g. 70Gi, or remove it",
+        ),
+    )
     gpu_type: GpuTypeName | None = Field(default=None, description="Use this GPU type, or nothing.")
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] | None = Field(
         default=None, description="Use this tensor-parallel degree, or nothing."
     )
-    memory_per_gpu: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None = Field(
+    memory_per_gpu: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None = Field(
         default=None, description="Use this instead of the computed need of one GPU, e.g. 70Gi."
     )
 

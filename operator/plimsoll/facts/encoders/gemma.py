@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.encoders.images import image_tower
 from plimsoll.facts.encoders.sections import size, tower_section
 from plimsoll.facts.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
 from plimsoll.facts.fields import Fields
 
 _PROJECTOR = "multi_modal_projector"
+
+_FRAMES, _FRAME_TOKENS, _FRAME_MARKS = 32, 70, 8
+"""Most frames of a video of Gemma 4, what each becomes, and the marks and timestamp around it (``gemma4_mm.py``)."""
 
 
 def paligemma(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -80,6 +83,8 @@ def gemma4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
         intermediate=tower.intermediate,
         item_tokens=outputs * pooled,
         output_tokens=outputs,
+        video=VideoFacts(_FRAMES * _FRAME_TOKENS * pooled, _FRAMES * (_FRAME_TOKENS + _FRAME_MARKS), most_steps=1),
+        one_by_one=True,
     )
 
 

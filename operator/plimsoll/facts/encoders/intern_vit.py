@@ -7,17 +7,22 @@ Sources: vLLM's ``internvl.py``, ``intern_vit.py`` and ``interns1.py``, ``intern
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.encoders.images import patches
-from plimsoll.facts.encoders.sections import neighbours, size, tower_section
+from plimsoll.facts.encoders.sections import model_type, neighbours, size, tower_section
 from plimsoll.facts.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
 from plimsoll.facts.fields import Fields
 
 _TILES = 12
 
+_PLAYS_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
+"""Language models whose tokenizer has a token for video; a frame is a tile, and there are as many as the context holds
+(vLLM ``internvl.py``, ``ctx_video_token_map`` and ``get_num_frames_with_most_features``)."""
 
-def internvl_chat(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+
+def internvl_chat(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
     """InternVL in its authors' format: attention is divided only where the degree divides the heads.
 
     Raises:
@@ -48,7 +53,10 @@ def internvl_chat(fields: Fields, _language: Fields, facts: ModelFacts) -> Encod
         *whole("mlp1.3", facts.hidden, facts.hidden, bias=True),
     )
     tiles = size(fields, "max_dynamic_patch", default=_TILES) + fields.flag("use_thumbnail", default=True)
-    return _facts(weights, tower, tiles=tiles, side=image // patch, joined=joined)
+    seen = _facts(weights, tower, tiles=tiles, side=image // patch, joined=joined)
+    frame = _facts(weights, tower, tiles=1, side=image // patch, joined=joined)
+    plays = model_type(language) in _PLAYS_VIDEO
+    return replace(seen, video=VideoFacts(frame.item_tokens, frame.output_tokens)) if plays else seen
 
 
 def internvl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:

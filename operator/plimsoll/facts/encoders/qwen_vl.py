@@ -7,8 +7,9 @@ Transformers. The largest image is what the families' ``preprocessor_config.json
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.encoders.sections import listed, size, tower_section
 from plimsoll.facts.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
 from plimsoll.facts.fields import Fields
@@ -17,6 +18,16 @@ _MOST_TOKENS = 16_384
 """``max_pixels`` 12,845,056 over 28 x 28 pixels a token, or 16,777,216 over 32 x 32."""
 
 _CHANNELS = 3
+
+_MOST_STEPS = 7
+"""Of a video of Qwen2-VL and Qwen2.5-VL: 14 frames, two a step, each step as large as the largest image (vLLM
+``qwen2_vl.py``, ``_MAX_FRAMES_PER_VIDEO``; a 0.23 engine with 128,000 tokens of context logged 114,688)."""
+
+_DEEPSTACK_VIDEO_TOKENS = 12_288
+"""The largest video of Qwen3-VL and Qwen3.5: 25,165,824 pixels over 2 x 32 x 32 a token, whatever its length."""
+
+_TIMESTAMPS = 12.5
+"""Tokens that vLLM 0.11 and 0.12 counted for each of them (``qwen3_vl.py``, ``get_max_video_tokens``: 153,600)."""
 
 
 def qwen2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -41,7 +52,7 @@ def qwen2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         *tower_layers("visual.blocks", tower),
         *_merger("visual.merger", hidden, hidden * merge, outputs),
     )
-    return vision_facts(weights, tower, merge)
+    return replace(vision_facts(weights, tower, merge), video=_video_of_frames(merge))
 
 
 def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -66,7 +77,7 @@ def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderF
         *tower_layers("visual.blocks", tower),
         *_merger("visual.merger", tower.hidden, tower.hidden * merge, outputs, norm_bias=False),
     )
-    return vision_facts(weights, tower, merge)
+    return replace(vision_facts(weights, tower, merge), video=_video_of_frames(merge))
 
 
 def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -91,9 +102,12 @@ def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         *tower_layers("visual.blocks", tower),
         *_merger("visual.merger", tower.hidden, joined, outputs),
     ]
-    for index in range(listed(section, "deepstack_visual_indexes")):
+    levels = listed(section, "deepstack_visual_indexes")
+    for index in range(levels):
         weights += _merger(f"visual.deepstack_merger_list.{index}", joined, joined, outputs)
-    return vision_facts(tuple(weights), tower, merge)
+    told = int(_DEEPSTACK_VIDEO_TOKENS * _TIMESTAMPS)
+    video = VideoFacts(_DEEPSTACK_VIDEO_TOKENS * merge, _DEEPSTACK_VIDEO_TOKENS, most_steps=1, overstated_tokens=told)
+    return replace(vision_facts(tuple(weights), tower, merge), video=video, deepstack_levels=levels)
 
 
 def vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
@@ -106,6 +120,10 @@ def vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> Encod
         item_tokens=_MOST_TOKENS * merge,
         output_tokens=_MOST_TOKENS,
     )
+
+
+def _video_of_frames(merge: int) -> VideoFacts:
+    return VideoFacts(_MOST_TOKENS * merge, _MOST_TOKENS, most_steps=_MOST_STEPS)
 
 
 def _merge(section: Fields) -> int:

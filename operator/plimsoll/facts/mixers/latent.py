@@ -131,7 +131,7 @@ def indexer_part(fields: Fields, hidden: int, ranks: Ranks) -> Part:
         vector("self_attn.indexer.k_norm.bias", size, storage=FP32),
     )
     if not fields.has("index_kpool"):
-        return Part(weights, (IndexerCache(size),))
+        return Part(weights, (IndexerCache(size, fields.integer(("index_topk",))),))
     return Part(weights + tuple(_pooling(fields, hidden, size)), _pooled_caches(fields, size))
 
 

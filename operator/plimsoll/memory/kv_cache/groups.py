@@ -31,13 +31,12 @@ class Grouping(NamedTuple):
 def group_layers(layers: Sequence[Layers], model: str, *, hybrid_manager: bool = True) -> Grouping:
     """Group the model's layers as the engine does.
 
-    ``hybrid_manager`` false charges windows as full attention, as the engine does with some KV connectors; with chunked
-    local attention in the model it does so by default.
+    ``hybrid_manager`` false charges windows and chunks as full attention, as the engine does with some KV connectors.
 
     Raises:
         UnsupportedModel: the pages cannot be made equal, which the engine refuses too.
     """
-    if not hybrid_manager or any(entry.page.holding is Holding.CHUNK for entry in layers):
+    if not hybrid_manager:
         layers = _without_hybrid_manager(layers, model)
     if not layers:
         return Grouping(0, ())

@@ -1,0 +1,80 @@
+"""The questions asked backwards of one GPU: how long, how many, in how few bits, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.serving import Request
+from plimsoll.memory.inverse import Largest, longest_context, most_sequences, widest_kv_precision
+from plimsoll.placement.sizing import Sized, fit_of
+
+
+@dataclass(frozen=True, slots=True)
+class Backwards:
+    """The answers of the memory law, for one GPU type and split; None where nothing fits for sure."""
+
+    request: Request
+    context: Largest | None
+    sequences: Largest | None
+    precision: KvPrecision | None
+
+    def sentences(self) -> Iterator[str]:
+        """One line for each question."""
+        shape = self.request.shape
+        yield f"Longest context for {shape.concurrency:,} requests: {self._context()}."
+        yield f"Most requests of {shape.context_tokens:,} tokens: {_number(self.sequences)}."
+        yield f"Widest KV precision: {'none fits' if self.precision is None else self.precision.value}."
+
+    def changes(self) -> str:
+        """The single changes after which the load fits for sure; empty where there are none."""
+        shape = self.request.shape
+        told = []
+        if self.context is not None and self.context.value < shape.context_tokens:
+            told.append(f"a context of {self.context.value:,}")
+        if self.sequences is not None and self.sequences.value < shape.concurrency:
+            told.append(f"{self.sequences.value:,} requests")
+        if self.precision not in (None, self.request.kv_precision):
+            told.append(f"a KV cache in {self.precision}")
+        return ", or ".join(told)
+
+    def document(self) -> dict[str, Any]:
+        """The same as data. ``orMore``: the search ended there, so more may fit."""
+        declared = self.request.model.max_context_tokens
+        context = self.context and _entry(self.context) | {"beyondDeclared": self.context.value > declared}
+        return {
+            "longestContext": context,
+            "mostSequences": self.sequences and _entry(self.sequences),
+            "widestKvPrecision": None if self.precision is None else self.precision.value,
+            "declaredContext": declared,
+        }
+
+    def _context(self) -> str:
+        """The tokens, never more than the model declares without a word of it."""
+        declared = self.request.model.max_context_tokens
+        if self.context is None:
+            return "none"
+        told = f"{self.context.value:,} tokens{_more(self.context)}"
+        if self.context.value > declared:
+            return f"{told}, beyond the {declared:,} that the model declares"
+        return f"{told} (the model declares {declared:,})" if self.context.value == declared else told
+
+
+def backwards(request: Request, answer: Sized) -> Backwards:
+    """Ask the memory law; some fifty estimates."""
+    asked = (request, answer.gpu, answer.split, fit_of)
+    return Backwards(request, longest_context(*asked), most_sequences(*asked), widest_kv_precision(*asked))
+
+
+def _number(found: Largest | None) -> str:
+    return "none" if found is None else f"{found.value:,}{_more(found)}"
+
+
+def _more(found: Largest) -> str:
+    return " or more" if found.is_bound else ""
+
+
+def _entry(found: Largest) -> dict[str, Any]:
+    return {"value": found.value, "orMore": found.is_bound}

@@ -1,0 +1,80 @@
+"""The answers of ``plimsoll estimate`` as plain data: bytes and tokens, nothing rounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.cli.backwards import backwards
+from plimsoll.cli.verdict import TERMS, fit_by_law, warnings_of
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
+from plimsoll.domain.serving import Request
+from plimsoll.memory.decode_time import decode_floor
+from plimsoll.placement.explain import rejection_sentence
+from plimsoll.placement.sizing import Sized
+
+
+def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, Any]:
+    """One answer as data."""
+    if isinstance(answer, Rejection):
+        return {
+            "gpuType": answer.gpu_type,
+            "tensorParallel": answer.split.tensor_parallel,
+            "pipelineParallel": answer.split.pipeline_parallel,
+            "fit": Fit.NO.value,
+            "reason": answer.reason.value,
+            "message": rejection_sentence(answer),
+        }
+    return {
+        "gpuType": answer.gpu.name,
+        "tensorParallel": answer.split.tensor_parallel,
+        "pipelineParallel": answer.split.pipeline_parallel,
+        "expertParallel": answer.split.expert_parallel,
+        "fit": answer.figures.fit.value,
+        **_override(answer.figures),
+        **_memory(answer.figures),
+        "inverse": backwards(request, answer).document(),
+        "decodeFloorSeconds": decode_floor(
+            request.model, request.precision, answer.gpu, answer.split, request.engine.residency
+        ).seconds,
+        "engine": {
+            "maxModelLen": answer.settings.max_model_len,
+            "maxNumSeqs": answer.settings.max_num_seqs,
+            "maxNumBatchedTokens": answer.settings.max_num_batched_tokens,
+            "gpuMemoryUtilizationPercent": answer.settings.gpu_memory_utilization_percent,
+            "version": str(request.engine.version),
+        },
+        "warnings": list(warnings_of(request, answer)),
+    }
+
+
+def _override(figures: MemoryEstimate) -> dict[str, Any]:
+    """The admin's figure and what the law says instead; nothing where the law decides."""
+    if figures.forced_bytes is None:
+        return {}
+    return {"overrideBytes": figures.forced_bytes, "fitByLaw": fit_by_law(figures).value}
+
+
+def _memory(figures: MemoryEstimate) -> dict[str, Any]:
+    return {
+        "terms": {_camel(term.field): getattr(figures, term.field) for term in TERMS},
+        "expectedBytes": figures.expected_bytes,
+        "bandBytes": {"low": figures.expected_bytes - figures.slack_bytes, "high": figures.computed_bytes},
+        "budgetBytes": figures.budget_bytes,
+        "usableBytes": figures.usable_bytes,
+        "outsideBytes": figures.outside_bytes,
+        "hostBytes": figures.host_bytes,
+        "availableKvBytes": figures.available_kv_bytes,
+        "kvBytesPerToken": figures.kv_bytes_per_token,
+        "kvNeededTokens": figures.kv_needed_tokens,
+        "kvCapacityTokens": {
+            "expected": figures.kv_capacity_tokens,
+            "low": figures.kv_capacity_low_tokens,
+            "high": figures.kv_capacity_high_tokens,
+        },
+        "maxSequences": figures.max_sequences,
+    }
+
+
+def _camel(field: str) -> str:
+    first, *rest = field.split("_")
+    return first + "".join(word.capitalize() for word in rest)

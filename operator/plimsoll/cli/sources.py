@@ -1,0 +1,81 @@
+"""What ``plimsoll estimate`` is given: a model's name, a checkpoint's folder, a ``config.json`` or a manifest."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from plimsoll.domain.errors import InvalidInput
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
+_SUFFIXES = (".json", ".yaml", ".yml")
+_WRITE = "Write one config.json, or one InferenceDeployment."
+_NAME_ONE = (
+    "Name a model (owner/name), the folder of a downloaded checkpoint, a config.json or a manifest (.yaml, .json)."
+)
+
+
+def name_of(path: Path) -> str:
+    """A name for a configuration: its file's, or its folder's where the file is called as all are."""
+    name = path.resolve().parent.name if path.name == "config.json" else path.stem
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-") or "model"
+
+
+def _check_name(source: str, field: str) -> None:
+    if not _NAME.fullmatch(source):
+        raise InvalidInput(field, source, "There is no such file or folder. " + _NAME_ONE)
+
+
+def _where(error: ValueError | yaml.YAMLError) -> str:
+    """Line and column of a mistake, where the parser tells."""
+    mark = getattr(error, "problem_mark", None)
+    if mark is not None:
+        return f" at line {mark.line + 1}, column {mark.column + 1}"
+    if isinstance(error, json.JSONDecodeError):
+        return f" at line {error.lineno}, column {error.colno}"
+    return ""
+
+
+def config_file(source: str) -> Path:
+    """The file that is meant; of a folder its configuration."""
+    path = Path(source)
+    return path / "config.json" if path.is_dir() else path
+
+
+def _check_path(source: str, field: str) -> None:
+    """Refuse what names no file, in words that say what would. Raises :class:`InvalidInput`."""
+    if not source.strip():
+        raise InvalidInput(field, source, _NAME_ONE)
+    path = Path(source)
+    if path.is_dir() and not (path / "config.json").is_file():
+        raise InvalidInput(field, source, "The folder holds no config.json. " + _NAME_ONE)
+    if path.suffix in _SUFFIXES and not path.exists():
+        raise InvalidInput(field, source, "There is no such file. " + _NAME_ONE)
+
+
+def document_of(source: str, field: str = "MODEL") -> dict[str, Any] | None:
+    """A ``config.json`` or a manifest; None where the source is a model's name.
+
+    Raises:
+        InvalidInput: ``field``, as the user named the source, cannot be used.
+    """
+    try:
+        _check_path(source, field)
+        path = config_file(source)
+        if not path.is_file() and path.suffix not in _SUFFIXES:
+            _check_name(source, field)
+            return None
+        text = path.read_text(encoding="utf-8")
+        document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
+    except (OSError, UnicodeDecodeError, RecursionError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise InvalidInput(field, source, f"It cannot be read ({why}). {_NAME_ONE}") from error
+    except (ValueError, yaml.YAMLError) as error:
+        raise InvalidInput(field, source, f"It cannot be parsed{_where(error)}. {_WRITE}") from error
+    if not isinstance(document, dict):
+        raise InvalidInput(field, source, _WRITE)
+    return document

@@ -1,0 +1,96 @@
+"""Which GPU types and splits ``plimsoll estimate`` looks at, and what the manifest rules out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Overrides, Request
+from plimsoll.placement.candidates import splits_for
+from plimsoll.placement.feasibility import wishes_refusal
+from plimsoll.placement.sizing import Sized, best_on, size_on
+
+_MOST_NAMES = 6
+"""More names than that are counted instead."""
+
+
+def named_on_the_command_line(
+    overrides: Overrides, gpus: Sequence[str], split: Split | None
+) -> tuple[Overrides, tuple[str, ...]]:
+    """The manifest's overrides without those that the command line contradicts, and a word for each of those."""
+    notes: list[str] = []
+    kind, degree = overrides.gpu_type, overrides.tensor_parallel
+    if kind is not None and gpus and set(gpus) != {kind}:
+        notes.append(f"spec.overrides.gpuType {kind} is set aside: --gpu names {', '.join(gpus)}.")
+        overrides = replace(overrides, gpu_type=None)
+    if degree is not None and split is not None and split != Split(degree):
+        notes.append(f"spec.overrides.tensorParallel {degree} is set aside: --tp names {split.tensor_parallel}.")
+        overrides = replace(overrides, tensor_parallel=None)
+    return overrides, tuple(notes)
+
+
+def answers(request: Request, gpus: Sequence[str], split: Split | None) -> list[Sized | Rejection]:
+    """One answer for each GPU type: at the split asked for, else at the best one that the manifest allows.
+
+    Raises:
+        InvalidInput: a GPU type that is not catalogued.
+    """
+    forced = request.overrides
+    types = _types(gpus, "--gpu") if gpus else _types_of(request)
+    if split is None and forced.tensor_parallel is not None:
+        split = Split(forced.tensor_parallel)
+    splits = splits_for(request) if split is None else (split,)
+    return [_answer(request, gpu, splits) for gpu in types]
+
+
+def left_out(
+    request: Request, found: Sequence[Sized | Rejection]
+) -> tuple[Sequence[Sized | Rejection], tuple[str, ...]]:
+    """The answers without the types that ``spec.gpu`` rules out, and a sentence on those."""
+    denied = [each for each in found if isinstance(each, Rejection) and each.reason is Reason.GPU_TYPE_DENIED]
+    told: list[str] = []
+    for field in sorted({str(each.number("field")) for each in denied}):
+        names = [each.gpu_type for each in denied if each.number("field") == field]
+        which = ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} GPU types"
+        told.append(f"{which} left out by {field}.")
+    known = {gpu.name for gpu in load_gpu_types()}
+    unknown = [name for name in (*request.constraints.allow, *request.constraints.deny) if name not in known]
+    told += [f"spec.gpu names {name}, which `plimsoll gpus` does not list." for name in unknown]
+    return [each for each in found if each not in denied], tuple(told)
+
+
+def _answer(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | Rejection:
+    refusals = [wishes_refusal(request, gpu.name, split) for split in splits]
+    allowed = [split for split, refusal in zip(splits, refusals, strict=True) if refusal is None]
+    if not allowed:
+        return next(refusal for refusal in refusals if refusal is not None)
+    return size_on(request, gpu, allowed[0]) if len(splits) == 1 else best_on(request, gpu, allowed)
+
+
+def _types_of(request: Request) -> Sequence[GpuType]:
+    """The type that the manifest forces, else all; slices of a GPU only where it allows them by name."""
+    if request.overrides.gpu_type is not None:
+        return _types([request.overrides.gpu_type], "spec.overrides.gpuType")
+    return [gpu for gpu in load_gpu_types() if not gpu.is_slice or gpu.name in request.constraints.allow]
+
+
+def _alike(name: str, known: Iterable[str]) -> str:
+    """Types that begin as the name does, or are spelled much like it."""
+    names = sorted(known, key=lambda each: ("-mig-" in each, each))
+    begin = [each for each in names if name and each.startswith(name.lower())]
+    found = (begin or get_close_matches(name.lower(), names))[:_MOST_NAMES]
+    return f", e.g. {', '.join(found)}" if found else ""
+
+
+def _types(names: Sequence[str], field: str) -> Sequence[GpuType]:
+    known = {gpu.name: gpu for gpu in load_gpu_types()}
+    for name in names:
+        if name not in known:
+            raise InvalidInput(field, name, f"Name a type as `plimsoll gpus` lists it{_alike(name, known)}.")
+    return [known[name] for name in dict.fromkeys(names)]

@@ -1,0 +1,59 @@
+"""What decides about one answer, in words: the law or an override, and what else should be known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from plimsoll.domain.outcomes import Choice, Fit, MemoryEstimate
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import format_gib
+from plimsoll.placement.sizing import Sized
+from plimsoll.placement.warnings import choice_warnings, model_warnings
+
+
+class Term(NamedTuple):
+    """One term of the budget: its name, its field of the estimate, and its letter and colour in a bar."""
+
+    name: str
+    field: str
+    letter: str
+    colour: str
+
+
+TERMS = (
+    Term("weights", "weights_bytes", "W", "blue"),
+    Term("LoRA slots", "adapters_bytes", "L", "magenta"),
+    Term("KV cache", "kv_cache_bytes", "K", "green"),
+    Term("activations", "activations_bytes", "A", "yellow"),
+    Term("CUDA graphs", "cuda_graphs_bytes", "G", "cyan"),
+    Term("overhead", "overhead_bytes", "O", "white"),
+    Term("margin", "margin_bytes", "m", "bright_black"),
+)
+"""Letters, so that a bar reads without colours too."""
+
+_SAID = {Fit.SURE: "fits for sure", Fit.PROBABLE: "fits only probably", Fit.NO: "does not fit"}
+
+
+def verdict(figures: MemoryEstimate) -> str:
+    """Whether it fits; where an override decides, that it does, and what the law says."""
+    may = f"the engine may use {format_gib(figures.budget_bytes)}"
+    if figures.forced_bytes is None:
+        return f"It {_SAID[figures.fit]}: {may}."
+    said = "does not fit" if figures.fit is Fit.NO else "fits"
+    return (
+        f"It {said}, needed {format_gib(figures.forced_bytes)} by override (spec.overrides.memoryPerGpu): {may}. "
+        f"By the memory law it {_SAID[fit_by_law(figures)]}."
+    )
+
+
+def fit_by_law(figures: MemoryEstimate) -> Fit:
+    """Whether the computed need fits, whatever an override says."""
+    return replace(figures, forced_bytes=None).fit
+
+
+def warnings_of(request: Request, answer: Sized) -> tuple[str, ...]:
+    """What placement would warn of on this GPU."""
+    # How pods reach the GPU is no matter here.
+    choice = Choice(answer.gpu, ("", ""), "", answer.split, answer.settings, answer.figures)
+    return (*choice_warnings(request, choice), *model_warnings(request))

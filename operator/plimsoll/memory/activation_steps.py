@@ -1,0 +1,129 @@
+"""The working of the activations: which of encoder, forward pass, experts and sampler is the peak, in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.model import ExpertFacts
+from plimsoll.memory.activations import RECEIVED_TENSORS, Activations
+from plimsoll.memory.encoder import Profiled
+from plimsoll.memory.forward import (
+    GATED_MLP_TENSORS,
+    HIDDEN_COPIES,
+    INDEXER_ROW_BYTES,
+    LATENT_HEAD_WIDTH,
+    LATENT_ROWS,
+    dense_width,
+    expanded_latent_bytes,
+    expert_width,
+    forward_width,
+    padded_heads_width,
+    residual_streams,
+)
+from plimsoll.memory.rank import Rank, rank_activations, value_bytes
+from plimsoll.memory.sampler import LOGIT_BYTES, sampler_copies
+from plimsoll.memory.steps import Step
+
+
+def activation_steps(rank: Rank) -> Iterator[Step]:
+    """The lines of the peak; those with bytes add up to it, those without say what was lower."""
+    parts = rank_activations(rank)
+    decoder = parts.held + parts.kept + parts.step
+    if parts.seen is not None and parts.encoder > decoder:
+        yield Step("  encoder pass", _encoder(rank, parts.seen, parts), parts.encoder)
+        yield Step("  decoder", f"kept, workspaces and step: {decoder:,} B, less than the encoder's pass")
+    else:
+        yield from _decoder_steps(rank, parts)
+    correction = rank.request.correction_for(rank.gpu.name, rank.split)
+    if correction is not None and correction.activations_bytes:
+        yield Step("  learned", "what engines of this kind logged more or less", correction.activations_bytes)
+
+
+def _decoder_steps(rank: Rank, parts: Activations) -> Iterator[Step]:
+    if parts.seen is not None:
+        items = parts.seen.items
+        yield Step("  encoder pass", f"{_encoder(rank, parts.seen, parts)} = {parts.encoder:,} B, less than the decoder")
+        yield Step("  encoder kept", f"inputs and outputs of {items:,} items x {parts.held // items:,} B", parts.held)
+    if parts.kept:
+        yield Step("  workspace", f"{_workspace(rank, parts)}, stays under the step", parts.kept)
+    yield from _largest_step(rank, parts)
+    if parts.received:
+        yield Step("  received", f"{RECEIVED_TENSORS} x {_hidden(rank)} of the stage before", parts.received)
+
+
+def _largest_step(rank: Rank, parts: Activations) -> Iterator[Step]:
+    """The largest of forward pass, experts and sampler with its bytes; the others as words."""
+    hidden = Step("  hidden states", _hidden(rank), parts.hidden)
+    forward = (Step("  forward pass", _forward(rank), parts.forward),)
+    experts = (hidden, Step("  experts", _experts(rank, rank.request.model.experts), parts.experts))
+    sampler = (hidden, Step("  sampler", _sampler(rank, parts), parts.sampling))
+    branches: list[tuple[int, tuple[Step, ...]]] = [(parts.forward, forward)]
+    branches += [(parts.scratch, experts)] if parts.scratch > parts.hidden else []
+    branches += [(parts.hidden + parts.sampling, sampler)] if parts.sampling else []
+    largest, chosen = max(branches, key=lambda branch: branch[0])
+    yield from chosen
+    for size, lines in branches:
+        if lines is not chosen:
+            beside = " with hidden states" if hidden in lines else ""
+            yield Step(lines[-1].term, f"{lines[-1].formula}: {size:,} B{beside}, not more than the {largest:,} above")
+
+
+def _hidden(rank: Rank) -> str:
+    tokens, width = rank.settings.max_num_batched_tokens, rank.request.model.hidden
+    return f"{tokens:,} tokens x {width:,} x {value_bytes(rank.request)} B"
+
+
+def _forward(rank: Rank) -> str:
+    model, split, size = rank.request.model, rank.split, value_bytes(rank.request)
+    tokens = rank.settings.max_num_batched_tokens
+    latents = expanded_latent_bytes(model, split, size)
+    if latents + 2 * tokens * size * model.hidden > tokens * size * forward_width(model, split):
+        heads = max(1, model.heads // split.tensor_parallel)
+        expanded = (
+            f"{LATENT_ROWS:,} cached tokens x {heads} heads x {LATENT_HEAD_WIDTH} x {size} B expanded from latents"
+        )
+        return f"{expanded} + 2 x {_hidden(rank)}"
+    streams = residual_streams(model)
+    copies = f"{HIDDEN_COPIES}{f' x {streams} streams' if streams > 1 else ''} x {model.hidden:,} hidden"
+    widths = [copies, f"{GATED_MLP_TENSORS} x {dense_width(model):,} MLP{_over(split.tensor_parallel)}"]
+    padded = padded_heads_width(model, split)
+    widths += [f"{padded:,} of padded heads"] if padded else []
+    return f"{tokens:,} tokens x {size} B x ({' + '.join(widths)})"
+
+
+def _over(ranks: int) -> str:
+    return f" / {ranks}" if ranks > 1 else ""
+
+
+def _workspace(rank: Rank, parts: Activations) -> str:
+    if parts.kept == parts.experts:
+        return f"experts: {_experts(rank, rank.request.model.experts)}"
+    context = rank.settings.max_model_len
+    rows = parts.sparse / INDEXER_ROW_BYTES / context
+    return f"sparse attention: {context:,} tokens of context x {rows:g} rows x {INDEXER_ROW_BYTES} B"
+
+
+def _experts(rank: Rank, experts: ExpertFacts | None) -> str:
+    """Rows of the fused kernel; its first and last projection share a buffer, which the wider one decides."""
+    if experts is None:
+        return "none"
+    width, split = expert_width(experts, rank.split), rank.split
+    rows = f"{rank.settings.max_num_batched_tokens:,} tokens x {experts.experts_per_token} experts"
+    rows += f" x {split.data_parallel} engines" if split.data_parallel > 1 else ""
+    shared = f"max(2 x {width:,}, {rank.request.model.hidden:,})"
+    return f"{rows} x {value_bytes(rank.request)} B x ({shared} + {width:,})"
+
+
+def _sampler(rank: Rank, parts: Activations) -> str:
+    law = rank.law.sampler_of(rank.request.model, rank.gpu)
+    gathers = rank.split.tensor_parallel > 1
+    copies = sampler_copies(law, gathers=gathers, dtype_bytes=value_bytes(rank.request))
+    logits = f"{parts.rows:,} rows x {rank.request.model.vocabulary:,} logits x {LOGIT_BYTES} B x {copies:g} copies"
+    return f"{logits} + {law.base_bytes:,} B" if law.base_bytes else logits
+
+
+def _encoder(rank: Rank, seen: Profiled, parts: Activations) -> str:
+    """The pass over all items that the engine profiles; the width is what the law takes for one position."""
+    size = value_bytes(rank.request)
+    width = parts.encoder // (seen.positions * size)
+    return f"{seen.items:,} items x {seen.item_positions:,} positions x {size} B x {width:,} values"

@@ -1,0 +1,77 @@
+"""One rank of one pipeline stage, and what a running engine takes there beside weights and cache, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import EngineSettings, Split
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.serving import Request
+from plimsoll.memory.activations import Activations, activation_parts
+from plimsoll.memory.cuda_graphs import GraphParts, graph_parts
+from plimsoll.memory.draft import draft_tokens
+from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.non_torch import non_torch_parts
+
+_FP32_BYTES = 4
+_HALF_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """One rank of one stage, and all that its terms depend on."""
+
+    request: Request
+    gpu: GpuType
+    split: Split
+    settings: EngineSettings
+    law: EngineLaw
+    stage: int
+
+    @property
+    def is_last(self) -> bool:
+        """Whether its stage samples."""
+        return self.stage == self.split.pipeline_parallel - 1
+
+
+def value_bytes(request: Request) -> int:
+    """Width of one value of the activations."""
+    return _FP32_BYTES if request.precision is Precision.FP32 else _HALF_BYTES
+
+
+def rank_activations(rank: Rank) -> Activations:
+    """The peak of activations and what it is made of, in bytes."""
+    return activation_parts(
+        rank.request.model,
+        rank.split,
+        rank.law,
+        rank.gpu,
+        batched_tokens=rank.settings.max_num_batched_tokens,
+        sequences=rank.settings.max_num_seqs,
+        context_tokens=rank.settings.max_model_len,
+        speculative_tokens=draft_tokens(rank.request),
+        last_stage=rank.is_last,
+        skip_encoder=rank.settings.skip_encoder,
+        dtype_bytes=value_bytes(rank.request),
+    )
+
+
+def rank_graphs(rank: Rank) -> GraphParts:
+    """CUDA graphs and what they are counted from, in bytes; nothing where the engine runs without."""
+    if rank.settings.enforce_eager:
+        return GraphParts()
+    return graph_parts(
+        rank.request.model,
+        rank.split,
+        rank.law,
+        rank.gpu,
+        sequences=rank.settings.max_num_seqs,
+        batched_tokens=rank.settings.max_num_batched_tokens,
+        speculative_tokens=draft_tokens(rank.request),
+    )
+
+
+def rank_overhead(rank: Rank) -> tuple[tuple[str, int], ...]:
+    """What lies outside PyTorch, inside the budget: what takes it, and its bytes."""
+    return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last)
