@@ -23,6 +23,7 @@ BEFORE, SINCE = EngineVersion(0, 20, 2), EngineVersion(0, 28)
         (SINCE, 178.4, False, 1024, 16384),
         (SINCE, 139.8, False, 1024, 8192),
         (EngineVersion(0, 8, 4), 79.2, False, 256, 8192),
+        (EngineVersion(0, 8, 5), 79.2, True, 1024, 8192),
     ],
 )
 def test_batch_sizes(version: EngineVersion, total_gib: float, *, is_a100: bool, sequences: int, tokens: int) -> None:
@@ -30,8 +31,8 @@ def test_batch_sizes(version: EngineVersion, total_gib: float, *, is_a100: bool,
     assert max_num_batched_tokens(version, total_gib=total_gib, is_a100=is_a100) == tokens
 
 
-def test_utilization_rose_with_0_21() -> None:
-    assert (utilization(BEFORE), utilization(EngineVersion(0, 21))) == (0.9, 0.92)
+def test_utilization_rose_with_0_20() -> None:
+    assert (utilization(EngineVersion(0, 19)), utilization(BEFORE)) == (0.9, 0.92)
 
 
 def test_a_log_without_flags_is_filled_in_and_says_so() -> None:

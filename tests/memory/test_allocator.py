@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,13 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.config_json import read_model_facts
-from plimsoll.memory.allocator import RDNA_LIBRARY_BYTES, block_end_bytes, block_ends_bytes, loading_bytes
+from plimsoll.memory.allocator import (
+    ROCM_LIBRARY_BYTES,
+    block_end_bytes,
+    block_ends_bytes,
+    loading_bytes,
+    step_buffer_bytes,
+)
 from plimsoll.memory.laws import law_for
 from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import config_of, facts_of
@@ -74,8 +82,31 @@ def test_stages_share_what_one_rank_would_have() -> None:
     assert one == two > 100 * MIB
 
 
-def test_amd_graphics_cards_have_a_library_s_share() -> None:
+@pytest.mark.parametrize(("tokens", "degree", "gib"), [(8192, 1, 0.094), (2048, 4, 0.0234)])
+def test_inputs_of_deepstack_layers_wait_on_every_rank(tokens: int, degree: int, gib: float) -> None:
+    """Qwen3-VL-30B-A3B logged 0.10 GiB (0.13, H100) and 0.03 GiB (0.11, four 3090) beside its tensors."""
+    whole = facts_of("Qwen__Qwen3-VL-8B-Instruct")
+    assert whole.encoder is not None
+    narrow = replace(whole, encoder=replace(whole.encoder, step_values=3 * 2048))
+    law, precision = law_for(EngineVersion(0, 32)), whole.checkpoint.precision
+    here, none = (
+        loading_bytes(narrow, precision, None, Split(degree), law, batched_tokens=tokens, skip_encoder=skip)
+        - loading_bytes(narrow, precision, None, Split(degree), law, skip_encoder=skip)
+        for skip in (False, True)
+    )
+    assert here / GIB == pytest.approx(gib, abs=0.001)
+    assert none == 0
+
+
+def test_what_an_indexer_picks_has_a_buffer() -> None:
+    model = facts_of("zai-org__GLM-5.2")
+    assert step_buffer_bytes(model, 8192) == 8192 * 2048 * 4
+    assert step_buffer_bytes(facts_of("Qwen__Qwen3-8B"), 8192) == 0
+
+
+@pytest.mark.parametrize("kind", ["r9700-32gb", "mi300x-192gb"])
+def test_amd_s_gpus_have_a_library_s_share(kind: str) -> None:
     model = facts_of("meta-llama__Llama-3.1-8B-Instruct")
     law, precision = law_for(EngineVersion(0, 12)), model.checkpoint.precision
-    here, there = (loading_bytes(model, precision, gpu(kind), Split(1), law) for kind in (H100, "r9700-32gb"))
-    assert there - here == RDNA_LIBRARY_BYTES
+    here, there = (loading_bytes(model, precision, gpu(name), Split(1), law) for name in (H100, kind))
+    assert there - here == ROCM_LIBRARY_BYTES

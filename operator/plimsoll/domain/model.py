@@ -120,7 +120,8 @@ class EncoderFacts:
     ``item_tokens`` is how many encoder positions (patches, frames) the largest item has, videos aside, ``hidden`` and
     ``intermediate`` the tower's widths, ``output_tokens`` what the item takes of the language model's context.
     ``deepstack_levels`` of its layers are handed to layers of the language model as well; ``one_by_one`` says that
-    items go through it one after another.
+    items go through it one after another. ``step_values`` are 16-bit values that the engine sets aside for every token
+    of a step, to hand them to the language model.
     """
 
     weights: tuple[Weight, ...]
@@ -132,6 +133,7 @@ class EncoderFacts:
     video: VideoFacts | None = None
     deepstack_levels: int = 0
     one_by_one: bool = False
+    step_values: int = 0
 
     @property
     def is_gated(self) -> bool:

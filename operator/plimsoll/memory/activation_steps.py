@@ -8,6 +8,7 @@ from plimsoll.domain.model import ExpertFacts
 from plimsoll.memory.activations import RECEIVED_TENSORS, Activations
 from plimsoll.memory.encoder import Profiled
 from plimsoll.memory.forward import (
+    EXPERT_ROW_COPIES,
     GATED_MLP_TENSORS,
     HIDDEN_COPIES,
     INDEXER_ROW_BYTES,
@@ -42,7 +43,9 @@ def activation_steps(rank: Rank) -> Iterator[Step]:
 def _decoder_steps(rank: Rank, parts: Activations) -> Iterator[Step]:
     if parts.seen is not None:
         items = parts.seen.items
-        yield Step("  encoder pass", f"{_encoder(rank, parts.seen, parts)} = {parts.encoder:,} B, less than the decoder")
+        yield Step(
+            "  encoder pass", f"{_encoder(rank, parts.seen, parts)} = {parts.encoder:,} B, less than the decoder"
+        )
         yield Step("  encoder kept", f"inputs and outputs of {items:,} items x {parts.held // items:,} B", parts.held)
     if parts.kept:
         yield Step("  workspace", f"{_workspace(rank, parts)}, stays under the step", parts.kept)
@@ -55,10 +58,10 @@ def _largest_step(rank: Rank, parts: Activations) -> Iterator[Step]:
     """The largest of forward pass, experts and sampler with its bytes; the others as words."""
     hidden = Step("  hidden states", _hidden(rank), parts.hidden)
     forward = (Step("  forward pass", _forward(rank), parts.forward),)
-    experts = (hidden, Step("  experts", _experts(rank, rank.request.model.experts), parts.experts))
+    experts = (hidden, *_scratch(rank, parts))
     sampler = (hidden, Step("  sampler", _sampler(rank, parts), parts.sampling))
     branches: list[tuple[int, tuple[Step, ...]]] = [(parts.forward, forward)]
-    branches += [(parts.scratch, experts)] if parts.scratch > parts.hidden else []
+    branches += [(parts.scratch, experts)] if parts.scratch else []
     branches += [(parts.hidden + parts.sampling, sampler)] if parts.sampling else []
     largest, chosen = max(branches, key=lambda branch: branch[0])
     yield from chosen
@@ -66,6 +69,19 @@ def _largest_step(rank: Rank, parts: Activations) -> Iterator[Step]:
         if lines is not chosen:
             beside = " with hidden states" if hidden in lines else ""
             yield Step(lines[-1].term, f"{lines[-1].formula}: {size:,} B{beside}, not more than the {largest:,} above")
+
+
+def _scratch(rank: Rank, parts: Activations) -> Iterator[Step]:
+    """What the experts take in the step and give back."""
+    experts, tokens = rank.request.model.experts, rank.settings.max_num_batched_tokens
+    if experts is None:
+        return
+    if not rank.law.keeps_workspaces:
+        yield Step("  experts", _experts(rank, experts), parts.experts)
+    if parts.rows_copied:
+        rows = f"{EXPERT_ROW_COPIES} x {tokens:,} tokens x {experts.experts_per_token} experts"
+        width = f"{rank.request.model.hidden:,} x {value_bytes(rank.request)} B"
+        yield Step("  rows of experts", f"{rows} x {width}", parts.rows_copied)
 
 
 def _hidden(rank: Rank) -> str:

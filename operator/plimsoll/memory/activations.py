@@ -18,6 +18,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
 from plimsoll.memory.forward import (
     dense_forward_bytes,
+    expert_rows_bytes,
     expert_workspace_bytes,
     hidden_bytes,
     sparse_workspace_bytes,
@@ -33,16 +34,17 @@ class Activations(NamedTuple):
     """What the peak is made of, in bytes of one rank.
 
     ``kept`` are workspaces that stay under the step (of the ``experts`` or of ``sparse`` attention). The step is the
-    largest of ``forward``, ``scratch`` (the experts' workspace and hidden states, in releases that give it back) and
-    ``sampling`` of ``rows`` rows of logits on top of ``hidden`` states; later stages hold what they ``received`` beside
-    it. Under it lies what the encoder ``held``, and the peak of its own ``encoder`` pass over what it has ``seen`` may
-    be higher than all that.
+    largest of ``forward``, ``scratch`` (what the experts give back: ``rows_copied``, in older releases their workspace,
+    with hidden states beside it) and ``sampling`` of ``rows`` rows of logits on top of ``hidden`` states; later stages
+    hold what they ``received`` beside it. Under it lies what the encoder ``held``, and the peak of its own ``encoder``
+    pass over what it has ``seen`` may be higher than all that.
     """
 
     experts: int
     sparse: int
     kept: int
     forward: int
+    rows_copied: int
     scratch: int
     hidden: int
     rows: int
@@ -137,12 +139,15 @@ def activation_parts(
         gathers=split.tensor_parallel > 1,
         dtype_bytes=dtype_bytes,
     )
+    copied = expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+    scratch = copied if law.keeps_workspaces else experts + copied
     parts = Activations(
         experts=experts,
         sparse=sparse,
         kept=max(experts, sparse) if law.keeps_workspaces else sparse,
         forward=forward,
-        scratch=0 if law.keeps_workspaces else experts + hidden,
+        rows_copied=copied,
+        scratch=scratch + hidden if scratch else 0,
         hidden=hidden,
         rows=rows,
         sampling=sampling if last_stage else 0,

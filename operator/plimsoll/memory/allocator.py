@@ -97,12 +97,13 @@ def loading_bytes(
 def step_buffer_bytes(model: ModelFacts, batched_tokens: int, *, skip_encoder: bool = False) -> int:
     """Buffers that models make when they are loaded, for the largest step, on every rank of every stage.
 
-    What an indexer picks, a 4-byte index each (vLLM ``models/deepseek_v2.py``), and 16-bit inputs for the layers that a
-    tower feeds (``models/qwen3_vl.py``: 0.09 GiB of Qwen3-VL-30B logged beside its tensors, 0.09 computed).
+    What an indexer picks, a 4-byte index each (vLLM ``models/deepseek_v2.py``), and inputs that the layers of a model
+    with a tower take from outside (``models/qwen3_vl.py``, ``gemma3n_mm.py``: Qwen3-VL-30B logged 0.09 GiB beside its
+    tensors, 0.09 computed).
     """
     picked = max((cache.picked_tokens for cache in model.caches() if isinstance(cache, IndexerCache)), default=0)
-    levels = 0 if skip_encoder or model.encoder is None else model.encoder.deepstack_levels
-    return batched_tokens * (picked * _INDEX_BYTES + levels * model.hidden * _HALF_BYTES)
+    values = 0 if skip_encoder or model.encoder is None else model.encoder.step_values
+    return batched_tokens * (picked * _INDEX_BYTES + values * _HALF_BYTES)
 
 
 @lru_cache(maxsize=1024)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.laws import EngineLaw, OutputPadding
 
 WHOLE_TENSORS = 4
 """Tensors of the tower's width that every rank holds in full: residual, norm, output, rotary or position part."""
@@ -50,9 +50,8 @@ def profiled(encoder: EncoderFacts, law: EngineLaw, *, batched_tokens: int, cont
     """
     told, seen = _largest_item(encoder, law, batched_tokens, context_tokens)
     budget = max(batched_tokens, told)
-    items = max(1, budget // max(1, told))
-    kept = budget if law.pads_outputs else max(told, seen.kept_tokens) if law.overstates_videos else seen.kept_tokens
-    return replace(seen, items=items, kept_tokens=kept)
+    kept = {OutputPadding.NONE: seen.kept_tokens, OutputPadding.ITEM: told, OutputPadding.BUDGET: budget}
+    return replace(seen, items=max(1, budget // max(1, told)), kept_tokens=kept[law.output_padding])
 
 
 def _largest_item(

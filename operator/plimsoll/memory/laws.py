@@ -32,8 +32,9 @@ Nine starts of vLLM 0.10 to 0.13 on seven models: 9.55 to 9.64 after the hidden 
 """
 
 FUSED_SAMPLER = SamplerLaw(3.566, int(0.083 * GIB))
-"""Fused kernels, FlashInfer's or (since 0.17, from 8 rows on, on every vendor's GPUs: ``topk_topp_triton.py``) Triton's:
-logits in 16 and 32 bits, probabilities, and the result.
+"""Fused kernels, FlashInfer's or Triton's: logits in 16 and 32 bits, probabilities, and the result.
+
+Triton's are used since 0.17 on every vendor's GPUs, from 8 rows on (``v1/sample/ops/topk_topp_triton.py``).
 
 Fitted to Llama, Qwen, Gemma 2, Phi and gpt-oss vocabularies (vLLM 0.19.0, H100); within 0.03 GiB on each.
 """
@@ -59,6 +60,14 @@ class RunnerV2(StrEnum):
     EVERYBODY = "everybody"
 
 
+class OutputPadding(StrEnum):
+    """How far outputs of a tower are padded while the engine measures: one item's, or the budget of all items."""
+
+    NONE = "none"
+    ITEM = "item"
+    BUDGET = "budget"
+
+
 @lru_cache(maxsize=256)
 def is_recurrent(model: ModelFacts) -> bool:
     """Whether any layer keeps a state of constant size (Mamba, gated delta net)."""
@@ -69,20 +78,21 @@ def is_recurrent(model: ModelFacts) -> bool:
 class EngineLaw:
     """The parts of the budget that moved between releases, as they were from ``since`` on.
 
-    ``sampler`` is that of the first model runner. ``charges_cuda_graphs`` tells whether that runner takes its
-    estimate of the graphs out of the budget (else they come out of what ``--gpu-memory-utilization`` leaves);
-    ``v2_charges_cuda_graphs`` the same of the second, and ``charges_prefill_transient`` whether that estimate counts a
-    prefill of recurrent layers as graphs. ``may_fuse_sampler`` marks releases that sampled with FlashInfer where the
-    build happened to have it. ``keeps_workspaces`` says that scratch of the experts stays allocated while the sampler
-    runs, ``profiles_sampler`` that the profiling run samples at all. ``default_small_sequences`` is ``--max-num-seqs``
-    of GPUs below 70 GiB, ``spares_a100`` says that A100 counts as one. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes
-    more where an NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens`` is the default batch on GPUs of
-    160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki of context,
-    ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded,
-    ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it. Of towers:
-    ``profiles_long_videos`` says that the video profiled is as long as the context allows and not the step,
-    ``overstates_videos`` that some are taken for more tokens than they have, and ``pads_outputs`` that the outputs of
-    every item are padded to the budget of all. ``source`` says where the change was read.
+    ``sampler`` is that of the first model runner. ``charges_cuda_graphs`` tells whether that runner takes its estimate
+    of the graphs out of the budget (else they come out of what ``--gpu-memory-utilization`` leaves);
+    ``v2_charges_cuda_graphs`` the same of the second, ``charges_amd_graphs`` that they do so on AMD's GPUs as well, and
+    ``charges_prefill_transient`` whether that estimate counts a prefill of recurrent layers as graphs.
+    ``may_fuse_sampler`` marks releases that sampled with FlashInfer where the build happened to have it.
+    ``keeps_workspaces`` says that scratch of the experts stays allocated while the sampler runs, ``profiles_sampler``
+    that the profiling run samples at all. ``default_small_sequences`` is ``--max-num-seqs`` of GPUs below 70 GiB,
+    ``spares_a100`` says that A100 counts as one. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU,
+    ``switch_bytes`` what NCCL takes more where an NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens``
+    is the default batch on GPUs of 160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace
+    is cut beyond 256 Ki of context, ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while
+    the model is loaded, ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it.
+    Of towers: ``profiles_long_videos`` says that the video profiled is as long as the context allows and not the step,
+    ``overstates_videos`` that some are taken for more tokens than they have, and ``output_padding`` how far every
+    item's outputs are padded. ``source`` says where the change was read.
     """
 
     since: EngineVersion
@@ -91,6 +101,7 @@ class EngineLaw:
     runner_v2: RunnerV2 = RunnerV2.NOBODY
     charges_cuda_graphs: bool = False
     v2_charges_cuda_graphs: bool = False
+    charges_amd_graphs: bool = False
     charges_prefill_transient: bool = False
     may_fuse_sampler: bool = False
     keeps_workspaces: bool = False
@@ -99,7 +110,7 @@ class EngineLaw:
     spares_a100: bool = True
     profiles_long_videos: bool = True
     overstates_videos: bool = False
-    pads_outputs: bool = False
+    output_padding: OutputPadding = OutputPadding.NONE
     trims_sparse_workspace: bool = False
     splits_large_blocks: bool = True
     shortens_tables: bool = False
@@ -126,6 +137,8 @@ class EngineLaw:
 
     def charges_graphs_of(self, model: ModelFacts, gpu: GpuType | None) -> bool:
         """Whether the engine takes an estimate of the CUDA graphs out of its budget."""
+        if gpu is not None and gpu.vendor is Vendor.AMD and not self.charges_amd_graphs:
+            return False
         return self.v2_charges_cuda_graphs if self.runs_v2(model, gpu) else self.charges_cuda_graphs
 
 
@@ -160,20 +173,21 @@ def _history() -> tuple[EngineLaw, ...]:
         source="#25359: the first snapshot is taken after NCCL is up; logs: non-torch 0.13, 0.55 at TP2 (H100)",
         may_fuse_sampler=False,
         profiles_long_videos=True,
-        pads_outputs=True,
+        output_padding=OutputPadding.BUDGET,
         switch_bytes=int(0.41 * GIB),
     )
-    unpadded = replace(
+    less_padded = replace(
         after_nccl,
         since=EngineVersion(0, 12),
         source="v1/worker/gpu_model_runner.py, profile_run: outputs are padded to one item, not to the budget",
-        pads_outputs=False,
+        output_padding=OutputPadding.ITEM,
     )
     measured_videos = replace(
-        unpadded,
+        less_padded,
         since=EngineVersion(0, 13),
-        source="qwen3_vl.py, get_max_video_tokens: without the factor 12.5 for timestamps",
+        source="qwen3_vl.py, get_max_video_tokens: without the factor 12.5 for timestamps; profile_run pads nothing",
         overstates_videos=False,
+        output_padding=OutputPadding.NONE,
     )
     keeps = replace(
         measured_videos,
@@ -212,7 +226,8 @@ def _history() -> tuple[EngineLaw, ...]:
     consumed = replace(
         dense_v2,
         since=EngineVersion(0, 26),
-        source="#49208: charged is the fall of free memory; vllm#50780; logs: 1.7 GiB at TP4 and TP8 on Hopper",
+        source="#49208: charged is the fall of free memory, on ROCm too (#44825); vllm#50780; logs: 1.7 GiB at TP4",
+        charges_amd_graphs=True,
         charges_prefill_transient=True,
         switch_bytes=int(1.5 * GIB),
     )
@@ -237,7 +252,7 @@ def _history() -> tuple[EngineLaw, ...]:
         trims_sparse_workspace=True,
         shortens_tables=True,
     )
-    older = (first, oldest, sparing, after_nccl, unpadded, measured_videos, keeps, fused)
+    older = (first, oldest, sparing, after_nccl, less_padded, measured_videos, keeps, fused)
     return (*older, charged, unsplit, dense_v2, consumed, estimated, all_v2, everybody)
 
 

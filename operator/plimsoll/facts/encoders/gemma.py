@@ -7,11 +7,13 @@ in Transformers, which Gemma 4 runs as they are.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.encoders.images import image_tower
 from plimsoll.facts.encoders.sections import size, tower_section
 from plimsoll.facts.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.extras.gemma import layer_input_width
 from plimsoll.facts.fields import Fields
 
 _PROJECTOR = "multi_modal_projector"
@@ -63,7 +65,7 @@ def gemma3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
     )
 
 
-def gemma4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+def gemma4(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Gemma 4: a vision tower, and an audio tower in the small models.
 
     Raises:
@@ -77,7 +79,8 @@ def gemma4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
     if fields.section("audio_config") is not None:
         weights += _audio4(tower_section(fields, "audio_config"), facts.hidden)
     return EncoderFacts(
-        weights=tuple(weights),
+        # Modules of Transformers: quantizing at load does not reach them.
+        weights=tuple(replace(weight, linear=False) for weight in weights),
         layers=tower.layers,
         hidden=tower.hidden,
         intermediate=tower.intermediate,
@@ -85,6 +88,7 @@ def gemma4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
         output_tokens=outputs,
         video=VideoFacts(_FRAMES * _FRAME_TOKENS * pooled, _FRAMES * (_FRAME_TOKENS + _FRAME_MARKS), most_steps=1),
         one_by_one=True,
+        step_values=facts.layers * layer_input_width(language),
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.encoders.sections import size, tower_section
 from plimsoll.facts.encoders.towers import layer_norm, whole
+from plimsoll.facts.extras.gemma import layer_input_width
 from plimsoll.facts.fields import Fields
 
 _MOBILENET_WEIGHTS = 294_126_912
@@ -29,7 +30,7 @@ _MELS = 128
 _HEADS = 8
 
 
-def gemma3n(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+def gemma3n(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Both towers.
 
     Raises:
@@ -45,7 +46,8 @@ def gemma3n(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
         *_embedder("embed_audio", size(audio, "vocab_size", default=128), width, facts.hidden),
     )
     outputs = size(fields, "vision_soft_tokens_per_image", default=_IMAGE_TOKENS)
-    return EncoderFacts(weights, _CONVOLUTIONS, hidden, hidden, _POSITIONS, outputs)
+    values = facts.layers * layer_input_width(language)
+    return EncoderFacts(weights, _CONVOLUTIONS, hidden, hidden, _POSITIONS, outputs, step_values=values)
 
 
 def _embedder(prefix: str, tokens: int, width: int, hidden: int) -> Iterator[Weight]:

@@ -107,7 +107,8 @@ def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
         weights += _merger(f"visual.deepstack_merger_list.{index}", joined, joined, outputs)
     told = int(_DEEPSTACK_VIDEO_TOKENS * _TIMESTAMPS)
     video = VideoFacts(_DEEPSTACK_VIDEO_TOKENS * merge, _DEEPSTACK_VIDEO_TOKENS, most_steps=1, overstated_tokens=told)
-    return replace(vision_facts(tuple(weights), tower, merge), video=video, deepstack_levels=levels)
+    seen = vision_facts(tuple(weights), tower, merge)
+    return replace(seen, video=video, deepstack_levels=levels, step_values=levels * facts.hidden)
 
 
 def vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:

@@ -13,14 +13,14 @@ from plimsoll.facts.linears import column, norm, replicated, row, vector, vocabu
 from plimsoll.facts.shape import Shape
 
 
-def _input_width(fields: Fields) -> int:
+def layer_input_width(fields: Fields) -> int:
     """Width of one layer's own embedding; 0 where the model has none."""
     return fields.optional_integer(("hidden_size_per_layer_input",), smallest=0) or 0
 
 
 def layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
     """Gate, projection and norm of one layer's own embedding."""
-    width = _input_width(fields)
+    width = layer_input_width(fields)
     if width:
         yield from replicated("per_layer_input_gate", width, shape.hidden)
         yield from replicated("per_layer_projection", shape.hidden, width)
@@ -29,7 +29,7 @@ def layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
 
 def layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
     """The embeddings of all layers in one table, and what projects the usual embedding onto them."""
-    width = _input_width(fields)
+    width = layer_input_width(fields)
     if width:
         tokens = fields.integer(("vocab_size_per_layer_input", "vocab_size"))
         yield vocabulary("embed_tokens_per_layer", tokens, shape.layers * width)

@@ -1,0 +1,108 @@
+"""What the engine sends through a tower when it measures, and what that takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, VideoFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.facts.config_json import read_model_facts
+from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
+from plimsoll.memory.laws import law_for
+from tests.support.model_configs import config_of, facts_of
+
+QWEN2_5_VL = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")
+QWEN3_VL = facts_of("Qwen__Qwen3-VL-8B-Instruct")
+GEMMA_4 = facts_of("google__gemma-4-26B-A4B")
+GEMMA_3 = facts_of("google__gemma-3-27b-it")
+
+
+def tower(model: ModelFacts) -> EncoderFacts:
+    assert model.encoder is not None
+    return model.encoder
+
+
+def seen(model: ModelFacts, minor: int, *, tokens: int = 8192, context: int = 32_768) -> Profiled:
+    law = law_for(EngineVersion(0, minor))
+    return profiled(tower(model), law, batched_tokens=tokens, context_tokens=context)
+
+
+def peak(model: ModelFacts, what: Profiled, split: Split | None = None) -> float:
+    return encoder_peak_bytes(model, split or Split(1), what, dtype_bytes=2) / GIB
+
+
+@pytest.mark.parametrize(
+    ("minor", "context", "patches"),
+    [
+        (23, 128_000, 7 * 65_536),
+        (23, 262_144, 7 * 65_536),
+        (23, 40_000, 2 * 65_536),
+        (23, 8192, 65_536),
+        (10, 128_000, 65_536),
+    ],
+)
+def test_a_video_is_as_long_as_the_context_allows(minor: int, context: int, patches: int) -> None:
+    """vLLM 0.23 logs a budget of 114,688 tokens for 128,000; before 0.11 the step bounds the video that is run."""
+    assert seen(QWEN2_5_VL, minor, context=context) == Profiled(1, patches, patches // 4)
+
+
+def test_a_gated_tower_is_the_peak_of_a_long_video() -> None:
+    """Qwen2.5-VL-7B on one A100 at 0.22 of 79.15 GiB (0.23): 16.0 GiB short of its weights, base and graphs 0.8."""
+    assert peak(QWEN2_5_VL, seen(QWEN2_5_VL, 23, context=128_000)) == pytest.approx(15.2, abs=0.5)
+
+
+def test_two_releases_took_the_videos_of_qwen3_vl_for_more_than_they_are() -> None:
+    """0.11.0 logs a budget of 153,600 tokens, with ~10 GB of an 8B model beside the weights (vllm#27992)."""
+    told = seen(QWEN3_VL, 11)
+    assert told == Profiled(1, 4 * 12_288, 153_600)
+    assert encoder_held_bytes(QWEN3_VL, told, dtype_bytes=2) / GIB == pytest.approx(4.8, abs=0.1)
+    assert seen(QWEN3_VL, 12).kept_tokens == 153_600
+    assert seen(QWEN3_VL, 13) == Profiled(1, 65_536, 16_384)
+
+
+def test_every_output_was_padded_to_the_budget_of_all_in_0_11() -> None:
+    assert seen(GEMMA_3, 10) == seen(GEMMA_3, 12) == Profiled(32, 4096, 256)
+    assert seen(GEMMA_3, 11) == Profiled(32, 4096, 8192)
+
+
+def test_deepstack_hands_out_as_many_outputs_as_levels_more() -> None:
+    what = Profiled(1, 65_536, 16_384)
+    plain = replace(QWEN3_VL, encoder=replace(tower(QWEN3_VL), deepstack_levels=0))
+    more = encoder_held_bytes(QWEN3_VL, what, dtype_bytes=2) - encoder_held_bytes(plain, what, dtype_bytes=2)
+    assert more == 3 * 16_384 * QWEN3_VL.hidden * 2
+
+
+def test_gemma_4_is_profiled_on_videos_one_frame_after_another() -> None:
+    """0.22.1 logs a budget of 2,496 tokens and one video for a step of 2,048, three for one of 8,192."""
+    assert seen(GEMMA_4, 22, tokens=2048) == Profiled(1, 32 * 630, 2496)
+    assert seen(GEMMA_4, 22).items == 3
+    together = replace(GEMMA_4, encoder=replace(tower(GEMMA_4), one_by_one=False))
+    assert peak(GEMMA_4, seen(GEMMA_4, 22)) < peak(together, seen(GEMMA_4, 22)) / 5
+
+
+@pytest.mark.parametrize(("language", "plays"), [("qwen3", True), ("llama", False)])
+def test_internvl_takes_a_frame_for_each_256_tokens_of_context(language: str, *, plays: bool) -> None:
+    config = config_of("OpenGVLab__InternVL2-2B")
+    inner = {**config["llm_config"], "model_type": language, "architectures": ["Qwen3ForCausalLM"]}
+    encoder = tower(
+        read_model_facts("OpenGVLab/x", {**config, "llm_config": inner}, revision=None, source=FactsSource.INLINE)
+    )
+    assert encoder.video == (VideoFacts(1025, 256) if plays else None)
+    law = law_for(EngineVersion(0, 32))
+    what = profiled(encoder, law, batched_tokens=8192, context_tokens=32_768)
+    assert what.positions == (128 * 1025 if plays else what.items * encoder.item_tokens)
+
+
+def test_a_model_without_a_tower_has_nothing_of_it() -> None:
+    text = facts_of("Qwen__Qwen3-8B")
+    assert encoder_peak_bytes(text, Split(1), Profiled(1, 9, 9), dtype_bytes=2) == 0
+    assert encoder_held_bytes(text, Profiled(1, 9, 9), dtype_bytes=2) == 0
+
+
+def test_ranks_divide_the_mlp_and_the_heads_alone() -> None:
+    what = seen(QWEN2_5_VL, 32)
+    assert peak(QWEN2_5_VL, what) / 4 < peak(QWEN2_5_VL, what, Split(4)) < peak(QWEN2_5_VL, what)
