@@ -23,7 +23,7 @@ from plimsoll.memory.allocator import (
 from plimsoll.memory.laws import law_for
 from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import config_of, facts_of
-from tests.support.planning import H100, gpu
+from tests.support.planning import A100, H100, gpu
 
 LOGGED = [
     ("Qwen__Qwen2.5-14B", EngineVersion(0, 9, 2), 4, 32_768, 6.9461, 0.05),
@@ -110,3 +110,15 @@ def test_amd_s_gpus_have_a_library_s_share(kind: str) -> None:
     law, precision = law_for(EngineVersion(0, 12)), model.checkpoint.precision
     here, there = (loading_bytes(model, precision, gpu(name), Split(1), law) for name in (H100, kind))
     assert there - here == ROCM_LIBRARY_BYTES
+
+
+@pytest.mark.parametrize(
+    ("kind", "minor", "gib"),
+    [(H100, 14, 64.38), (H100, 10, 65.97), (H100, 19, 65.97), (A100, 14, 65.97), ("b200-sxm-180gb", 20, 68.65)],
+)
+def test_gpt_oss_lies_in_memory_as_its_kernels_ask(kind: str, minor: int, gib: float) -> None:
+    """64.38 GiB logged by 0.14.1 on H100, 65.97 by 0.10.1; the others are what their kernels' source says."""
+    model = facts_of("openai__gpt-oss-120b")
+    precision, law = model.checkpoint.precision, law_for(EngineVersion(0, minor))
+    loaded = weights_bytes(model, precision, Split(1)) + loading_bytes(model, precision, gpu(kind), Split(1), law)
+    assert loaded / GIB == pytest.approx(gib, rel=0.004)

@@ -22,6 +22,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB, ceil_div
 from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.mxfp4 import relaid_bytes
 from plimsoll.memory.weights import Stored, older_table_bytes, rank_shape, stage_tensors
 
 _OWN_SEGMENT_BYTES = 10 * MIB
@@ -80,10 +81,10 @@ def loading_bytes(
     batched_tokens: int = 0,
     skip_encoder: bool = False,
 ) -> int:
-    """Bytes that the engine logs as weights beside the tensors.
+    """Signed bytes that the engine logs as weights beside the tensors.
 
-    Ends of blocks, buffers for a step of ``batched_tokens`` tokens, what older releases keep of positions that never
-    come, and on ROCm a library's share.
+    Ends of blocks, MXFP4 experts laid out for another kernel, buffers for a step of ``batched_tokens`` tokens, what
+    older releases keep of positions that never come, and on ROCm a library's share.
     """
     ends = block_ends_bytes(
         model, precision, split, stage, splits_large=law.splits_large_blocks, skip_encoder=skip_encoder
@@ -91,7 +92,7 @@ def loading_bytes(
     tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
     buffers = step_buffer_bytes(model, batched_tokens, skip_encoder=skip_encoder)
     library = ROCM_LIBRARY_BYTES if gpu is not None and gpu.vendor is Vendor.AMD else 0
-    return ends + tables + buffers + library
+    return ends + tables + buffers + library + relaid_bytes(model, gpu, split, law, stage)
 
 
 def step_buffer_bytes(model: ModelFacts, batched_tokens: int, *, skip_encoder: bool = False) -> int:
@@ -101,9 +102,13 @@ def step_buffer_bytes(model: ModelFacts, batched_tokens: int, *, skip_encoder: b
     with a tower take from outside (``models/qwen3_vl.py``, ``gemma3n_mm.py``: Qwen3-VL-30B logged 0.09 GiB beside its
     tensors, 0.09 computed).
     """
-    picked = max((cache.picked_tokens for cache in model.caches() if isinstance(cache, IndexerCache)), default=0)
     values = 0 if skip_encoder or model.encoder is None else model.encoder.step_values
-    return batched_tokens * (picked * _INDEX_BYTES + values * _HALF_BYTES)
+    return batched_tokens * (_picked_tokens(model) * _INDEX_BYTES + values * _HALF_BYTES)
+
+
+@lru_cache(maxsize=256)
+def _picked_tokens(model: ModelFacts) -> int:
+    return max((cache.picked_tokens for cache in model.caches() if isinstance(cache, IndexerCache)), default=0)
 
 
 @lru_cache(maxsize=1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
@@ -133,6 +134,7 @@ def largest_capture(model: ModelFacts, gpu: GpuType | None) -> int:
     return MAX_CAPTURE_LARGE if large or model.architecture in _LARGE_ARCHITECTURES else MAX_CAPTURE
 
 
+@lru_cache(maxsize=1024)
 def captured_sizes(largest: int) -> int:
     """How many batch sizes are captured up to ``largest`` (vLLM: ``[1, 2, 4] + 8..255 step 8 + 256.. step 16``)."""
     small = sum(1 for size in (1, 2, 4) if size <= largest)

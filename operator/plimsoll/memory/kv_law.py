@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.kv_cache import Packing
@@ -67,6 +68,7 @@ to 0.22 (#44376 asks for 6.66 GiB so), by page size since #44454, and densely si
 """
 
 
+@lru_cache(maxsize=64)
 def kv_law_for(version: EngineVersion) -> KvLaw:
     """The rules of the newest release that is not newer than ``version``; the oldest ones for anything older."""
     known = [law for law in _LAWS if law.since <= version]

@@ -89,10 +89,11 @@ class EngineLaw:
     ``switch_bytes`` what NCCL takes more where an NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens``
     is the default batch on GPUs of 160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace
     is cut beyond 256 Ki of context, ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while
-    the model is loaded, ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it.
-    Of towers: ``profiles_long_videos`` says that the video profiled is as long as the context allows and not the step,
-    ``overstates_videos`` that some are taken for more tokens than they have, and ``output_padding`` how far every
-    item's outputs are padded. ``source`` says where the change was read.
+    the model is loaded, ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it,
+    ``sorts_experts_with_triton`` that Hopper keeps MXFP4 experts in Triton's order. Of towers: ``profiles_long_videos``
+    says that the video profiled is as long as the context allows and not the step, ``overstates_videos`` that some are
+    taken for more tokens than they have, and ``output_padding`` how far every item's outputs are padded. ``source``
+    says where the change was read.
     """
 
     since: EngineVersion
@@ -114,6 +115,7 @@ class EngineLaw:
     trims_sparse_workspace: bool = False
     splits_large_blocks: bool = True
     shortens_tables: bool = False
+    sorts_experts_with_triton: bool = False
     default_utilization_percent: int = 90
     largest_batched_tokens: int = 8192
     base_bytes: int = int(0.14 * GIB)
@@ -179,7 +181,8 @@ def _history() -> tuple[EngineLaw, ...]:
     less_padded = replace(
         after_nccl,
         since=EngineVersion(0, 12),
-        source="v1/worker/gpu_model_runner.py, profile_run: outputs are padded to one item, not to the budget",
+        source="v1/worker/gpu_model_runner.py, profile_run: outputs are padded to one item; third_party/triton_kernels",
+        sorts_experts_with_triton=True,
         output_padding=OutputPadding.ITEM,
     )
     measured_videos = replace(
@@ -203,8 +206,14 @@ def _history() -> tuple[EngineLaw, ...]:
         base_bytes=int(0.25 * GIB),
         switch_bytes=int(1.84 * GIB),
     )
-    charged = replace(
+    other_experts = replace(
         fused,
+        since=EngineVersion(0, 19),
+        source="fused_moe/oracle/mxfp4.py; two starts on H100",
+        sorts_experts_with_triton=False,
+    )
+    charged = replace(
+        other_experts,
         since=EngineVersion(0, 20),
         source="envs.py, config/cache.py of 0.20.0: VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS on, utilization 0.92 (the "
         "engine itself says since 0.21)",
@@ -253,7 +262,7 @@ def _history() -> tuple[EngineLaw, ...]:
         shortens_tables=True,
     )
     older = (first, oldest, sparing, after_nccl, less_padded, measured_videos, keeps, fused)
-    return (*older, charged, unsplit, dense_v2, consumed, estimated, all_v2, everybody)
+    return (*older, other_experts, charged, unsplit, dense_v2, consumed, estimated, all_v2, everybody)
 
 
 _LAWS = _history()
@@ -263,6 +272,7 @@ OLDEST_VERSION = _LAWS[0].since
 """Older engines account memory differently (V0 engine) and are refused."""
 
 
+@lru_cache(maxsize=64)
 def law_for(version: EngineVersion) -> EngineLaw:
     """The law of the newest change that is not newer than ``version``.
 

@@ -46,7 +46,7 @@ def weight_steps(request: Request, gpu: GpuType, split: Split, settings: EngineS
     beside = loading_bytes(model, request.precision, gpu, split, law, stage, skip_encoder=settings.skip_encoder)
     if beside:
         yield Step(
-            "  ends of blocks", "what PyTorch's allocator keeps behind large tensors; older releases' tables", beside
+            "  layout", "ends of blocks in PyTorch's allocator, older releases' tables, the kernel's own order", beside
         )
     residency = request.engine.residency
     if residency is not None:
