@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from plimsoll.domain.caches import AttentionCache, CacheSpec
@@ -202,10 +202,16 @@ class ModelFacts:
     evidence: Evidence = Evidence.KNOWN
     parameters: int | None = None
     remarks: tuple[str, ...] = ()
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Estimates remember by model, dozens of times each: its hash is made once and of few fields."""
+        few = (self.name, self.revision, self.architecture, self.hidden, self.vocabulary, len(self.order))
+        object.__setattr__(self, "_hash", hash(few))
 
     def __hash__(self) -> int:
-        """Cheap, because estimates remember by model; equality still compares everything."""
-        return hash((self.name, self.revision, self.architecture, self.hidden, self.vocabulary, len(self.order)))
+        """Equality still compares everything."""
+        return self._hash
 
     @property
     def layers(self) -> int:

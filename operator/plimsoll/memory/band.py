@@ -79,7 +79,7 @@ def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) 
             3.3,
         ),
         "AMD accelerator: three logs": (gpu is not None and gpu.vendor is Vendor.AMD and not is_rdna(gpu), 0.3, 1.0),
-        "memory shared with the host: other processes count": (gpu is not None and gpu.unified_memory, 1.5, 3.0),
+        "memory shared with the host: other processes count": (gpu is not None and gpu.unified_memory, 1.5, 3.5),
         "recurrent layers: Triton's autotuning spills": (is_recurrent(model), 0.15, 0.3),
         "... whose prefill counts as graphs since 0.26, 108 to 128 KiB a token": (
             is_recurrent(model) and law.charges_prefill_transient and law.charges_graphs_of(model, gpu),
