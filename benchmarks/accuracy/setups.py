@@ -133,7 +133,7 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
         kv_cache_dtype=case.kv_cache_dtype or "auto",
         max_model_len=length,
         utilization=utilization,
-        max_num_seqs=min(seqs, batched),
+        max_num_seqs=min(1 if _pools(case) else seqs, batched),
         max_num_batched_tokens=batched,
         enforce_eager=bool(case.enforce_eager) or "--enforce-eager" in _cli(case).replace("no --enforce-eager", ""),
         skip_encoder=_skips_encoder(case),
@@ -207,6 +207,11 @@ def _online_quantization(case: Case, config: Mapping[str, Any]) -> str | None:
     if config.get("quantization_config") or case.quantization is None:
         return None
     return "fp8" if case.quantization.lower().startswith("fp8") else None
+
+
+def _pools(case: Case) -> bool:
+    """Whether the engine embeds and samples nothing: as little as a single sequence."""
+    return case.other_flags.get("runner") == "pooling"
 
 
 def _cli(case: Case) -> str:
