@@ -32,7 +32,8 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.activations import activations_bytes
 from plimsoll.memory.band import Band, band
 from plimsoll.memory.cuda_graphs import GraphMemory, cuda_graphs_bytes
-from plimsoll.memory.laws import EngineLaw, law_for
+from plimsoll.memory.engine_law import EngineLaw
+from plimsoll.memory.laws import law_for
 from plimsoll.memory.non_torch import non_torch_bytes
 
 _DOCUMENT: dict[str, Any] = json.loads(
@@ -175,7 +176,7 @@ def _facts(name: str, *, mxfp4: bool) -> ModelFacts:
         name=name,
         revision=None,
         source=FactsSource.INLINE,
-        architecture="GptOssForCausalLM" if mxfp4 else "LlamaForCausalLM",
+        architecture="GptOssForCausalLM" if mxfp4 else _architecture(name, sizes),
         hidden=sizes["hidden"],
         heads=sizes["heads"],
         vocabulary=sizes["vocabulary"],
@@ -189,6 +190,13 @@ def _facts(name: str, *, mxfp4: bool) -> ModelFacts:
         experts=ExpertFacts(**experts) if experts else None,
         encoder=EncoderFacts(weights=_patches(name, encoder["hidden"]), **encoder) if encoder else None,
     )
+
+
+def _architecture(name: str, sizes: dict[str, Any]) -> str:
+    """Its class, as far as the choice of a runner goes by it."""
+    if sizes.get("experts") or sizes.get("encoder") or sizes.get("recurrent"):
+        return "AnyForConditionalGeneration"
+    return "Qwen3ForCausalLM" if name.startswith("Qwen3") else "LlamaForCausalLM"
 
 
 def _patches(name: str, hidden: int) -> tuple[Weight, ...]:

@@ -11,13 +11,15 @@ from hypothesis import strategies as st
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import Evidence, ModelFacts
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.activations import activations_bytes
 from plimsoll.memory.band import band
 from plimsoll.memory.cuda_graphs import captured_sizes, cuda_graphs_bytes
 from plimsoll.memory.engine_defaults import batch_defaults
-from plimsoll.memory.laws import OLDEST_VERSION, EngineLaw, law_for
+from plimsoll.memory.engine_law import EngineLaw
+from plimsoll.memory.laws import OLDEST_VERSION, law_for
 from plimsoll.memory.non_torch import non_torch_bytes, outside_bytes
 from tests.memory.overhead_rows import ROWS
 from tests.support.model_configs import facts_of
@@ -94,9 +96,9 @@ def test_the_sampler_does_not_shrink_with_tensor_parallelism() -> None:
 def test_the_second_runner_samples_the_raw_logits_and_those_of_drafted_tokens() -> None:
     """vllm#48641: Qwen3-8B with 7 drafted tokens on H100 peaks at 3.04 GiB, 2.32 of them logits in 16 bits."""
     qwen = facts("Qwen3-8B")
-    drafting = activations_bytes(qwen, ALONE, law(26), H100, batched_tokens=8192, sequences=1024, speculative_tokens=7)
+    drafting = activations_bytes(qwen, ALONE, law(27), H100, batched_tokens=8192, sequences=1024, speculative_tokens=7)
     assert drafting == 8192 * qwen.vocabulary * 2 + 8192 * qwen.hidden * 2
-    assert activations(qwen, 26) < drafting / 2
+    assert activations(qwen, 27) < drafting / 2
     assert activations(HYBRID, 32, Split(2), tokens=1024, skip_encoder=True) > activations(
         HYBRID, 32, tokens=1024, skip_encoder=True
     )
@@ -178,8 +180,9 @@ def test_amd_samples_as_others_do_until_the_second_runner_leaves_it_out() -> Non
     assert activations(qwen, 17, gpu=MI300X) < activations(qwen, 16, gpu=MI300X) / 2
     for minor in (16, 17, 24, 32):
         assert activations(qwen, minor, gpu=MI300X) == activations(qwen, minor, gpu=H100)
-    assert activations(MOE, 29, gpu=MI300X) > activations(MOE, 29, gpu=H100)
-    assert activations(MOE, 32, gpu=MI300X) == activations(MOE, 32, gpu=H100)
+    left = replace(MOE, architecture="DeepseekV4ForCausalLM")
+    assert activations(left, 29, gpu=MI300X) > activations(left, 29, gpu=H100)
+    assert activations(MOE, 29, gpu=MI300X) == activations(MOE, 29, gpu=H100)
 
 
 @pytest.mark.parametrize(
@@ -202,11 +205,43 @@ def test_graphs_grow_with_the_batch_until_the_engines_largest_capture() -> None:
 
 
 @pytest.mark.parametrize(
+    ("architecture", "first"),
+    [
+        ("Qwen3ForCausalLM", 22),
+        ("LlamaForCausalLM", 23),
+        ("Qwen2ForCausalLM", 25),
+        ("DeepseekV2ForCausalLM", 24),
+        ("Qwen3MoeForCausalLM", 29),
+        ("GptOssForCausalLM", 29),
+    ],
+)
+def test_the_second_runner_came_class_by_class(architecture: str, first: int) -> None:
+    """``config/vllm.py`` of each release."""
+    has_experts = architecture in ("DeepseekV2ForCausalLM", "Qwen3MoeForCausalLM", "GptOssForCausalLM")
+    model = replace(MOE if has_experts else LLAMA, architecture=architecture)
+    assert [minor for minor in range(20, 33) if law(minor).runs_v2(model, H100)] == list(range(first, 33))
+    quantized = replace(model, checkpoint=replace(model.checkpoint, precision=Precision.FP8))
+    assert not law(23).runs_v2(quantized, H100)
+    assert law(24).runs_v2(quantized, H100) == (first <= 24)
+
+
+def test_recurrent_models_stay_with_the_first_runner_until_all_go() -> None:
+    assert [minor for minor in range(20, 33) if law(minor).runs_v2(HYBRID, H100)] == [29, 30, 31, 32]
+
+
+def test_the_second_runner_copies_logits_until_0_27_and_sends_nothing_through_towers() -> None:
+    copied, raw = (activations(LLAMA, minor, tokens=1024) for minor in (26, 27))
+    assert copied - raw == 1024 * LLAMA.vocabulary * 4
+    assert activations(GEMMA, 26) == activations(GEMMA, 26, skip_encoder=True)
+    assert activations(GEMMA, 27) > activations(GEMMA, 27, skip_encoder=True)
+
+
+@pytest.mark.parametrize(
     ("minor", "dense", "experts"),
-    [(19, False, False), (20, True, True), (25, False, True), (27, False, True), (28, True, True), (32, True, True)],
+    [(19, False, False), (20, True, True), (22, True, True), (23, False, True), (28, False, True), (29, True, True)],
 )
 def test_which_release_takes_graphs_out_of_its_budget(minor: int, *, dense: bool, experts: bool) -> None:
-    """By default since 0.20; the second runner, at first for dense models alone, estimated nothing until 0.28."""
+    """By default since 0.20; the second runner, for Llama since 0.23, estimated nothing until 0.29."""
     charged = [
         cuda_graphs_bytes(model, Split(1), law(minor), H100, sequences=64, batched_tokens=8192).estimated_bytes > 0
         for model in (LLAMA, MOE)
@@ -260,7 +295,7 @@ def test_the_band_widens_where_less_is_known() -> None:
     for wider in (
         band(LLAMA, None, Split(1), law(19)),
         band(LLAMA, H100, Split(2), law(19)),
-        band(LLAMA, H100, Split(1), law(24)),
+        band(LLAMA, H100, Split(1), law(22)),
         band(HYBRID, H100, Split(1), law(19)),
         band(LLAMA, H100, Split(1, 1, 2), law(19)),
     ):

@@ -16,6 +16,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
+from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.forward import (
     dense_forward_bytes,
     expert_rows_bytes,
@@ -23,7 +24,6 @@ from plimsoll.memory.forward import (
     hidden_bytes,
     sparse_workspace_bytes,
 )
-from plimsoll.memory.laws import EngineLaw
 from plimsoll.memory.sampler import sampler_bytes
 
 RECEIVED_TENSORS = 2
@@ -154,7 +154,7 @@ def activation_parts(
         received=0 if last_stage else RECEIVED_TENSORS * hidden,
     )
     has_encoder = not skip_encoder and (split.pipeline_parallel == 1 or not last_stage)
-    if model.encoder is None or not has_encoder:
+    if model.encoder is None or not has_encoder or not law.profiles_tower_of(model, gpu):
         return parts
     seen = profiled(model.encoder, law, batched_tokens=tokens, context_tokens=context)
     peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)

@@ -21,7 +21,7 @@ from plimsoll.domain.model import ModelFacts, Sharding
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB, ceil_div
-from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.mxfp4 import relaid_bytes
 from plimsoll.memory.weights import Stored, older_table_bytes, rank_shape, stage_tensors
 

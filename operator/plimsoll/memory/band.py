@@ -13,9 +13,10 @@ from plimsoll.domain.model import Evidence, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.memory.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
 from plimsoll.memory.forward import residual_streams
-from plimsoll.memory.laws import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw, is_recurrent
 from plimsoll.memory.non_torch import has_switch, is_rdna
+from plimsoll.memory.runners import is_recurrent
 from plimsoll.memory.sampler import sampler_bytes
 
 _GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19

@@ -8,7 +8,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.memory.cuda_graphs import GraphMemory
-from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.non_torch import outside_bytes
 from plimsoll.memory.sampler import sampler_bytes
 

@@ -9,7 +9,8 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, KIB, ceil_div
-from plimsoll.memory.laws import EngineLaw, is_recurrent
+from plimsoll.memory.engine_law import EngineLaw
+from plimsoll.memory.runners import is_recurrent
 
 MAX_CAPTURE = 512
 """Largest batch captured by default (vLLM ``config/vllm.py``)."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.memory.laws import EngineLaw, OutputPadding
+from plimsoll.memory.engine_law import EngineLaw, OutputPadding
 
 WHOLE_TENSORS = 4
 """Tensors of the tower's width that every rank holds in full: residual, norm, output, rotary or position part."""

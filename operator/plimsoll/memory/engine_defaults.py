@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.units import GIB
-from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.engine_law import EngineLaw
 
 _LARGE_BYTES, _LARGEST_BYTES = 70 * GIB, 160 * GIB
 

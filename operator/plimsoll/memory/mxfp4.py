@@ -13,7 +13,7 @@ from plimsoll.domain.model import ModelFacts, Sharding
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import ceil_div
-from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.weights import Stored, rank_shape, stage_tensors
 
 _HOPPER, _BLACKWELL = (9, 0), 10

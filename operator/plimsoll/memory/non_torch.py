@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
-from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.engine_law import EngineLaw
 
 _HOPPER = 9
 

@@ -11,7 +11,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.memory.activations import Activations, activation_parts
 from plimsoll.memory.cuda_graphs import GraphParts, graph_parts
 from plimsoll.memory.draft import draft_tokens
-from plimsoll.memory.laws import EngineLaw
+from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.non_torch import non_torch_parts
 
 _FP32_BYTES = 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.memory.laws import SamplerLaw
+from plimsoll.memory.engine_law import SamplerLaw
 
 LOGIT_BYTES = 4
 
