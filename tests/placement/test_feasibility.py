@@ -235,10 +235,11 @@ def test_weights_without_room_for_a_cache_and_a_cache_that_is_too_small_are_told
 def test_where_only_the_large_step_of_a_large_card_does_not_fit_a_smaller_one_is_taken() -> None:
     h200 = "h200-sxm-141gb"
     where = fleet(node("h200", h200))
+    warm = EngineChoice(EngineVersion(0, 32), enforce_eager=True)
 
     def most(step: int | None) -> int:
         """The most requests of 4,096 tokens that fit with this step, counted up from one."""
-        engine = EngineChoice(EngineVersion(0, 32), max_batched_tokens=step)
+        engine = replace(warm, max_batched_tokens=step)
         load = (request(LLAMA_70B, precision=Precision.FP8, concurrency=c, engine=engine) for c in count(1))
         return sum(1 for _ in takewhile(fits_for_sure, load))
 
@@ -247,8 +248,8 @@ def test_where_only_the_large_step_of_a_large_card_does_not_fit_a_smaller_one_is
         return isinstance(said, Choice) and said.estimate.fit is Fit.SURE
 
     assert most(8192) < most(2048) == most(None)
-    usual = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(8192)), h200, 1, where)
-    lean = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(None)), h200, 1, where)
+    usual = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(8192), engine=warm), h200, 1, where)
+    lean = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(None), engine=warm), h200, 1, where)
     assert isinstance(usual, Choice)
     assert isinstance(lean, Choice)
     assert (usual.settings.max_num_batched_tokens, lean.settings.max_num_batched_tokens) == (8192, 2048)

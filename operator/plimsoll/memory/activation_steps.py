@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from plimsoll.domain.model import ExpertFacts
 from plimsoll.memory.activations import RECEIVED_TENSORS, Activations
+from plimsoll.memory.compiling import embedding_copies
 from plimsoll.memory.encoder import Profiled
 from plimsoll.memory.forward import (
     EXPERT_ROW_COPIES,
@@ -29,7 +30,7 @@ from plimsoll.memory.steps import Step
 def activation_steps(rank: Rank) -> Iterator[Step]:
     """The lines of the peak; those with bytes add up to it, those without say what was lower."""
     parts = rank_activations(rank)
-    decoder = parts.held + parts.kept + parts.step
+    decoder = parts.held + max(parts.kept + parts.step, parts.compiling)
     if parts.seen is not None and parts.encoder > decoder:
         yield Step("  encoder pass", _encoder(rank, parts.seen, parts), parts.encoder)
         yield Step("  decoder", f"kept, workspaces and step: {decoder:,} B, less than the encoder's pass")
@@ -47,6 +48,10 @@ def _decoder_steps(rank: Rank, parts: Activations) -> Iterator[Step]:
             "  encoder pass", f"{_encoder(rank, parts.seen, parts)} = {parts.encoder:,} B, less than the decoder"
         )
         yield Step("  encoder kept", f"inputs and outputs of {items:,} items x {parts.held // items:,} B", parts.held)
+    if parts.compiling > parts.kept + parts.step:
+        yield Step("  compilation", _compiling(rank), parts.compiling)
+        yield Step("  step", f"{parts.kept + parts.step:,} B, less than compiling it")
+        return
     if parts.kept:
         yield Step("  workspace", f"{_workspace(rank, parts)}, stays under the step", parts.kept)
     yield from _largest_step(rank, parts)
@@ -69,6 +74,13 @@ def _largest_step(rank: Rank, parts: Activations) -> Iterator[Step]:
         if lines is not chosen:
             beside = " with hidden states" if hidden in lines else ""
             yield Step(lines[-1].term, f"{lines[-1].formula}: {size:,} B{beside}, not more than the {largest:,} above")
+
+
+def _compiling(rank: Rank) -> str:
+    model, ranks = rank.request.model, rank.split.tensor_parallel
+    table = f"{embedding_copies(rank.gpu)} x {model.vocabulary:,} embeddings{_over(ranks)}"
+    width = f"{model.hidden:,} x {value_bytes(rank.request)} B"
+    return f"{table} x {width} + {_hidden(rank)}, copies on which a first compilation times its kernels"
 
 
 def _scratch(rank: Rank, parts: Activations) -> Iterator[Step]:
@@ -120,14 +132,15 @@ def _workspace(rank: Rank, parts: Activations) -> str:
 
 
 def _experts(rank: Rank, experts: ExpertFacts | None) -> str:
-    """Rows of the fused kernel; its first and last projection share a buffer, which the wider one decides."""
+    """Rows of the fused kernel; what shares a buffer is as wide as the wider one."""
     if experts is None:
         return "none"
     width, split = expert_width(experts, rank.split), rank.split
     rows = f"{rank.settings.max_num_batched_tokens:,} tokens x {experts.experts_per_token} experts"
     rows += f" x {split.data_parallel} engines" if split.data_parallel > 1 else ""
-    shared = f"max(2 x {width:,}, {rank.request.model.hidden:,})"
-    return f"{rows} x {value_bytes(rank.request)} B x ({shared} + {width:,})"
+    hidden = f"{rank.request.model.hidden:,}"
+    narrow = f"max({width:,}, {hidden})" if rank.law.keeps_workspaces else f"{width:,}"
+    return f"{rows} x {value_bytes(rank.request)} B x (max(2 x {width:,}, {hidden}) + {narrow})"
 
 
 def _sampler(rank: Rank, parts: Activations) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
+from plimsoll.memory.compiling import compiling_bytes
 from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
 from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.forward import (
@@ -36,8 +37,9 @@ class Activations(NamedTuple):
     ``kept`` are workspaces that stay under the step (of the ``experts`` or of ``sparse`` attention). The step is the
     largest of ``forward``, ``scratch`` (what the experts give back: ``rows_copied``, in older releases their workspace,
     with hidden states beside it) and ``sampling`` of ``rows`` rows of logits on top of ``hidden`` states; later stages
-    hold what they ``received`` beside it. Under it lies what the encoder ``held``, and the peak of its own ``encoder``
-    pass over what it has ``seen`` may be higher than all that.
+    hold what they ``received`` beside it. In its place a first compilation may be the peak (``compiling``). Under all
+    that lies what the encoder ``held``, and the peak of its own ``encoder`` pass over what it has ``seen`` may be
+    higher still.
     """
 
     experts: int
@@ -50,6 +52,7 @@ class Activations(NamedTuple):
     rows: int
     sampling: int
     received: int
+    compiling: int = 0
     encoder: int = 0
     held: int = 0
     seen: Profiled | None = None
@@ -60,9 +63,14 @@ class Activations(NamedTuple):
         return max(self.forward, self.scratch, self.hidden + self.sampling) + self.received
 
     @property
+    def spared_when_warm(self) -> int:
+        """What a pod takes less that finds everything compiled."""
+        return self.total - self._replace(compiling=0).total
+
+    @property
     def total(self) -> int:
         """The peak of the rank."""
-        return max(self.encoder, self.held + self.kept + self.step)
+        return max(self.encoder, self.held + max(self.kept + self.step, self.compiling))
 
 
 def activations_bytes(
@@ -77,6 +85,7 @@ def activations_bytes(
     speculative_tokens: int = 0,
     last_stage: bool = True,
     skip_encoder: bool = False,
+    compiles: bool = True,
     dtype_bytes: int = 2,
 ) -> int:
     """Peak bytes on one rank; arguments as of :func:`activation_parts`."""
@@ -91,6 +100,7 @@ def activations_bytes(
         speculative_tokens=speculative_tokens,
         last_stage=last_stage,
         skip_encoder=skip_encoder,
+        compiles=compiles,
         dtype_bytes=dtype_bytes,
     ).total
 
@@ -107,6 +117,7 @@ def activation_parts(
     speculative_tokens: int = 0,
     last_stage: bool = True,
     skip_encoder: bool = False,
+    compiles: bool = True,
     dtype_bytes: int = 2,
 ) -> Activations:
     """The peak on one rank while a step of ``batched_tokens`` tokens and ``sequences`` sequences is profiled.
@@ -122,10 +133,13 @@ def activation_parts(
         speculative_tokens: drafted tokens a step; the second model runner profiles their logits as well.
         last_stage: whether the rank is of the stage that samples.
         skip_encoder: the tower is neither loaded nor profiled.
+        compiles: the engine is not run eagerly.
         dtype_bytes: width of activations.
     """
-    tokens = batched_tokens
-    experts = expert_workspace_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+    tokens, is_first = batched_tokens, split.pipeline_parallel == 1 or not last_stage
+    experts = expert_workspace_bytes(
+        model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes, apart=law.keeps_workspaces
+    )
     context = model.max_context_tokens if context_tokens is None else context_tokens
     sparse = sparse_workspace_bytes(model, context_tokens=context, trims=law.trims_sparse_workspace)
     forward = dense_forward_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes)
@@ -152,9 +166,11 @@ def activation_parts(
         rows=rows,
         sampling=sampling if last_stage else 0,
         received=0 if last_stage else RECEIVED_TENSORS * hidden,
+        compiling=compiling_bytes(model, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+        if compiles and is_first
+        else 0,
     )
-    has_encoder = not skip_encoder and (split.pipeline_parallel == 1 or not last_stage)
-    if model.encoder is None or not has_encoder or not law.profiles_tower_of(model, gpu):
+    if model.encoder is None or skip_encoder or not is_first or not law.profiles_tower_of(model, gpu):
         return parts
     seen = profiled(model.encoder, law, batched_tokens=tokens, context_tokens=context)
     peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)

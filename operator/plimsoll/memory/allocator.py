@@ -22,7 +22,8 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB, ceil_div
 from plimsoll.memory.engine_law import EngineLaw
-from plimsoll.memory.mxfp4 import relaid_bytes
+from plimsoll.memory.expert_layout import relaid_bytes
+from plimsoll.memory.forward import residual_streams
 from plimsoll.memory.weights import Stored, older_table_bytes, rank_shape, stage_tensors
 
 _OWN_SEGMENT_BYTES = 10 * MIB
@@ -83,7 +84,7 @@ def loading_bytes(
 ) -> int:
     """Signed bytes that the engine logs as weights beside the tensors.
 
-    Ends of blocks, MXFP4 experts laid out for another kernel, buffers for a step of ``batched_tokens`` tokens, what
+    Ends of blocks, experts laid out for another kernel, buffers for a step of ``batched_tokens`` tokens, what
     older releases keep of positions that never come, and on ROCm a library's share.
     """
     ends = block_ends_bytes(
@@ -99,10 +100,13 @@ def step_buffer_bytes(model: ModelFacts, batched_tokens: int, *, skip_encoder: b
     """Buffers that models make when they are loaded, for the largest step, on every rank of every stage.
 
     What an indexer picks, a 4-byte index each (vLLM ``models/deepseek_v2.py``), and inputs that the layers of a model
-    with a tower take from outside (``models/qwen3_vl.py``, ``gemma3n_mm.py``: Qwen3-VL-30B logged 0.09 GiB beside its
+    with a tower take from outside, and the streams of hyper-connections for a predictor, loaded or not
+    (``models/deepseek_v4``; ``models/qwen3_vl.py``, ``gemma3n_mm.py``: Qwen3-VL-30B logged 0.09 GiB beside its
     tensors, 0.09 computed).
     """
     values = 0 if skip_encoder or model.encoder is None else model.encoder.step_values
+    streams = residual_streams(model)
+    values += streams * model.hidden if streams > 1 else 0
     return batched_tokens * (_picked_tokens(model) * _INDEX_BYTES + values * _HALF_BYTES)
 
 

@@ -86,14 +86,16 @@ def _terms(rank: Rank) -> _Terms:
     lora = request.engine.lora
     graphs = rank_graphs(rank).memory
     correction = request.correction_for(gpu.name, split)
+    activations = rank_activations(rank)
+    prior = band(request.model, gpu, split, law, sequences=rank.settings.max_num_seqs)
     terms = _Terms(
         weights=_weights(rank),
         adapters=0 if lora is None else _adapters(rank, lora),
-        activations=rank_activations(rank).total,
+        activations=activations.total,
         graphs=graphs.estimated_bytes,
         overhead=sum(size for _, size in rank_overhead(rank)),
         outside=beside_bytes(request.model, gpu, split, law, graphs, sequences=rank.settings.max_num_seqs),
-        band=band(request.model, gpu, split, law, sequences=rank.settings.max_num_seqs),
+        band=prior._replace(low_bytes=prior.low_bytes - activations.spared_when_warm),
     )
     return terms if correction is None else _corrected(terms, correction, rank.settings)
 

@@ -79,18 +79,24 @@ def hidden_bytes_of(model: ModelFacts, batched_tokens: int, dtype_bytes: int) ->
     return 2 * hidden_bytes(model, batched_tokens=batched_tokens, dtype_bytes=dtype_bytes)
 
 
-def expert_workspace_bytes(model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int) -> int:
-    """Scratch of the fused experts: first and last projection share a buffer, the product has its own.
+def expert_workspace_bytes(
+    model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int, apart: bool = False
+) -> int:
+    """Scratch of the fused experts.
 
-    Source: vLLM ``fused_moe/fused_moe.py``, ``workspace_shapes``. The kernels of gpt-oss need none: the 20b is as lean
-    as a dense model on vLLM 0.19.0.
+    In older releases first and last projection share a buffer and the product has its own; where they lie ``apart``,
+    the first projection has one, and the product shares the other with the last. Source: vLLM
+    ``fused_moe/fused_moe.py``, ``fused_experts_impl`` and, from 0.14 on, ``workspace_shapes`` of ``TritonExperts``:
+    eleven starts of 0.14 to 0.19 on H100 and H200 close to 0.1 GiB so. The kernels of gpt-oss need none: the 20b is as
+    lean as a dense model on vLLM 0.19.0.
     """
     experts = model.experts
     if experts is None or model.architecture in _LEAN_EXPERTS:
         return 0
     width = expert_width(experts, split)
     rows = batched_tokens * split.data_parallel * experts.experts_per_token
-    return rows * dtype_bytes * (max(2 * width, model.hidden) + width)
+    wide, narrow = max(2 * width, model.hidden), max(width, model.hidden) if apart else width
+    return rows * dtype_bytes * (wide + narrow)
 
 
 def expert_rows_bytes(model: ModelFacts, gpu: GpuType | None, *, batched_tokens: int, dtype_bytes: int) -> int:
