@@ -24,6 +24,7 @@ from plimsoll.facts.config_json import read_model_facts
 from plimsoll.memory.allocator import loading_bytes
 from plimsoll.memory.estimate import estimate, estimate_of_stage
 from plimsoll.memory.laws import OLDEST_VERSION, law_for
+from plimsoll.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.memory.weights import stage_weights, weights_bytes
 
 NAME: Final = "plimsoll"
@@ -79,8 +80,16 @@ def _guarded(setup: Setup, answer: Any) -> Prediction:
     return prediction
 
 
+def _served(setup: Setup) -> ModelFacts:
+    """The facts of the part that the engine loads; it copies no tower whose class does not let it."""
+    facts, media = facts_of(setup.model, setup.config), setup.media
+    since = COPIES_ENCODER_SINCE.get(facts.architecture)
+    copies = media.copies_encoder and since is not None and setup.version >= since
+    return served_model(facts, replace(media, copies_encoder=copies))
+
+
 def _weights(setup: Setup) -> Prediction:
-    facts = facts_of(setup.model, setup.config)
+    facts = _served(setup)
     precision, split, law = _precision(setup, facts), _split(setup), law_for(max(setup.version, OLDEST_VERSION))
     tokens = setup.max_num_batched_tokens or 0
     beside = loading_bytes(facts, precision, None, split, law, batched_tokens=tokens)
@@ -99,7 +108,7 @@ def _parameters(setup: Setup) -> Prediction:
 def _predict(setup: Setup) -> Prediction:
     if setup.gpu is None:
         return _weights(setup)
-    facts = facts_of(setup.model, setup.config)
+    facts = _served(setup)
     percent = math.ceil(setup.utilization * 100 - 1e-9)
     gpu = _gpu_with_budget(setup.gpu, setup.utilization, percent)
     request = Request(
@@ -114,7 +123,7 @@ def _predict(setup: Setup) -> Prediction:
             max_batched_tokens=setup.max_num_batched_tokens,
             enforce_eager=setup.enforce_eager,
             residency=_residency(setup),
-            skip_encoder=setup.skip_encoder,
+            media=setup.media,
         ),
     )
     settings = _settings(setup, percent)
@@ -154,7 +163,7 @@ def _settings(setup: Setup, percent: int) -> EngineSettings:
         kv_cache_dtype=setup.kv_cache_dtype,
         enforce_eager=setup.enforce_eager,
         residency=_residency(setup),
-        skip_encoder=setup.skip_encoder,
+        media=setup.media,
     )
 
 

@@ -15,6 +15,7 @@ from benchmarks.accuracy.peers.config_fields import context_length
 from benchmarks.accuracy.reading.configs import Found
 from benchmarks.accuracy.reading.gpus import find_gpu, is_a100
 from benchmarks.accuracy.versions import is_exact, parse_version
+from plimsoll.domain.engine_options import ALL_MEDIA, MediaUse
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
@@ -58,7 +59,7 @@ class Setup:
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 2048
     enforce_eager: bool = False
-    skip_encoder: bool = False
+    media: MediaUse = ALL_MEDIA
     cpu_offload_gib: float = 0
     assumed: tuple[str, ...] = ()
 
@@ -136,7 +137,7 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
         max_num_seqs=min(1 if _pools(case) else seqs, batched),
         max_num_batched_tokens=batched,
         enforce_eager=bool(case.enforce_eager) or "--enforce-eager" in _cli(case).replace("no --enforce-eager", ""),
-        skip_encoder=_skips_encoder(case),
+        media=_media(case),
         cpu_offload_gib=float(case.other_flags.get("cpu_offload_gb") or 0),
         assumed=tuple(assumed.names),
     )
@@ -223,6 +224,14 @@ def _cli_number(case: Case, flag: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _skips_encoder(case: Case) -> bool:
-    limits = str(case.other_flags.get("limit_mm_per_prompt", ""))
-    return "--language-model-only" in _cli(case) or re.search(r"image'?\"?: *0", limits) is not None
+def _media(case: Case) -> MediaUse:
+    limits = f"{case.other_flags.get('limit_mm_per_prompt', '')} {_cli(case)}"
+    images, videos = (re.search(rf"{kind}['\"]?[:=] *(\d+)", limits) for kind in ("image", "video"))
+    most = int(images[1]) if images else None
+    mode = f"{case.other_flags.get('mm_encoder_tp_mode', '')} {_cli(case)}"
+    return MediaUse(
+        text_only="--language-model-only" in _cli(case) or most == 0,
+        copies_encoder=re.search(r"(^|mm-encoder-tp-mode[ =])data", mode) is not None,
+        images=most,
+        videos=int(videos[1]) if videos else None,
+    )

@@ -31,7 +31,7 @@ def test_where_weights_live_arrives(engine: dict[str, Any], expected: object) ->
 
 def test_slots_arrive_with_their_defaults() -> None:
     assert to_request(deployment(engine={"lora": {}}), model()).engine.lora == LoraSlots(1, 16)
-    assert to_request(deployment(engine={"textOnly": True}), model()).engine.skip_encoder
+    assert to_request(deployment(engine={"textOnly": True}), model()).engine.media.text_only
 
 
 @pytest.mark.parametrize(

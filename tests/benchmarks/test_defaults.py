@@ -66,7 +66,7 @@ def test_the_name_gives_way_to_a_total_of_another_card() -> None:
 
 def test_flags_behind_a_command_line_are_read() -> None:
     told = setup(other_flags={"cli": "--enforce-eager --language-model-only --max-num-seqs 8"})
-    assert (told.enforce_eager, told.skip_encoder, told.max_num_seqs) == (True, True, 8)
+    assert (told.enforce_eager, told.media.text_only, told.max_num_seqs) == (True, True, 8)
     assert not setup(other_flags={"cli": "CUDA graphs on (no --enforce-eager)"}).enforce_eager
 
 

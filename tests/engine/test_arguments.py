@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -63,6 +63,12 @@ def _speculation(planned: Planned) -> dict[str, Any] | None:
     return told
 
 
+def _media_limits(planned: Planned) -> Mapping[str, int]:
+    wanted = planned.resource.spec.engine.multimodal
+    told = {} if wanted is None else {"image": wanted.images_per_prompt, "video": wanted.videos_per_prompt}
+    return {modality: most for modality, most in told.items() if most is not None}
+
+
 MEANT: dict[str, Callable[[Planned], Any]] = {
     "model": lambda planned: planned.resource.spec.model.path or planned.resource.spec.model.name,
     "served_model_name": lambda planned: [planned.resource.metadata.name],
@@ -80,6 +86,8 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     "max_loras": lambda planned: _adapters(planned)[0],
     "max_lora_rank": lambda planned: _adapters(planned)[1],
     "language_model_only": lambda planned: planned.resource.spec.engine.text_only,
+    "mm_encoder_tp_mode": lambda planned: "data" if choice_of(planned).settings.media.copies_encoder else "weights",
+    "limit_mm_per_prompt": _media_limits,
     "cpu_offload_gb": lambda planned: 4.0 if planned.resource.spec.engine.cpu_offload == "4Gi" else 0,
     "offload_group_size": lambda planned: _streamed(planned)[0],
     "offload_num_in_group": lambda planned: _streamed(planned)[1],

@@ -92,9 +92,9 @@ def test_inputs_of_deepstack_layers_wait_on_every_rank(tokens: int, degree: int,
     narrow = replace(whole, encoder=replace(whole.encoder, step_values=3 * 2048))
     law, precision = law_for(EngineVersion(0, 32)), whole.checkpoint.precision
     here, none = (
-        loading_bytes(narrow, precision, None, Split(degree), law, batched_tokens=tokens, skip_encoder=skip)
-        - loading_bytes(narrow, precision, None, Split(degree), law, skip_encoder=skip)
-        for skip in (False, True)
+        loading_bytes(model, precision, None, Split(degree), law, batched_tokens=tokens)
+        - loading_bytes(model, precision, None, Split(degree), law)
+        for model in (narrow, replace(narrow, encoder=None))
     )
     assert here / GIB == pytest.approx(gib, abs=0.001)
     assert none == 0

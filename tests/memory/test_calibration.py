@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.domain.engine_options import LoraSlots
+from plimsoll.domain.engine_options import LoraSlots, MediaUse
 from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
@@ -135,7 +135,12 @@ def test_engines_of_another_kind_learn_nothing() -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    [{"enforce_eager": True}, {"skip_encoder": True}, {"lora": LoraSlots(8, 16)}],
+    [
+        {"enforce_eager": True},
+        {"media": MediaUse(text_only=True)},
+        {"unfollowed": ("--block-size=32",)},
+        {"lora": LoraSlots(8, 16)},
+    ],
     ids=str,
 )
 def test_engines_with_another_option_are_of_another_kind(changed: dict[str, Any]) -> None:

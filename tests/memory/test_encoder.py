@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, VideoFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
@@ -13,6 +14,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.config_json import read_model_facts
 from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
 from plimsoll.memory.laws import law_for
+from plimsoll.memory.served import served_model
 from tests.support.model_configs import config_of, facts_of
 
 QWEN2_5_VL = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")
@@ -26,9 +28,9 @@ def tower(model: ModelFacts) -> EncoderFacts:
     return model.encoder
 
 
-def seen(model: ModelFacts, minor: int, *, tokens: int = 8192, context: int = 32_768) -> Profiled:
+def seen(model: ModelFacts, minor: int, *, tokens: int = 8192, context: int = 32_768, sequences: int = 256) -> Profiled:
     law = law_for(EngineVersion(0, minor))
-    return profiled(tower(model), law, batched_tokens=tokens, context_tokens=context)
+    return profiled(tower(model), law, batched_tokens=tokens, sequences=sequences, context_tokens=context)
 
 
 def peak(model: ModelFacts, what: Profiled, split: Split | None = None) -> float:
@@ -48,6 +50,28 @@ def peak(model: ModelFacts, what: Profiled, split: Split | None = None) -> float
 def test_a_video_is_as_long_as_the_context_allows(minor: int, context: int, patches: int) -> None:
     """vLLM 0.23 logs a budget of 114,688 tokens for 128,000; before 0.11 the step bounds the video that is run."""
     assert seen(QWEN2_5_VL, minor, context=context) == Profiled(1, patches, patches // 4)
+
+
+def test_no_more_items_are_profiled_than_requests_may_bring() -> None:
+    assert seen(GEMMA_3, 32, sequences=2, context=2048).items == 2 * 2048 // 256
+    single = served_model(GEMMA_3, MediaUse(images=1))
+    assert seen(single, 32, sequences=4).items == 4
+    assert seen(single, 32, sequences=256).items == 8192 // 256
+
+
+def test_an_engine_without_videos_profiles_an_image() -> None:
+    image = served_model(QWEN2_5_VL, MediaUse(videos=0))
+    assert seen(image, 23, context=128_000) == Profiled(1, 65_536, 16_384)
+    video = served_model(QWEN2_5_VL, MediaUse(images=0))
+    assert seen(video, 23, context=128_000) == seen(QWEN2_5_VL, 23, context=128_000)
+
+
+def test_whole_towers_share_the_items() -> None:
+    copied = served_model(GEMMA_3, MediaUse(copies_encoder=True))
+    items = seen(GEMMA_3, 32)
+    inputs = items.positions * 3 * 14 * 14
+    alone = encoder_peak_bytes(GEMMA_3, Split(1), items, dtype_bytes=2) - 2 * inputs
+    assert encoder_peak_bytes(copied, Split(4), items, dtype_bytes=2) - 2 * inputs == alone // 4
 
 
 def test_a_gated_tower_is_the_peak_of_a_long_video() -> None:
@@ -93,7 +117,7 @@ def test_internvl_takes_a_frame_for_each_256_tokens_of_context(language: str, *,
     )
     assert encoder.video == (VideoFacts(1025, 256) if plays else None)
     law = law_for(EngineVersion(0, 32))
-    what = profiled(encoder, law, batched_tokens=8192, context_tokens=32_768)
+    what = profiled(encoder, law, batched_tokens=8192, sequences=256, context_tokens=32_768)
     assert what.positions == (128 * 1025 if plays else what.items * encoder.item_tokens)
 
 

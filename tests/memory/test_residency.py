@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.engine_options import CpuOffload, WeightStreaming
+from plimsoll.domain.engine_options import CpuOffload, MediaUse, WeightStreaming
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.memory.estimate import estimate
 from plimsoll.memory.residency import Resident, resident_weights, stage_layer_bytes
+from plimsoll.memory.served import served_model
 from plimsoll.memory.weights import stage_weights, weight_format
 from plimsoll.placement.settings import engine_settings
 from tests.support.model_configs import facts_of
@@ -97,7 +98,7 @@ def test_groups_are_counted_within_a_stage() -> None:
 def test_a_tower_that_is_left_out_is_not_counted() -> None:
     facts = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")
     assert facts.encoder is not None
-    text = resident_weights(facts, BF16, ONE, None, skip_encoder=True).gpu_bytes
+    text = resident_weights(served_model(facts, MediaUse(text_only=True)), BF16, ONE, None).gpu_bytes
     form = weight_format(facts, BF16)
     tower = sum(
         form.of(weight).bytes_of(weight.outputs, weight.inputs) * weight.count for weight in facts.encoder.weights
@@ -117,7 +118,7 @@ def test_what_leaves_the_weights_comes_to_the_cache(residency: CpuOffload | Weig
 
 def test_text_alone_spares_the_tower_and_its_pass() -> None:
     both = request(facts_of("Qwen__Qwen2.5-VL-7B-Instruct"))
-    text = replace(both, engine=replace(both.engine, skip_encoder=True))
+    text = replace(both, model=served_model(both.model, MediaUse(text_only=True)))
     with_tower, without = (
         estimate(each, gpu(H100), ONE, engine_settings(each, gpu(H100), ONE)) for each in (both, text)
     )

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import Evidence, ModelFacts
 from plimsoll.domain.outcomes import Split
@@ -21,6 +22,7 @@ from plimsoll.memory.engine_defaults import batch_defaults
 from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.laws import OLDEST_VERSION, law_for
 from plimsoll.memory.non_torch import non_torch_bytes, outside_bytes
+from plimsoll.memory.served import served_model
 from tests.memory.overhead_rows import ROWS
 from tests.support.model_configs import facts_of
 
@@ -49,6 +51,10 @@ def law(minor: int) -> EngineLaw:
     return law_for(EngineVersion(0, minor))
 
 
+def text_alone(model: ModelFacts) -> ModelFacts:
+    return served_model(model, MediaUse(text_only=True))
+
+
 def activations(
     model: ModelFacts,
     minor: int = 19,
@@ -58,7 +64,6 @@ def activations(
     tokens: int = 8192,
     gpu: GpuType | None = H100,
     last_stage: bool = True,
-    skip_encoder: bool = False,
     context: int | None = None,
     compiles: bool = False,
 ) -> int:
@@ -70,7 +75,6 @@ def activations(
         batched_tokens=tokens,
         sequences=sequences,
         last_stage=last_stage,
-        skip_encoder=skip_encoder,
         context_tokens=context,
         compiles=compiles,
     )
@@ -103,9 +107,7 @@ def test_the_second_runner_samples_the_raw_logits_and_those_of_drafted_tokens() 
     )
     assert drafting == 8192 * qwen.vocabulary * 2 + 8192 * qwen.hidden * 2
     assert activations(qwen, 27) < drafting / 2
-    assert activations(HYBRID, 32, Split(2), tokens=1024, skip_encoder=True) > activations(
-        HYBRID, 32, tokens=1024, skip_encoder=True
-    )
+    assert activations(text_alone(HYBRID), 32, Split(2), tokens=1024) > activations(text_alone(HYBRID), 32, tokens=1024)
 
 
 def test_few_sequences_make_the_forward_pass_the_peak_and_that_is_divided() -> None:
@@ -135,7 +137,7 @@ def test_experts_in_nvfp4_copy_their_rows_where_cutlass_runs_them() -> None:
     there, here = (card(capability=capability) for capability in ((10, 0), (12, 0)))
 
     def taken(model: ModelFacts, gpu: GpuType) -> int:
-        return activations(model, 20, gpu=gpu, sequences=1, tokens=65_536, skip_encoder=True)
+        return activations(text_alone(model), 20, gpu=gpu, sequences=1, tokens=65_536)
 
     copies = 65_536 * 4 * fp4.experts.experts_per_token * fp4.hidden * 2
     assert 0.6 * copies < taken(fp4, here) - taken(fp4, there) <= copies
@@ -158,7 +160,7 @@ def test_sparse_attention_costs_by_the_context() -> None:
 
 
 def test_an_encoders_inputs_and_outputs_stay_while_the_decoder_runs() -> None:
-    text = activations(GEMMA, skip_encoder=True)
+    text = activations(text_alone(GEMMA))
     assert 0.1 < (activations(GEMMA) - text) / GIB < 0.3
     assert activations(replace(GEMMA, encoder=None)) == text
 
@@ -167,14 +169,14 @@ def test_a_large_image_makes_the_encoder_the_peak() -> None:
     """Qwen3.5-27B with one sequence at TP4 (vLLM 0.19.0): 1.11 GiB in all, where the decoder explains a third."""
     with_image = activations(HYBRID, split=Split(4), sequences=1, tokens=2048)
     assert with_image / GIB == pytest.approx(1.02, abs=0.02)
-    assert activations(HYBRID, split=Split(4), sequences=1, tokens=2048, skip_encoder=True) < with_image / 3
+    assert activations(text_alone(HYBRID), split=Split(4), sequences=1, tokens=2048) < with_image / 3
 
 
 def test_the_encoder_lies_on_the_first_stage() -> None:
     split = Split(1, 2)
-    assert activations(GEMMA, split=split) == activations(GEMMA, split=split, skip_encoder=True)
+    assert activations(GEMMA, split=split) == activations(text_alone(GEMMA), split=split)
     assert activations(GEMMA, split=split, last_stage=False) > activations(
-        GEMMA, split=split, last_stage=False, skip_encoder=True
+        text_alone(GEMMA), split=split, last_stage=False
     )
 
 
@@ -250,8 +252,8 @@ def test_recurrent_models_stay_with_the_first_runner_until_all_go() -> None:
 def test_the_second_runner_copies_logits_until_0_27_and_sends_nothing_through_towers() -> None:
     copied, raw = (activations(LLAMA, minor, tokens=1024) for minor in (26, 27))
     assert copied - raw == 1024 * LLAMA.vocabulary * 4
-    assert activations(GEMMA, 26) == activations(GEMMA, 26, skip_encoder=True)
-    assert activations(GEMMA, 27) > activations(GEMMA, 27, skip_encoder=True)
+    assert activations(GEMMA, 26) == activations(text_alone(GEMMA), 26)
+    assert activations(GEMMA, 27) > activations(text_alone(GEMMA), 27)
 
 
 @pytest.mark.parametrize(

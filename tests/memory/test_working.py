@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots, WeightStreaming
+from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
@@ -17,6 +17,7 @@ from plimsoll.domain.serving import Request, ServingShape, Speculation
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.estimate import estimate
+from plimsoll.memory.served import served_model
 from plimsoll.memory.steps import Step
 from plimsoll.memory.working import working
 from plimsoll.placement.settings import engine_settings
@@ -42,7 +43,9 @@ ENGINES: dict[str, dict[str, Any]] = {
     "lora": {"lora": LoraSlots(2, 16)},
     "offloaded": {"residency": CpuOffload(3 * GIB)},
     "streamed": {"residency": WeightStreaming(4, 1, 2)},
-    "text alone": {"skip_encoder": True},
+    "text alone": {"media": MediaUse(text_only=True)},
+    "copied towers": {"media": MediaUse(copies_encoder=True)},
+    "one image": {"media": MediaUse(images=1, videos=0)},
     "drafting": {"speculation": Speculation(2, facts_of("Qwen__Qwen2.5-0.5B"))},
 }
 
@@ -132,11 +135,13 @@ def test_lines_add_up_on_other_gpus(minor: int, kind: str) -> None:
     assert lines_before(steps, "overhead") == estimate(wanted, gpu(kind), Split(2), settings).overhead_bytes
 
 
+@pytest.mark.parametrize("split", [Split(1), Split(4)], ids=str)
 @pytest.mark.parametrize("options", ENGINES)
 @pytest.mark.parametrize("kind", ["dense", "tower", "experts"])
-def test_lines_add_up_with_every_option(kind: str, options: str) -> None:
+def test_lines_add_up_with_every_option(kind: str, options: str, split: Split) -> None:
     plain = request(facts_of(KINDS[kind]))
-    check(replace(plain, engine=replace(plain.engine, **ENGINES[options])), Split(1))
+    engine = replace(plain.engine, **ENGINES[options])
+    check(replace(plain, engine=engine, model=served_model(plain.model, engine.media)), split)
 
 
 def test_lines_add_up_when_quantized_at_load_and_sized_for_the_mean() -> None:

@@ -22,4 +22,9 @@ def config_of(stem: str) -> dict[str, Any]:
 @cache
 def facts_of(stem: str) -> ModelFacts:
     """The facts of one configuration."""
-    return read_model_facts(stem, config_of(stem), revision=None, source=FactsSource.INLINE)
+    return facts_from(stem, config_of(stem))
+
+
+def facts_from(name: str, config: dict[str, Any]) -> ModelFacts:
+    """The facts of a configuration given in full."""
+    return read_model_facts(name, config, revision=None, source=FactsSource.INLINE)

@@ -18,6 +18,7 @@ from plimsoll.domain.outcomes import Choice
 from plimsoll.facts.fleet_reading import read_fleet
 from testbed.engine.tiny_model import TINY_CONFIG
 from testbed.fleet import gpu_node
+from tests.support.model_configs import config_of
 from tests.support.speculation import EAGLE3_HEAD, EAGLE_HEAD, MIMO_7B
 
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples"
@@ -44,6 +45,13 @@ VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
     "eight GPUs": ("02-70b-fp8", {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 8}}),
     "adapters": ("01-minimal", {"engine": {"lora": {"maxAdapters": 4, "maxRank": 64}}}),
     "text alone": ("01-minimal", {"engine": {"textOnly": True}}),
+    "images for whole towers": (
+        "01-minimal",
+        {
+            "model": {"name": "Qwen/Qwen2.5-VL-7B-Instruct", "config": config_of("Qwen__Qwen2.5-VL-7B-Instruct")},
+            "engine": {"multimodal": {"encoderParallelism": "Data", "imagesPerPrompt": 4, "videosPerPrompt": 0}},
+        },
+    ),
     "weights in host memory": ("01-minimal", {"engine": {"cpuOffload": "4Gi"}}),
     "streamed layers": ("01-minimal", {"engine": {"weightStreaming": {"group": 8, "layers": 2}}}),
     "drafts from the prompt": ("01-minimal", {"engine": {"speculation": {"method": "Ngram", "tokens": 4}}}),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from plimsoll.api.media import check_media, to_media
 from plimsoll.api.owned_flags import owned_flag
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
+from plimsoll.api.unfollowed_flags import unfollowed_arguments
 from plimsoll.api.v1alpha1 import (
     EngineSpec,
     InferenceDeployment,
@@ -16,7 +18,7 @@ from plimsoll.api.v1alpha1 import (
     Sizing,
 )
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
-from plimsoll.domain.engine_options import CpuOffload, LoraSlots, Residency, WeightStreaming
+from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.keys import ObjectKey
@@ -29,6 +31,7 @@ from plimsoll.domain.workload import PodOptions, SecretKey, WorkloadOptions
 from plimsoll.facts.quantization import ONLINE
 from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.memory.laws import OLDEST_VERSION
+from plimsoll.memory.served import served_model
 
 RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
 """Environment the engine or the operator gives a meaning of its own; a user's value would break the pod."""
@@ -58,13 +61,14 @@ def to_request(
     check_without_model(spec)
     _check_adapters(spec, model)
     precision = _precision(spec, model)
+    media = to_media(spec.engine, model, _version(spec.engine))
     return Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
-        model=model,
+        model=served_model(model, media),
         precision=precision,
         kv_precision=_kv_precision(spec, model, precision),
         shape=_shape(spec),
-        engine=_engine(spec.engine, to_speculation(spec.engine.speculation, model, draft)),
+        engine=_engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft)),
         replicas=spec.replicas if replicas is None else replicas,
         constraints=_constraints(spec),
         overrides=_overrides(spec),
@@ -115,6 +119,7 @@ def _check_engine(engine: EngineSpec) -> None:
         )
     if streaming is not None and _version(engine) < STREAMING_SINCE:
         raise InvalidInput("spec.engine.weightStreaming", engine.version, f"Use vLLM {STREAMING_SINCE} or newer.")
+    check_media(engine, _version(engine))
     if engine.lora is not None and engine.lora.max_rank not in RANKS:
         raise InvalidInput("spec.engine.lora.maxRank", engine.lora.max_rank, f"Write one of {_RANKS_TEXT}.")
 
@@ -177,7 +182,7 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
     )
 
 
-def _engine(engine: EngineSpec, speculation: Speculation | None) -> EngineChoice:
+def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None) -> EngineChoice:
     return EngineChoice(
         version=_version(engine),
         gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
@@ -185,8 +190,9 @@ def _engine(engine: EngineSpec, speculation: Speculation | None) -> EngineChoice
         enforce_eager=engine.enforce_eager,
         residency=_residency(engine),
         lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),
-        skip_encoder=engine.text_only,
         speculation=speculation,
+        media=media,
+        unfollowed=unfollowed_arguments(engine.extra_args or ()),
     )
 
 

@@ -1,4 +1,4 @@
-"""Options of an engine that cost or save memory: adapters, drafting, and weights that stay in host memory."""
+"""Options of an engine that cost or save memory: adapters, drafting, media, and weights that stay in host memory."""
 
 from __future__ import annotations
 
@@ -62,3 +62,22 @@ class WeightStreaming:
 
 Residency = CpuOffload | WeightStreaming
 """Where weights live that are not on the GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class MediaUse:
+    """What an engine serves of images and videos, and how its tensor-parallel ranks share a vision tower.
+
+    ``text_only`` leaves the tower out (``--language-model-only``). ``copies_encoder`` gives every rank a whole tower
+    and deals the images out (``--mm-encoder-tp-mode data``). ``images`` and ``videos`` bound how many one request may
+    bring (``--limit-mm-per-prompt``), None not at all.
+    """
+
+    text_only: bool = False
+    copies_encoder: bool = False
+    images: int | None = None
+    videos: int | None = None
+
+
+ALL_MEDIA = MediaUse()
+"""What the engine does untold: everything that the model can, and a tower that the ranks share."""

@@ -23,6 +23,5 @@ def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
     from what the law says of that very share and step.
     """
     facts = replace(model, source=FactsSource.INLINE, parameters=None, remarks=())
-    draft = None if engine.speculation is None else engine.speculation
-    options = (engine.enforce_eager, engine.residency, engine.lora, draft, engine.skip_encoder)
+    options = (engine.enforce_eager, engine.residency, engine.lora, engine.speculation, engine.media, engine.unfollowed)
     return sha256(repr((facts, options)).encode()).hexdigest()[:_DIGITS]

@@ -122,6 +122,8 @@ class EncoderFacts:
     ``deepstack_levels`` of its layers are handed to layers of the language model as well; ``one_by_one`` says that
     items go through it one after another. ``step_values`` are 16-bit values that the engine sets aside for every token
     of a step, to hand them to the language model.
+    As it is served: ``is_copied`` tells that every rank holds the whole tower and works on items of its own;
+    ``most_images`` and ``most_videos`` how many of each a request may bring, None as many as its context holds.
     """
 
     weights: tuple[Weight, ...]
@@ -134,6 +136,9 @@ class EncoderFacts:
     deepstack_levels: int = 0
     one_by_one: bool = False
     step_values: int = 0
+    is_copied: bool = False
+    most_images: int | None = None
+    most_videos: int | None = None
 
     @property
     def is_gated(self) -> bool:

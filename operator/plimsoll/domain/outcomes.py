@@ -7,7 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
-from plimsoll.domain.engine_options import Drafting, LoraSlots, Residency
+from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.reasons import Reason, RemedyKind
 
@@ -151,7 +151,7 @@ class EngineSettings:
     enforce_eager: bool
     residency: Residency | None = None
     lora: LoraSlots | None = None
-    skip_encoder: bool = False
+    media: MediaUse = ALL_MEDIA
     drafting: Drafting | None = None
 
 

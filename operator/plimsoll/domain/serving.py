@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from plimsoll.domain.engine_options import Drafting, DraftMethod, HeadMethod, LoraSlots, Residency
+from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, DraftMethod, HeadMethod, LoraSlots, MediaUse, Residency
 from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.keys import ObjectKey
@@ -64,8 +64,8 @@ class Speculation:
 class EngineChoice:
     """How the engine is run, where the user may choose.
 
-    ``gpu_memory_utilization_percent`` is of the usable memory; ``residency`` None keeps all weights on the GPU;
-    ``skip_encoder`` serves text alone from a model with a tower (``--language-model-only``).
+    ``gpu_memory_utilization_percent`` is of the usable memory; ``residency`` None keeps all weights on the GPU.
+    ``unfollowed`` are further arguments that can change the memory and that no law follows.
     """
 
     version: EngineVersion
@@ -75,7 +75,8 @@ class EngineChoice:
     residency: Residency | None = None
     lora: LoraSlots | None = None
     speculation: Speculation | None = None
-    skip_encoder: bool = False
+    media: MediaUse = ALL_MEDIA
+    unfollowed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

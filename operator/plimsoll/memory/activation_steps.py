@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.domain.model import ExpertFacts
+from plimsoll.domain.units import ceil_div
 from plimsoll.memory.activations import RECEIVED_TENSORS, Activations
 from plimsoll.memory.compiling import embedding_copies
 from plimsoll.memory.encoder import Profiled
@@ -152,7 +153,9 @@ def _sampler(rank: Rank, parts: Activations) -> str:
 
 
 def _encoder(rank: Rank, seen: Profiled, parts: Activations) -> str:
-    """The pass over all items that the engine profiles; the width is what the law takes for one position."""
-    size = value_bytes(rank.request)
-    width = parts.encoder // (seen.positions * size)
-    return f"{seen.items:,} items x {seen.item_positions:,} positions x {size} B x {width:,} values"
+    """The pass over a rank's items of all that are profiled; the width is what the law takes for one position."""
+    size, encoder = value_bytes(rank.request), rank.request.model.encoder
+    copied = encoder is not None and encoder.is_copied
+    items = ceil_div(seen.items, rank.split.tensor_parallel) if copied else seen.items
+    width = parts.encoder // (items * seen.item_positions * size)
+    return f"{items:,} items x {seen.item_positions:,} positions x {size} B x {width:,} values"

@@ -84,7 +84,6 @@ def activations_bytes(
     context_tokens: int | None = None,
     speculative_tokens: int = 0,
     last_stage: bool = True,
-    skip_encoder: bool = False,
     compiles: bool = True,
     dtype_bytes: int = 2,
 ) -> int:
@@ -99,7 +98,6 @@ def activations_bytes(
         context_tokens=context_tokens,
         speculative_tokens=speculative_tokens,
         last_stage=last_stage,
-        skip_encoder=skip_encoder,
         compiles=compiles,
         dtype_bytes=dtype_bytes,
     ).total
@@ -116,7 +114,6 @@ def activation_parts(
     context_tokens: int | None = None,
     speculative_tokens: int = 0,
     last_stage: bool = True,
-    skip_encoder: bool = False,
     compiles: bool = True,
     dtype_bytes: int = 2,
 ) -> Activations:
@@ -132,7 +129,6 @@ def activation_parts(
         context_tokens: ``--max-model-len``, read by sparse attention and videos alone; None takes the model's largest.
         speculative_tokens: drafted tokens a step; the second model runner profiles their logits as well.
         last_stage: whether the rank is of the stage that samples.
-        skip_encoder: the tower is neither loaded nor profiled.
         compiles: the engine is not run eagerly.
         dtype_bytes: width of activations.
     """
@@ -170,9 +166,9 @@ def activation_parts(
         if compiles and is_first
         else 0,
     )
-    if model.encoder is None or skip_encoder or not is_first or not law.profiles_tower_of(model, gpu):
+    if model.encoder is None or not is_first or not law.profiles_tower_of(model, gpu):
         return parts
-    seen = profiled(model.encoder, law, batched_tokens=tokens, context_tokens=context)
+    seen = profiled(model.encoder, law, batched_tokens=tokens, sequences=sequences, context_tokens=context)
     peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)
     held = encoder_held_bytes(model, seen, dtype_bytes=dtype_bytes)
     return parts._replace(encoder=peak, held=held, seen=seen)

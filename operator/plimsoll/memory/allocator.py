@@ -80,23 +80,20 @@ def loading_bytes(
     stage: int = 0,
     *,
     batched_tokens: int = 0,
-    skip_encoder: bool = False,
 ) -> int:
     """Signed bytes that the engine logs as weights beside the tensors.
 
     Ends of blocks, experts laid out for another kernel, buffers for a step of ``batched_tokens`` tokens, what
     older releases keep of positions that never come, and on ROCm a library's share.
     """
-    ends = block_ends_bytes(
-        model, precision, split, stage, splits_large=law.splits_large_blocks, skip_encoder=skip_encoder
-    )
+    ends = block_ends_bytes(model, precision, split, stage, splits_large=law.splits_large_blocks)
     tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
-    buffers = step_buffer_bytes(model, batched_tokens, skip_encoder=skip_encoder)
+    buffers = step_buffer_bytes(model, batched_tokens)
     library = ROCM_LIBRARY_BYTES if gpu is not None and gpu.vendor is Vendor.AMD else 0
     return ends + tables + buffers + library + relaid_bytes(model, gpu, split, law, stage)
 
 
-def step_buffer_bytes(model: ModelFacts, batched_tokens: int, *, skip_encoder: bool = False) -> int:
+def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:
     """Buffers that models make when they are loaded, for the largest step, on every rank of every stage.
 
     What an indexer picks, a 4-byte index each (vLLM ``models/deepseek_v2.py``), and inputs that the layers of a model
@@ -104,7 +101,7 @@ def step_buffer_bytes(model: ModelFacts, batched_tokens: int, *, skip_encoder: b
     (``models/deepseek_v4``; ``models/qwen3_vl.py``, ``gemma3n_mm.py``: Qwen3-VL-30B logged 0.09 GiB beside its
     tensors, 0.09 computed).
     """
-    values = 0 if skip_encoder or model.encoder is None else model.encoder.step_values
+    values = 0 if model.encoder is None else model.encoder.step_values
     streams = residual_streams(model)
     values += streams * model.hidden if streams > 1 else 0
     return batched_tokens * (_picked_tokens(model) * _INDEX_BYTES + values * _HALF_BYTES)
@@ -123,10 +120,9 @@ def block_ends_bytes(
     stage: int = 0,
     *,
     splits_large: bool = True,
-    skip_encoder: bool = False,
 ) -> int:
     """Bytes that the allocator adds to the weights of one rank of one stage."""
-    stored = stage_tensors(model, precision, split, stage, skip_encoder=skip_encoder)
+    stored = stage_tensors(model, precision, split, stage)
     tensors = chain(
         ((size, count) for count, layer in stored.layers for size in _fused(layer)),
         ((size, times) for each in stored.outside for size, times in _apart(each, split)),

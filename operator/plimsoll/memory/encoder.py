@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import ceil_div
 from plimsoll.memory.engine_law import EngineLaw, OutputPadding
 
 WHOLE_TENSORS = 4
@@ -42,33 +43,37 @@ class Profiled:
         return self.items * self.item_positions
 
 
-def profiled(encoder: EncoderFacts, law: EngineLaw, *, batched_tokens: int, context_tokens: int) -> Profiled:
-    """The largest items, as many as one step's tokens take and at least one.
+def profiled(
+    encoder: EncoderFacts, law: EngineLaw, *, batched_tokens: int, sequences: int, context_tokens: int
+) -> Profiled:
+    """The largest items, as many as one step's tokens take and all sequences may bring, and at least one.
 
     Of images and videos the engine takes those with more tokens. Sources: vLLM ``multimodal/encoder_budget.py`` (before
     0.14 ``multimodal/profiling.py``) and ``profile_run`` of ``v1/worker/gpu_model_runner.py``, read in 0.8 to 0.32.
     """
-    told, seen = _largest_item(encoder, law, batched_tokens, context_tokens)
+    told, seen, most = _largest_item(encoder, law, batched_tokens, context_tokens)
     budget = max(batched_tokens, told)
+    brought = max(1, context_tokens // max(1, told))
+    brought = sequences * (brought if most is None else min(most, brought))
     kept = {OutputPadding.NONE: seen.kept_tokens, OutputPadding.ITEM: told, OutputPadding.BUDGET: budget}
-    return replace(seen, items=max(1, budget // max(1, told)), kept_tokens=kept[law.output_padding])
+    return replace(seen, items=max(1, min(budget // max(1, told), brought)), kept_tokens=kept[law.output_padding])
 
 
 def _largest_item(
     encoder: EncoderFacts, law: EngineLaw, batched_tokens: int, context_tokens: int
-) -> tuple[int, Profiled]:
-    """Tokens that the engine takes the largest item for, and one such item."""
+) -> tuple[int, Profiled, int | None]:
+    """Tokens that the engine takes the largest item for, one such item, and how many of them a request may bring."""
     image = Profiled(1, encoder.item_tokens, encoder.output_tokens)
     video = encoder.video
     if video is None:
-        return encoder.output_tokens, image
+        return encoder.output_tokens, image, encoder.most_images
     told = _steps(video, context_tokens) * video.step_tokens
     if law.overstates_videos:
         told = max(told, video.overstated_tokens)
     if told < encoder.output_tokens:
-        return encoder.output_tokens, image
+        return encoder.output_tokens, image, encoder.most_images
     steps = _steps(video, context_tokens if law.profiles_long_videos else batched_tokens)
-    return told, Profiled(1, steps * video.step_positions, steps * video.step_tokens)
+    return told, Profiled(1, steps * video.step_positions, steps * video.step_tokens), encoder.most_videos
 
 
 def _steps(video: VideoFacts, tokens: int) -> int:
@@ -85,14 +90,15 @@ def encoder_peak_bytes(model: ModelFacts, split: Split, seen: Profiled, *, dtype
     encoder = model.encoder
     if encoder is None:
         return 0
-    positions = encoder.item_tokens if encoder.one_by_one else seen.positions
+    items = ceil_div(seen.items, split.tensor_parallel) if encoder.is_copied else seen.items
+    positions = encoder.item_tokens if encoder.one_by_one else items * seen.item_positions
     inputs = seen.positions * _patch_elements(encoder)
     return dtype_bytes * (positions * _width(encoder, split) + inputs)
 
 
 def _width(encoder: EncoderFacts, split: Split) -> int:
     """Values of one position that lie side by side in the tower's widest layer."""
-    ranks = split.tensor_parallel
+    ranks = 1 if encoder.is_copied else split.tensor_parallel
     width = WHOLE_TENSORS * encoder.hidden + (SPLIT_TENSORS * encoder.hidden + encoder.intermediate) // ranks
     if not encoder.is_gated:
         return width

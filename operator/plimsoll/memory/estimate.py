@@ -125,7 +125,6 @@ def _weights(rank: Rank) -> Resident:
         rank.split,
         request.engine.residency,
         rank.stage,
-        skip_encoder=rank.settings.skip_encoder,
     )
     beside = loading_bytes(
         request.model,
@@ -135,7 +134,6 @@ def _weights(rank: Rank) -> Resident:
         rank.law,
         rank.stage,
         batched_tokens=rank.settings.max_num_batched_tokens,
-        skip_encoder=rank.settings.skip_encoder,
     )
     if rank.is_last:
         beside += draft_weights(request, rank.split)

@@ -52,7 +52,6 @@ def rank_activations(rank: Rank) -> Activations:
         context_tokens=rank.settings.max_model_len,
         speculative_tokens=draft_tokens(rank.request),
         last_stage=rank.is_last,
-        skip_encoder=rank.settings.skip_encoder,
         compiles=not rank.settings.enforce_eager,
         dtype_bytes=value_bytes(rank.request),
     )

@@ -31,8 +31,6 @@ def resident_weights(
     split: Split,
     residency: Residency | None,
     stage: int = 0,
-    *,
-    skip_encoder: bool = False,
 ) -> Resident:
     """Where the weights of one rank of one stage live.
 
@@ -41,7 +39,7 @@ def resident_weights(
     to the end of the parameter that crosses its limit, so that the engine saves up to one parameter more. Source: vLLM,
     ``model_executor/offloader/uva.py`` and ``prefetch.py`` (``make_layers`` wraps the layers).
     """
-    total = stage_weights(model, precision, split, stage, skip_encoder=skip_encoder).total_bytes
+    total = stage_weights(model, precision, split, stage).total_bytes
     match residency:
         case None:
             return Resident(total)

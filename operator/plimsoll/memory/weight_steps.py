@@ -35,15 +35,15 @@ def weight_steps(request: Request, gpu: GpuType, split: Split, settings: EngineS
     model, form = request.model, weight_format(request.model, request.precision)
     law = law_for(request.engine.version)
     yield from _layer_steps(model, form, split, stage)
-    yield from _outside_steps(model, form, split, stage, skip_encoder=settings.skip_encoder)
+    yield from _outside_steps(model, form, split, stage)
     tables = rotary_table_bytes(model, request.precision)
     if tables:
         yield Step("  rotary tables", "cosine and sine of every position, on every rank", tables)
     tokens = settings.max_num_batched_tokens
-    buffers = step_buffer_bytes(model, tokens, skip_encoder=settings.skip_encoder)
+    buffers = step_buffer_bytes(model, tokens)
     if buffers:
         yield Step("  step buffers", f"{tokens:,} tokens x {buffers // tokens:,} B", buffers)
-    beside = loading_bytes(model, request.precision, gpu, split, law, stage, skip_encoder=settings.skip_encoder)
+    beside = loading_bytes(model, request.precision, gpu, split, law, stage)
     if beside:
         yield Step(
             "  layout", "ends of blocks in PyTorch's allocator, older releases' tables, the kernel's own order", beside
@@ -82,12 +82,10 @@ def _kind_lines(kind: LayerKind, form: WeightFormat, split: Split) -> Iterator[t
         yield ("kernel copies", f"{copies:,} B"), copies
 
 
-def _outside_steps(
-    model: ModelFacts, form: WeightFormat, split: Split, stage: int, *, skip_encoder: bool
-) -> Iterator[Step]:
+def _outside_steps(model: ModelFacts, form: WeightFormat, split: Split, stage: int) -> Iterator[Step]:
     tower = set(model.encoder.weights) if model.encoder is not None else set()
     tower_bytes = 0
-    for weight in outside_weights(model, stage, split.pipeline_parallel, skip_encoder=skip_encoder):
+    for weight in outside_weights(model, stage, split.pipeline_parallel):
         storage = form.of(weight)
         size = _size(weight, storage, split)
         if weight in tower:

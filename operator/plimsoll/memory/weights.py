@@ -93,9 +93,7 @@ def weight_format(model: ModelFacts, precision: Precision) -> WeightFormat:
 
 
 @lru_cache(maxsize=1024)
-def stage_weights(
-    model: ModelFacts, precision: Precision, split: Split, stage: int = 0, *, skip_encoder: bool = False
-) -> RankWeights:
+def stage_weights(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> RankWeights:
     """Weights on the fullest rank of one pipeline stage.
 
     The first stage holds the embeddings and an encoder, the last the output projection; tied embeddings lie on both.
@@ -103,10 +101,7 @@ def stage_weights(
     Raises:
         ValueError: there are more stages than layers.
     """
-    stored, plain = (
-        stage_tensors(model, precision, split, stage, skip_encoder=skip_encoder),
-        weight_format(model, precision).plain,
-    )
+    stored, plain = stage_tensors(model, precision, split, stage), weight_format(model, precision).plain
     parameters = sum(each.values + each.scales for each in stored.outside)
     kernels = rotary_table_bytes(model, precision)
     for count, layer in stored.layers:
@@ -120,9 +115,7 @@ def stage_weights(
 
 
 @lru_cache(maxsize=1024)
-def stage_tensors(
-    model: ModelFacts, precision: Precision, split: Split, stage: int = 0, *, skip_encoder: bool = False
-) -> StageTensors:
+def stage_tensors(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> StageTensors:
     """What lies on the fullest rank of one stage, weight by weight.
 
     Raises:
@@ -130,7 +123,7 @@ def stage_tensors(
     """
     form = weight_format(model, precision)
     layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
-    outside = outside_weights(model, stage, split.pipeline_parallel, skip_encoder=skip_encoder)
+    outside = outside_weights(model, stage, split.pipeline_parallel)
     return StageTensors(
         layers=tuple(
             (count, tuple(_stored(model.kinds[kind].weights, form, split)))
@@ -187,12 +180,12 @@ def _routed(kind: LayerKind) -> Iterable[Weight]:
     return (weight for weight in kind.weights if weight.sharding in _EXPERTS)
 
 
-def outside_weights(model: ModelFacts, stage: int, stages: int, *, skip_encoder: bool) -> Iterable[Weight]:
+def outside_weights(model: ModelFacts, stage: int, stages: int) -> Iterable[Weight]:
     """What a stage holds beside its layers."""
     first, last = stage == 0, stage == stages - 1
     if first or (model.tied_embeddings and last) or model.tables_on_every_stage:
         yield from model.embedding
-    if first and model.encoder is not None and not skip_encoder:
+    if first and model.encoder is not None:
         yield from model.encoder.weights
     if last or model.tables_on_every_stage:
         yield from model.head

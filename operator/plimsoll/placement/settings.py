@@ -44,7 +44,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         enforce_eager=request.engine.enforce_eager,
         residency=request.engine.residency,
         lora=request.engine.lora,
-        skip_encoder=request.engine.skip_encoder,
+        media=request.engine.media,
         drafting=None if request.engine.speculation is None else request.engine.speculation.drafting,
     )
 

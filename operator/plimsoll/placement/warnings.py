@@ -48,6 +48,11 @@ def model_warnings(request: Request) -> tuple[str, ...]:
             f"The model class {request.model.architecture} is not known here: its fields were read as most classes "
             "use them, and the error band is wider."
         )
+    if unfollowed := [each.split("=")[0] for each in request.engine.unfollowed if each.startswith("-")]:
+        told.append(
+            f"extraArgs holds {', '.join(unfollowed)}: such flags can change what the engine takes, and the estimate "
+            "does not follow them; what its engines report is learned."
+        )
     context = request.model.max_context_tokens
     if request.shape.context_tokens > context:
         told.append(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 
-from plimsoll.domain.engine_options import CpuOffload, Drafting, LoraSlots, Residency, WeightStreaming
+from plimsoll.domain.engine_options import CpuOffload, Drafting, LoraSlots, MediaUse, Residency, WeightStreaming
 from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.units import GIB
 from plimsoll.domain.workload import WorkloadOptions
@@ -44,9 +44,7 @@ def engine_arguments(options: WorkloadOptions, choice: Choice) -> list[str]:
         arguments += ["--quantization", settings.quantization]
     if settings.enforce_eager:
         arguments += ["--enforce-eager"]
-    arguments += [*_residency(settings.residency), *_adapters(settings.lora)]
-    if settings.skip_encoder:
-        arguments += ["--language-model-only"]
+    arguments += [*_residency(settings.residency), *_adapters(settings.lora), *_media(settings.media)]
     if settings.drafting is not None:
         arguments += ["--speculative-config", _speculation(settings.drafting, options)]
     arguments += ["--port", str(ENGINE_PORT)]
@@ -75,6 +73,15 @@ def _adapters(lora: LoraSlots | None) -> list[str]:
     if lora is None:
         return []
     return ["--enable-lora", "--max-loras", str(lora.adapters), "--max-lora-rank", str(lora.max_rank)]
+
+
+def _media(media: MediaUse) -> list[str]:
+    flags = ["--language-model-only"] if media.text_only else []
+    if media.copies_encoder:
+        flags += ["--mm-encoder-tp-mode", "data"]
+    limits = {"image": media.images, "video": media.videos}
+    told = {modality: most for modality, most in limits.items() if most is not None}
+    return [*flags, "--limit-mm-per-prompt", json.dumps(told)] if told else flags
 
 
 def _speculation(drafting: Drafting, options: WorkloadOptions) -> str:

@@ -48,6 +48,7 @@ class Question:
         pp: pipeline-parallel size.
         ep: whether experts are spread over the tensor-parallel ranks instead of split.
         quantized: whether the folder's ``config.json`` still has its quantization; only copied into the rows.
+        copies_encoder: whether every rank holds the whole vision tower (``--mm-encoder-tp-mode data``).
         rank: the tensor-parallel rank looked at.
         stage: the pipeline stage looked at.
         server: set when the KV cache is asked for instead of the weights.
@@ -60,6 +61,7 @@ class Question:
     pp: int = 1
     ep: bool = False
     quantized: bool = False
+    copies_encoder: bool = False
     rank: int = 0
     stage: int = 0
     server: Server | None = None

@@ -7,6 +7,7 @@ needed. Money and quantities are strings, byte counts and tokens integers; there
 from __future__ import annotations
 
 from plimsoll.api.v1alpha1.base import ApiModel, rule
+from plimsoll.api.v1alpha1.multimodal import EncoderParallelism, MultimodalSpec
 from plimsoll.api.v1alpha1.pods import ModelCacheSpec, PodTemplateSpec, Toleration
 from plimsoll.api.v1alpha1.resource import InferenceDeployment, ObjectMeta
 from plimsoll.api.v1alpha1.spec import (
@@ -46,6 +47,7 @@ __all__ = [
     "CeilingStatus",
     "Condition",
     "DraftModelSpec",
+    "EncoderParallelism",
     "EngineSettingsStatus",
     "EngineSpec",
     "EstimateStatus",
@@ -59,6 +61,7 @@ __all__ = [
     "ModelCacheSpec",
     "ModelSpec",
     "ModelStatus",
+    "MultimodalSpec",
     "ObjectMeta",
     "ObservationStatus",
     "OverridesSpec",

@@ -10,6 +10,7 @@ from pydantic.config import JsonDict
 
 from plimsoll.api.owned_flags import EVERY_OWNED_SPELLING
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, FreeForm, GpuTypeName, Tokens, rule
+from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.speculation import SpeculationSpec
 
@@ -186,6 +187,10 @@ class EngineSpec(ApiModel):
             "!has(self.cpuOffload) || !has(self.weightStreaming)",
             "engine.cpuOffload and engine.weightStreaming are two ways for the same: remove one of them",
         ),
+        rule(
+            "!self.textOnly || !has(self.multimodal)",
+            "engine.textOnly leaves the tower out, which engine.multimodal is about: remove one of them",
+        ),
     )
 
     image: str | None = Field(
@@ -200,7 +205,7 @@ class EngineSpec(ApiModel):
     extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = Field(
         default=None,
         max_length=64,
-        description="Further vLLM flags. Those the operator owns are refused.",
+        description="Further vLLM flags. Those the operator owns are refused; memory that others take is not foreseen.",
         json_schema_extra={"x-kubernetes-validations": [_owned_flags_rule()]},
     )
     gpu_memory_utilization_percent: Annotated[int, Field(ge=10, le=98)] = Field(
@@ -220,6 +225,9 @@ class EngineSpec(ApiModel):
     lora: LoraSpec | None = Field(default=None, description="Room for LoRA adapters; turns --enable-lora on.")
     text_only: bool = Field(
         default=False, description="--language-model-only: leave the vision or audio tower of a multimodal model out."
+    )
+    multimodal: MultimodalSpec | None = Field(
+        default=None, description="Images and videos: how many a request may bring, and how GPUs share the tower."
     )
     speculation: SpeculationSpec | None = Field(
         default=None, description="Speculative decoding: tokens guessed ahead and checked in one step."

@@ -27,6 +27,7 @@ def engine_config(question: Question) -> Any:
         tensor_parallel_size=question.tp,
         pipeline_parallel_size=question.pp,
         enable_expert_parallel=question.ep,
+        mm_encoder_tp_mode="data" if question.copies_encoder else "weights",
         distributed_executor_backend="mp" if question.tp * question.pp > 1 else None,
         allow_deprecated_quantization=True,
         **{name: value for name, value in arguments.items() if value is not None},

@@ -1,0 +1,100 @@
+"""Engine flags that users may pass, that can change the engine's memory, and that no law follows.
+
+They are passed on, named in a warning, and keep what such engines teach apart from what others do. Names from vLLM's
+``engine/arg_utils.py``, 0.32.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_FLAGS = (
+    "--additional-config",
+    "--attention-backend",
+    "--attention-config",
+    "--block-size",
+    "--compilation-config",
+    "--convert",
+    "--cudagraph-capture-sizes",
+    "--disable-chunked-mm-input",
+    "--disable-hybrid-kv-cache-manager",
+    "--disable-sliding-window",
+    "--ec-transfer-config",
+    "--enable-cumem-allocator",
+    "--enable-dbo",
+    "--enable-eplb",
+    "--enable-hc-sp",
+    "--enable-mamba-shared-prefix-checkpoint",
+    "--enable-mixed-moe-lora-format",
+    "--enable-moe-shared-loras",
+    "--enable-prompt-embeds",
+    "--enable-return-routed-experts",
+    "--enable-sleep-mode",
+    "--enable-tower-connector-lora",
+    "--engram-config",
+    "--eplb-config",
+    "--fully-sharded-loras",
+    "--hf-config-path",
+    "--hf-overrides",
+    "--kernel-config",
+    "--kv-cache-dtype-skip-layers",
+    "--kv-sharing-fast-prefill",
+    "--kv-transfer-config",
+    "--linear-backend",
+    "--load-format",
+    "--logits-processors",
+    "--lora-dtype",
+    "--lora-target-modules",
+    "--mamba-block-size",
+    "--mamba-cache-dtype",
+    "--mamba-cache-mode",
+    "--mamba-ssm-cache-dtype",
+    "--max-cudagraph-capture-size",
+    "--mm-encoder-attn-dtype",
+    "--mm-encoder-only",
+    "--mm-ipc-gpu-memory-gb",
+    "--mm-processor-device",
+    "--mm-processor-kwargs",
+    "--model-class-overrides",
+    "--model-impl",
+    "--moe-backend",
+    "--optimization-level",
+    "--performance-mode",
+    "--pooler-config",
+    "--replayssm-buffer-len",
+    "--runner",
+    "--scheduler-cls",
+    "--ubatch-size",
+    "--use-replayssm",
+    "--video-pruning-rate",
+    "--worker-cls",
+    "--worker-extension-cls",
+)
+
+_SHORT = re.compile(r"-(O|ac|cc)(\W|\d|$)")
+"""Short forms of the compilation, attention and optimization options, a value glued to them or not."""
+
+
+def unfollowed_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
+    """Those of ``arguments`` that no law follows, with their values, as they were written.
+
+    vLLM's parser takes ``_`` for ``-``, ``--flag=value``, ``--flag.key=value`` and abbreviations.
+    """
+    return tuple(_with_values(arguments))
+
+
+def _with_values(arguments: Iterable[str]) -> Iterator[str]:
+    belongs = False
+    for argument in arguments:
+        if argument.startswith("-"):
+            belongs = _is_unfollowed(argument)
+        if belongs:
+            yield argument
+
+
+def _is_unfollowed(argument: str) -> bool:
+    if not argument.startswith("--"):
+        return _SHORT.match(argument) is not None
+    name = re.split(r"[=.]", argument, maxsplit=1)[0].replace("_", "-").lower()
+    return len(name) > len("--") and any(flag.startswith(name) for flag in _FLAGS)

@@ -1,0 +1,43 @@
+"""Images and videos: how many a request may bring, and how GPUs share the tower that reads them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.config import JsonDict
+
+from plimsoll.api.v1alpha1.base import ApiModel, rule
+
+
+class EncoderParallelism(StrEnum):
+    """What each GPU of a replica holds of the vision tower (--mm-encoder-tp-mode)."""
+
+    TENSOR = "Tensor"
+    """A share of its matrices; some towers cannot be cut and are copied."""
+    DATA = "Data"
+    """A copy: faster, as GPUs read different images, for more memory."""
+
+
+class MultimodalSpec(ApiModel):
+    """Images and videos of a model with a vision tower."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.imagesPerPrompt) || !has(self.videosPerPrompt) || "
+            "self.imagesPerPrompt + self.videosPerPrompt > 0",
+            "engine.multimodal takes neither images nor videos: write engine.textOnly instead",
+        ),
+    )
+    encoder_parallelism: EncoderParallelism = Field(
+        default=EncoderParallelism.TENSOR,
+        description="--mm-encoder-tp-mode. Tensor: GPUs share the tower. Data: each holds all of it.",
+    )
+    images_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        default=None, description="--limit-mm-per-prompt: the most images of one request. 0: none are taken."
+    )
+    videos_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = Field(
+        default=None,
+        description="--limit-mm-per-prompt: the most videos of one request. 0 saves what the longest video would take.",
+    )

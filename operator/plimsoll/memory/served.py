@@ -1,0 +1,80 @@
+"""The part of a model that an engine loads: with its tower, without it, or with a whole tower on every rank."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from types import MappingProxyType
+
+from plimsoll.domain.engine_options import ALL_MEDIA, MediaUse
+from plimsoll.domain.model import EncoderFacts, ModelFacts, Sharding
+from plimsoll.domain.versions import EngineVersion
+
+_SINCE = {
+    EngineVersion(0, 10, 2): (
+        "Glm4vForConditionalGeneration",
+        "Glm4vMoeForConditionalGeneration",
+        "KimiVLForConditionalGeneration",
+        "Llama4ForConditionalGeneration",
+        "MiniCPMO",
+        "MiniCPMV",
+        "Qwen2_5_VLForConditionalGeneration",
+        "Step3VLForConditionalGeneration",
+    ),
+    EngineVersion(0, 11, 1): (
+        "DotsOCRForCausalLM",
+        "H2OVLChatModel",
+        "InternVLChatModel",
+        "JinaVLForRanking",
+        "NVLM_D",
+        "Qwen2VLForConditionalGeneration",
+        "Qwen3VLForConditionalGeneration",
+        "Qwen3VLMoeForConditionalGeneration",
+    ),
+    EngineVersion(0, 12): ("OpenCUAForConditionalGeneration",),
+    EngineVersion(0, 14): ("IsaacForConditionalGeneration",),
+    EngineVersion(0, 15): (
+        "Eagle2_5_VLForConditionalGeneration",
+        "KimiK25ForConditionalGeneration",
+        "StepVLForConditionalGeneration",
+    ),
+    EngineVersion(0, 16): ("GlmOcrForConditionalGeneration", "InternS1ProForConditionalGeneration"),
+    EngineVersion(0, 17): ("Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration"),
+    EngineVersion(0, 20): ("Exaone4_5_ForConditionalGeneration",),
+    EngineVersion(0, 21): ("QianfanOCRForConditionalGeneration",),
+    EngineVersion(0, 22): ("InternS2PreviewForConditionalGeneration", "MiniCPMV4_6ForConditionalGeneration"),
+    EngineVersion(0, 23): ("Cosmos3ForConditionalGeneration", "Step3p7ForConditionalGeneration"),
+    EngineVersion(0, 26): ("Cosmos3EdgeForConditionalGeneration",),
+    EngineVersion(0, 28): ("InternS2MobiusForConditionalGeneration",),
+    EngineVersion(0, 30): ("CohereCompassForConditionalGeneration",),
+    EngineVersion(0, 32): ("MiniCPMV4_7ForConditionalGeneration",),
+}
+
+COPIES_ENCODER_SINCE = MappingProxyType({name: since for since, names in _SINCE.items() for name in names})
+"""From which release on an engine can copy a class's tower to every rank (``supports_encoder_tp_data``); it takes no
+notice for others. Source: vLLM ``model_executor/models``, read in 0.8.5 to 0.32; classes that lost it are left out."""
+
+
+@lru_cache(maxsize=256)
+def served_model(model: ModelFacts, media: MediaUse) -> ModelFacts:
+    """``model`` as an engine loads it that is run with ``media``; the model itself where there is no tower."""
+    if model.encoder is None or media == ALL_MEDIA:
+        return model
+    return replace(model, encoder=None if media.text_only else _served(model.encoder, media))
+
+
+def _served(encoder: EncoderFacts, media: MediaUse) -> EncoderFacts:
+    """Whose images are not served, or videos, is not profiled with them."""
+    weights = encoder.weights
+    if media.copies_encoder:
+        weights = tuple(replace(weight, sharding=Sharding.REPLICATED) for weight in weights)
+    return replace(
+        encoder,
+        weights=weights,
+        is_copied=media.copies_encoder,
+        item_tokens=0 if media.images == 0 else encoder.item_tokens,
+        output_tokens=0 if media.images == 0 else encoder.output_tokens,
+        video=None if media.videos == 0 else encoder.video,
+        most_images=media.images,
+        most_videos=media.videos,
+    )

@@ -1,0 +1,98 @@
+"""Images and videos: what arrives, and what is refused with field, value and fix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plimsoll.api.convert import to_request
+from plimsoll.api.unfollowed_flags import unfollowed_arguments
+from plimsoll.domain.engine_options import MediaUse
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.placement.warnings import model_warnings
+from tests.api.manifests import deployment
+from tests.support.model_configs import facts_of
+from tests.support.planning import model
+
+QWEN = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")
+GEMMA = facts_of("google__gemma-3-27b-it")
+
+
+def test_what_is_said_of_media_arrives_and_shapes_the_model() -> None:
+    written = {"encoderParallelism": "Data", "imagesPerPrompt": 4, "videosPerPrompt": 0}
+    request = to_request(deployment(engine={"multimodal": written}), QWEN)
+    assert request.engine.media == MediaUse(copies_encoder=True, images=4, videos=0)
+    tower = request.model.encoder
+    assert tower is not None
+    assert (tower.is_copied, tower.most_images, tower.video) == (True, 4, None)
+    assert to_request(deployment(engine={"textOnly": True}), QWEN).model.encoder is None
+    assert to_request(deployment(), QWEN).model is QWEN
+
+
+@pytest.mark.parametrize(
+    ("engine", "facts", "field", "fix"),
+    [
+        ({"textOnly": True, "version": "0.16.0"}, QWEN, "spec.engine.textOnly", "use 0.17.0 or newer"),
+        ({"textOnly": True, "multimodal": {}}, QWEN, "spec.engine.textOnly", "remove it, or multimodal"),
+        (
+            {"multimodal": {"imagesPerPrompt": 0, "videosPerPrompt": 0}},
+            QWEN,
+            "spec.engine.multimodal.videosPerPrompt",
+            "write textOnly instead",
+        ),
+        (
+            {"multimodal": {"imagesPerPrompt": 0}},
+            GEMMA,
+            "spec.engine.multimodal.imagesPerPrompt",
+            "write textOnly instead",
+        ),
+        ({"multimodal": {}, "version": "0.8.5"}, QWEN, "spec.engine.multimodal", "Use vLLM 0.9.0 or newer."),
+        ({"multimodal": {"imagesPerPrompt": 1}}, model(), "spec.engine.multimodal", "remove multimodal"),
+        (
+            {"multimodal": {"encoderParallelism": "Data"}},
+            GEMMA,
+            "spec.engine.multimodal.encoderParallelism",
+            "write Tensor.",
+        ),
+        (
+            {"multimodal": {"encoderParallelism": "Data"}, "version": "0.10.1"},
+            QWEN,
+            "spec.engine.multimodal.encoderParallelism",
+            "write Tensor, or use vLLM 0.10.2 or newer.",
+        ),
+    ],
+)
+def test_what_contradicts_itself_the_model_or_the_release_is_refused(
+    engine: dict[str, Any], facts: Any, field: str, fix: str
+) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        to_request(deployment(engine=engine), facts)
+    assert refused.value.field == field
+    assert fix in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unfollowed"),
+    [
+        (["--hf-overrides", "{}", "--seed=7"], ("--hf-overrides", "{}")),
+        (["--seed", "7", "--block_size=32"], ("--block_size=32",)),
+        (
+            ["--compilation-config.level=3", "-O3", "-cc.level=1"],
+            ("--compilation-config.level=3", "-O3", "-cc.level=1"),
+        ),
+        (["--block-s", "32"], ("--block-s", "32")),
+        (["--trust-remote-code", "--enable-prefix-caching", "-ac.backend=x"], ("-ac.backend=x",)),
+        (["--", "-h"], ()),
+    ],
+)
+def test_flags_that_no_law_follows_are_found(arguments: list[str], unfollowed: tuple[str, ...]) -> None:
+    assert unfollowed_arguments(arguments) == unfollowed
+
+
+def test_they_are_named_in_a_warning() -> None:
+    request = to_request(deployment(engine={"extraArgs": ["--block-size=32", "--hf-overrides", "{}"]}), model())
+    told = [
+        each for each in model_warnings(request) if each.startswith("extraArgs holds --block-size, --hf-overrides:")
+    ]
+    assert len(told) == 1

@@ -1,0 +1,67 @@
+"""Does every rank hold the whole tower where the engine is told to copy it, and nothing more where it cannot?"""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.domain.engine_options import MediaUse
+from plimsoll.domain.outcomes import Split
+from plimsoll.memory.served import COPIES_ENCODER_SINCE, served_model
+from plimsoll.memory.weights import stage_weights
+from testbed.engine.oracle.ask import ask
+from testbed.engine.oracle.config_folder import engine_config, write_folder
+from testbed.engine.oracle.questions import Question
+from tests.support.model_configs import config_of, facts_from
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+
+COPIED = (
+    "Qwen__Qwen2-VL-7B-Instruct",
+    "Qwen__Qwen2.5-VL-7B-Instruct",
+    "Qwen__Qwen3-VL-8B-Instruct",
+    "Qwen__Qwen3.5-27B",
+    "moonshotai__Kimi-K2.5",
+    "openbmb__MiniCPM-V-2_6",
+    "OpenGVLab__InternVL2-4B",
+)
+SHARED = ("google__gemma-3-27b-it", "llava-hf__llava-1.5-7b-hf")
+RANKS = 4
+
+
+@pytest.fixture(scope="module")
+def parameters(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], int]:
+    folder = tmp_path_factory.mktemp("towers")
+    names = (*COPIED, *SHARED)
+    asked = [
+        Question(
+            config=name,
+            folder=str(write_folder(folder / name / str(copied), config_of(name), quantized=False)),
+            tp=RANKS,
+            copies_encoder=copied,
+        )
+        for name in names
+        for copied in (False, True)
+    ]
+    return {
+        (question.config, question.copies_encoder): row["parameters"]
+        for question, row in zip(asked, ask(asked), strict=True)
+    }
+
+
+@pytest.mark.parametrize("name", COPIED)
+def test_a_copied_tower_weighs_what_the_engines_does(name: str, parameters: dict[tuple[str, bool], int]) -> None:
+    model = facts_from(name, engine_config(config_of(name), quantized=False))
+    assert model.architecture in COPIES_ENCODER_SINCE
+    shared, copied = (
+        stage_weights(served_model(model, MediaUse(copies_encoder=copies)), model.checkpoint.precision, Split(RANKS))
+        for copies in (False, True)
+    )
+    more = parameters[name, True] - parameters[name, False]
+    assert more > 0
+    assert (copied.parameters_bytes - shared.parameters_bytes) / 2 == pytest.approx(more, rel=0.001)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_the_engine_takes_no_notice_for_other_classes(name: str, parameters: dict[tuple[str, bool], int]) -> None:
+    assert config_of(name)["architectures"][0] not in COPIES_ENCODER_SINCE
+    assert parameters[name, True] == parameters[name, False]
