@@ -164,6 +164,9 @@ def test_every_option_has_its_effect(capsys: pytest.CaptureFixture[str]) -> None
     assert quantized["terms"]["weightsBytes"] < 0.6 * plain["terms"]["weightsBytes"]
     assert 2 * quantized["kvBytesPerToken"] == plain["kvBytesPerToken"]
     assert one(capsys, LLAMA_8B, "--gpu", H100, "--eager")["terms"]["cudaGraphsBytes"] == 0
+    gemma = str(CONFIGS / "google__gemma-3-27b-it.json")
+    text, whole = (one(capsys, gemma, "--gpu", H100, *option) for option in (["--text-only"], []))
+    assert text["terms"]["weightsBytes"] < whole["terms"]["weightsBytes"]
     spared = one(capsys, LLAMA_8B, "--gpu", H100, "--cpu-offload", "4Gi")
     assert spared["hostBytes"] == plain["terms"]["weightsBytes"] - spared["terms"]["weightsBytes"] == 4 * GIB
     assert spared["decodeFloorSeconds"] > 10 * plain["decodeFloorSeconds"]

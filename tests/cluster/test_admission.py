@@ -130,6 +130,14 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"engine": {"speculation": {"method": "Ngram", "tokens": 3, "draftModel": {"name": "acme/small"}}}},
         "speculation.draftModel is for the methods Eagle and Draft: remove it, or change the method",
     ),
+    "neither images nor videos": (
+        {"engine": {"multimodal": {"imagesPerPrompt": 0, "videosPerPrompt": 0}}},
+        "engine.multimodal takes neither images nor videos: write engine.textOnly instead",
+    ),
+    "images for text alone": (
+        {"engine": {"textOnly": True, "multimodal": {"imagesPerPrompt": 1}}},
+        "engine.textOnly leaves the tower out, which engine.multimodal is about: remove one of them",
+    ),
     "a method of drafting that does not exist": (
         {"engine": {"speculation": {"method": "Medusa", "tokens": 3}}},
         "spec.engine.speculation.method",

@@ -41,6 +41,7 @@ class Asked:
     prompt: int | None = None
     output: int | None = None
     eager: bool = False
+    text_only: bool = False
     cpu_offload: str | None = None
     lora: tuple[int, int] | None = None
     speculate: tuple[str, int] | None = None
@@ -122,6 +123,7 @@ def _with_options(spec: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
         "gpuMemoryUtilizationPercent": asked.utilization,
         "maxBatchedTokens": asked.batched_tokens,
         "enforceEager": asked.eager or None,
+        "textOnly": asked.text_only or None,
         "cpuOffload": asked.cpu_offload,
         "lora": None if asked.lora is None else {"maxAdapters": asked.lora[0], "maxRank": asked.lora[1]},
         "speculation": _speculation(asked),

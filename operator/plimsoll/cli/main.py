@@ -139,6 +139,7 @@ def explain(name: str, namespace: str, kubeconfig: str | None, context: str | No
 @click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
 @click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
 @click.option("--eager", is_flag=True, help="No CUDA graphs.")
+@click.option("--text-only", is_flag=True, help="Without the vision or audio tower.")
 @click.option("--cpu-offload", help="Weights of each GPU to keep in host memory, e.g. 8Gi.")
 @click.option("--lora", type=(int, int), help="LoRA slots and their largest rank, e.g. --lora 4 16.")
 @click.option(
@@ -165,6 +166,7 @@ def estimate(
     utilization: int | None,
     batched_tokens: int | None,
     eager: bool,  # noqa: FBT001 - same
+    text_only: bool,  # noqa: FBT001 - same
     cpu_offload: str | None,
     lora: tuple[int, int] | None,
     speculate: tuple[str, int] | None,
@@ -184,6 +186,7 @@ def estimate(
         prompt=prompt,
         output=output_tokens,
         eager=eager,
+        text_only=text_only,
         cpu_offload=cpu_offload,
         lora=lora,
         speculate=speculate,
