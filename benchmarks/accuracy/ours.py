@@ -18,7 +18,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, Request, ServingShape
+from plimsoll.domain.serving import EngineChoice, Request, ServingShape, Speculation
 from plimsoll.domain.units import GIB
 from plimsoll.facts.config_json import read_model_facts
 from plimsoll.memory.allocator import loading_bytes
@@ -124,6 +124,8 @@ def _predict(setup: Setup) -> Prediction:
             enforce_eager=setup.enforce_eager,
             residency=_residency(setup),
             media=setup.media,
+            lora=setup.lora,
+            speculation=_speculation(setup, facts),
         ),
     )
     settings = _settings(setup, percent)
@@ -132,10 +134,13 @@ def _predict(setup: Setup) -> Prediction:
 
 
 def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> Prediction:
-    """Of a pipeline the first stage's log is the one that is kept; tokens and verdict are those of all stages."""
+    """Of a pipeline the first stage's log is the one that is kept; tokens and verdict are those of all stages.
+
+    The engine logs the slots of adapters as weights.
+    """
     available = first.available_kv_bytes
     return Prediction(
-        weights_gib=first.weights_bytes / GIB,
+        weights_gib=(first.weights_bytes + first.adapters_bytes) / GIB,
         kv_gib=available / GIB,
         kv_tokens=found.kv_told_tokens,
         concurrency=found.kv_capacity_tokens / setup.max_model_len,
@@ -145,6 +150,11 @@ def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> P
         tokens_low=found.kv_capacity_low_tokens,
         tokens_high=found.kv_capacity_high_tokens,
     )
+
+
+def _speculation(setup: Setup, facts: ModelFacts) -> Speculation | None:
+    tokens = setup.predicted_tokens
+    return None if tokens is None or not facts.predictor else Speculation(tokens, uses_predictor=True)
 
 
 def _gpu_with_budget(gpu: GpuType, utilization: float, percent: int) -> GpuType:

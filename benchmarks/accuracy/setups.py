@@ -15,7 +15,7 @@ from benchmarks.accuracy.peers.config_fields import context_length
 from benchmarks.accuracy.reading.configs import Found
 from benchmarks.accuracy.reading.gpus import find_gpu, is_a100
 from benchmarks.accuracy.versions import is_exact, parse_version
-from plimsoll.domain.engine_options import ALL_MEDIA, MediaUse
+from plimsoll.domain.engine_options import ALL_MEDIA, LoraSlots, MediaUse
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
@@ -26,6 +26,10 @@ WEIGHTS_ONLY_VERSION = EngineVersion(0, 32)
 """The release of rows that ask for weights alone."""
 
 
+_LORA_SLOTS, _LORA_RANK = 1, 16
+"""What the engine takes for ``--max-loras`` and ``--max-lora-rank`` (vLLM ``config/lora.py``)."""
+
+
 class UnusableCase(Exception):
     """A case that cannot be turned into inputs; the message says what it lacks."""
 
@@ -34,6 +38,7 @@ class UnusableCase(Exception):
 class Setup:
     """What every predictor is given. ``gpu`` is None where only the weights are asked for.
 
+    ``lora`` and ``predicted_tokens`` are the adapters' slots and the tokens that the model drafts itself.
     ``quantization`` is set only where the engine quantizes an unquantized checkpoint while loading. ``assumed`` names
     the flags that were filled in, and the features of the start that no predictor is told.
     """
@@ -60,6 +65,8 @@ class Setup:
     max_num_batched_tokens: int = 2048
     enforce_eager: bool = False
     media: MediaUse = ALL_MEDIA
+    lora: LoraSlots | None = None
+    predicted_tokens: int | None = None
     cpu_offload_gib: float = 0
     assumed: tuple[str, ...] = ()
 
@@ -112,9 +119,13 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
         min(defaults.max_num_batched_tokens(version, total_gib=total, is_a100=a100), seqs * length),
     )
     utilization = assumed.value("gpu_memory_utilization", case.utilization, defaults.utilization(version))
-    for feature in ("enable_lora", "speculative", "VLLM_PP_LAYER_PARTITION"):
-        if case.other_flags.get(feature):
-            assumed.names.append(feature)
+    predicted_tokens = _predicted_tokens(case)
+    if case.other_flags.get("enable_lora"):
+        assumed.note("max_loras, max_lora_rank", complete=case.complete)
+    if case.other_flags.get("speculative") and predicted_tokens is None:
+        assumed.names.append("speculative")
+    if case.other_flags.get("VLLM_PP_LAYER_PARTITION"):
+        assumed.names.append("VLLM_PP_LAYER_PARTITION")
     return Setup(
         id=case.id,
         model=case.model or "",
@@ -138,6 +149,8 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
         max_num_batched_tokens=batched,
         enforce_eager=bool(case.enforce_eager) or "--enforce-eager" in _cli(case).replace("no --enforce-eager", ""),
         media=_media(case),
+        lora=_adapters(case),
+        predicted_tokens=predicted_tokens,
         cpu_offload_gib=float(case.other_flags.get("cpu_offload_gb") or 0),
         assumed=tuple(assumed.names),
     )
@@ -222,6 +235,23 @@ def _cli(case: Case) -> str:
 def _cli_number(case: Case, flag: str) -> int | None:
     found = re.search(rf"--{flag}[ =](\d+)", _cli(case))
     return int(found[1]) if found else None
+
+
+def _adapters(case: Case) -> LoraSlots | None:
+    """Slots and rank are the engine's defaults where they are not told."""
+    flags = case.other_flags
+    if not flags.get("enable_lora"):
+        return None
+    slots = flags.get("max_loras") or _cli_number(case, "max-loras") or _LORA_SLOTS
+    return LoraSlots(int(slots), int(flags.get("max_lora_rank") or _cli_number(case, "max-lora-rank") or _LORA_RANK))
+
+
+def _predicted_tokens(case: Case) -> int | None:
+    """Tokens that the model's own prediction layers draft in a step; None where they are not said to."""
+    told = case.other_flags.get("speculative")
+    if not isinstance(told, Mapping) or "mtp" not in str(told.get("method", "")):
+        return None
+    return int(told.get("num_speculative_tokens") or 1)
 
 
 def _media(case: Case) -> MediaUse:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from benchmarks.accuracy.defaults import max_num_batched_tokens, max_num_seqs, utilization
+from plimsoll.domain.engine_options import LoraSlots, MediaUse
 from plimsoll.domain.versions import EngineVersion
 from tests.support.accuracy import case, setup
 
@@ -74,3 +75,18 @@ def test_without_a_gpu_only_weights_are_asked_for() -> None:
     nameless = replace(case(weights_gib=15.0), gpu=None)
     assert nameless.total_gib is None
     assert setup(gpu=None, weights_gib=15.0).gpu is None
+
+
+def test_adapters_and_a_models_own_drafts_are_told() -> None:
+    told = setup(other_flags={"enable_lora": True, "cli": "--max-lora-rank 64"})
+    assert told.lora == LoraSlots(1, 64)
+    told = setup(other_flags={"speculative": {"method": "mtp", "num_speculative_tokens": 2}})
+    assert (told.predicted_tokens, "speculative" in told.assumed) == (2, False)
+    told = setup(other_flags={"speculative": "eagle"})
+    assert (told.predicted_tokens, "speculative" in told.assumed) == (None, True)
+
+
+def test_media_are_read_from_flags_and_commands() -> None:
+    assert setup(other_flags={"cli": "--mm-encoder-tp-mode data"}).media == MediaUse(copies_encoder=True)
+    assert setup(other_flags={"limit_mm_per_prompt": "{'image': 4, 'video': 0}"}).media == MediaUse(images=4, videos=0)
+    assert setup(other_flags={"limit_mm_per_prompt": "{'image': 0}"}).media.text_only
