@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.facts.quantization.automaton import TooComplexError
+from plimsoll.facts.quantization.module_list import module_list
 from plimsoll.facts.quantization.module_path import Module, module_of, parse_name
 from plimsoll.facts.quantization.pattern_reader import OutsideSubsetError
 from plimsoll.facts.quantization.patterns import regular_expression, wildcard
@@ -172,3 +173,11 @@ def test_names_are_brought_to_one_spelling(name: str, module: Module) -> None:
 
 def test_a_weight_of_the_facts_has_the_same_spelling() -> None:
     assert module_of(2, "mlp.experts.gate_proj") == parse_name("model.layers.2.mlp.experts.17.gate_proj")
+
+
+def test_a_name_behind_anything_has_the_same_spelling() -> None:
+    """Llama 4 Maverick in FP8 leaves its dense layers alone: ``re:.*feed_forward.gate_proj``."""
+    left = module_list("llama", ("re:.*feed_forward.gate_proj", "re:.*attn"))
+    assert left.covers(module_of(0, "mlp.gate_proj"))
+    assert not left.covers(module_of(1, "mlp.experts.gate_proj"))
+    assert left.covers(module_of(0, "linear_attn"))

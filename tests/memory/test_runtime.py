@@ -134,7 +134,7 @@ def test_experts_in_nvfp4_copy_their_rows_where_cutlass_runs_them() -> None:
     """Qwen3.6-35B-A3B on RTX 5090 and GB10 (0.20): 176 and 214 KiB a token of the step."""
     fp4 = facts_of("nvidia__Qwen3.5-122B-A10B-NVFP4")
     assert fp4.experts is not None
-    there, here = (card(capability=capability) for capability in ((10, 0), (12, 0)))
+    there, here = (card(capability=capability) for capability in ((9, 0), (12, 0)))
 
     def taken(model: ModelFacts, gpu: GpuType) -> int:
         return activations(text_alone(model), 20, gpu=gpu, sequences=1, tokens=65_536)
@@ -349,10 +349,10 @@ def test_the_default_utilization_rose_with_0_20() -> None:
 
 
 def test_the_law_is_that_of_the_newest_change_known() -> None:
-    assert law(15) is law(14)
+    assert law(15).since == law(14).since
     assert law(16).sampler.copies > 2 * law(17).sampler.copies
-    assert law_for(EngineVersion(0, 16, 9)) is law(14)
-    assert law_for(EngineVersion(1, 0)) is law(32)
+    assert law_for(EngineVersion(0, 16, 9)).since == law(14).since
+    assert law_for(EngineVersion(1, 0)).since == law(32).since
 
 
 def test_older_releases_are_refused_by_name() -> None:

@@ -50,7 +50,7 @@ ENGINES: dict[str, dict[str, Any]] = {
 }
 
 
-RELEASES = [8, 11, 15, 19, 21, 24, 26, 32]
+RELEASES = [8, 11, 12, 13, 15, 19, 21, 24, 26, 32]
 STATES = ["hybrid", "recurrent"]
 """Kinds that the oldest of these releases cannot serve."""
 
@@ -59,8 +59,8 @@ def in_release(wanted: Request, minor: int) -> Request:
     return replace(wanted, engine=replace(wanted.engine, version=EngineVersion(0, minor)))
 
 
-def steps_of(wanted: Request, split: Split) -> tuple[Step, ...]:
-    return working(wanted, gpu(H100), split, engine_settings(wanted, gpu(H100), split))
+def steps_of(wanted: Request, split: Split, card: str = H100) -> tuple[Step, ...]:
+    return working(wanted, gpu(card), split, engine_settings(wanted, gpu(card), split))
 
 
 def lines_before(steps: tuple[Step, ...], total: str) -> int:
@@ -92,9 +92,9 @@ def computed(formula: str) -> float:
     return float(eval(figures))  # noqa: S307 - figures, operators and max are all that is left
 
 
-def check(wanted: Request, split: Split) -> None:
-    steps = steps_of(wanted, split)
-    figures = estimate(wanted, gpu(H100), split, engine_settings(wanted, gpu(H100), split))
+def check(wanted: Request, split: Split, card: str = H100) -> None:
+    steps = steps_of(wanted, split, card)
+    figures = estimate(wanted, gpu(card), split, engine_settings(wanted, gpu(card), split))
     assert lines_before(steps, "weights") == total(steps, "weights") == figures.weights_bytes
     assert lines_before(steps, "KV cache") == total(steps, "KV cache") == figures.kv_cache_bytes
     assert lines_before(steps, "activations") == total(steps, "activations") == figures.activations_bytes
@@ -124,6 +124,14 @@ def test_lines_add_up_in_every_release(kind: str, minor: int, split: Split) -> N
     plain = request(facts_of(KINDS[kind]), concurrency=256)
     check(in_release(plain, minor), split)
     check(in_release(replace(plain, shape=replace(plain.shape, concurrency=4)), minor), split)
+
+
+@pytest.mark.parametrize("card", ["b200-sxm-180gb", "rtx-pro-6000-bse-96gb"])
+@pytest.mark.parametrize("kind", ["experts", "latent", "nvfp4"])
+@pytest.mark.parametrize("minor", [12, 14, 16, 21, 24, 32])
+def test_lines_of_experts_add_up_on_other_gpus(minor: int, kind: str, card: str) -> None:
+    wanted = request(facts_of(KINDS[kind]), concurrency=4)
+    check(in_release(replace(wanted, engine=replace(wanted.engine, max_batched_tokens=8192)), minor), Split(4), card)
 
 
 @pytest.mark.parametrize("kind", ["l4-24gb", "mi300x-192gb", "b200-sxm-180gb", "rx-9070-xt-16gb", "gb10-128gb"])

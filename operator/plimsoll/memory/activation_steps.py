@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from plimsoll.domain.model import ExpertFacts
 from plimsoll.domain.units import ceil_div
 from plimsoll.memory.activations import RECEIVED_TENSORS, Activations
 from plimsoll.memory.compiling import embedding_copies
 from plimsoll.memory.encoder import Profiled
+from plimsoll.memory.expert_steps import kept_formula, returned_formula
 from plimsoll.memory.forward import (
     EXPERT_ROW_COPIES,
     GATED_MLP_TENSORS,
@@ -18,7 +18,6 @@ from plimsoll.memory.forward import (
     LATENT_ROWS,
     dense_width,
     expanded_latent_bytes,
-    expert_width,
     forward_width,
     padded_heads_width,
     residual_streams,
@@ -53,8 +52,8 @@ def _decoder_steps(rank: Rank, parts: Activations) -> Iterator[Step]:
         yield Step("  compilation", _compiling(rank), parts.compiling)
         yield Step("  step", f"{parts.kept + parts.step:,} B, less than compiling it")
         return
-    if parts.kept:
-        yield Step("  workspace", f"{_workspace(rank, parts)}, stays under the step", parts.kept)
+    for formula, size in _workspaces(rank, parts):
+        yield Step("  workspace", f"{formula}, stays under the step", size)
     yield from _largest_step(rank, parts)
     if parts.received:
         yield Step("  received", f"{RECEIVED_TENSORS} x {_hidden(rank)} of the stage before", parts.received)
@@ -89,8 +88,8 @@ def _scratch(rank: Rank, parts: Activations) -> Iterator[Step]:
     experts, tokens = rank.request.model.experts, rank.settings.max_num_batched_tokens
     if experts is None:
         return
-    if not rank.law.keeps_workspaces:
-        yield Step("  experts", _experts(rank, experts), parts.experts)
+    if parts.experts.given_back:
+        yield Step("  experts", returned_formula(rank, parts.experts.kernel), parts.experts.given_back)
     if parts.rows_copied:
         rows = f"{EXPERT_ROW_COPIES} x {tokens:,} tokens x {experts.experts_per_token} experts"
         width = f"{rank.request.model.hidden:,} x {value_bytes(rank.request)} B"
@@ -124,24 +123,15 @@ def _over(ranks: int) -> str:
     return f" / {ranks}" if ranks > 1 else ""
 
 
-def _workspace(rank: Rank, parts: Activations) -> str:
-    if parts.kept == parts.experts:
-        return f"experts: {_experts(rank, rank.request.model.experts)}"
-    context = rank.settings.max_model_len
-    rows = parts.sparse / INDEXER_ROW_BYTES / context
-    return f"sparse attention: {context:,} tokens of context x {rows:g} rows x {INDEXER_ROW_BYTES} B"
-
-
-def _experts(rank: Rank, experts: ExpertFacts | None) -> str:
-    """Rows of the fused kernel; what shares a buffer is as wide as the wider one."""
-    if experts is None:
-        return "none"
-    width, split = expert_width(experts, rank.split), rank.split
-    rows = f"{rank.settings.max_num_batched_tokens:,} tokens x {experts.experts_per_token} experts"
-    rows += f" x {split.data_parallel} engines" if split.data_parallel > 1 else ""
-    hidden = f"{rank.request.model.hidden:,}"
-    narrow = f"max({width:,}, {hidden})" if rank.law.keeps_workspaces else f"{width:,}"
-    return f"{rows} x {value_bytes(rank.request)} B x (max(2 x {width:,}, {hidden}) + {narrow})"
+def _workspaces(rank: Rank, parts: Activations) -> Iterator[tuple[str, int]]:
+    """What is kept, of the experts and of sparse attention; where they share a buffer, the larger."""
+    kept = parts.experts.kept
+    if kept and (kept == parts.kept or not rank.law.keeps_workspaces):
+        yield f"experts, {kept_formula(rank, parts.experts.kernel)}", kept
+    if parts.sparse and (kept != parts.kept or not rank.law.keeps_workspaces):
+        context = rank.settings.max_model_len
+        rows = parts.sparse / INDEXER_ROW_BYTES / context
+        yield f"sparse attention: {context:,} tokens of context x {rows:g} rows x {INDEXER_ROW_BYTES} B", parts.sparse
 
 
 def _sampler(rank: Rank, parts: Activations) -> str:

@@ -15,13 +15,14 @@ from typing import NamedTuple
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import Precision
 from plimsoll.memory.compiling import compiling_bytes
 from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
 from plimsoll.memory.engine_law import EngineLaw
+from plimsoll.memory.expert_kernels import Scratch, expert_scratch
 from plimsoll.memory.forward import (
     dense_forward_bytes,
     expert_rows_bytes,
-    expert_workspace_bytes,
     hidden_bytes,
     sparse_workspace_bytes,
 )
@@ -35,14 +36,14 @@ class Activations(NamedTuple):
     """What the peak is made of, in bytes of one rank.
 
     ``kept`` are workspaces that stay under the step (of the ``experts`` or of ``sparse`` attention). The step is the
-    largest of ``forward``, ``scratch`` (what the experts give back: ``rows_copied``, in older releases their workspace,
-    with hidden states beside it) and ``sampling`` of ``rows`` rows of logits on top of ``hidden`` states; later stages
-    hold what they ``received`` beside it. In its place a first compilation may be the peak (``compiling``). Under all
+    largest of ``forward``, ``scratch`` (what the experts give back, ``rows_copied`` with it, and hidden states beside)
+    and ``sampling`` of ``rows`` rows of logits on top of ``hidden`` states; later stages hold what they ``received``
+    beside it. In its place a first compilation may be the peak (``compiling``). Under all
     that lies what the encoder ``held``, and the peak of its own ``encoder`` pass over what it has ``seen`` may be
     higher still.
     """
 
-    experts: int
+    experts: Scratch
     sparse: int
     kept: int
     forward: int
@@ -85,6 +86,7 @@ def activations_bytes(
     speculative_tokens: int = 0,
     last_stage: bool = True,
     compiles: bool = True,
+    precision: Precision | None = None,
     dtype_bytes: int = 2,
 ) -> int:
     """Peak bytes on one rank; arguments as of :func:`activation_parts`."""
@@ -99,6 +101,7 @@ def activations_bytes(
         speculative_tokens=speculative_tokens,
         last_stage=last_stage,
         compiles=compiles,
+        precision=precision,
         dtype_bytes=dtype_bytes,
     ).total
 
@@ -115,6 +118,7 @@ def activation_parts(
     speculative_tokens: int = 0,
     last_stage: bool = True,
     compiles: bool = True,
+    precision: Precision | None = None,
     dtype_bytes: int = 2,
 ) -> Activations:
     """The peak on one rank while a step of ``batched_tokens`` tokens and ``sequences`` sequences is profiled.
@@ -130,12 +134,12 @@ def activation_parts(
         speculative_tokens: drafted tokens a step; the second model runner profiles their logits as well.
         last_stage: whether the rank is of the stage that samples.
         compiles: the engine is not run eagerly.
+        precision: what the linear layers run in; None takes the checkpoint's.
         dtype_bytes: width of activations.
     """
     tokens, is_first = batched_tokens, split.pipeline_parallel == 1 or not last_stage
-    experts = expert_workspace_bytes(
-        model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes, apart=law.keeps_workspaces
-    )
+    running = model.checkpoint.precision if precision is None else precision
+    experts = expert_scratch(model, running, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
     context = model.max_context_tokens if context_tokens is None else context_tokens
     sparse = sparse_workspace_bytes(model, context_tokens=context, trims=law.trims_sparse_workspace)
     forward = dense_forward_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes)
@@ -150,11 +154,11 @@ def activation_parts(
         dtype_bytes=dtype_bytes,
     )
     copied = expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
-    scratch = copied if law.keeps_workspaces else experts + copied
+    scratch = copied + experts.given_back
     parts = Activations(
         experts=experts,
         sparse=sparse,
-        kept=max(experts, sparse) if law.keeps_workspaces else sparse,
+        kept=max(experts.kept, sparse) if law.keeps_workspaces else experts.kept + sparse,
         forward=forward,
         rows_copied=copied,
         scratch=scratch + hidden if scratch else 0,

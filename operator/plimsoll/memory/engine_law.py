@@ -59,17 +59,20 @@ class OutputPadding(StrEnum):
     BUDGET = "budget"
 
 
+_OLDEST = EngineVersion(0, 8)
+
+
 @dataclass(frozen=True, slots=True)
 class EngineLaw:
-    """The parts of the budget that moved between releases, as they were from ``since`` on.
+    """The parts of the budget that moved between releases, as they were from ``since`` on, for ``release``.
 
     ``sampler`` is that of the first model runner, ``v2_sampler`` of the second, which serves ``runner_v2``.
     ``charges_cuda_graphs`` tells whether that runner takes its estimate of the graphs out of the budget (else they come
     out of what ``--gpu-memory-utilization`` leaves); ``v2_charges_cuda_graphs`` the same of the second,
     ``charges_amd_graphs`` that they do so on AMD's GPUs as well, and ``charges_prefill_transient`` whether that
     estimate counts a prefill of recurrent layers as graphs. ``may_fuse_sampler`` marks releases that sampled with
-    FlashInfer where the build happened to have it. ``keeps_workspaces`` says that scratch of the experts stays
-    allocated while the sampler runs, ``profiles_sampler`` that the profiling run samples at all.
+    FlashInfer where the build happened to have it. ``keeps_workspaces`` says that experts and sparse attention
+    share one buffer, ``profiles_sampler`` that the profiling run samples at all.
     ``default_small_sequences`` is ``--max-num-seqs`` of GPUs below 70 GiB, ``spares_a100`` says that A100 counts as
     one. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes more where an
     NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens`` is the default batch on GPUs of 160 GiB and
@@ -86,6 +89,7 @@ class EngineLaw:
 
     since: EngineVersion
     source: str
+    release: EngineVersion = _OLDEST
     sampler: SamplerLaw = NATIVE_SAMPLER
     runner_v2: RunnerV2 = NOBODY
     v2_sampler: SamplerLaw = COPYING_SAMPLER

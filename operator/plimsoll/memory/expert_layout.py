@@ -16,11 +16,13 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import ceil_div
 from plimsoll.memory.engine_law import EngineLaw
+from plimsoll.memory.expert_kernels import Scheme, is_gated, scheme_of
 from plimsoll.memory.weights import Stored, rank_shape, stage_tensors
 
 _HOPPER, _BLACKWELL = (9, 0), 10
 _GPT_OSS = "GptOssForCausalLM"
 _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
+_FP8 = (Scheme.FP8_BLOCK, Scheme.FP8_CHANNEL, Scheme.FP8_TENSOR)
 
 
 class _Layout(NamedTuple):
@@ -58,12 +60,8 @@ def relaid_bytes(model: ModelFacts, gpu: GpuType | None, split: Split, law: Engi
     return _difference(model, split, stage, Precision.MXFP4, _FLASHINFER_MXFP4) if capability[0] == _BLACKWELL else 0
 
 
-@lru_cache(maxsize=256)
 def _has_ungated_fp8(model: ModelFacts) -> bool:
-    experts = [weight for kind in model.kinds for weight in kind.weights if weight.sharding in _EXPERTS]
-    return any(each.storage.precision is Precision.FP8 for each in experts) and not any(
-        "gate_proj" in each.name for each in experts
-    )
+    return not is_gated(model) and scheme_of(model, model.checkpoint.precision) in _FP8
 
 
 @lru_cache(maxsize=256)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from plimsoll.domain.caches import IndexerCache, LatentCache, RowCache
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.model import ExpertFacts, ModelFacts, Sharding
+from plimsoll.domain.model import ModelFacts, Sharding
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import ceil_div
@@ -38,8 +38,6 @@ LONG_CONTEXT_TOKENS = 256 * 1024
 _WORKSPACE_FACTOR, _LONG_WORKSPACE_FACTOR = 5, 2
 """``sparse_mla_prefill_workspace_factor``: 5, and 2 beyond :data:`LONG_CONTEXT_TOKENS` in releases that trim it."""
 
-
-_LEAN_EXPERTS = ("GptOssForCausalLM",)
 
 EXPERT_ROW_COPIES = 4
 """Rows for every expert that a token takes: sorted in, sorted out, weighted, and what is quantized on the way.
@@ -79,26 +77,6 @@ def hidden_bytes_of(model: ModelFacts, batched_tokens: int, dtype_bytes: int) ->
     return 2 * hidden_bytes(model, batched_tokens=batched_tokens, dtype_bytes=dtype_bytes)
 
 
-def expert_workspace_bytes(
-    model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int, apart: bool = False
-) -> int:
-    """Scratch of the fused experts.
-
-    In older releases first and last projection share a buffer and the product has its own; where they lie ``apart``,
-    the first projection has one, and the product shares the other with the last. Source: vLLM
-    ``fused_moe/fused_moe.py``, ``fused_experts_impl`` and, from 0.14 on, ``workspace_shapes`` of ``TritonExperts``:
-    eleven starts of 0.14 to 0.19 on H100 and H200 close to 0.1 GiB so. The kernels of gpt-oss need none: the 20b is as
-    lean as a dense model on vLLM 0.19.0.
-    """
-    experts = model.experts
-    if experts is None or model.architecture in _LEAN_EXPERTS:
-        return 0
-    width = expert_width(experts, split)
-    rows = batched_tokens * split.data_parallel * experts.experts_per_token
-    wide, narrow = max(2 * width, model.hidden), max(width, model.hidden) if apart else width
-    return rows * dtype_bytes * (wide + narrow)
-
-
 def expert_rows_bytes(model: ModelFacts, gpu: GpuType | None, *, batched_tokens: int, dtype_bytes: int) -> int:
     """What experts in NVFP4 take beside their scratch on GPUs of capability 12: :data:`EXPERT_ROW_COPIES` of each row.
 
@@ -115,11 +93,6 @@ def expert_rows_bytes(model: ModelFacts, gpu: GpuType | None, *, batched_tokens:
 def _has_fp4_experts(model: ModelFacts) -> bool:
     weights = (weight for kind in model.kinds for weight in kind.weights)
     return any(weight.sharding in _EXPERTS and weight.storage.precision is Precision.NVFP4 for weight in weights)
-
-
-def expert_width(experts: ExpertFacts, split: Split) -> int:
-    """Width of one expert on one rank."""
-    return experts.intermediate if split.expert_parallel else ceil_div(experts.intermediate, split.expert_ranks)
 
 
 def sparse_workspace_bytes(model: ModelFacts, *, context_tokens: int, trims: bool) -> int:

@@ -167,4 +167,4 @@ def law_for(version: EngineVersion) -> EngineLaw:
     known = [law for law in _LAWS if law.since <= version]
     if not known:
         raise ValueError(f"vLLM {version} is older than {OLDEST_VERSION}, the oldest release with a known memory law")
-    return known[-1]
+    return replace(known[-1], release=version)

@@ -53,6 +53,7 @@ def rank_activations(rank: Rank) -> Activations:
         speculative_tokens=draft_tokens(rank.request),
         last_stage=rank.is_last,
         compiles=not rank.settings.enforce_eager,
+        precision=rank.request.precision,
         dtype_bytes=value_bytes(rank.request),
     )
 

@@ -35,6 +35,9 @@ _SPELLINGS = {
 
 _SPELLED = re.compile(rf"(?:(?<=[.(|])|^)({'|'.join(_SPELLINGS)})(?=[.\\)|*$]|$)")
 
+_AFTER_ANYTHING = re.compile(r"(?<=\*)(ffn|feed_forward|block_sparse_moe|share_expert)(?=[.\\)|*$]|$)")
+"""Those of them that mean the same however a name goes on before them; ``.*attn`` may be linear attention."""
+
 _FUSED = {
     "q_proj": ("qkv_proj", "query_key_value", "Wqkv"),
     "k_proj": ("qkv_proj", "query_key_value", "Wqkv"),
@@ -131,6 +134,7 @@ def is_number(text: str) -> bool:
 def one_spelling_of_pattern(pattern: str) -> str:
     """The same for a pattern: whole names between dots are respelled, everything else stays."""
     respelled = _SPELLED.sub(lambda found: _SPELLINGS[found.group(1)], pattern)
+    respelled = _AFTER_ANYTHING.sub(lambda found: _SPELLINGS[found.group(1)], respelled)
     return respelled.replace("shared_experts", "shared_expert")
 
 
