@@ -103,3 +103,13 @@ def test_the_cache_is_planned_as_on_a_gpu(tmp_path: Path) -> None:
     assert enough["max_concurrency"] == enough["num_blocks"] / (256 / 16)
     (group,) = enough["groups"]
     assert (group["spec"], group["layers"], group["page_size_bytes"]) == ("FullAttentionSpec", LAYERS, page)
+
+
+def test_tables_in_host_memory_are_no_weights_of_a_gpu(tmp_path: Path) -> None:
+    """DeepSeek-V4.1 and Qwen4-Exp: the figures that the project carries, asked again."""
+    carried = json.loads((Path(__file__).parents[1] / "memory" / "data" / "ngram_models.json").read_text())
+    rows = [row for row in carried["rows"] if row["tp"] == 2 and row["quantized"] is (row["model"] == "deepseek-v4.1")]
+    assert len(rows) == 4
+    folders = {name: folder(tmp_path / name, config) for name, config in carried["configs"].items()}
+    asked = [Question(config=row["model"], folder=folders[row["model"]], tp=row["tp"], ep=row["ep"]) for row in rows]
+    assert [found.get("bytes", found) for found in ask(asked)] == [row["bytes"] for row in rows]

@@ -172,12 +172,17 @@ def test_a_large_image_makes_the_encoder_the_peak() -> None:
     assert activations(text_alone(HYBRID), split=Split(4), sequences=1, tokens=2048) < with_image / 3
 
 
-def test_the_encoder_lies_on_the_first_stage() -> None:
-    split = Split(1, 2)
-    assert activations(GEMMA, split=split) == activations(text_alone(GEMMA), split=split)
-    assert activations(GEMMA, split=split, last_stage=False) > activations(
-        text_alone(GEMMA), split=split, last_stage=False
+@pytest.mark.parametrize(("minor", "everywhere"), [(19, True), (24, True), (29, False), (32, False)])
+def test_the_first_stage_runs_the_encoder_and_under_the_first_runner_all_do(minor: int, *, everywhere: bool) -> None:
+    """``profile_run``: ``v1/worker/gpu_model_runner.py`` does not ask for the stage, ``v1/worker/gpu`` does."""
+    split, plain = Split(1, 2), text_alone(GEMMA)
+    first, last = (
+        activations(GEMMA, minor, split=split, last_stage=last)
+        - activations(plain, minor, split=split, last_stage=last)
+        for last in (False, True)
     )
+    assert first > 0
+    assert (last > 0) is everywhere
 
 
 def test_amd_samples_as_others_do_until_the_second_runner_leaves_it_out() -> None:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
+from plimsoll.domain.model import FactsSource
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
+from plimsoll.facts.config_json import read_model_facts
 from plimsoll.memory.weights import stage_weights, weights_bytes
 from tests.memory.measured import RUNS, Run
 from tests.support.planning import LLAMA_8B, LLAMA_70B, model
@@ -86,3 +91,29 @@ def test_padded_mxfp4_experts_are_larger_than_the_checkpoint_and_more_so_when_cu
     whole = weights_bytes(facts, Precision.MXFP4, Split(1))
     assert whole / GIB == pytest.approx(65.97, rel=0.02)
     assert 4 * weights_bytes(facts, Precision.MXFP4, Split(4)) > 1.03 * whole
+
+
+SURVEYED = Path(__file__).parents[2] / "benchmarks" / "accuracy" / "data" / "model-configs"
+
+
+@pytest.mark.parametrize(
+    ("name", "degree", "stages"),
+    [
+        ("Qwen__Qwen2.5-VL-7B-Instruct", 1, (8_968_713_216, 8_968_720_384)),
+        ("Qwen__Qwen2.5-VL-7B-Instruct", 2, (4_486_130_944, 4_486_138_112)),
+        ("Qwen__Qwen3.5-27B", 1, (27_817_455_840, 30_360_262_880)),
+        ("Qwen__Qwen3.5-27B", 2, (13_913_681_648, 15_185_090_288)),
+        ("google__gemma-3-4b-it", 1, (5_391_150_816, 5_391_150_816)),
+        ("moonshotai__Kimi-K2.5", 2, (514_536_291_696, 514_023_650_672)),
+        ("llava-hf__llava-1.5-7b-hf", 2, (3_682_829_312, 3_682_837_504)),
+        ("Qwen__Qwen3-VL-235B-A22B-Instruct", 1, (237_491_075_040, 237_491_075_040)),
+    ],
+)
+def test_every_stage_loads_the_tower(name: str, degree: int, stages: tuple[int, int]) -> None:
+    """Bytes of vLLM 0.32.0's own modules in 16 bits, on either of two stages."""
+    config = json.loads((SURVEYED / f"{name}.json").read_text())
+    config.pop("quantization_config", None)
+    config.get("text_config", {}).pop("quantization_config", None)
+    facts = read_model_facts(name, config, revision=None, source=FactsSource.INLINE)
+    held = [stage_weights(facts, Precision.BF16, Split(degree, 2), stage).parameters_bytes for stage in (0, 1)]
+    assert held == pytest.approx(stages, rel=1e-6)

@@ -38,6 +38,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "moe_intermediate_size leaves 192 columns a GPU, not whole blocks of 128",
     ),
     (Reason.STAGES_EXCEED_LAYERS, {"stages": 8, "layers": 4}, "cuts 4 layers into 8 stages"),
+    (
+        Reason.STAGES_CUT_SHARED_LAYERS,
+        {"stages": 4, "first": 8, "last": 13},
+        "4 stages cut between layers 8 and 13, which share what they keep",
+    ),
     (Reason.EXPERTS_NOT_DIVISIBLE, {"experts": 4, "ranks": 8}, "spreads 4 experts over 8 ranks"),
     (
         Reason.CONTEXT_RANKS_NOT_DIVISIBLE,

@@ -187,6 +187,15 @@ def test_a_split_that_the_model_cannot_be_cut_by_is_turned_down(reason: Reason, 
     assert said.reason is reason
 
 
+def test_a_stage_that_would_begin_among_layers_that_share_is_turned_down() -> None:
+    there, wanted = FLEET.of_type(H100)[0], request()
+    joined = replace(wanted, model=replace(wanted.model, inseparable=((10, 20),)))
+    said = judge(joined, Candidate(there.gpu, Split(1, 2), there.selector, there.resource), FLEET)
+    assert isinstance(said, Rejection)
+    assert said.reason is Reason.STAGES_CUT_SHARED_LAYERS
+    assert dict(said.numbers) == {"stages": 2, "first": 10, "last": 19}
+
+
 def test_a_price_limit_turns_down_what_has_no_price() -> None:
     where = fleet(node("h100", gpu(H100, price=None)))
     said = rejection(request(constraints=GpuConstraints(max_hourly_price=Decimal(50))), where=where)
@@ -361,6 +370,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.ROOM_FOR_FEWER,
         Reason.PLACEMENT_KEPT,
         Reason.FITS_ONLY_PROBABLY,
+        Reason.STAGES_CUT_SHARED_LAYERS,
         *CUT_REASONS,
     }
     here = {

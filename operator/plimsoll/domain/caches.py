@@ -72,11 +72,14 @@ class RowCache:
 class RingCache:
     """The last rows of a request in a circle, on every rank: what a compressor has yet to compress (GLM-5.3-Flash).
 
-    ``tokens_per_row`` tokens are compressed at a time; drafted tokens lengthen the circle.
+    ``tokens_per_row`` tokens are compressed at a time; drafted tokens lengthen the circle, by rows or (``doubles``) to
+    the next power of two of them. It never holds fewer than ``least_tokens``.
     """
 
     token_bytes: int
     tokens_per_row: int
+    doubles: bool = True
+    least_tokens: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +125,8 @@ class StateCache:
     """Tensors in the engine's order (convolution first); each a sum of parts that are sharded differently."""
     checkpoints: bool = False
     """Whether its kernels can save a state from inside a prefill, for which prefix caching keeps one block more."""
+    whole: bool = False
+    """Whether every rank holds all of it; the engine groups such states apart."""
 
 
 CacheSpec = AttentionCache | LatentCache | IndexerCache | RowCache | RingCache | CrossCache | StateCache

@@ -30,6 +30,15 @@ class Evidence(StrEnum):
     """The class is unknown; its fields were read as the majority of classes use them."""
 
 
+class Tables(StrEnum):
+    """Tables of the vocabulary."""
+
+    NONE = "none"
+    EMBEDDING = "embedding"
+    BOTH = "both"
+    """The embeddings and the output projection."""
+
+
 class Sharding(StrEnum):
     """What one rank holds of a weight.
 
@@ -115,7 +124,7 @@ class VideoFacts:
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """A vision or audio tower with its projector: it lives on the first pipeline stage.
+    """A vision or audio tower with its projector: every pipeline stage loads it, and the first one runs it.
 
     ``item_tokens`` is how many encoder positions (patches, frames) the largest item has, videos aside, ``hidden`` and
     ``intermediate`` the tower's widths, ``output_tokens`` what the item takes of the language model's context.
@@ -175,7 +184,9 @@ class ModelFacts:
     ``kinds`` are the different layers and ``order`` the kind of each layer, first to last. ``embedding`` lies before
     the layers, ``head`` behind them (final norm, output projection; with tied embeddings the output projection is left
     out and ``tied_embeddings`` set). ``predictor`` holds the multi-token-prediction layers, loaded to speculate only.
-    ``tables_on_every_stage`` tells that each pipeline stage keeps embeddings and output projection, needed or not;
+    ``on_every_stage`` tells which tables of the vocabulary each pipeline stage keeps, needed or not;
+    of ``inseparable`` runs of layers (first, and behind the last) a stage holds all or none. ``step_bytes`` are set
+    aside when the model is loaded for every token of the largest step, beside what caches and towers tell.
     ``rotary_bytes`` are tables of rotary positions, on every rank of every stage (``older_rotary_bytes`` what releases
     before 0.32 keep beside them).
     ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts); ``max_context_tokens``
@@ -202,7 +213,9 @@ class ModelFacts:
     predictor: tuple[LayerKind, ...] = ()
     rotary_bytes: int = 0
     older_rotary_bytes: int = 0
-    tables_on_every_stage: bool = False
+    on_every_stage: Tables = Tables.NONE
+    inseparable: tuple[tuple[int, int], ...] = ()
+    step_bytes: int = 0
     tied_embeddings: bool = False
     evidence: Evidence = Evidence.KNOWN
     parameters: int | None = None

@@ -15,6 +15,7 @@ class Reason(StrEnum):
     WIDTH_NOT_DIVISIBLE = "WidthNotDivisible"
     QUANT_BLOCK_NOT_DIVISIBLE = "QuantBlockNotDivisible"
     STAGES_EXCEED_LAYERS = "StagesExceedLayers"
+    STAGES_CUT_SHARED_LAYERS = "StagesCutSharedLayers"
     EXPERTS_NOT_DIVISIBLE = "ExpertsNotDivisible"
     CONTEXT_RANKS_NOT_DIVISIBLE = "ContextRanksNotDivisible"
     PRECISION_NOT_SUPPORTED = "PrecisionNotSupported"

@@ -22,6 +22,7 @@ class EncoderRule(Enum):
     BLIP2 = auto()
     COHERE2_VISION = auto()
     DEEPSEEK_OCR = auto()
+    DEEPSEEK_V41 = auto()
     DEEPSEEK_VL2 = auto()
     DOTS_OCR = auto()
     GEMMA3 = auto()
@@ -81,6 +82,7 @@ COMPOSITES: dict[str, Composite] = {
     "Cohere2VisionForConditionalGeneration": Composite(EncoderRule.COHERE2_VISION),
     "DeepseekOCRForCausalLM": Composite(EncoderRule.DEEPSEEK_OCR),
     "DeepseekVLV2ForCausalLM": Composite(EncoderRule.DEEPSEEK_VL2),
+    "DeepseekV41ForCausalLM": Composite(EncoderRule.DEEPSEEK_V41, "DeepseekV41ForCausalLM"),
     "DotsOCRForCausalLM": Composite(EncoderRule.DOTS_OCR, "Qwen2ForCausalLM"),
     "GLM4VForCausalLM": Composite(EncoderRule.GLM4V, "ChatGLMModel"),
     "Gemma3ForConditionalGeneration": Composite(EncoderRule.GEMMA3, "Gemma3ForCausalLM"),
@@ -127,6 +129,7 @@ COMPOSITES: dict[str, Composite] = {
     "Qwen3VLMoeForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen3MoeForCausalLM"),
     "Qwen3_5ForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen3_5ForCausalLM"),
     "Qwen3_5MoeForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen3_5MoeForCausalLM"),
+    "Qwen4ExpForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen4ExpForCausalLM"),
     "SkyworkR1VChatModel": Composite(EncoderRule.INTERNVL_CHAT),
     "SmolVLMForConditionalGeneration": Composite(EncoderRule.IDEFICS3, "LlamaForCausalLM"),
     "Step3VLForConditionalGeneration": Composite(EncoderRule.STEP3, "Step3TextForCausalLM"),

@@ -12,7 +12,7 @@ from plimsoll.facts.composites import language_fields
 from plimsoll.facts.context_length import max_context_tokens
 from plimsoll.facts.eagle import with_eagle_parts
 from plimsoll.facts.encoders.registry import encoder_facts
-from plimsoll.facts.extras.registry import extra_layers
+from plimsoll.facts.extras.registry import extra_layers, extra_step_bytes, host_tables_remarks
 from plimsoll.facts.fields import Fields, mapping_of, shown
 from plimsoll.facts.layer_patterns import has_attention, in_one_module, layer_count
 from plimsoll.facts.mixers.registry import mixers
@@ -25,9 +25,10 @@ from plimsoll.facts.predictor import predictor_kinds
 from plimsoll.facts.quantization import StorageRule, storage_rule
 from plimsoll.facts.rotary import older_rotary_bytes, rotary_bytes
 from plimsoll.facts.shape import Part, Shape
+from plimsoll.facts.shared_layers import inseparable_runs
 from plimsoll.facts.speculators import with_head_fields
 from plimsoll.facts.spellings import respelled
-from plimsoll.facts.stage_heads import TABLES_ON_EVERY_STAGE
+from plimsoll.facts.stage_heads import tables_on_every_stage
 from plimsoll.facts.tensors import Tensor, unreadable, with_tensors
 
 _MOST_LAYERS = 2_000
@@ -112,12 +113,15 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         kinds=kinds,
         order=order,
         embedding=stored(embedding_weights(fields, traits, shape, tokens), None, rule.storage_of),
-        head=stored(head_weights(traits, shape, tokens, tied=tied), None, rule.storage_of),
+        head=stored(head_weights(fields, traits, shape, tokens, tied=tied), None, rule.storage_of),
         checkpoint=rule.checkpoint,
         max_context_tokens=shape.context,
         experts=experts,
         tied_embeddings=tied,
-        tables_on_every_stage=kind.language in TABLES_ON_EVERY_STAGE,
+        on_every_stage=tables_on_every_stage(kind.language),
+        inseparable=inseparable_runs(fields, traits, shape),
+        step_bytes=extra_step_bytes(fields, traits, shape),
+        remarks=host_tables_remarks(fields, traits),
         evidence=kind.evidence,
         predictor=predictor_kinds(
             fields, traits, shape, list(zip(mixer_parts, mlp_parts, strict=True)), norms, rule.storage_of

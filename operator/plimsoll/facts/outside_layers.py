@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.domain.model import Sharding, Weight
-from plimsoll.facts.extras.registry import extra_embeddings
+from plimsoll.facts.extras.registry import extra_embeddings, extra_head
 from plimsoll.facts.fields import Fields
 from plimsoll.facts.linears import norm, vector, vocabulary
 from plimsoll.facts.shape import Shape
@@ -26,7 +26,7 @@ def embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens
     yield from extra_embeddings(fields, traits, shape)
 
 
-def head_weights(traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
+def head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
     """The final norm, and the output projection unless it is the embedding table again."""
     if traits.norms and traits.final_norm:
         yield from norm("norm", shape.hidden, bias=traits.norm_bias)
@@ -34,6 +34,7 @@ def head_weights(traits: Architecture, shape: Shape, tokens: int, *, tied: bool)
         yield Weight("lm_head", tokens, shape.hidden, Sharding.VOCABULARY)
     if traits.lm_head_bias:
         yield vector("lm_head.bias", tokens, sharding=Sharding.VOCABULARY)
+    yield from extra_head(fields, traits, shape)
 
 
 def layer_norms(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Weight]:

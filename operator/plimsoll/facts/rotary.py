@@ -8,8 +8,8 @@ from plimsoll.facts.fields import Fields, mapping_of
 
 _LONGEST = 1_000_000_000
 
-_WIDE_CLASSES = ("GptOssForCausalLM", "DeepseekV4ForCausalLM")
-"""Classes that keep their tables in 32 bits (``models/gpt_oss.py``, ``models/deepseek_v4``)."""
+_WIDE_CLASSES = ("GptOssForCausalLM", "DeepseekV4ForCausalLM", "DeepseekV41ForCausalLM")
+"""Classes that keep their tables in 32 bits (``models/gpt_oss.py``, ``models/deepseek_v4``, ``deepseek_v41``)."""
 
 _WITHOUT_TABLES = (
     "JambaForCausalLM",

@@ -60,6 +60,7 @@ LANGUAGE_CLASSES: Mapping[str, str] = {
     "qwen3_omni_moe_text": "Qwen3MoeForCausalLM",
     "qwen3_vl_moe_text": "Qwen3MoeForCausalLM",
     "qwen3_vl_text": "Qwen3ForCausalLM",
+    "qwen4_exp_text": "Qwen4ExpForCausalLM",
     "smollm3": "SmolLM3ForCausalLM",
     "stablelm": "StableLmForCausalLM",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-TABLES_ON_EVERY_STAGE = frozenset(
+from plimsoll.domain.model import Tables
+
+_BOTH = frozenset(
     {
         "BloomForCausalLM",
         "ChatGLMForConditionalGeneration",
@@ -38,9 +40,15 @@ TABLES_ON_EVERY_STAGE = frozenset(
         "Qwen2MoeForCausalLM",
         "Qwen3MoeForCausalLM",
         "Qwen3NextForCausalLM",
-        "Qwen3_5ForCausalLM",
-        "Qwen3_5MoeForCausalLM",
         "StableLmForCausalLM",
     }
 )
+_EMBEDDING = frozenset({"Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"})
 """Source: vLLM 0.32, ``model_executor/models``: ``ParallelLMHead`` or embedding made without asking for the rank."""
+
+
+def tables_on_every_stage(architecture: str | None) -> Tables:
+    """What each stage of a class keeps."""
+    if architecture in _BOTH:
+        return Tables.BOTH
+    return Tables.EMBEDDING if architecture in _EMBEDDING else Tables.NONE

@@ -118,6 +118,10 @@ class Extra(Enum):
     """Several residual streams mixed by learned maps (DeepSeek-V4)."""
     NGRAM = auto()
     """Embeddings of several tokens at once (LongCat-Flash)."""
+    GATED_STREAMS = auto()
+    """Several residual streams mixed by gates of low rank, and n-gram embeddings added to them (Qwen4-Exp)."""
+    ENGRAM = auto()
+    """Hyper-connections without a head, and n-gram embeddings added to the streams (DeepSeek-V4.1)."""
 
 
 class EagleRule(Enum):
@@ -160,8 +164,12 @@ class MixerRule(Enum):
     """Multi-head latent attention (DeepSeek), with or without the sparse indexer."""
     COMPRESSED = auto()
     """Windowed attention beside compressed keys of the whole sequence (DeepSeek-V4)."""
+    SHARED_COMPRESSED = auto()
+    """The same with compressed keys that later layers share (DeepSeek-V4.1)."""
     BLOCK_SPARSE = auto()
     """Grouped attention over blocks that an indexer picks (MiniMax-M3)."""
+    GROUP_SPARSE = auto()
+    """Grouped attention over groups of tokens that an indexer picks by one key each (Qwen4-Exp)."""
     FACTORED = auto()
     """Queries from one shared low rank, one KV head (Step 3)."""
     CROSS_ATTENTION = auto()

@@ -125,7 +125,8 @@ def activation_parts(
 
     Args:
         model: the model.
-        split: how the replica is cut; with pipeline stages, the first holds the encoder and the last samples.
+        split: how the replica is cut; with pipeline stages, the last samples and the first runs the encoder (under the
+            first model runner all of them do).
         law: the release's law.
         gpu: decides sampler and runner; None counts as NVIDIA's.
         batched_tokens: ``--max-num-batched-tokens``.
@@ -170,7 +171,8 @@ def activation_parts(
         if compiles and is_first
         else 0,
     )
-    if model.encoder is None or not is_first or not law.profiles_tower_of(model, gpu):
+    runs_tower = is_first or not law.runs_v2(model, gpu)
+    if model.encoder is None or not runs_tower or not law.profiles_tower_of(model, gpu):
         return parts
     seen = profiled(model.encoder, law, batched_tokens=tokens, sequences=sequences, context_tokens=context)
     peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)

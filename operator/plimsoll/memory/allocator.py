@@ -54,6 +54,13 @@ _FUSED = {
 _MOST_FUSED = 3
 """Weights that one tensor is made of at most."""
 
+_STREAMS_FOR_PREDICTOR = (
+    "DeepseekV41ForCausalLM",
+    "Qwen4ExpForCausalLM",
+    "Qwen4ExpForConditionalGeneration",
+)
+"""Classes that hand their streams to a predictor only where one is loaded (``models/deepseek_v41``, ``qwen4_exp``)."""
+
 _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 
@@ -103,8 +110,9 @@ def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:
     """
     values = 0 if model.encoder is None else model.encoder.step_values
     streams = residual_streams(model)
-    values += streams * model.hidden if streams > 1 else 0
-    return batched_tokens * (_picked_tokens(model) * _INDEX_BYTES + values * _HALF_BYTES)
+    values += streams * model.hidden if streams > 1 and model.architecture not in _STREAMS_FOR_PREDICTOR else 0
+    own = _picked_tokens(model) * _INDEX_BYTES + model.step_bytes
+    return batched_tokens * (own + values * _HALF_BYTES)
 
 
 @lru_cache(maxsize=256)

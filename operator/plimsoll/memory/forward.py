@@ -54,6 +54,10 @@ _SPARSE_HEADS, _SPARSE_HEAD_WIDTH = 64, 512
 ``deepseek_v4/nvidia/flashmla.py``, ``get_padded_num_q_heads``)."""
 
 
+_STREAM_MAPS = ("hc_attn_fn", "attn_hyper_connection.input_mix_weight_down")
+"""Weights that read all streams of a layer at once."""
+
+
 def hidden_bytes(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) -> int:
     """One hidden state of every token of the step."""
     return batched_tokens * model.hidden * dtype_bytes
@@ -119,8 +123,8 @@ def _indexed_pool(model: ModelFacts) -> int:
 
 @lru_cache(maxsize=256)
 def residual_streams(model: ModelFacts) -> int:
-    """Copies of the hidden state that hyper-connections carry from layer to layer (``hc_mult``); 1 without them."""
-    maps = (weight for kind in model.kinds for weight in kind.weights if weight.name == "hc_attn_fn")
+    """Copies of the hidden state that hyper-connections carry from layer to layer; 1 without them."""
+    maps = (weight for kind in model.kinds for weight in kind.weights if weight.name in _STREAM_MAPS)
     return next((weight.inputs // model.hidden for weight in maps), 1)
 
 

@@ -46,7 +46,8 @@ _SINCE = {
     EngineVersion(0, 23): ("Cosmos3ForConditionalGeneration", "Step3p7ForConditionalGeneration"),
     EngineVersion(0, 26): ("Cosmos3EdgeForConditionalGeneration",),
     EngineVersion(0, 28): ("InternS2MobiusForConditionalGeneration",),
-    EngineVersion(0, 30): ("CohereCompassForConditionalGeneration",),
+    EngineVersion(0, 29): ("Qwen4ExpForConditionalGeneration",),
+    EngineVersion(0, 30): ("CohereCompassForConditionalGeneration", "DeepseekV41ForCausalLM"),
     EngineVersion(0, 32): ("MiniCPMV4_7ForConditionalGeneration",),
 }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from plimsoll.domain.model import LayerKind, ModelFacts, Sharding, Weight
+from plimsoll.domain.model import LayerKind, ModelFacts, Sharding, Tables, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.storage import PLAIN, Storage
@@ -96,7 +96,8 @@ def weight_format(model: ModelFacts, precision: Precision) -> WeightFormat:
 def stage_weights(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> RankWeights:
     """Weights on the fullest rank of one pipeline stage.
 
-    The first stage holds the embeddings and an encoder, the last the output projection; tied embeddings lie on both.
+    The first stage holds the embeddings, the last the output projection, both of them tied embeddings, and all an
+    encoder.
 
     Raises:
         ValueError: there are more stages than layers.
@@ -181,13 +182,13 @@ def _routed(kind: LayerKind) -> Iterable[Weight]:
 
 
 def outside_weights(model: ModelFacts, stage: int, stages: int) -> Iterable[Weight]:
-    """What a stage holds beside its layers."""
+    """What a stage holds beside its layers. No class asks which stage it is on before it makes its tower."""
     first, last = stage == 0, stage == stages - 1
-    if first or (model.tied_embeddings and last) or model.tables_on_every_stage:
+    if first or (model.tied_embeddings and last) or model.on_every_stage is not Tables.NONE:
         yield from model.embedding
-    if first and model.encoder is not None:
+    if model.encoder is not None:
         yield from model.encoder.weights
-    if last or model.tables_on_every_stage:
+    if last or model.on_every_stage is Tables.BOTH:
         yield from model.head
 
 

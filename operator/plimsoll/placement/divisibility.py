@@ -12,6 +12,7 @@ from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
+from plimsoll.memory.stages import stage_layers
 
 Numbers = tuple[tuple[str, int | str], ...]
 Refusal = tuple[Reason, Numbers]
@@ -32,7 +33,7 @@ def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split:
 
     Rules: attention heads divide by the degree (``config/model.py``), KV heads divide by it or it by them
     (``layers/linear.py``), MLP widths divide by it, blocks and groups of quantized weights stay whole, a stage holds at
-    least one layer, and expert parallelism wants experts.
+    least one layer and all of those that share what they keep, and expert parallelism wants experts.
     """
     refusal = _refusal(model, precision, split)
     if refusal is None:
@@ -71,6 +72,11 @@ def _refusal(model: ModelFacts, precision: Precision, split: Split) -> Refusal |
 def _against_stages(model: ModelFacts, split: Split) -> Refusal | None:
     if split.pipeline_parallel > model.layers:
         return Reason.STAGES_EXCEED_LAYERS, (("stages", split.pipeline_parallel), ("layers", model.layers))
+    starts = [stage.start for stage in stage_layers(model.layers, split.pipeline_parallel)]
+    for first, end in model.inseparable:
+        if any(first < start < end for start in starts):
+            shared = (("stages", split.pipeline_parallel), ("first", first), ("last", end - 1))
+            return Reason.STAGES_CUT_SHARED_LAYERS, shared
     return None
 
 

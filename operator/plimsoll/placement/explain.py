@@ -87,6 +87,9 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"{f['what']} leaves {f['width']} columns a GPU, not whole blocks of {f['block']}{_next_degree(f)}"
     ),
     Reason.STAGES_EXCEED_LAYERS: lambda f: f"cuts {f['layers']} layers into {f['stages']} stages",
+    Reason.STAGES_CUT_SHARED_LAYERS: lambda f: (
+        f"{f['stages']} stages cut between layers {f['first']} and {f['last']}, which share what they keep"
+    ),
     Reason.EXPERTS_NOT_DIVISIBLE: lambda f: f"spreads {f['experts']} experts over {f['ranks']} ranks",
     Reason.CONTEXT_RANKS_NOT_DIVISIBLE: lambda f: (
         f"spreads tokens over {f['ranks']} ranks where {f['copies']} hold the same KV heads"

@@ -9,6 +9,7 @@ from plimsoll.facts.composites import EncoderRule
 from plimsoll.facts.encoders import (
     audio,
     deepseek,
+    deepseek_v41,
     gemma,
     gemma3n,
     generic_tower,
@@ -33,6 +34,7 @@ _BUILDERS: dict[EncoderRule, Callable[[Fields, Fields, ModelFacts], EncoderFacts
     EncoderRule.BLIP2: qformer.blip2,
     EncoderRule.COHERE2_VISION: llava.cohere2_vision,
     EncoderRule.DEEPSEEK_OCR: deepseek.deepseek_ocr,
+    EncoderRule.DEEPSEEK_V41: deepseek_v41.deepseek_v41,
     EncoderRule.DEEPSEEK_VL2: deepseek.deepseek_vl2,
     EncoderRule.DOTS_OCR: tiled.dots_ocr,
     EncoderRule.GEMMA3: gemma.gemma3,

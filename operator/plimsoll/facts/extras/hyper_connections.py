@@ -21,12 +21,10 @@ _MOST_STREAMS = 64
 
 def layers(fields: Fields, shape: Shape) -> Parts:
     """Maps of every layer, and the expert table or correction of its router."""
-    streams = _streams(fields)
+    count = streams(fields)
     mixing = fields.has("hc_sinkhorn_iters")
     maps = tuple(
-        weight
-        for sublayer in ("attn", "ffn")
-        for weight in _maps(f"hc_{sublayer}", streams, shape.hidden, mixing=mixing)
+        weight for sublayer in ("attn", "ffn") for weight in _maps(f"hc_{sublayer}", count, shape.hidden, mixing=mixing)
     )
     if not fields.has("num_hash_layers"):
         return (Part(maps),) * shape.layers
@@ -45,20 +43,21 @@ def _routing(fields: Fields) -> tuple[Weight, Weight]:
     return table, vector("mlp.gate.e_score_correction_bias", experts, storage=FP32)
 
 
-def _maps(name: str, streams: int, hidden: int, *, mixing: bool) -> Iterator[Weight]:
-    rows = (2 + streams) * streams if mixing else 2 * streams
-    yield Weight(f"{name}_fn", rows, streams * hidden, Sharding.REPLICATED, storage=FP32, linear=False)
+def _maps(name: str, count: int, hidden: int, *, mixing: bool) -> Iterator[Weight]:
+    rows = (2 + count) * count if mixing else 2 * count
+    yield Weight(f"{name}_fn", rows, count * hidden, Sharding.REPLICATED, storage=FP32, linear=False)
     yield vector(f"{name}_base", rows, storage=FP32)
     yield vector(f"{name}_scale", 3 if mixing else 2, storage=FP32)
 
 
 def head(fields: Fields, shape: Shape) -> Iterator[Weight]:
     """The map behind the layers."""
-    streams = _streams(fields)
-    yield Weight("hc_head_fn", streams, streams * shape.hidden, Sharding.REPLICATED, storage=FP32, linear=False)
-    yield vector("hc_head_base", streams, storage=FP32)
+    count = streams(fields)
+    yield Weight("hc_head_fn", count, count * shape.hidden, Sharding.REPLICATED, storage=FP32, linear=False)
+    yield vector("hc_head_base", count, storage=FP32)
     yield vector("hc_head_scale", 1, storage=FP32)
 
 
-def _streams(fields: Fields) -> int:
+def streams(fields: Fields) -> int:
+    """Residual streams."""
     return fields.integer(("hc_mult",), largest=_MOST_STREAMS)

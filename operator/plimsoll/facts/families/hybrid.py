@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from plimsoll.facts.traits import (
     Architecture,
+    Extra,
     Flag,
     MixerRule,
     Moe,
@@ -79,6 +80,19 @@ HYBRID: dict[str, Architecture] = {
     "Qwen3NextForCausalLM": _QWEN_NEXT,
     "Qwen3_5ForCausalLM": _QWEN3_5,
     "Qwen3_5MoeForCausalLM": _QWEN3_5,
+    "Qwen4ExpForCausalLM": Architecture(
+        ties=False,
+        mixer=MixerRule.GROUP_SPARSE,
+        attention_bias=_NO,
+        qk_norm=_YES,
+        output_gate=_YES,
+        norms=0,
+        extra=Extra.GATED_STREAMS,
+        recurrent=Recurrent(
+            RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"
+        ),
+        moe=_QWEN_EXPERTS,
+    ),
     "OlmoHybridForCausalLM": Architecture(
         qk_norm=_YES,
         qk_norm_spans_heads=True,

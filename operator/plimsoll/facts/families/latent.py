@@ -76,5 +76,10 @@ LATENT: dict[str, Architecture] = {
         extra=Extra.HYPER_CONNECTIONS,
         moe=Moe(shared_count_key="n_shared_experts"),
     ),
+    "DeepseekV41ForCausalLM": Architecture(
+        mixer=MixerRule.SHARED_COMPRESSED,
+        extra=Extra.ENGRAM,
+        moe=Moe(shared_count_key="n_shared_experts", router_bias=Flag(default=True)),
+    ),
 }
 """Traits by class name, as ``architectures`` of a configuration spells it."""

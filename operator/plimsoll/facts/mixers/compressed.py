@@ -23,10 +23,10 @@ from plimsoll.facts.traits import Architecture
 
 _INDEXED_RATIO = 4
 """The ratio whose layers pick among compressed keys, and compress overlapping stretches."""
-_KEY_BYTES = 584
+KEY_BYTES = 584
 """A key: 448 values of 8 bits, 64 rotary ones of 16, and scales."""
-_INDEX_SCALE_BYTES = 4
-_SCALED_WIDTH = 128
+INDEX_SCALE_BYTES = 4
+SCALED_WIDTH = 128
 """Values under one of the indexer's scales."""
 _ALIGNMENT = 576
 """Bytes to whose multiple a page is rounded up, for the strides that the kernels load."""
@@ -42,7 +42,9 @@ _STATE_TYPE_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Sizes:
+class CompressedSizes:
+    """Widths of one layer; ``window`` in tokens."""
+
     hidden: int
     heads: int
     head_dim: int
@@ -60,7 +62,7 @@ def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Pa
     Raises:
         InvalidInput: a size is missing, ``compress_ratios`` too short, or a ratio not one that compressors know.
     """
-    sizes = _sizes(fields, shape)
+    sizes = compressed_sizes(fields, shape)
     ratios = fields.integers("compress_ratios", shape.layers, smallest=0)
     if not {max(1, ratio) for ratio in ratios} <= {1, *_STATE_BLOCK_TOKENS}:
         raise fields.refuse("compress_ratios", "Write 0, 1, 4 or 128 for each layer.")
@@ -74,11 +76,16 @@ def uncompressed_layer(fields: Fields, shape: Shape) -> Part:
     Raises:
         InvalidInput: a size is missing.
     """
-    return _part(_sizes(fields, shape), 1)
+    return _part(compressed_sizes(fields, shape), 1)
 
 
-def _sizes(fields: Fields, shape: Shape) -> _Sizes:
-    return _Sizes(
+def compressed_sizes(fields: Fields, shape: Shape) -> CompressedSizes:
+    """Read the widths.
+
+    Raises:
+        InvalidInput: one is missing, ill-typed or absurd.
+    """
+    return CompressedSizes(
         hidden=shape.hidden,
         heads=shape.heads,
         head_dim=fields.integer(("head_dim",)),
@@ -91,20 +98,20 @@ def _sizes(fields: Fields, shape: Shape) -> _Sizes:
     )
 
 
-def _part(sizes: _Sizes, ratio: int) -> Part:
-    window = _rows(_KEY_BYTES, _WINDOW_BLOCK_TOKENS, window=sizes.window)
-    plain = Part(tuple(_attention(sizes)), (window,))
+def _part(sizes: CompressedSizes, ratio: int) -> Part:
+    window = packed_rows(KEY_BYTES, _WINDOW_BLOCK_TOKENS, window=sizes.window)
+    plain = Part(tuple(windowed_attention(sizes)), (window,))
     if ratio == 1:
         return plain
     weights = _compressor("self_attn.compressor", sizes.hidden, sizes.head_dim, ratio)
-    caches = (_rows(_KEY_BYTES, _BLOCK_TOKENS, ratio), _waiting(sizes.head_dim, ratio))
+    caches = (packed_rows(KEY_BYTES, _BLOCK_TOKENS, ratio), _waiting(sizes.head_dim, ratio))
     compressed = plain + Part(tuple(weights), caches)
     return compressed + _indexer_part(sizes, ratio) if ratio == _INDEXED_RATIO else compressed
 
 
-def _indexer_part(sizes: _Sizes, ratio: int) -> Part:
-    key = sizes.index_dim + sizes.index_dim // _SCALED_WIDTH * _INDEX_SCALE_BYTES
-    keys = replace(_rows(key, _BLOCK_TOKENS, ratio), indexed=True)
+def _indexer_part(sizes: CompressedSizes, ratio: int) -> Part:
+    key = sizes.index_dim + sizes.index_dim // SCALED_WIDTH * INDEX_SCALE_BYTES
+    keys = replace(packed_rows(key, _BLOCK_TOKENS, ratio), indexed=True)
     caches = (keys, _waiting(sizes.index_dim, ratio))
     return Part(tuple(_indexer(sizes, ratio)), caches)
 
@@ -113,14 +120,16 @@ def _waiting(width: int, ratio: int) -> RowCache:
     """Values and scores of the tokens that a compressor has yet to compress, or compresses once more."""
     overlap = 2 if ratio == _INDEXED_RATIO else 1
     row = 2 * overlap * width * _STATE_TYPE_BYTES
-    return _rows(row, _STATE_BLOCK_TOKENS[ratio], window=overlap * ratio)
+    return packed_rows(row, _STATE_BLOCK_TOKENS[ratio], window=overlap * ratio)
 
 
-def _rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: int | None = None) -> RowCache:
+def packed_rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: int | None = None) -> RowCache:
+    """Rows of one kind, one for ``ratio`` tokens, packed beside those of others."""
     return RowCache(row_bytes, block_tokens, ratio, window, _ALIGNMENT, packed=True)
 
 
-def _attention(sizes: _Sizes) -> Iterator[Weight]:
+def windowed_attention(sizes: CompressedSizes) -> Iterator[Weight]:
+    """Attention of one layer, without what compresses keys."""
     outputs = sizes.heads * sizes.head_dim
     yield vector("self_attn.attn_sink", sizes.heads, storage=FP32)
     yield from replicated("self_attn.wq_a", sizes.query_rank, sizes.hidden)
@@ -140,7 +149,7 @@ def _compressor(prefix: str, hidden: int, width: int, ratio: int) -> Iterator[We
     yield from norm(f"{prefix}.norm", width)
 
 
-def _indexer(sizes: _Sizes, ratio: int) -> Iterator[Weight]:
+def _indexer(sizes: CompressedSizes, ratio: int) -> Iterator[Weight]:
     yield from replicated("self_attn.indexer.wq_b", sizes.index_heads * sizes.index_dim, sizes.query_rank)
     yield from replicated("self_attn.indexer.weights_proj", sizes.index_heads, sizes.hidden, linear=False)
     yield from _compressor("self_attn.indexer.compressor", sizes.hidden, sizes.index_dim, ratio)

@@ -10,9 +10,11 @@ from plimsoll.facts.mixers.block_sparse import block_sparse_layers
 from plimsoll.facts.mixers.compressed import compressed_layers
 from plimsoll.facts.mixers.cross_attention import cross_attention_layers
 from plimsoll.facts.mixers.factored import factored_layers
+from plimsoll.facts.mixers.group_sparse import group_sparse_layers
 from plimsoll.facts.mixers.hybrid import hybrid_layers
 from plimsoll.facts.mixers.latent import latent_layers
 from plimsoll.facts.mixers.looped import looped_layers
+from plimsoll.facts.mixers.shared_compressed import shared_compressed_layers
 from plimsoll.facts.shape import Parts, Shape
 from plimsoll.facts.traits import Architecture, MixerRule
 
@@ -20,7 +22,9 @@ _BUILDERS: dict[MixerRule, Callable[[Fields, Architecture, Shape], Parts]] = {
     MixerRule.ATTENTION: attention_layers,
     MixerRule.LATENT: latent_layers,
     MixerRule.COMPRESSED: compressed_layers,
+    MixerRule.SHARED_COMPRESSED: shared_compressed_layers,
     MixerRule.BLOCK_SPARSE: block_sparse_layers,
+    MixerRule.GROUP_SPARSE: group_sparse_layers,
     MixerRule.FACTORED: factored_layers,
     MixerRule.LOOPED: looped_layers,
     MixerRule.CROSS_ATTENTION: cross_attention_layers,

@@ -93,7 +93,9 @@ def _page(cache: CacheSpec, rank: RankFormat, block_tokens: int, state_page: int
         sizes = tuple(size for tensor in state_shape(cache, rank) for size in tensor)
         # States have a block length of their own, the same for all; only its being equal matters.
         page = max(state_page, state_bytes(cache, rank))
-        return Page(Holding.STATE, (cache.kind, *sizes), 1, page, limit_tokens=int(cache.checkpoints))
+        return Page(
+            Holding.STATE, (cache.kind, *sizes), 1, page, limit_tokens=int(cache.checkpoints), whole=cache.whole
+        )
     if isinstance(cache, RowCache):
         return _row_page(cache, block_tokens)
     if isinstance(cache, RingCache):

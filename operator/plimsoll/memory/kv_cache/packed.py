@@ -1,4 +1,4 @@
-"""Groups of caches whose pages of different size lie side by side in one block (DeepSeek-V4, GLM-5.3-Flash).
+"""Groups of caches whose pages of different size lie side by side in one block (DeepSeek-V4, GLM-5.3-Flash, Qwen4-Exp).
 
 Every group draws its block ids from one pool, so a block has room for the widest group. Sources, in vLLM's
 ``v1/core/kv_cache_utils.py``: ``_get_packed_kv_cache_groups`` (0.32), ``_bucket_layers_by_page_size`` (0.23 to 0.26).
@@ -69,9 +69,9 @@ def packed_groups(layers: Sequence[Layers], packing: Packing) -> Grouping:
 
 
 def _buckets(layers: Sequence[Layers]) -> list[_Bucket]:
-    buckets: dict[tuple[Holding, int, int], _Bucket] = {}
+    buckets: dict[tuple[Holding, int, int, bool], _Bucket] = {}
     for page, here, everywhere in layers:
-        key = (page.holding, page.block_tokens, page.limit_tokens)
+        key = (page.holding, page.block_tokens, page.limit_tokens, page.whole)
         bucket = buckets.setdefault(key, _Bucket(page, Counter(), Counter()))
         bucket.here[page.page_bytes] += here
         bucket.everywhere[page.page_bytes] += everywhere

@@ -54,6 +54,7 @@ class Page:
     ``shape`` tells layers apart that keep the same number of bytes in another form. ``limit_tokens`` is the window, the
     chunk or the encoder's length, and 1 for states that are saved from inside a prefill. ``can_be_padded`` is false for
     latent attention, whose kernels walk whole rows. A block of packed pages is a multiple of ``stride_bytes``.
+    States that every rank holds ``whole`` are grouped apart.
     """
 
     holding: Holding
@@ -63,6 +64,7 @@ class Page:
     limit_tokens: int = 0
     can_be_padded: bool = True
     stride_bytes: int = 1
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +129,14 @@ def rows_bytes(cache: RowCache, block_tokens: int) -> int:
 
 
 def ring_bytes(cache: RingCache, rank: RankFormat) -> int:
-    """One request's circle: whole rows, a power of two of them. Source: vLLM, ``Glm5NextTailCache``."""
+    """One request's circle.
+
+    Sources: vLLM, ``Glm5NextTailCache``, ``QSAKeyStateCache`` and ``CompressorStateCache`` (``models/deepseek_v41``).
+    """
     rows = ceil_div(cache.tokens_per_row + rank.speculative_tokens, cache.tokens_per_row)
-    return cache.token_bytes * cache.tokens_per_row * (1 << (rows - 1).bit_length())
+    if cache.doubles:
+        rows = 1 << (rows - 1).bit_length()
+    return cache.token_bytes * max(cache.least_tokens, cache.tokens_per_row * rows)
 
 
 def _latent_bytes(cache: LatentCache, rank: RankFormat) -> int:

@@ -20,6 +20,7 @@ from testbed.engine.oracle.inside.build import build_model, engine_config
 from testbed.engine.oracle.inside.caches import cache_rows
 from testbed.engine.oracle.inside.claimed_gpu import claim_gpu
 from testbed.engine.oracle.inside.config_classes import register_config_classes
+from testbed.engine.oracle.inside.host_memory import allow_host_tables
 from testbed.engine.oracle.inside.weights import weight_row
 from testbed.engine.oracle.questions import Question
 
@@ -50,6 +51,7 @@ def _prepare() -> None:
     import_module("transformers.utils.import_utils")
     stand_in_for_packages()
     register_config_classes()
+    allow_host_tables()
     registry: Any = import_module("vllm.model_executor.models.registry")
     # It looks at model classes in a fresh process, which would not know of the claimed GPU.
     registry._run_in_subprocess = lambda look: look()  # noqa: SLF001

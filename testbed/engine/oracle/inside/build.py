@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from testbed.engine.oracle.inside.host_memory import made_on_host, remember
 from testbed.engine.oracle.inside.one_rank import become
 from testbed.engine.oracle.questions import Question
 
@@ -84,6 +85,8 @@ def _device_to_meta() -> Any:
             named = {name: redirected(value) for name, value in (kwargs or {}).items()}
             if isinstance(named.get("device"), int):
                 named["device"] = "meta"
+            if made_on_host(named):
+                return remember(func(*args, **named))
             return func(*map(redirected, args), **named)
 
     return ToMeta()

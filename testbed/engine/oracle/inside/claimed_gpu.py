@@ -73,7 +73,7 @@ def _answer_for_torch() -> None:
     torch: Any = import_module("torch")
     torch.cuda.get_device_capability = lambda _device=None: CAPABILITY
     torch.cuda.get_device_properties = lambda _device=None: SimpleNamespace(**_PROPERTIES)
-    torch.cuda.current_device = lambda: 0
+    torch.cuda.current_device = torch.accelerator.current_device_index = lambda: 0
     torch.cuda.device_count = lambda: _DEVICES
     torch.cuda.current_stream = lambda _device=None: _Stream()
     # Classes, not functions: Transformers annotates with them.

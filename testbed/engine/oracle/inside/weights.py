@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from testbed.engine.oracle.inside.host_memory import is_on_host
 from testbed.engine.oracle.questions import Question
 
 
 def weight_row(question: Question, model: Any) -> dict[str, Any]:
-    """Totals of one rank, as created: before anything is repacked after loading. Tied tensors count once.
+    """Totals of one rank's GPU, as created: before anything is repacked after loading. Tied tensors count once.
 
     ``buffer_bytes`` are what the modules keep beside their parameters (rotary tables above all); vLLM counts both into
     "model loading took".
     """
-    parameters = list(model.named_parameters())
+    parameters = [(name, tensor) for name, tensor in model.named_parameters() if not is_on_host(tensor)]
     row = {
         "class": type(model).__name__,
         "parameters": sum(tensor.numel() for _, tensor in parameters),
