@@ -28,6 +28,7 @@ NEMOTRON = facts_from(
 )
 PLAIN = facts_of("Qwen__Qwen3-235B-A22B")
 FP4 = facts_of("nvidia__Kimi-K2.5-NVFP4")
+FLASH = facts_of("deepseek-ai__DeepSeek-V4-Flash")
 
 H200, B200, L40S, RTX_PRO = "h200-sxm-141gb", "b200-sxm-180gb", "l40s-48gb", "rtx-pro-6000-bse-96gb"
 A100, MI300X = "a100-sxm-80gb", "mi300x-192gb"
@@ -72,6 +73,10 @@ def test_releases_left_so_much_more(
         (R1, 23, TP8, RTX_PRO, Kernel.MODULAR),
         (R1, 24, TP8, RTX_PRO, Kernel.DEEP_GEMM),
         (R1, 19, TP8, MI300X, Kernel.MODULAR),
+        (FLASH, 22, Split(2), H200, Kernel.MODULAR),
+        (FLASH, 22, Split(2), B200, Kernel.TRTLLM),
+        (FLASH, 23, Split(2), RTX_PRO, Kernel.MODULAR),
+        (FLASH, 25, Split(2), RTX_PRO, Kernel.DEEP_GEMM),
         (MINIMAX, 18, EP8, H200, Kernel.FLASHINFER),
         (NEMOTRON, 14, Split(1), H200, Kernel.MODULAR),
         (NEMOTRON, 19, Split(1), H200, Kernel.FLASHINFER),

@@ -12,13 +12,13 @@ from plimsoll.memory.expert_steps import kept_formula, returned_formula
 from plimsoll.memory.forward import (
     EXPERT_ROW_COPIES,
     GATED_MLP_TENSORS,
-    HIDDEN_COPIES,
     INDEXER_ROW_BYTES,
     LATENT_HEAD_WIDTH,
     LATENT_ROWS,
     dense_width,
     expanded_latent_bytes,
     forward_width,
+    hidden_copies,
     padded_heads_width,
     residual_streams,
 )
@@ -112,7 +112,7 @@ def _forward(rank: Rank) -> str:
         )
         return f"{expanded} + 2 x {_hidden(rank)}"
     streams = residual_streams(model)
-    copies = f"{HIDDEN_COPIES}{f' x {streams} streams' if streams > 1 else ''} x {model.hidden:,} hidden"
+    copies = f"{hidden_copies(model)}{f' x {streams} streams' if streams > 1 else ''} x {model.hidden:,} hidden"
     widths = [copies, f"{GATED_MLP_TENSORS} x {dense_width(model):,} MLP{_over(split.tensor_parallel)}"]
     padded = padded_heads_width(model, split)
     widths += [f"{padded:,} of padded heads"] if padded else []

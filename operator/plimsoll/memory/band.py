@@ -103,11 +103,7 @@ def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) 
             0.5,
             0.7,
         ),
-        "hyper-connections: three logs, of 1.4 to 4 GiB less cache than foretold": (
-            residual_streams(model) > 1,
-            0.3,
-            4.0,
-        ),
+        "hyper-connections: five starts, within 1.2 GiB": (residual_streams(model) > 1, 1.0, 1.5),
         "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
     }
     return [(low, high) for applies, low, high in reasons.values() if applies]

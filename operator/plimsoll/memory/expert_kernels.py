@@ -42,6 +42,7 @@ class Scheme(StrEnum):
     FP8_CHANNEL = "FP8 by channel"
     FP8_TENSOR = "FP8 by tensor"
     NVFP4 = "NVFP4"
+    MXFP4 = "MXFP4"
     GPTQ = "GPTQ"
     AWQ = "AWQ"
     PACKED = "packed integers"
@@ -103,6 +104,8 @@ _ROWS = (
     _Row(Scheme.NVFP4, (_BLACKWELL,), _V(0, 15), Kernel.TRTLLM),
     # FlashInfer's since 0.16; six starts of 0.19 and 0.20 took what is computed so (forward.EXPERT_ROW_COPIES).
     _Row(Scheme.NVFP4, (_CONSUMER,), _V(0, 16), Kernel.MODULAR),
+    _Row(Scheme.MXFP4, (_BLACKWELL,), _V(0, 20), Kernel.TRTLLM),
+    _Row(Scheme.MXFP4, (_CONSUMER,), _V(0, 24), Kernel.DEEP_GEMM),
     _Row(Scheme.GPTQ, (), _V(0, 14), Kernel.FUSED),
     _Row(Scheme.GPTQ, (), _V(0, 20), Kernel.MODULAR),
     _Row(Scheme.AWQ, (), _V(0, 14), Kernel.FUSED),
@@ -255,6 +258,8 @@ def _scheme(storage: Storage) -> Scheme:
             return Scheme.FP8_BLOCK
         case Precision.NVFP4:
             return Scheme.NVFP4
+        case Precision.MXFP4:
+            return Scheme.MXFP4
         case Precision.AWQ:
             return Scheme.AWQ
         case Precision.GPTQ:

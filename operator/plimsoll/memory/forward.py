@@ -18,6 +18,14 @@ With gate, up and their product this gives CodeLlama-7B 0.75 GiB (0.77 measured)
 bound by the forward pass on vLLM 0.19.0.
 """
 
+STREAM_COPIES = 11
+"""The same of all residual streams of hyper-connections, in 16 bits: what their kernels keep, some of it in 32.
+
+Fitted to four starts, which left 195 to 252 KiB a token unexplained with 4 of them (32 KiB each): DeepSeek-V4-Flash on
+GH200 (0.22, 16,384 tokens), H20 (0.26, 8,192) and RTX PRO 6000 (0.25, 4,096), and GLM-5.3-Flash on H200 (0.28, 8,192:
+4.04 GiB of activations logged, 3.8 computed).
+"""
+
 GATED_MLP_TENSORS = 3
 """Gate, up and their product."""
 
@@ -73,7 +81,12 @@ def dense_forward_bytes(model: ModelFacts, split: Split, *, batched_tokens: int,
 def forward_width(model: ModelFacts, split: Split) -> int:
     """Values of one token that lie side by side in the widest layer."""
     mlp = GATED_MLP_TENSORS * dense_width(model) // split.tensor_parallel
-    return HIDDEN_COPIES * residual_streams(model) * model.hidden + mlp + padded_heads_width(model, split)
+    return hidden_copies(model) * residual_streams(model) * model.hidden + mlp + padded_heads_width(model, split)
+
+
+def hidden_copies(model: ModelFacts) -> int:
+    """Copies of the hidden state, of every stream, that lie side by side."""
+    return STREAM_COPIES if residual_streams(model) > 1 else HIDDEN_COPIES
 
 
 def hidden_bytes_of(model: ModelFacts, batched_tokens: int, dtype_bytes: int) -> int:
@@ -130,10 +143,18 @@ def residual_streams(model: ModelFacts) -> int:
 
 def padded_heads_width(model: ModelFacts, split: Split) -> int:
     """Queries and outputs of attention over compressed tokens, in elements of one token."""
-    if not any(isinstance(cache, RowCache) and cache.indexed for cache in model.caches()):
+    if not _reads_compressed_keys(model):
         return 0
     heads = max(1, model.heads // split.tensor_parallel)
     return 2 * ceil_div(heads, _SPARSE_HEADS) * _SPARSE_HEADS * _SPARSE_HEAD_WIDTH
+
+
+@lru_cache(maxsize=256)
+def _reads_compressed_keys(model: ModelFacts) -> bool:
+    """Whether attention works on compressed keys; where it caches latents, only the indexer's keys are compressed."""
+    caches = tuple(model.caches())
+    indexed = any(isinstance(cache, RowCache) and cache.indexed for cache in caches)
+    return indexed and not any(isinstance(cache, LatentCache) for cache in caches)
 
 
 def dense_width(model: ModelFacts) -> int:
