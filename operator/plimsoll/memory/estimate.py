@@ -137,7 +137,7 @@ def _weights(rank: Rank) -> Resident:
     )
     if rank.is_last:
         beside += draft_weights(request, rank.split)
-    return replace(own, gpu_bytes=own.gpu_bytes + beside)
+    return Resident(own.gpu_bytes + beside, own.host_bytes, own.buffer_bytes)
 
 
 def _adapters(rank: Rank, slots: LoraSlots) -> int:

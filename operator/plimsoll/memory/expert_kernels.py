@@ -207,6 +207,7 @@ def holds_product(law: EngineLaw) -> bool:
     return law.release < _DEEP_GEMM_APART_SINCE
 
 
+@lru_cache(maxsize=1024)
 def kernel_of(model: ModelFacts, precision: Precision, split: Split, law: EngineLaw, gpu: GpuType | None) -> Kernel:
     """The kernel that runs the experts of ``model`` by default."""
     if model.architecture in _WITHOUT_SCRATCH:
