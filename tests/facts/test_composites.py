@@ -195,6 +195,37 @@ def test_an_unknown_tower_is_estimated_from_the_usual_fields() -> None:
     assert tower == pytest.approx(430e6, rel=0.1), "SigLIP so400m has 428 million"
 
 
+_KEYE = {
+    "architectures": ["KeyeForConditionalGeneration"],
+    "hidden_size": 4096,
+    "intermediate_size": 12288,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "vocab_size": 151936,
+    "vision_config": {"hidden_size": 1152, "intermediate_size": 4304, "num_hidden_layers": 27, "patch_size": 14},
+}
+"""A class whose language model the engine fixes in code (Qwen3) and whose tower no row describes."""
+
+
+def test_a_class_with_an_estimated_tower_has_the_language_model_that_the_engine_fixes() -> None:
+    facts = _read(_KEYE)
+    assert facts.evidence is Evidence.GENERIC
+    text = _read({**_KEYE, "architectures": ["Qwen3ForCausalLM"], "vision_config": None})
+    assert facts.encoder is not None
+    tower = sum(weight.parameters for weight in facts.encoder.weights)
+    assert _of_rank(facts, 1) - tower == _of_rank(text, 1)
+    norms = [weight.name for kind in facts.order for weight in facts.kinds[kind].weights if "q_norm" in weight.name]
+    assert norms, "Qwen3 normalises queries and keys; no field of the file says so"
+
+
+@pytest.mark.parametrize("tower", [None, {"hidden_size": 1152}])
+def test_a_class_with_a_tower_that_cannot_be_estimated_is_refused(tower: dict[str, int] | None) -> None:
+    with pytest.raises(UnsupportedModel, match="KeyeForConditionalGeneration: its tower is unknown"):
+        _read({**_KEYE, "vision_config": tower})
+
+
 @pytest.mark.parametrize(
     ("changes", "missing"),
     [

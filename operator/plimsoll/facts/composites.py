@@ -29,6 +29,7 @@ class EncoderRule(Enum):
     GEMMA3N = auto()
     GEMMA4 = auto()
     GLM4V = auto()
+    GLM5_NEXT = auto()
     GLM4_1V = auto()
     GLM_OCR = auto()
     GRANITE_SPEECH = auto()
@@ -45,8 +46,10 @@ class EncoderRule(Enum):
     LLAVA_ONEVISION = auto()
     MINICPMO = auto()
     MINICPMV = auto()
+    MINIMAX_M3 = auto()
     MISTRAL3 = auto()
     MOLMO = auto()
+    MUSE_GLIMMER = auto()
     NEMOTRON_VL = auto()
     OVIS = auto()
     PALIGEMMA = auto()
@@ -69,7 +72,8 @@ class EncoderRule(Enum):
 class Composite:
     """A class with a tower: the tower's builder, and the class its language model behaves as.
 
-    ``language`` is None where the language model's section says it.
+    ``language`` is None where the language model's section says it. A class with a :attr:`EncoderRule.GENERIC` tower is
+    listed for its language model's sake: the engine fixes it in code, and no file tells.
     """
 
     encoder: EncoderRule
@@ -78,18 +82,22 @@ class Composite:
 
 COMPOSITES: dict[str, Composite] = {
     "AudioFlamingo3ForConditionalGeneration": Composite(EncoderRule.AUDIO_FLAMINGO3),
+    "BailingMoeV3VLForConditionalGeneration": Composite(EncoderRule.GENERIC, "BailingMoeV3ForCausalLM"),
     "Blip2ForConditionalGeneration": Composite(EncoderRule.BLIP2),
     "Cohere2VisionForConditionalGeneration": Composite(EncoderRule.COHERE2_VISION),
     "DeepseekOCRForCausalLM": Composite(EncoderRule.DEEPSEEK_OCR),
-    "DeepseekVLV2ForCausalLM": Composite(EncoderRule.DEEPSEEK_VL2),
     "DeepseekV41ForCausalLM": Composite(EncoderRule.DEEPSEEK_V41, "DeepseekV41ForCausalLM"),
+    "DeepseekVLV2ForCausalLM": Composite(EncoderRule.DEEPSEEK_VL2),
     "DotsOCRForCausalLM": Composite(EncoderRule.DOTS_OCR, "Qwen2ForCausalLM"),
+    "Exaone4_5_ForConditionalGeneration": Composite(EncoderRule.QWEN2_5_VL, "Exaone4ForCausalLM"),
     "GLM4VForCausalLM": Composite(EncoderRule.GLM4V, "ChatGLMModel"),
     "Gemma3ForConditionalGeneration": Composite(EncoderRule.GEMMA3, "Gemma3ForCausalLM"),
     "Gemma3nForConditionalGeneration": Composite(EncoderRule.GEMMA3N, "Gemma3nForCausalLM"),
     "Gemma4ForConditionalGeneration": Composite(EncoderRule.GEMMA4, "Gemma4ForCausalLM"),
+    "Gemma4UnifiedForConditionalGeneration": Composite(EncoderRule.GENERIC, "Gemma4ForCausalLM"),
     "Glm4vForConditionalGeneration": Composite(EncoderRule.GLM4_1V, "Glm4ForCausalLM"),
     "Glm4vMoeForConditionalGeneration": Composite(EncoderRule.GLM4_1V, "Glm4MoeForCausalLM"),
+    "Glm5NextForConditionalGeneration": Composite(EncoderRule.GLM5_NEXT, "Glm5NextForCausalLM"),
     "GlmOcrForConditionalGeneration": Composite(EncoderRule.GLM_OCR, "Glm4ForCausalLM"),
     "GraniteSpeechForConditionalGeneration": Composite(EncoderRule.GRANITE_SPEECH),
     "H2OVLChatModel": Composite(EncoderRule.INTERNVL_CHAT),
@@ -97,6 +105,10 @@ COMPOSITES: dict[str, Composite] = {
     "InternS1ForConditionalGeneration": Composite(EncoderRule.INTERNVL),
     "InternVLChatModel": Composite(EncoderRule.INTERNVL_CHAT),
     "InternVLForConditionalGeneration": Composite(EncoderRule.INTERNVL),
+    "IsaacForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
+    "KananaVForConditionalGeneration": Composite(EncoderRule.GENERIC, "LlamaForCausalLM"),
+    "KeyeForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
+    "KeyeVL1_5ForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
     "KimiK25ForConditionalGeneration": Composite(EncoderRule.KIMI_K25, "DeepseekV3ForCausalLM"),
     "KimiK3ForConditionalGeneration": Composite(EncoderRule.KIMI_K25, "KimiLinearForCausalLM"),
     "KimiVLForConditionalGeneration": Composite(EncoderRule.KIMI_VL, "DeepseekV3ForCausalLM"),
@@ -106,13 +118,17 @@ COMPOSITES: dict[str, Composite] = {
     "LlavaForConditionalGeneration": Composite(EncoderRule.LLAVA),
     "LlavaNextForConditionalGeneration": Composite(EncoderRule.LLAVA_NEXT),
     "LlavaNextVideoForConditionalGeneration": Composite(EncoderRule.LLAVA_NEXT_VIDEO),
+    "LlavaOnevision2ForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
     "LlavaOnevisionForConditionalGeneration": Composite(EncoderRule.LLAVA_ONEVISION),
     "MiniCPMO": Composite(EncoderRule.MINICPMO),
     "MiniCPMV": Composite(EncoderRule.MINICPMV),
+    "MiniMaxM3SparseForConditionalGeneration": Composite(EncoderRule.MINIMAX_M3, "MiniMaxM3SparseForCausalLM"),
     "Mistral3ForConditionalGeneration": Composite(EncoderRule.MISTRAL3),
     "MolmoForCausalLM": Composite(EncoderRule.MOLMO, "MolmoForCausalLM"),
+    "MuseGlimmerForConditionalGeneration": Composite(EncoderRule.MUSE_GLIMMER, "MuseGlimmerForCausalLM"),
     "NemotronH_Nano_VL_V2": Composite(EncoderRule.NEMOTRON_VL),
     "OpenCUAForConditionalGeneration": Composite(EncoderRule.QWEN2_5_VL, "Qwen2ForCausalLM"),
+    "OpenPanguVLForConditionalGeneration": Composite(EncoderRule.GENERIC, "PanguEmbeddedForCausalLM"),
     "Ovis": Composite(EncoderRule.OVIS),
     "PaliGemmaForConditionalGeneration": Composite(EncoderRule.PALIGEMMA),
     "Phi3VForCausalLM": Composite(EncoderRule.PHI3V, "Phi3ForCausalLM"),
@@ -198,8 +214,9 @@ def section_class(fields: Fields) -> str | None:
 def language_fields(fields: Fields) -> Fields:
     """The language model's fields: its section, over the defaults of its ``model_type``, over what the file says.
 
-    A section leaves out what its configuration class defaults to, and quantization and ties often stand outside. The
-    type of the whole file goes before that of the section, as in vLLM's ``_find_dtype``.
+    A section leaves out what its configuration class defaults to, and quantization and ties often stand outside; one
+    without latent attention may write 0 for its sizes (DeepSeek-OCR). The type of the whole file goes before that of
+    the section, as in vLLM's ``_find_dtype``.
 
     Raises:
         InvalidInput: a section is no object.
@@ -210,17 +227,15 @@ def language_fields(fields: Fields) -> Fields:
         return fields
     inner = language_fields(section)
     outside = {name: value for name, value in fields.values.items() if mapping_of(value) is None or name in _SHARED}
-    own = {name: value for name, value in inner.values.items() if value is not None and not _is_absent(name, value)}
+    zeros = () if inner.values.get("kv_lora_rank") else _LATENT_SIZES
+    own = {
+        name: value for name, value in inner.values.items() if value is not None and not (name in zeros and value == 0)
+    }
     defaults = SECTION_DEFAULTS.get(inner.text("model_type") or "", {})
     dtype = {name: fields.values[name] for name in _DTYPES if fields.has(name)}
     if dtype:
         own = {name: value for name, value in own.items() if name not in _DTYPES}
     return Fields({**outside, **defaults, **own, **dtype}, inner.origin)
-
-
-def _is_absent(name: str, value: object) -> bool:
-    """Whether it is a size of latent attention in a model without it: DeepSeek-OCR writes 0."""
-    return name in _LATENT_SIZES and value == 0
 
 
 def _language_section(fields: Fields) -> Fields | None:

@@ -82,7 +82,14 @@ def _classes(fields: Fields) -> tuple[str, ...]:
 
 
 def _composite(name: str, fields: Fields, listed: str, composite: Composite) -> ModelClass:
-    """A class with a tower; its language model is read from its fields where no row describes it."""
+    """A class with a tower; its language model is read from its fields where no row describes it.
+
+    Raises:
+        UnsupportedModel: nothing tells the language model, or the usual fields do not describe an unknown tower.
+    """
+    estimated = composite.encoder is EncoderRule.GENERIC
+    if estimated and not can_estimate(fields):
+        raise UnsupportedModel(name, f"the model class {listed}: its tower is unknown")
     language = language_class(fields, composite)
     if language is None:
         raise UnsupportedModel(name, f"the model class {listed}: its language model is named nowhere (text_config)")
@@ -91,7 +98,7 @@ def _composite(name: str, fields: Fields, listed: str, composite: Composite) -> 
         section = language_fields(fields)
         refuse_unknown_parts(name, section)
         return ModelClass(listed, language, generic_architecture(section), composite.encoder, Evidence.GENERIC)
-    return ModelClass(listed, language, traits, composite.encoder, traits.evidence)
+    return ModelClass(listed, language, traits, composite.encoder, Evidence.GENERIC if estimated else traits.evidence)
 
 
 def _unknown(name: str, fields: Fields, listed: str, *, with_tensors: bool) -> ModelClass:

@@ -1,15 +1,16 @@
-"""GLM's vision towers: GLM-4.1V, 4.5V, 4.6V, GLM-OCR, and the older GLM-4V.
+"""GLM's vision towers: GLM-4.1V, 4.5V, 4.6V, GLM-OCR, GLM-5.3-Flash, and the older GLM-4V.
 
-Sources: vLLM's ``glm4_1v.py``, ``glm_ocr.py`` and ``glm4v.py``; defaults from the configuration classes in
-Transformers; the largest image of GLM-4.1V from its ``preprocessor_config.json`` (``longest_edge`` 9,633,792: two
-frames of 6,144 tokens).
+Sources: vLLM's ``glm4_1v.py``, ``glm_ocr.py``, ``glm4v.py`` and ``models/glm5next/common/multimodal.py``; defaults
+from the configuration classes in Transformers; the largest image of GLM-4.1V from its ``preprocessor_config.json``
+(``longest_edge`` 9,633,792: two frames of 6,144 tokens).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.encoders.images import patches
 from plimsoll.facts.encoders.sections import size, tower_section
 from plimsoll.facts.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
@@ -17,6 +18,8 @@ from plimsoll.facts.fields import Fields
 
 _MOST_TOKENS = 6_144
 _FRAMES = 2
+_MOST_TOKENS_OF_5, _MOST_VIDEO_TOKENS = 8_000, 30_000
+"""Of an image and of a video of GLM-5.3-Flash."""
 
 
 def glm4_1v(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
@@ -74,7 +77,7 @@ def _facts_of_image(weights: tuple[Weight, ...], tower: Tower, merge: int) -> En
 
 
 def glm_ocr(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """GLM-OCR: no learned positions, queries and keys normalised; the merger has the width of the language model's MLP.
+    """GLM-OCR: no learned positions, queries and keys normalised; the merger as wide as the language model's MLP.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.
@@ -105,9 +108,25 @@ def glm_ocr(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
         *layer_norm("visual.blocks.attn.k_norm", hidden // heads, bias=False, count=tower.layers),
         *layer_norm("visual.post_layernorm", hidden, bias=False),
         *whole("visual.downsample", outputs, hidden * merge, bias=True),
-        *_merger(outputs, facts.intermediate),
+        *_merger(outputs, size(section, "projection_intermediate_size", default=facts.intermediate)),
     )
     return _facts_of_image(weights, tower, merge)
+
+
+def glm5_next(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """GLM-5.3-Flash: the same tower for larger images, and videos of any length.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    encoder = glm_ocr(fields, language, facts)
+    merge = encoder.item_tokens // encoder.output_tokens
+    return replace(
+        encoder,
+        item_tokens=_MOST_TOKENS_OF_5 * merge,
+        output_tokens=_MOST_TOKENS_OF_5,
+        video=VideoFacts(step_positions=merge, step_tokens=1, most_steps=_MOST_VIDEO_TOKENS),
+    )
 
 
 def glm4v(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:

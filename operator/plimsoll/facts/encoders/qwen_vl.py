@@ -1,7 +1,8 @@
 """Qwen's vision towers, from Qwen2-VL to Qwen3.5: patches of two frames, merged two by two.
 
-Sources: vLLM's ``qwen2_vl.py``, ``qwen2_5_vl.py`` and ``qwen3_vl.py``; defaults from the configuration classes in
-Transformers. The largest image is what the families' ``preprocessor_config.json`` allow: 16,384 tokens.
+Sources: vLLM's ``qwen2_vl.py``, ``qwen2_5_vl.py``, ``exaone4_5.py`` and ``qwen3_vl.py``; defaults from the
+configuration classes in Transformers. The largest image is what the families' ``preprocessor_config.json`` allow:
+16,384 tokens.
 """
 
 from __future__ import annotations
@@ -56,17 +57,19 @@ def qwen2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 
 
 def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen2.5-VL: RMSNorm, a gated MLP, attention in windows.
+    """Qwen2.5-VL: RMSNorm, a gated MLP, attention in windows; EXAONE 4.5's has fewer heads of keys and values.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.
     """
     section = tower_section(fields, "vision_config")
+    heads = size(section, "num_heads", default=16)
     tower = Tower(
         hidden=size(section, "hidden_size", default=1280),
         intermediate=size(section, "intermediate_size", default=3420),
         layers=size(section, "depth", default=32),
-        heads=size(section, "num_heads", default=16),
+        heads=heads,
+        kv_heads=size(section, "num_key_value_heads", default=heads),
         gated=True,
         norm_bias=False,
     )

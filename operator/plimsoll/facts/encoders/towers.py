@@ -24,8 +24,9 @@ class Cut(Enum):
 class Tower:
     """Layers of one tower, all alike.
 
-    ``attention_width`` is that of all heads together where it is not ``hidden``; ``key_bias`` tells whether keys have a
-    bias beside queries and values; ``norms`` counts those of hidden width in a layer.
+    ``attention_width`` is that of all heads together where it is not ``hidden``, ``kv_heads`` those of keys and values
+    where they are fewer; ``key_bias`` tells whether keys have a bias beside queries and values; ``norms`` counts those
+    of hidden width in a layer.
     """
 
     hidden: int
@@ -33,6 +34,7 @@ class Tower:
     layers: int
     heads: int
     attention_width: int | None = None
+    kv_heads: int | None = None
     gated: bool = False
     qkv_bias: bool = True
     key_bias: bool = True
@@ -55,11 +57,12 @@ def tower_layers(prefix: str, tower: Tower) -> Iterator[Weight]:
 def attention(prefix: str, tower: Tower) -> Iterator[Weight]:
     """Queries, keys and values in one projection, and the output projection, of all layers."""
     width = tower.attention_width or tower.hidden
+    keys = width if tower.kv_heads is None else width // tower.heads * tower.kv_heads
     units = tower.heads if tower.attention is Cut.BY_HEADS else 1
     cut, count = tower.attention, tower.layers
-    yield from up(f"{prefix}.qkv_proj", 3 * width, tower.hidden, cut=cut, count=count, units=units)
+    yield from up(f"{prefix}.qkv_proj", width + 2 * keys, tower.hidden, cut=cut, count=count, units=units)
     if tower.qkv_bias:
-        biased = (3 if tower.key_bias else 2) * width
+        biased = width + keys * (2 if tower.key_bias else 1)
         yield _vector(f"{prefix}.qkv_proj.bias", biased, cut=cut, count=count, units=units)
     yield from down(
         f"{prefix}.out_proj", tower.hidden, width, cut=cut, bias=tower.output_bias, count=count, units=units
