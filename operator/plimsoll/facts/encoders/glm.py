@@ -19,7 +19,7 @@ from plimsoll.facts.fields import Fields
 _MOST_TOKENS = 6_144
 _FRAMES = 2
 _MOST_TOKENS_OF_5, _MOST_VIDEO_TOKENS = 8_000, 30_000
-"""Of an image and of a video of GLM-5.3-Flash."""
+"""Of an image of GLM-5.3-Flash, as its processor bounds them, and of a video (vLLM's ``_MAX_VIDEO_TOKENS``)."""
 
 
 def glm4_1v(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
