@@ -6,11 +6,15 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.outcomes import Fit, Rejection, Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.reasons import Reason
+from plimsoll.memory.estimate import estimate
 from plimsoll.placement.candidates import splits_for
+from plimsoll.placement.settings import engine_settings, with_a_small_step
 from plimsoll.placement.sizing import Sized, best_on, fit_of, size_on
+from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, gpu, request
 
 ONE = Split(1)
@@ -30,6 +34,23 @@ def test_an_answer_has_settings_and_estimate_of_its_split() -> None:
 
 def test_what_does_not_fit_is_sized_all_the_same() -> None:
     assert sized_on(L4).figures.fit is Fit.NO
+
+
+@pytest.mark.parametrize(
+    "stem", ["deepseek-ai__DeepSeek-V3", "deepseek-ai__DeepSeek-V4-Flash", "mistralai__Mixtral-8x7B-v0.1"]
+)
+def test_no_smaller_step_would_make_weights_fit_that_are_larger_than_the_budget(stem: str) -> None:
+    """So none is tried: the usual settings and their figures are what is told."""
+    wanted, untried = request(facts_of(stem), context=8192, concurrency=16), 0
+    for kind in load_gpu_types():
+        for split in splits_for(wanted):
+            answer = size_on(wanted, kind, split)
+            if not isinstance(answer, Sized) or answer.figures.weights_bytes <= answer.figures.budget_bytes:
+                continue
+            lean = with_a_small_step(wanted, engine_settings(wanted, kind, split))
+            untried += lean != answer.settings
+            assert estimate(wanted, kind, split, lean).fit is Fit.NO
+    assert untried
 
 
 def test_what_cannot_be_computed_or_cut_is_a_rejection() -> None:

@@ -150,6 +150,8 @@ def _assemble(rank: Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
     left, context = budget - terms.total, request.shape.context_tokens
     # Weights and cache are counted, not guessed: whatever the band, the need cannot be below them.
     slack = max(0, min(-terms.band.low_bytes, terms.total - terms.weights.gpu_bytes - terms.adapters))
+    expected, low, high = layout.capacities((left, left - terms.band.high_bytes, left + slack), context)
+    by_group = kv_law_for(request.engine.version).tells_tokens_by_group
     return MemoryEstimate(
         weights_bytes=terms.weights.gpu_bytes,
         adapters_bytes=terms.adapters,
@@ -164,10 +166,10 @@ def _assemble(rank: Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
         kv_needed_tokens=needed_tokens(request.shape),
-        kv_capacity_tokens=layout.capacity_tokens(left, context),
-        kv_capacity_low_tokens=layout.capacity_tokens(left - terms.band.high_bytes, context),
-        kv_capacity_high_tokens=layout.capacity_tokens(left + slack, context),
-        kv_told_tokens=_told(rank, layout, left),
+        kv_capacity_tokens=expected,
+        kv_capacity_low_tokens=low,
+        kv_capacity_high_tokens=high,
+        kv_told_tokens=layout.tokens_by_group(left) if by_group else expected,
         kv_block_tokens=layout.block_tokens,
         max_sequences=layout.max_sequences(max(0, left - terms.band.high_bytes)),
         host_bytes=terms.weights.host_bytes,
@@ -175,10 +177,3 @@ def _assemble(rank: Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
         stage=rank.stage,
         learned_bytes=terms.learned,
     )
-
-
-def _told(rank: Rank, layout: KvLayout, available_bytes: int) -> int:
-    """What the release itself calls its KV cache size."""
-    if kv_law_for(rank.request.engine.version).tells_tokens_by_group:
-        return layout.tokens_by_group(available_bytes)
-    return layout.capacity_tokens(available_bytes, rank.request.shape.context_tokens)

@@ -126,6 +126,7 @@ def sparse_workspace_bytes(model: ModelFacts, *, context_tokens: int, trims: boo
     return context_tokens * INDEXER_ROWS_PER_TOKEN * factor // pool * INDEXER_ROW_BYTES
 
 
+@lru_cache(maxsize=256)
 def _indexed_pool(model: ModelFacts) -> int:
     """Tokens for which the indexer has one key; 0 without an indexer."""
     if any(isinstance(cache, IndexerCache) for cache in model.caches()):
@@ -168,6 +169,11 @@ def dense_width(model: ModelFacts) -> int:
 
 def expanded_latent_bytes(model: ModelFacts, split: Split, dtype_bytes: int) -> int:
     """Keys and values of a prefill's cached context, expanded from latents for the rank's heads."""
-    if not any(isinstance(cache, LatentCache) and not cache.sparse for cache in model.caches()):
+    if not _expands_latents(model):
         return 0
     return LATENT_ROWS * max(1, model.heads // split.tensor_parallel) * LATENT_HEAD_WIDTH * dtype_bytes
+
+
+@lru_cache(maxsize=256)
+def _expands_latents(model: ModelFacts) -> bool:
+    return any(isinstance(cache, LatentCache) and not cache.sparse for cache in model.caches())

@@ -67,11 +67,14 @@ def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rej
 
 
 def sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
-    """The usual settings and their estimate; those with a smaller step where the usual ones do not fit for sure."""
+    """The usual settings and their estimate; those with a smaller step where the usual ones do not fit for sure.
+
+    No step makes room for weights that are larger than the budget: the smaller one is not tried there.
+    """
     usual = engine_settings(request, gpu, split)
     figures = estimate(request, gpu, split, usual)
     lean = with_a_small_step(request, usual)
-    if figures.fit is Fit.SURE or lean == usual:
+    if figures.fit is Fit.SURE or lean == usual or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
     return lean, estimate(request, gpu, split, lean)
 

@@ -54,9 +54,10 @@ def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSetti
 
     A large card steps more tokens by default, and their activations can be what does not fit.
     """
-    if request.engine.max_batched_tokens is not None:
+    usual = settings.max_num_batched_tokens
+    tokens = max(_fewest_tokens(request), min(usual, SMALL_STEP_TOKENS))
+    if tokens == usual or request.engine.max_batched_tokens is not None:
         return settings
-    tokens = max(_fewest_tokens(request), min(settings.max_num_batched_tokens, SMALL_STEP_TOKENS))
     return replace(settings, max_num_batched_tokens=tokens)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -83,9 +83,15 @@ class KvLayout:
 
     def capacity_tokens(self, available_bytes: int, context_tokens: int) -> int:
         """Tokens as vLLM tells them: requests of full length, times that length (``kv_cache_size_tokens``)."""
+        return self.capacities((available_bytes,), context_tokens)[0]
+
+    def capacities(self, available_bytes: Iterable[int], context_tokens: int) -> list[int]:
+        """:meth:`capacity_tokens` of several pools."""
         per_request = self.blocks_of_request(context_tokens)
+        if not per_request:
+            return [0 for _ in available_bytes]
         # Through a float, like the engine: an exact product may round to one token more.
-        return int(self.pool_blocks(available_bytes) / per_request * context_tokens) if per_request else 0
+        return [int(self.pool_blocks(size) / per_request * context_tokens) for size in available_bytes]
 
     def tokens_by_group(self, available_bytes: int) -> int:
         """Tokens as vLLM told them before 0.21: the pool divided by groups of layers, in the smallest blocks."""
