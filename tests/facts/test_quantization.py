@@ -16,6 +16,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.storage import BF16, FP16, FP32, Storage
 from plimsoll.facts.fields import Fields
 from plimsoll.facts.quantization import ONLINE, StorageRule, storage_rule
+from tests.support.model_configs import config_of, facts_from
 
 DYNAMIC = {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}
 FP8_CHANNELS = {"num_bits": 8, "type": "float", "strategy": "channel"}
@@ -165,6 +166,16 @@ def test_methods_are_read(section: dict[str, Any], stored: Storage, group_size: 
     )
     assert storage(of, Q_PROJ) == storage(of, EXPERT) == stored or section["quant_method"] == "fbgemm_fp8"
     assert storage(of, Q_PROJ) == stored
+
+
+@pytest.mark.parametrize("section", [{}, {"quant_algo": "FP8"}, {"config_groups": {}, "quant_method": ""}])
+def test_a_quantization_without_a_method_is_overlooked_like_the_engine_does_and_told(section: dict[str, Any]) -> None:
+    """vLLM 0.32 makes Qwen3-32B-FP8-Static-PerTensor, whose file names no method, of unquantized layers."""
+    of = rule(section)
+    assert (of.assignment, of.checkpoint.precision) == (None, Precision.BF16)
+    config = {**config_of("Qwen__Qwen3-8B"), "quantization_config": section}
+    (told,) = facts_from("Qwen/Qwen3-8B", config).remarks
+    assert "names no quant_method" in told
 
 
 def test_only_linear_weights_are_quantized() -> None:
@@ -382,7 +393,6 @@ def test_methods_without_a_law_are_named(method: str) -> None:
 @pytest.mark.parametrize(
     ("section", "missing"),
     [
-        ({}, "quant_method"),
         ({"quant_method": "fp8", "quant_algo": "MIXED_PRECISION"}, "several precisions"),
         ({"quant_method": "gptq", "bits": 3}, "3-bit GPTQ"),
         ({"quant_method": "awq", "bits": 3}, "3-bit AWQ"),

@@ -22,7 +22,7 @@ from plimsoll.facts.outside_layers import embedding_weights, head_weights, layer
 from plimsoll.facts.parameters import count_parameters
 from plimsoll.facts.plausible import MOST_PARAMETERS, check_size
 from plimsoll.facts.predictor import predictor_kinds
-from plimsoll.facts.quantization import StorageRule, storage_rule
+from plimsoll.facts.quantization import StorageRule, overlooked_remarks, storage_rule
 from plimsoll.facts.rotary import older_rotary_bytes, rotary_bytes
 from plimsoll.facts.shape import Part, Shape
 from plimsoll.facts.shared_layers import inseparable_runs
@@ -121,7 +121,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         on_every_stage=tables_on_every_stage(kind.language),
         inseparable=inseparable_runs(fields, traits, shape),
         step_bytes=extra_step_bytes(fields, traits, shape),
-        remarks=host_tables_remarks(fields, traits),
+        remarks=(*overlooked_remarks(fields), *host_tables_remarks(fields, traits)),
         evidence=kind.evidence,
         predictor=predictor_kinds(
             fields, traits, shape, list(zip(mixer_parts, mlp_parts, strict=True)), norms, rule.storage_of

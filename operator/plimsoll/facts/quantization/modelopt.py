@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.precision import KvPrecision
-from plimsoll.facts.fields import Fields, shown
+from plimsoll.facts.fields import Fields, mapping_of, shown
 from plimsoll.facts.quantization.assignment import Assignment, most_weights, uniform
 from plimsoll.facts.quantization.formats import (
     FP8_CHANNEL,
@@ -32,9 +32,10 @@ _SHARES = (("experts", 64), ("mlp", 4), ("ffn", 4))
 
 
 def is_modelopt(section: Fields) -> bool:
-    """Whether ModelOpt signed an export that names no method."""
+    """Whether ModelOpt signed an export that names no method, or left its own configuration there."""
     producer = section.section("producer")
-    return producer is not None and producer.text("name") == "modelopt"
+    signed = producer is not None and producer.text("name") == "modelopt"
+    return signed or "modelopt_quant_config" in (mapping_of(section.values.get("quantization")) or {})
 
 
 def modelopt(name: str, section: Fields, _fields: Fields) -> Assignment:

@@ -13,7 +13,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import CheckpointFacts, Weight
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.storage import PLAIN, Storage
-from plimsoll.facts.fields import Fields, mapping_of, shown
+from plimsoll.facts.fields import Fields, shown
 from plimsoll.facts.quantization.assignment import Assignment, refuse_too_many
 from plimsoll.facts.quantization.bitsandbytes import bitsandbytes
 from plimsoll.facts.quantization.compressed_tensors import compressed_tensors
@@ -52,6 +52,12 @@ _METHODS: dict[str, Reader] = {
     "quark": quark,
 }
 """Readers by ``quant_method``."""
+
+_OVERLOOKED = (
+    "quantization_config names no quant_method: the engine takes no notice of it and makes unquantized layers, into "
+    "which quantized weights do not load. If the checkpoint is quantized, name the method there (fp8, modelopt, "
+    "compressed-tensors, ...)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +101,8 @@ def storage_rule(name: str, fields: Fields) -> StorageRule:
         InvalidInput: a field is ill-typed.
         UnsupportedModel: the method, or the way it is used, has no memory law.
     """
-    dtype = _dtype(fields)
-    section = fields.section("quantization_config") or fields.section("compression_config")
-    if section is None:
+    dtype, section = _dtype(fields), _section(fields)
+    if section is None or _is_overlooked(section):
         return StorageRule(CheckpointFacts(precision=dtype, dtype=dtype))
     assignment = _reader(name, section)(name, section, fields)
     refuse_too_many(name, assignment)
@@ -111,6 +116,21 @@ def storage_rule(name: str, fields: Fields) -> StorageRule:
         max_capability=headline.max_capability,
     )
     return StorageRule(checkpoint, assignment)
+
+
+def overlooked_remarks(fields: Fields) -> tuple[str, ...]:
+    """What the reader has to know of a quantization that the engine does not see."""
+    section = _section(fields)
+    return () if section is None or not _is_overlooked(section) else (_OVERLOOKED,)
+
+
+def _section(fields: Fields) -> Fields | None:
+    return fields.section("quantization_config") or fields.section("compression_config")
+
+
+def _is_overlooked(section: Fields) -> bool:
+    """Whether nothing names the method. Source: vLLM, ``transformers_utils/model_arch_config_convertor.py``."""
+    return not section.text("quant_method") and not is_modelopt(section)
 
 
 def _dtype(fields: Fields) -> Precision:
@@ -129,8 +149,6 @@ def _reader(name: str, section: Fields) -> Reader:
     method = (section.text("quant_method") or "").lower().replace("compressed_tensors", "compressed-tensors")
     if not method and is_modelopt(section):
         return modelopt
-    if not method and mapping_of(section.values.get("config_groups")) is not None:
-        return compressed_tensors
     reader = _METHODS.get(method)
     if reader is None:
         raise UnsupportedModel(name, f"the quantization method {shown(method)!r} (quantization_config.quant_method)")
