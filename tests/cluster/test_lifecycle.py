@@ -275,7 +275,9 @@ def test_a_foreign_service_of_the_same_name_is_left_alone_and_named(here: View) 
     assert here.read("services", "taken")["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
     assert here.workloads("taken") == []
     about_it = [event for event in operator_writes(here.control_plane, since) if event.name == "taken"]
-    assert len(about_it) <= 1, "it fights for the name"
+    assert {event.resource for event in about_it} <= {"inferencedeployments/status"}, "it fights for the name"
+    # What was told before may reach the log a moment later, and what the live loop waits for is told after it.
+    assert len(about_it) <= 3, "it does not come to rest"
 
     here.delete("services", "taken")
     here.wait_ready("taken")
