@@ -82,6 +82,7 @@ def test_what_contradicts_itself_the_model_or_the_release_is_refused(
             ("--compilation-config.level=3", "-O3", "-cc.level=1"),
         ),
         (["--block-s", "32"], ("--block-s", "32")),
+        (["--kv-offloading-size", "8"], ("--kv-offloading-size", "8")),
         (["--trust-remote-code", "--enable-prefix-caching", "-ac.backend=x"], ("-ac.backend=x",)),
         (["--", "-h"], ()),
     ],

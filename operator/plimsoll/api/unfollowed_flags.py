@@ -39,6 +39,8 @@ _FLAGS = (
     "--hf-overrides",
     "--kernel-config",
     "--kv-cache-dtype-skip-layers",
+    "--kv-offloading-backend",
+    "--kv-offloading-size",
     "--kv-sharing-fast-prefill",
     "--kv-transfer-config",
     "--linear-backend",

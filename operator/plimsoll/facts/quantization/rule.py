@@ -54,9 +54,8 @@ _METHODS: dict[str, Reader] = {
 """Readers by ``quant_method``."""
 
 _OVERLOOKED = (
-    "quantization_config names no quant_method: the engine takes no notice of it and makes unquantized layers, into "
-    "which quantized weights do not load. If the checkpoint is quantized, name the method there (fp8, modelopt, "
-    "compressed-tensors, ...)."
+    "quantization_config names no quant_method: the engine takes no notice of it and makes unquantized layers, and so "
+    "they are counted. If the checkpoint is quantized, name the method there (fp8, modelopt, compressed-tensors, ...)."
 )
 
 
