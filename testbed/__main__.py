@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
 
 from testbed.binaries import ensure_binaries
+from testbed.ending import end_on_signals, stay_up
 
 
 def main() -> None:
@@ -20,7 +20,9 @@ def main() -> None:
     if arguments.command == "build":
         _build()
     else:
-        _up(judged=arguments.judged)
+        end_on_signals()
+        with contextlib.suppress(KeyboardInterrupt):
+            _up(judged=arguments.judged)
 
 
 def _build() -> None:
@@ -39,9 +41,7 @@ def _up(*, judged: bool) -> None:
             companions.enter_context(Judge(control_plane.client))
         control_plane.apply(mixed_fleet())
         print(f"export KUBECONFIG={control_plane.admin_kubeconfig}", flush=True)
-        ends = {signal.SIGINT, signal.SIGTERM}
-        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-        signal.sigwait(ends)
+        stay_up()
 
 
 if __name__ == "__main__":

@@ -10,9 +10,7 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +22,7 @@ from rich.console import Console
 from testbed.api_client import ApiClient
 from testbed.binaries import ensure_binaries
 from testbed.control_plane import ControlPlane
+from testbed.ending import end_on_signals, stay_up
 from testbed.engines import Engines
 from testbed.existing_cluster import ExistingCluster
 from testbed.fleet import mixed_fleet
@@ -110,7 +109,7 @@ class Story:
 def main() -> int:
     """Tell the story. Exit status 0 when every step came true, 1 when one did not."""
     arguments = _arguments()
-    signal.signal(signal.SIGTERM, _interrupt)
+    end_on_signals()
     console = Console(width=None if sys.stdout.isatty() else 160)
     chosen = arguments.kubeconfig or arguments.context or os.environ.get("KUBECONFIG")
     try:
@@ -132,10 +131,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--kubeconfig", help="use this cluster instead of an own control plane")
     parser.add_argument("--context", help="a context of the kubeconfig")
     return parser.parse_args()
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> None:
@@ -278,7 +273,7 @@ def _stay(arguments: argparse.Namespace, console: Console) -> None:
     if arguments.exit:
         return
     console.print("\nStaying up. Ctrl-C stops everything and removes it.", style="bold")
-    threading.Event().wait()
+    stay_up()
 
 
 if __name__ == "__main__":
