@@ -110,22 +110,29 @@ def graph_parts(
     speculative_tokens: int = 0,
 ) -> GraphParts:
     """The same part by part, of an engine that captures graphs."""
-    layers = ceil_div(model.layers, split.pipeline_parallel)
     largest = min(2 * sequences * (1 + speculative_tokens), largest_capture(model, gpu), batched_tokens)
-    sizes = captured_sizes(largest)
+    counts_prefill = law.charges_prefill_transient and is_recurrent(model) and not law.runs_v2(model, gpu)
+    return _parts(
+        captured_sizes(largest),
+        ceil_div(model.layers, split.pipeline_parallel),
+        1 if model.experts else 0,
+        law.charges_graphs_of(model, gpu),
+        batched_tokens if counts_prefill else 0,
+    )
+
+
+# The same few in a whole table of candidates, which asks twice for each: for its settings and for its estimate.
+@lru_cache(maxsize=1024)
+def _parts(sizes: int, layers: int, experts: int, charged: bool, prefill_tokens: int) -> GraphParts:  # noqa: FBT001 -- a key
     share = sizes / FULL_SET
-    experts = 1 if model.experts else 0
     actual = _ACTUAL_BASE + _ACTUAL_LAYER * layers + _ACTUAL_EXPERTS * experts
     parts = GraphParts(sizes, layers, experts, actual_bytes=int(actual * share * GIB))
-    if not law.charges_graphs_of(model, gpu):
+    if not charged:
         return parts
     others = ESTIMATE_LAYER * layers + ESTIMATE_EXPERTS * experts
     parts = parts._replace(first_bytes=int(ESTIMATE_BASE * share * GIB), other_bytes=int(others * share * GIB))
-    prefill = batched_tokens * PREFILL_TRANSIENT_BYTES
-    counts = law.charges_prefill_transient and is_recurrent(model) and not law.runs_v2(model, gpu)
-    if not counts or prefill <= parts.first_bytes:
-        return parts
-    return parts._replace(prefill_tokens=batched_tokens, first_bytes=prefill)
+    prefill = prefill_tokens * PREFILL_TRANSIENT_BYTES
+    return parts._replace(prefill_tokens=prefill_tokens, first_bytes=prefill) if prefill > parts.first_bytes else parts
 
 
 def largest_capture(model: ModelFacts, gpu: GpuType | None) -> int:
