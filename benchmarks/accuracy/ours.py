@@ -25,6 +25,7 @@ from plimsoll.memory.allocator import loading_bytes
 from plimsoll.memory.estimate import estimate, estimate_of_stage
 from plimsoll.memory.laws import OLDEST_VERSION, law_for
 from plimsoll.memory.served import COPIES_ENCODER_SINCE, served_model
+from plimsoll.memory.shared_indexers import with_loaded_indexers
 from plimsoll.memory.weights import stage_weights, weights_bytes
 
 NAME: Final = "plimsoll"
@@ -85,7 +86,7 @@ def _served(setup: Setup) -> ModelFacts:
     facts, media = facts_of(setup.model, setup.config), setup.media
     since = COPIES_ENCODER_SINCE.get(facts.architecture)
     copies = media.copies_encoder and since is not None and setup.version >= since
-    return served_model(facts, replace(media, copies_encoder=copies))
+    return with_loaded_indexers(served_model(facts, replace(media, copies_encoder=copies)), setup.version)
 
 
 def _weights(setup: Setup) -> Prediction:

@@ -120,9 +120,9 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
     )
     utilization = assumed.value("gpu_memory_utilization", case.utilization, defaults.utilization(version))
     predicted_tokens = _predicted_tokens(case)
-    if case.other_flags.get("enable_lora"):
+    if _takes_adapters(case):
         assumed.note("max_loras, max_lora_rank", complete=case.complete)
-    if case.other_flags.get("speculative") and predicted_tokens is None:
+    if _drafts(case) and predicted_tokens is None:
         assumed.names.append("speculative")
     if case.other_flags.get("VLLM_PP_LAYER_PARTITION"):
         assumed.names.append("VLLM_PP_LAYER_PARTITION")
@@ -237,10 +237,18 @@ def _cli_number(case: Case, flag: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def _takes_adapters(case: Case) -> bool:
+    return bool(case.other_flags.get("enable_lora")) or "--enable-lora" in _cli(case)
+
+
+def _drafts(case: Case) -> bool:
+    return bool(case.other_flags.get("speculative")) or "--speculative-config" in _cli(case)
+
+
 def _adapters(case: Case) -> LoraSlots | None:
     """Slots and rank are the engine's defaults where they are not told."""
     flags = case.other_flags
-    if not flags.get("enable_lora"):
+    if not _takes_adapters(case):
         return None
     slots = flags.get("max_loras") or _cli_number(case, "max-loras") or _LORA_SLOTS
     return LoraSlots(int(slots), int(flags.get("max_lora_rank") or _cli_number(case, "max-lora-rank") or _LORA_RANK))
@@ -249,9 +257,12 @@ def _adapters(case: Case) -> LoraSlots | None:
 def _predicted_tokens(case: Case) -> int | None:
     """Tokens that the model's own prediction layers draft in a step; None where they are not said to."""
     told = case.other_flags.get("speculative")
-    if not isinstance(told, Mapping) or "mtp" not in str(told.get("method", "")):
+    if isinstance(told, Mapping):
+        return int(told.get("num_speculative_tokens") or 1) if "mtp" in str(told.get("method", "")) else None
+    if re.search(r"--speculative-config.*\bmtp\b", _cli(case)) is None:
         return None
-    return int(told.get("num_speculative_tokens") or 1)
+    tokens = re.search(r"num_speculative_tokens\W+(\d+)", _cli(case))
+    return int(tokens[1]) if tokens else 1
 
 
 def _media(case: Case) -> MediaUse:

@@ -82,6 +82,10 @@ def test_adapters_and_a_models_own_drafts_are_told() -> None:
     assert told.lora == LoraSlots(1, 64)
     told = setup(other_flags={"speculative": {"method": "mtp", "num_speculative_tokens": 2}})
     assert (told.predicted_tokens, "speculative" in told.assumed) == (2, False)
+    told = setup(other_flags={"cli": "--enable-lora --max-loras 4 --max-lora-rank 64"})
+    assert told.lora == LoraSlots(4, 64)
+    told = setup(other_flags={"cli": '--speculative-config {"method": "mtp", "num_speculative_tokens": 3}'})
+    assert (told.predicted_tokens, "speculative" in told.assumed) == (3, False)
     told = setup(other_flags={"speculative": "eagle"})
     assert (told.predicted_tokens, "speculative" in told.assumed) == (None, True)
 

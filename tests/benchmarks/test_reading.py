@@ -13,6 +13,7 @@ from benchmarks.accuracy.reading.configs import ConfigShelf
 from benchmarks.accuracy.reading.gpus import find_gpu
 from benchmarks.accuracy.reading.oracle import read_oracle
 from benchmarks.accuracy.reading.records import outcome_of, read_records
+from plimsoll.domain.gpus import Vendor
 
 
 def written(folder: Path, text: str, name: str = "rows.json") -> Path:
@@ -134,6 +135,41 @@ def test_gpus_by_the_names_that_records_write(name: str, kind: str) -> None:
     found = find_gpu(name, None)
     assert found is not None
     assert found.gpu.name == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "total", "capability"),
+    [
+        ("NVIDIA GeForce RTX 4080 16GB", 15.99, (8, 9)),
+        ("NVIDIA GeForce RTX 3080 Ti", 11.75, (8, 6)),
+        ("NVIDIA GeForce RTX 5070 Ti", 15.5, (12, 0)),
+        ("NVIDIA RTX PRO 4000 Blackwell", 23.4, (12, 0)),
+        ("NVIDIA RTX 4000 Ada Generation", 19.5, (8, 9)),
+        ("NVIDIA RTX A4000", 15.7, (8, 6)),
+    ],
+)
+def test_a_card_that_is_not_catalogued_is_one_of_its_series(
+    name: str, total: float, capability: tuple[int, int]
+) -> None:
+    found = find_gpu(name, total)
+    assert found is not None
+    assert found.gpu.compute_capability == capability
+    assert found.gpu.usable_bytes == int(total * 2**30)
+
+
+@pytest.mark.parametrize(
+    ("name", "vendor"), [("AMD Radeon RX 7600 XT", Vendor.AMD), ("Some Accelerator", Vendor.NVIDIA)]
+)
+def test_a_total_means_a_card_of_the_vendor_that_is_named(name: str, vendor: Vendor) -> None:
+    found = find_gpu(name, 15.98)
+    assert found is not None
+    assert found.gpu.vendor is vendor
+
+
+def test_flags_in_one_text_are_a_command_line(tmp_path: Path) -> None:
+    row = {"model": "a/b", "other_flags": "--enable-lora --max-loras 4"}
+    (found,) = read_records(written(tmp_path, json.dumps([row])), "logs", [])
+    assert found.other_flags == {"cli": "--enable-lora --max-loras 4"}
 
 
 def test_no_gpu_without_a_name_or_a_total() -> None:

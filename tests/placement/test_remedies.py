@@ -90,7 +90,7 @@ def test_what_no_load_makes_fit_gets_no_proposal_of_a_smaller_one() -> None:
 
 
 def test_fewer_bits_are_proposed_only_where_they_place() -> None:
-    cache = request(LLAMA_70B, context=16_384, concurrency=2)
+    cache = request(LLAMA_70B, context=32_768, concurrency=2)
     offered = proposals(cache, TWO)
     assert places(replace(cache, kv_precision=KvPrecision.FP8), TWO) is (RemedyKind.KV_CACHE_FP8 in offered)
     assert places(replace(cache, precision=Precision.FP8), TWO) is (RemedyKind.WEIGHTS_FP8 in offered) is True
@@ -108,7 +108,7 @@ def test_cards_without_bf16_are_offered_fp16_and_others_are_not() -> None:
     wanted = request("Qwen/Qwen2.5-3B-Instruct")
     assert RemedyKind.WEIGHTS_FP16 in proposals(wanted, turing)
     assert places(replace(wanted, precision=Precision.FP16, kv_precision=KvPrecision.FP16), turing)
-    assert RemedyKind.WEIGHTS_FP16 not in proposals(request(LLAMA_70B), TWO)
+    assert RemedyKind.WEIGHTS_FP16 not in proposals(request(LLAMA_70B, context=32_768, concurrency=2), TWO)
 
 
 def test_gpus_that_others_hold_would_do_once_they_are_free() -> None:
@@ -174,7 +174,7 @@ class TestNewGpus:
 
 
 def test_the_nearest_remedy_comes_first() -> None:
-    wanted = request(LLAMA_70B, context=16_384, concurrency=2, constraints=GpuConstraints(deny=(L4,)))
+    wanted = request(LLAMA_70B, context=32_768, concurrency=2, constraints=GpuConstraints(deny=(L4,)))
     offered = list(proposals(wanted, fleet(node("h", H100, 2)), load_gpu_types()))
     assert offered == [kind for kind in _NEAREST_FIRST if kind in offered]
 

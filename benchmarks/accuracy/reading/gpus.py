@@ -30,13 +30,14 @@ def find_gpu(name: str | None, total_gib: float | None) -> FoundGpu | None:
     """The GPU that a record means; a stated total replaces the catalogue's usable memory.
 
     A total without a name, or with a name that is not known, gives a card of that memory with the properties of the
-    catalogued card that is nearest to it in memory. Returns None where the record states neither.
+    catalogued card that is nearest to it in memory, of the same generation where the name tells one. Returns None where
+    the record states neither.
     """
     named = _by_name(name) if name else None
     if total_gib is None:
         return None if named is None else FoundGpu(named, is_stated=False)
     if named is None or _is_other_card(named, total_gib):
-        named = _nearest(total_gib)
+        named = _nearest(total_gib, name or "")
     return FoundGpu(replace(named, usable_bytes=int(total_gib * GIB)), is_stated=True)
 
 
@@ -58,8 +59,20 @@ def _is_other_card(gpu: GpuType, total_gib: float) -> bool:
     return abs(gpu.usable_bytes / GIB - total_gib) > max(_SAME_CARD_GIB, 0.05 * total_gib)
 
 
-def _nearest(total_gib: float) -> GpuType:
-    return min(_types().values(), key=lambda gpu: (abs(gpu.usable_bytes / GIB - total_gib), gpu.name))
+def _nearest(total_gib: float, name: str) -> GpuType:
+    generation, is_amd = _generation(name), re.search(r"AMD|INSTINCT|RADEON", name.upper()) is not None
+    cards = [gpu for gpu in _types().values() if (gpu.vendor is Vendor.AMD) is is_amd]
+    if generation is not None:
+        cards = [gpu for gpu in cards if gpu.compute_capability == generation]
+    return min(cards, key=lambda gpu: (abs(gpu.usable_bytes / GIB - total_gib), gpu.name))
+
+
+def _generation(name: str) -> tuple[int, int] | None:
+    """Compute capability by the series that a card's name belongs to, for cards that are not catalogued."""
+    for entry in _document()["series"]:
+        if re.search(entry["pattern"], name.upper()):
+            return entry["compute_capability"][0], entry["compute_capability"][1]
+    return None
 
 
 @cache

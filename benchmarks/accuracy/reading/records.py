@@ -67,7 +67,6 @@ def _case(row: Row, place: str, dataset: str) -> Case:
         kv_tokens=tokens,
         concurrency=row.number("max_concurrency"),
     )
-    other = row.first("other_flags", "flags")
     case = Case(
         id=row.text("id", "name") or "",
         dataset=dataset,
@@ -90,10 +89,17 @@ def _case(row: Row, place: str, dataset: str) -> Case:
         max_num_seqs=row.integer("max_num_seqs"),
         max_num_batched_tokens=row.integer("max_num_batched_tokens"),
         enforce_eager=row.flag("enforce_eager", "eager"),
-        other_flags=other if isinstance(other, Mapping) else {},
+        other_flags=_flags(row.first("other_flags", "flags")),
         suspect=row.text("suspect"),
     )
     return case if case.id else _named(case, place)
+
+
+def _flags(told: Any) -> Mapping[str, Any]:
+    """Flags by name; those that a record writes as one text, as a command line does, stand under ``cli``."""
+    if isinstance(told, Mapping):
+        return told
+    return {"cli": told} if isinstance(told, str) else {}
 
 
 def _named(case: Case, place: str) -> Case:

@@ -32,6 +32,7 @@ from plimsoll.facts.quantization import ONLINE
 from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.memory.laws import OLDEST_VERSION
 from plimsoll.memory.served import served_model
+from plimsoll.memory.shared_indexers import with_loaded_indexers
 
 RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
 """Environment the engine or the operator gives a meaning of its own; a user's value would break the pod."""
@@ -61,10 +62,11 @@ def to_request(
     check_without_model(spec)
     _check_adapters(spec, model)
     precision = _precision(spec, model)
-    media = to_media(spec.engine, model, _version(spec.engine))
+    version = _version(spec.engine)
+    media = to_media(spec.engine, model, version)
     return Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
-        model=served_model(model, media),
+        model=with_loaded_indexers(served_model(model, media), version),
         precision=precision,
         kv_precision=_kv_precision(spec, model, precision),
         shape=_shape(spec),

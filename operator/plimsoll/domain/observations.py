@@ -44,7 +44,8 @@ class Observation:
     """One start of one engine: bytes of one GPU, predicted without any correction and observed.
 
     ``available_kv_bytes`` is what was left for the KV cache; None where the engine did not get so far. Terms that the
-    engine told apart are given beside it, those it did not are None. ``batched_tokens`` and ``sequences`` are the sizes
+    engine told apart are given beside it, those it did not are None. (Since 0.27 logs add what is charged for graphs to
+    the peak of activations; ``activations_bytes`` is without it.) ``batched_tokens`` and ``sequences`` are the sizes
     of the step that it ran with.
     """
 

@@ -30,6 +30,7 @@ _TYPES = {
     "attention": Role.ATTENTION,
     "full_attention": Role.ATTENTION,
     "indexed_attention": Role.ATTENTION,
+    "deepseek_sparse_attention": Role.ATTENTION,
     "qwen_sparse_attention": Role.ATTENTION,
     "mamba": Role.RECURRENT,
     "mamba2": Role.RECURRENT,

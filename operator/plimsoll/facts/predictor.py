@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from plimsoll.domain.caches import AttentionCache, StateCache
+from plimsoll.domain.caches import AttentionCache, IndexerCache, StateCache
 from plimsoll.domain.model import LayerKind, Sharding, Weight
 from plimsoll.domain.storage import BF16
 from plimsoll.facts.assembly import StorageOf
@@ -47,7 +47,9 @@ def predictor_kinds(
     """
     count = fields.optional_integer(_COUNT_KEYS, smallest=0, largest=_MOST_LAYERS)
     count = traits.predictors if count is None else count
-    mixer = next((part for part, _ in reversed(layers) if _attends(part)), None)
+    attending = [part for part, _ in reversed(layers) if _attends(part)]
+    # Whatever layers share, the predictor's picks its keys itself (``deepseek_v2.py``, read in 0.24 to 0.27).
+    mixer = next((part for part in attending if _picks(part)), next(iter(attending), None))
     if traits.mixer is MixerRule.COMPRESSED:
         mixer = uncompressed_layer(fields, shape)
     if not count or mixer is None:
@@ -69,6 +71,10 @@ def predictor_kinds(
 
 def _attends(mixer: Part) -> bool:
     return bool(mixer.caches) and not any(isinstance(cache, StateCache) for cache in mixer.caches)
+
+
+def _picks(mixer: Part) -> bool:
+    return any(isinstance(cache, IndexerCache) for cache in mixer.caches)
 
 
 def _slides(mixer: Part) -> bool:

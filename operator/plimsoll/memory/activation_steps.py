@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from plimsoll.domain.units import ceil_div
 from plimsoll.memory.activations import RECEIVED_TENSORS, Activations
 from plimsoll.memory.compiling import embedding_copies
+from plimsoll.memory.draft import draft_tokens
 from plimsoll.memory.encoder import Profiled
 from plimsoll.memory.expert_steps import kept_formula, returned_formula
 from plimsoll.memory.forward import (
@@ -137,7 +138,8 @@ def _workspaces(rank: Rank, parts: Activations) -> Iterator[tuple[str, int]]:
 def _sampler(rank: Rank, parts: Activations) -> str:
     law = rank.law.sampler_of(rank.request.model, rank.gpu)
     gathers = rank.split.tensor_parallel > 1
-    copies = sampler_copies(law, gathers=gathers, dtype_bytes=value_bytes(rank.request))
+    rejects = draft_tokens(rank.request) > 0
+    copies = sampler_copies(law, gathers=gathers, rejects=rejects, dtype_bytes=value_bytes(rank.request))
     logits = f"{parts.rows:,} rows x {rank.request.model.vocabulary:,} logits x {LOGIT_BYTES} B x {copies:g} copies"
     return f"{logits} + {law.base_bytes:,} B" if law.base_bytes else logits
 

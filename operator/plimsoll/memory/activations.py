@@ -152,6 +152,7 @@ def activation_parts(
         vocabulary=model.vocabulary,
         rows=rows,
         gathers=split.tensor_parallel > 1,
+        rejects=speculative_tokens > 0,
         dtype_bytes=dtype_bytes,
     )
     copied = expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)

@@ -21,6 +21,7 @@ from plimsoll.domain.model import ModelFacts, Sharding
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB, ceil_div
+from plimsoll.memory.block_scales import expanded_scale_bytes
 from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.expert_layout import relaid_bytes
 from plimsoll.memory.forward import residual_streams
@@ -90,14 +91,15 @@ def loading_bytes(
 ) -> int:
     """Signed bytes that the engine logs as weights beside the tensors.
 
-    Ends of blocks, experts laid out for another kernel, buffers for a step of ``batched_tokens`` tokens, what
-    older releases keep of positions that never come, and on ROCm a library's share.
+    Ends of blocks, experts and scales laid out for another kernel, buffers for a step of ``batched_tokens`` tokens,
+    what older releases keep of positions that never come, and on ROCm a library's share.
     """
     ends = block_ends_bytes(model, precision, split, stage, splits_large=law.splits_large_blocks)
     tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
     buffers = step_buffer_bytes(model, batched_tokens)
     library = ROCM_LIBRARY_BYTES if gpu is not None and gpu.vendor is Vendor.AMD else 0
-    return ends + tables + buffers + library + relaid_bytes(model, gpu, split, law, stage)
+    relaid = relaid_bytes(model, gpu, split, law, stage) + expanded_scale_bytes(model, precision, gpu, split, stage)
+    return ends + tables + buffers + library + relaid
 
 
 def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:

@@ -12,7 +12,6 @@ from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import Evidence, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
 from plimsoll.memory.forward import residual_streams
 from plimsoll.memory.non_torch import has_switch, is_rdna
@@ -24,9 +23,6 @@ _GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
 
 
 _HOPPER = 9
-
-_CONSUMED = EngineVersion(0, 26)
-"""From here on the engine charges the fall of free memory."""
 
 
 class Band(NamedTuple):
@@ -97,8 +93,8 @@ def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) 
             0.3,
         ),
         "communication over NVSwitch": (split.tensor_parallel > 1 and has_switch(gpu), 0.15, 0.15),
-        "... which few logs tell of on Blackwell, and on anything since 0.26": (
-            split.tensor_parallel > 1 and has_switch(gpu) and not _is_measured(gpu, law),
+        "... which few logs tell of on Blackwell": (
+            split.tensor_parallel > 1 and has_switch(gpu) and not _is_hopper(gpu),
             0.4,
             0.3,
         ),
@@ -114,10 +110,8 @@ def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) 
     return [(low, high) for applies, low, high in reasons.values() if applies]
 
 
-def _is_measured(gpu: GpuType | None, law: EngineLaw) -> bool:
-    """Whether NVSwitch traffic of this GPU and release is in the logs: Hopper until 0.25, ten starts."""
-    hopper = gpu is not None and gpu.compute_capability is not None and gpu.compute_capability[0] == _HOPPER
-    return hopper and law.since < _CONSUMED
+def _is_hopper(gpu: GpuType | None) -> bool:
+    return gpu is not None and gpu.compute_capability is not None and gpu.compute_capability[0] == _HOPPER
 
 
 def _sampler_choice(model: ModelFacts, gpu: GpuType | None, law: EngineLaw, rows: int) -> int:

@@ -16,12 +16,14 @@ from plimsoll.memory.runners import NOBODY, RunnerV2
 class SamplerLaw:
     """What sampling one step takes: ``copies`` of the logits in fp32, and ``base_bytes`` whatever the batch.
 
-    ``gathered_copies`` come on top with tensor parallelism, where collecting the ranks' parts is the peak.
+    ``gathered_copies`` come on top with tensor parallelism, where collecting the ranks' parts is the peak;
+    ``rejecting_copies`` are those of profiling the rejection of a draft, 0 where that is not the peak.
     """
 
     copies: float
     base_bytes: int = 0
     gathered_copies: float = 0.0
+    rejecting_copies: float = 0.0
 
 
 NATIVE_SAMPLER = SamplerLaw(9.57)
@@ -30,12 +32,14 @@ NATIVE_SAMPLER = SamplerLaw(9.57)
 Nine starts of vLLM 0.10 to 0.13 on seven models: 9.55 to 9.64 after the hidden states of the step are taken off.
 """
 
-FUSED_SAMPLER = SamplerLaw(3.566, int(0.083 * GIB))
+FUSED_SAMPLER = SamplerLaw(3.566, int(0.083 * GIB), rejecting_copies=5.5)
 """Fused kernels, FlashInfer's or Triton's: logits in 16 and 32 bits, probabilities, and the result.
 
 Triton's are used since 0.17 on every vendor's GPUs, from 8 rows on (``v1/sample/ops/topk_topp_triton.py``).
 
-Fitted to Llama, Qwen, Gemma 2, Phi and gpt-oss vocabularies (vLLM 0.19.0, H100); within 0.03 GiB on each.
+Fitted to Llama, Qwen, Gemma 2, Phi and gpt-oss vocabularies (vLLM 0.19.0, H100); within 0.03 GiB on each. Rejecting is
+profiled with one drafted token a request, however many are drafted: two rows in 16 bits, one of them again, and four in
+32 (read in ``_dummy_sampler_run`` and ``v1/sample/rejection_sampler.py`` of 0.19 to 0.26; not fitted).
 """
 
 COPYING_SAMPLER = SamplerLaw(1.5)
@@ -75,8 +79,9 @@ class EngineLaw:
     share one buffer, ``profiles_sampler`` that the profiling run samples at all.
     ``default_small_sequences`` is ``--max-num-seqs`` of GPUs below 70 GiB, ``spares_a100`` says that A100 counts as
     one. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes more where an
-    NVSwitch multiplies in the network (NVLS). ``largest_batched_tokens`` is the default batch on GPUs of 160 GiB and
-    more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki of context,
+    NVSwitch multiplies in the network (NVLS), and ``captured_switch_bytes`` what is left there beside it by a capture
+    of graphs that the first runner tries while it measures. ``largest_batched_tokens`` is the default batch on GPUs of 160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki
+    of context,
     ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded,
     ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it,
     ``sorts_experts_with_triton`` that Hopper keeps MXFP4 experts in Triton's order, ``pads_ungated_experts`` that FP8
@@ -116,6 +121,7 @@ class EngineLaw:
     largest_batched_tokens: int = 8192
     base_bytes: int = int(0.14 * GIB)
     switch_bytes: int = int(0.41 * GIB)
+    captured_switch_bytes: int = 0
 
     def runs_v2(self, model: ModelFacts, gpu: GpuType | None) -> bool:
         """Whether the second model runner serves ``model``; an unknown GPU counts as NVIDIA's."""

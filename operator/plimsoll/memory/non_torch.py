@@ -42,21 +42,26 @@ _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 """GiB. One GPU 0.41 to 0.60; TP over NVSwitch 1.53 to 2.47; over PCIe 0.96 and less (H100, H200, B200-class logs)."""
 
 
-def non_torch_bytes(gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True) -> int:
+def non_torch_bytes(
+    gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
+) -> int:
     """Bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
-    return sum(size for _, size in non_torch_parts(gpu, split, law, last_stage=last_stage))
+    return sum(size for _, size in non_torch_parts(gpu, split, law, last_stage=last_stage, captures=captures))
 
 
 def non_torch_parts(
-    gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True
+    gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
 ) -> tuple[tuple[str, int], ...]:
-    """The same part by part: what takes it, and its bytes. Parts of nothing are left out."""
+    """The same part by part: what takes it, and its bytes. Parts of nothing are left out.
+
+    ``captures`` says that the first model runner serves the model with CUDA graphs: the second tries none until 0.28.
+    """
     base, told = law.base_bytes, f"CUDA and kernels, vLLM {law.since} and later"
     if not last_stage and split.pipeline_parallel > 1:
         base, told = SILENT_STAGE_BYTES, "CUDA and kernels of a stage that does not sample"
     if gpu is not None and gpu.usable_bytes < SMALL_CARD and base > SMALL_CARD_BYTES:
         base, told = SMALL_CARD_BYTES, f"CUDA and kernels, at most this much below {SMALL_CARD // GIB} GiB"
-    parts = ((told, base), *_platform_parts(gpu), *_link_parts(gpu, split, law))
+    parts = ((told, base), *_platform_parts(gpu), *_link_parts(gpu, split, law, captures=captures))
     return tuple((name, size) for name, size in parts if size)
 
 
@@ -95,7 +100,7 @@ def is_rdna(gpu: GpuType) -> bool:
     return gpu.vendor is Vendor.AMD and (gpu.gfx or "").startswith(("gfx10", "gfx11", "gfx12"))
 
 
-def _link_parts(gpu: GpuType | None, split: Split, law: EngineLaw) -> Iterator[tuple[str, int]]:
+def _link_parts(gpu: GpuType | None, split: Split, law: EngineLaw, *, captures: bool) -> Iterator[tuple[str, int]]:
     if split.expert_parallel and split.data_parallel > 1:
         yield "tokens exchanged between data-parallel ranks", ALL_TO_ALL_BYTES
     if split.tensor_parallel == 1:
@@ -103,6 +108,8 @@ def _link_parts(gpu: GpuType | None, split: Split, law: EngineLaw) -> Iterator[t
     ranks = f"between {split.tensor_parallel} ranks"
     if has_switch(gpu):
         yield f"NCCL over NVSwitch {ranks}", law.switch_bytes
+        if captures:
+            yield f"left by a capture that is tried meanwhile, {ranks}", law.captured_switch_bytes
     elif gpu is not None and gpu.interconnect is Interconnect.XGMI:
         yield f"RCCL over Infinity Fabric {ranks}", XGMI_BYTES
     else:

@@ -75,4 +75,5 @@ def rank_graphs(rank: Rank) -> GraphParts:
 
 def rank_overhead(rank: Rank) -> tuple[tuple[str, int], ...]:
     """What lies outside PyTorch, inside the budget: what takes it, and its bytes."""
-    return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last)
+    captures = not (rank.settings.enforce_eager or rank.law.runs_v2(rank.request.model, rank.gpu))
+    return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)

@@ -11,7 +11,13 @@ _HALF_PRECISION_BYTES = 2
 
 
 def sampler_bytes(
-    law: SamplerLaw, *, vocabulary: int, rows: int, gathers: bool = False, dtype_bytes: int = _HALF_PRECISION_BYTES
+    law: SamplerLaw,
+    *,
+    vocabulary: int,
+    rows: int,
+    gathers: bool = False,
+    rejects: bool = False,
+    dtype_bytes: int = _HALF_PRECISION_BYTES,
 ) -> int:
     """Peak bytes of the sampler on the rank that samples; tensor parallelism does not divide it.
 
@@ -25,12 +31,14 @@ def sampler_bytes(
         vocabulary: rows of the output projection.
         rows: sequences that get a token in one step.
         gathers: whether the logits come from more than one rank.
+        rejects: whether tokens are drafted, and the sampler may reject them.
         dtype_bytes: width of the model's activations.
     """
-    copies = sampler_copies(law, gathers=gathers, dtype_bytes=dtype_bytes)
+    copies = sampler_copies(law, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
     return int(rows * vocabulary * LOGIT_BYTES * copies) + law.base_bytes
 
 
-def sampler_copies(law: SamplerLaw, *, gathers: bool, dtype_bytes: int) -> float:
+def sampler_copies(law: SamplerLaw, *, gathers: bool, rejects: bool, dtype_bytes: int) -> float:
     """Copies of the logits in 32 bits that lie side by side at the peak."""
-    return law.copies + law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES
+    copies = max(law.copies, law.rejecting_copies) if rejects else law.copies
+    return copies + law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES

@@ -1,0 +1,41 @@
+"""Scales of FP8 blocks on cards that do not compute in FP8."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
+from plimsoll.memory.block_scales import expanded_scale_bytes
+from plimsoll.memory.weights import stage_tensors
+from tests.support.model_configs import facts_of
+from tests.support.planning import A100, H100, L4, gpu
+
+BLOCKS = facts_of("Qwen__Qwen3-30B-A3B-FP8")
+PRECISION = BLOCKS.checkpoint.precision
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_a_group_of_inputs_has_a_scale_for_every_output(degree: int) -> None:
+    """128 weights of a byte share one of 2 bytes: a 64th, where the checkpoint's 4 bytes serve 128 x 128."""
+    split = Split(degree)
+    values = sum(
+        count * each.values
+        for count, layer in stage_tensors(BLOCKS, PRECISION, split).layers
+        for each in layer
+        if each.scales
+    )
+    extra = expanded_scale_bytes(BLOCKS, PRECISION, gpu(A100), split, 0)
+    assert extra == pytest.approx(values / 64 - values * 4 / 128**2, rel=0.01)
+    assert 0.40 < extra * degree / GIB < 0.45
+
+
+@pytest.mark.parametrize("kind", [H100, L4, "mi300x-192gb"])
+def test_cards_that_compute_in_fp8_keep_the_checkpoint_s(kind: str) -> None:
+    assert expanded_scale_bytes(BLOCKS, PRECISION, gpu(kind), Split(1), 0) == 0
+
+
+def test_scales_of_whole_rows_are_left_alone() -> None:
+    rows = facts_of("nvidia__Llama-3.1-70B-Instruct-FP8")
+    assert expanded_scale_bytes(rows, rows.checkpoint.precision, gpu(A100), Split(1), 0) == 0
+    assert expanded_scale_bytes(facts_of("Qwen__Qwen3-8B"), PRECISION, gpu(A100), Split(1), 0) == 0
