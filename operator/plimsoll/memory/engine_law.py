@@ -80,8 +80,8 @@ class EngineLaw:
     ``default_small_sequences`` is ``--max-num-seqs`` of GPUs below 70 GiB, ``spares_a100`` says that A100 counts as
     one. ``base_bytes`` is what CUDA takes outside PyTorch on one GPU, ``switch_bytes`` what NCCL takes more where an
     NVSwitch multiplies in the network (NVLS), and ``captured_switch_bytes`` what is left there beside it by a capture
-    of graphs that the first runner tries while it measures. ``largest_batched_tokens`` is the default batch on GPUs of 160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki
-    of context,
+    of graphs that the first runner tries while it measures. ``largest_batched_tokens`` is the default batch on GPUs of
+    160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki of context,
     ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded,
     ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it,
     ``sorts_experts_with_triton`` that Hopper keeps MXFP4 experts in Triton's order, ``pads_ungated_experts`` that FP8
