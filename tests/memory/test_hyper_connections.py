@@ -95,6 +95,14 @@ def glm() -> ModelFacts:
     return read_model_facts("glm", config, revision=None, source=FactsSource.INLINE)
 
 
+def test_glm_s_checkpoint_spells_its_layers_otherwise_than_the_engine_s_defaults() -> None:
+    """``layer_types`` as ``transformers_utils/configs/glm5_next.py`` documents them and checkpoints carry them."""
+    config = json.dumps(next(made["config"] for made in MADE if made["name"] == "glm5next"))
+    assert "indexed_attention" in config
+    told = json.loads(config.replace("indexed_attention", "deepseek_sparse_attention"))
+    assert read_model_facts("glm", told, revision=None, source=FactsSource.INLINE) == glm()
+
+
 def test_glm_logs_its_activations_and_with_them_what_is_charged_for_graphs() -> None:
     """GLM-5.3-Flash on eight H200, a build of 0.28, 8,192 tokens and 512 sequences: 4.04 GiB of both."""
     law, split = law_for(EngineVersion(0, 28)), Split(8)
