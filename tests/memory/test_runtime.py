@@ -275,6 +275,43 @@ def test_which_release_takes_graphs_out_of_its_budget(minor: int, *, dense: bool
     assert cuda_graphs_bytes(HYBRID, Split(1), law(27), sequences=64, batched_tokens=8192).estimated_bytes > 0
 
 
+QWEN3 = replace(LLAMA, architecture="Qwen3ForCausalLM")
+
+
+def graphs(model: ModelFacts, minor: int, gpu: GpuType, split: Split = ALONE, *, adapters: bool = False) -> float:
+    """GiB that a full set of graphs takes."""
+    taken = cuda_graphs_bytes(
+        model, split, law(minor), gpu, sequences=256, batched_tokens=8192, adapters=adapters
+    ).actual_bytes
+    return taken / GIB
+
+
+@pytest.mark.parametrize(
+    ("layers", "minor", "gib"), [(24, 27, 0.37), (28, 26, 0.48), (36, 27, 0.56), (40, 28, 0.52), (64, 28, 0.81)]
+)
+def test_graphs_of_the_second_runner_are_those_of_logs(layers: int, minor: int, gib: float) -> None:
+    """Qwen2.5 0.5B and 7B, Qwen3 8B, 14B and 32B on GeForce cards."""
+    model = replace(QWEN3, order=QWEN3.order[:1] * layers)
+    assert graphs(model, minor, card("NVIDIA GeForce RTX 4090", 23.5, (8, 9), pcie=True)) == pytest.approx(
+        gib, abs=0.07
+    )
+    assert graphs(model, 19, H100) > 1.5 * gib
+
+
+def test_adapters_have_a_set_of_graphs_of_their_own() -> None:
+    """Qwen3-4B with one adapter on an RTX 4090 (0.27.1): 1.28 GiB."""
+    model = replace(QWEN3, order=QWEN3.order[:1] * 36)
+    assert graphs(model, 27, L40S, adapters=True) == pytest.approx(2 * graphs(model, 27, L40S), abs=1e-6)
+    assert graphs(model, 27, L40S, adapters=True) == pytest.approx(1.28, abs=0.3)
+    assert graphs(model, 10, L40S, adapters=True) == graphs(model, 10, L40S)
+
+
+@pytest.mark.parametrize(("gpu", "degree", "more"), [(L40S, 4, 0.9), (L40S, 2, 0.0), (H100, 4, 0.0), (L40S, 1, 0.0)])
+def test_collectives_of_nccl_are_captured_between_many_gpus_on_pcie(gpu: GpuType, degree: int, more: float) -> None:
+    """Qwen2.5-72B on four L40S (0.19.0) took 2.62 GiB, Llama-3.3-70B on four H200 0.96 and less."""
+    assert graphs(LLAMA, 19, gpu, Split(degree)) - graphs(LLAMA, 19, gpu) == pytest.approx(more, abs=0.001)
+
+
 @pytest.mark.parametrize(("tokens", "gib"), [(8192, 2.84), (4096, 2.42), (3072, 2.32), (2048, 2.21)])
 def test_a_prefill_of_recurrent_layers_counts_as_graphs_since_0_26(tokens: int, gib: float) -> None:
     """vllm#52872: "peak activation" of a 27B hybrid with its vision tower on RTX 5090, few sequences (8 assumed).

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, KIB, ceil_div
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.runners import is_recurrent
 
@@ -25,12 +26,40 @@ _BLACKWELL_DATA_CENTER = 10
 FULL_SET = 51
 """Captured sizes up to 512, on which the figures below were fitted."""
 
-ESTIMATE_BASE, ESTIMATE_LAYER, ESTIMATE_EXPERTS = 0.30, 0.017, 0.2
-"""GiB. 33 starts of vLLM 0.19.0 on H100: 0.49 (8 layers a stage) to 1.82 (80 layers); two dense models of 32 and 40
-layers logged twice what their like did (1.60, 1.69). Experts: 0.11 to 0.63 more."""
 
-_ACTUAL_BASE, _ACTUAL_LAYER, _ACTUAL_EXPERTS = 0.40, 0.0165, 0.4
-"""GiB. The same starts: 0.51 to 1.85; experts 0.3 to 0.7 more."""
+class GraphLaw(NamedTuple):
+    """GiB of a full set of graphs: the first, each layer of the stage, and experts; as estimated and as taken."""
+
+    estimate_base: float
+    estimate_layer: float
+    estimate_experts: float
+    actual_base: float
+    actual_layer: float
+    actual_experts: float
+
+
+FIRST_RUNNER = GraphLaw(0.30, 0.017, 0.2, 0.40, 0.0165, 0.4)
+"""33 starts of vLLM 0.19.0 on H100: estimates of 0.49 (8 layers a stage) to 1.82 (80 layers), 0.51 to 1.85 taken; two
+dense models of 32 and 40 layers logged twice what their like did (1.60, 1.69). Experts: 0.11 to 0.63 more estimated,
+0.3 to 0.7 taken."""
+
+SECOND_RUNNER = GraphLaw(0.12, 0.0108, 0.1, 0.12, 0.0108, 0.1)
+"""Taken: 0.37 GiB (24 layers), 0.48 (28), 0.56 (36), 0.52 (40), 0.81 (64) on RTX 4080 to 5090 with 0.26 to 0.28, 0.70
+on B300 (60 layers, 83 sizes, 0.26). It measures what it estimates (``gpu/cudagraph_utils.py``): 0.69 for a hybrid of 64
+layers that took 0.30 (0.29). Experts: not told."""
+
+_SETS_WITH_ADAPTERS = 2
+"""With adapters and without (``cudagraph_specialize_lora``): Qwen3-4B (36 layers) took 1.28 GiB (RTX 4090, 0.27.1)."""
+
+_SPECIALIZES_SINCE = EngineVersion(0, 11, 1)
+
+
+COLLECTIVES = 0.9
+"""GiB of a full set where NCCL's collectives are captured, as they are between more than two GPUs on PCIe, which have
+no custom all-reduce (``device_communicators/custom_all_reduce.py``): 0.9 more was taken on four L40S (0.19), 1.1 on
+eight (0.10.2), 0.3 on four RTX 3090 (0.11), and 0.9 more charged on four L4 (0.29)."""
+
+_MOST_WITHOUT_LINKS = 2
 
 
 PREFILL_TRANSIENT_BYTES = 108 * KIB
@@ -55,14 +84,17 @@ class GraphMemory(NamedTuple):
 class GraphParts(NamedTuple):
     """What the graphs of one rank are counted from, and bytes.
 
-    ``sizes`` are captured for each of ``layers`` layers; ``first_bytes`` is the first graph (or, of recurrent models,
-    the prefill of ``prefill_tokens`` tokens that counts as one), ``other_bytes`` the rest; both are 0 where the engine
-    takes nothing out of its budget.
+    ``law`` is the runner's. ``sizes`` are captured for each of ``layers`` layers; ``first_bytes`` is the first graph
+    (or, of recurrent models, the prefill of ``prefill_tokens`` tokens that counts as one), ``other_bytes`` the rest;
+    both are 0 where the engine takes nothing out of its budget. ``experts`` and ``collectives`` are 1 where there are
+    experts, and where NCCL's collectives are captured.
     """
 
+    law: GraphLaw = FIRST_RUNNER
     sizes: int = 0
     layers: int = 0
     experts: int = 0
+    collectives: int = 0
     prefill_tokens: int = 0
     first_bytes: int = 0
     other_bytes: int = 0
@@ -83,6 +115,7 @@ def cuda_graphs_bytes(
     sequences: int,
     batched_tokens: int,
     speculative_tokens: int = 0,
+    adapters: bool = False,
     enforce_eager: bool = False,
 ) -> GraphMemory:
     """Graphs by layers of a stage and captured sizes: twice the tokens of a decode step, its drafted ones included."""
@@ -96,6 +129,7 @@ def cuda_graphs_bytes(
         sequences=sequences,
         batched_tokens=batched_tokens,
         speculative_tokens=speculative_tokens,
+        adapters=adapters,
     ).memory
 
 
@@ -108,31 +142,44 @@ def graph_parts(
     sequences: int,
     batched_tokens: int,
     speculative_tokens: int = 0,
+    adapters: bool = False,
 ) -> GraphParts:
     """The same part by part, of an engine that captures graphs."""
     largest = min(2 * sequences * (1 + speculative_tokens), largest_capture(model, gpu), batched_tokens)
-    counts_prefill = law.charges_prefill_transient and is_recurrent(model) and not law.runs_v2(model, gpu)
+    is_second = law.runs_v2(model, gpu)
+    counts_prefill = law.charges_prefill_transient and is_recurrent(model) and not is_second
+    sets = _SETS_WITH_ADAPTERS if adapters and law.release >= _SPECIALIZES_SINCE else 1
     return _parts(
-        captured_sizes(largest),
+        SECOND_RUNNER if is_second else FIRST_RUNNER,
+        sets * captured_sizes(largest),
         ceil_div(model.layers, split.pipeline_parallel),
         1 if model.experts else 0,
-        law.charges_graphs_of(model, gpu),
+        1 if _captures_nccl(gpu, split) else 0,
         batched_tokens if counts_prefill else 0,
+        charged=law.charges_graphs_of(model, gpu),
     )
 
 
 # The same few in a whole table of candidates, which asks twice for each: for its settings and for its estimate.
 @lru_cache(maxsize=1024)
-def _parts(sizes: int, layers: int, experts: int, charged: bool, prefill_tokens: int) -> GraphParts:  # noqa: FBT001 -- a key
+def _parts(
+    law: GraphLaw, sizes: int, layers: int, experts: int, collectives: int, prefill_tokens: int, *, charged: bool
+) -> GraphParts:
     share = sizes / FULL_SET
-    actual = _ACTUAL_BASE + _ACTUAL_LAYER * layers + _ACTUAL_EXPERTS * experts
-    parts = GraphParts(sizes, layers, experts, actual_bytes=int(actual * share * GIB))
+    beside = COLLECTIVES * collectives
+    actual = law.actual_base + law.actual_layer * layers + law.actual_experts * experts + beside
+    parts = GraphParts(law, sizes, layers, experts, collectives, actual_bytes=int(actual * share * GIB))
     if not charged:
         return parts
-    others = ESTIMATE_LAYER * layers + ESTIMATE_EXPERTS * experts
-    parts = parts._replace(first_bytes=int(ESTIMATE_BASE * share * GIB), other_bytes=int(others * share * GIB))
+    others = law.estimate_layer * layers + law.estimate_experts * experts + beside
+    parts = parts._replace(first_bytes=int(law.estimate_base * share * GIB), other_bytes=int(others * share * GIB))
     prefill = prefill_tokens * PREFILL_TRANSIENT_BYTES
     return parts._replace(prefill_tokens=prefill_tokens, first_bytes=prefill) if prefill > parts.first_bytes else parts
+
+
+def _captures_nccl(gpu: GpuType | None, split: Split) -> bool:
+    on_pcie = gpu is not None and gpu.vendor is Vendor.NVIDIA and gpu.interconnect is Interconnect.PCIE
+    return on_pcie and split.tensor_parallel > _MOST_WITHOUT_LINKS
 
 
 def largest_capture(model: ModelFacts, gpu: GpuType | None) -> int:

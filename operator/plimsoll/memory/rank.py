@@ -70,6 +70,7 @@ def rank_graphs(rank: Rank) -> GraphParts:
         sequences=rank.settings.max_num_seqs,
         batched_tokens=rank.settings.max_num_batched_tokens,
         speculative_tokens=draft_tokens(rank.request),
+        adapters=rank.request.engine.lora is not None,
     )
 
 

@@ -7,14 +7,7 @@ from collections.abc import Iterator
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.units import KIB
 from plimsoll.memory.activation_steps import activation_steps
-from plimsoll.memory.cuda_graphs import (
-    ESTIMATE_BASE,
-    ESTIMATE_EXPERTS,
-    ESTIMATE_LAYER,
-    FULL_SET,
-    PREFILL_TRANSIENT_BYTES,
-    GraphParts,
-)
+from plimsoll.memory.cuda_graphs import COLLECTIVES, FULL_SET, PREFILL_TRANSIENT_BYTES, GraphParts
 from plimsoll.memory.rank import Rank, rank_graphs, rank_overhead
 from plimsoll.memory.steps import Step
 
@@ -35,13 +28,15 @@ def _graph_steps(parts: GraphParts) -> Iterator[Step]:
     if not parts.first_bytes + parts.other_bytes:
         return
     share = f"x {parts.sizes} / {FULL_SET} sizes"
-    first = f"{ESTIMATE_BASE:.2f} GiB {share}"
+    first = f"{parts.law.estimate_base:.2f} GiB {share}"
     if parts.prefill_tokens:
         prefill = f"{parts.prefill_tokens:,} tokens x {PREFILL_TRANSIENT_BYTES // KIB} KiB"
         first = f"{prefill} of a prefill of recurrent layers, which counts as a graph"
     yield Step("  first graph", first, parts.first_bytes)
-    layers = f"{ESTIMATE_LAYER} GiB x {parts.layers} layers"
-    others = f"({layers} + {ESTIMATE_EXPERTS} GiB of experts)" if parts.experts else layers
+    terms = [f"{parts.law.estimate_layer} GiB x {parts.layers} layers"]
+    terms += [f"{parts.law.estimate_experts} GiB of experts"] if parts.experts else []
+    terms += [f"{COLLECTIVES} GiB of collectives by NCCL"] if parts.collectives else []
+    others = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
     yield Step("  other graphs", f"{others} {share}", parts.other_bytes)
 
 

@@ -97,6 +97,7 @@ def _beside_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: 
         sequences=sequences,
         batched_tokens=batched_tokens,
         speculative_tokens=draft_tokens(request),
+        adapters=request.engine.lora is not None,
         enforce_eager=request.engine.enforce_eager,
     )
     return beside_bytes(request.model, gpu, split, law, graphs, sequences=sequences)
