@@ -116,14 +116,22 @@ def test_amd_s_gpus_have_a_library_s_share(kind: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "minor", "gib"),
-    [(H100, 14, 64.38), (H100, 10, 65.97), (H100, 19, 65.97), (A100, 14, 65.97), ("b200-sxm-180gb", 20, 68.65)],
+    [
+        (H100, 14, 64.38),
+        (H100, 10, 65.97),
+        (H100, 19, 65.97),
+        (H100, 25, 61.29),
+        (A100, 14, 65.97),
+        (A100, 25, 65.97),
+        ("b200-sxm-180gb", 20, 68.65),
+    ],
 )
 def test_gpt_oss_lies_in_memory_as_its_kernels_ask(kind: str, minor: int, gib: float) -> None:
-    """64.38 GiB logged by 0.14.1 on H100, 65.97 by 0.10.1; the others are what their kernels' source says."""
+    """64.38 GiB logged by 0.14.1 on H100, 65.97 by 0.10.1, 61.29 by 0.25.1; the others are what the sources say."""
     model = facts_of("openai__gpt-oss-120b")
     precision, law = model.checkpoint.precision, law_for(EngineVersion(0, minor))
     loaded = weights_bytes(model, precision, Split(1)) + loading_bytes(model, precision, gpu(kind), Split(1), law)
-    assert loaded / GIB == pytest.approx(gib, rel=0.004)
+    assert loaded / GIB == pytest.approx(gib, rel=0.005)
 
 
 @pytest.mark.parametrize(("kind", "minor", "more"), [(H100, 16, 0), (H100, 17, 0.943), (A100, 17, 0)])

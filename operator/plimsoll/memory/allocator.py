@@ -21,10 +21,10 @@ from plimsoll.domain.model import ModelFacts, Sharding
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB, ceil_div
-from plimsoll.memory.block_scales import expanded_scale_bytes
 from plimsoll.memory.engine_law import EngineLaw
 from plimsoll.memory.expert_layout import relaid_bytes
 from plimsoll.memory.forward import residual_streams
+from plimsoll.memory.fp8_blocks import fp8_block_bytes
 from plimsoll.memory.weights import Stored, older_table_bytes, rank_shape, stage_tensors
 
 _OWN_SEGMENT_BYTES = 10 * MIB
@@ -35,7 +35,7 @@ _LARGEST_SPLIT_BYTES = 20 * MIB
 ROCM_LIBRARY_BYTES = 72 * MIB
 """What stays allocated on AMD's GPUs beside every tensor, whatever the model and the split: 70 to 81 MiB in eight
 starts of Llama 3.1 8B and Qwen3 14B on R9700 (0.11 to 0.13), 56 in one on RX 9070 XT (0.14), 62 of Qwen2.5 14B on
-MI300X (0.17)."""
+MI300X (0.17). Since 0.20 nothing of it shows: Qwen3 4B on MI355X (0.20.2), Seed-OSS 36B on MI300X (0.28)."""
 
 _INDEX_BYTES, _HALF_BYTES = 4, 2
 
@@ -91,14 +91,14 @@ def loading_bytes(
 ) -> int:
     """Signed bytes that the engine logs as weights beside the tensors.
 
-    Ends of blocks, experts and scales laid out for another kernel, buffers for a step of ``batched_tokens`` tokens,
+    Ends of blocks, experts and FP8 laid out for another kernel, buffers for a step of ``batched_tokens`` tokens,
     what older releases keep of positions that never come, and on ROCm a library's share.
     """
     ends = block_ends_bytes(model, precision, split, stage, splits_large=law.splits_large_blocks)
     tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
     buffers = step_buffer_bytes(model, batched_tokens)
-    library = ROCM_LIBRARY_BYTES if gpu is not None and gpu.vendor is Vendor.AMD else 0
-    relaid = relaid_bytes(model, gpu, split, law, stage) + expanded_scale_bytes(model, precision, gpu, split, stage)
+    library = ROCM_LIBRARY_BYTES if law.keeps_rocm_library and gpu is not None and gpu.vendor is Vendor.AMD else 0
+    relaid = relaid_bytes(model, gpu, split, law, stage) + fp8_block_bytes(model, precision, gpu, split, stage)
     return ends + tables + buffers + library + relaid
 
 

@@ -84,8 +84,10 @@ class EngineLaw:
     160 GiB and more. ``trims_sparse_workspace`` says that sparse attention's workspace is cut beyond 256 Ki of context,
     ``splits_large_blocks`` that PyTorch may split the ends of large blocks off while the model is loaded,
     ``shortens_tables`` that rotary tables end with the context where no position runs ahead of it,
-    ``sorts_experts_with_triton`` that Hopper keeps MXFP4 experts in Triton's order, ``pads_ungated_experts`` that FP8
-    experts without a gate are padded, ``compiles_on_copies`` that a first ``torch.compile`` times kernels on copies of
+    ``sorts_experts_with_triton`` that Hopper keeps MXFP4 experts in Triton's order, ``drops_unsorted_scales`` that it
+    does not keep their scales as they came, too, ``keeps_rocm_library`` that a library's share counts as weights on
+    AMD's GPUs, ``pads_ungated_experts`` that FP8 experts without a gate are padded, ``compiles_on_copies`` that a first
+    ``torch.compile`` times kernels on copies of
     what they read. Of towers: ``v2_profiles_towers`` says that the second runner measures them at all,
     ``profiles_long_videos`` says that the video profiled is as long as the context allows and not the step,
     ``overstates_videos`` that some are taken for more tokens than they have, and ``output_padding`` how far every
@@ -115,6 +117,8 @@ class EngineLaw:
     splits_large_blocks: bool = True
     shortens_tables: bool = False
     sorts_experts_with_triton: bool = False
+    drops_unsorted_scales: bool = False
+    keeps_rocm_library: bool = True
     pads_ungated_experts: bool = False
     compiles_on_copies: bool = False
     default_utilization_percent: int = 90

@@ -33,7 +33,7 @@ class _Layout(NamedTuple):
     scale_copies: int = 1
 
 
-_TRITON = _Layout(64, 1, scale_copies=2)
+_TRITON, _TRITON_SORTED_ALONE = _Layout(64, 1, scale_copies=2), _Layout(64, 1)
 _FLASHINFER_MXFP4 = _Layout(256, 256)
 _FLASHINFER_UNGATED = _Layout(128, 1)
 
@@ -42,9 +42,10 @@ def relaid_bytes(model: ModelFacts, gpu: GpuType | None, split: Split, law: Engi
     """Signed bytes that the experts of one rank of one stage take more than :mod:`plimsoll.memory.kernels` says.
 
     MXFP4 on Hopper is run by Triton's kernels, whose package comes with releases from 0.12 on: widths are padded less,
-    the hidden size not at all, and the scales are kept beside their reordered copy. gpt-oss-120b logged 64.38 GiB
-    (0.14.1, H100), 64.17 computed; 65.97 with Marlin (0.10.1). From 0.19 on two sizes logged 0.1 GiB less than with
-    Marlin, which is left. Data-centre Blackwell runs FlashInfer's kernels, which pad the width to 256 as well.
+    the hidden size not at all, and the scales are kept beside their reordered copy until 0.24. gpt-oss-120b logged
+    64.38 GiB (0.14.1, H100), 64.17 computed, and 61.29 (0.25.1), 61.01 computed; 65.97 with Marlin (0.10.1). From 0.19
+    to 0.24 two sizes logged 0.1 GiB less than with Marlin, which is left. Data-centre Blackwell runs FlashInfer's
+    kernels, which pad the width to 256 as well.
 
     FP8 experts without a gate are padded to 128 for FlashInfer on Hopper and Blackwell since 0.17: Nemotron 3 Nano
     logged 30.52 GiB on 0.14.1 and 31.40 on 0.19 (H200).
@@ -56,7 +57,8 @@ def relaid_bytes(model: ModelFacts, gpu: GpuType | None, split: Split, law: Engi
         pads = law.pads_ungated_experts and capability[0] <= _BLACKWELL and _has_ungated_fp8(model)
         return _difference(model, split, stage, Precision.FP8, _FLASHINFER_UNGATED) if pads else 0
     if capability == _HOPPER and law.sorts_experts_with_triton:
-        return _difference(model, split, stage, Precision.MXFP4, _TRITON)
+        layout = _TRITON_SORTED_ALONE if law.drops_unsorted_scales else _TRITON
+        return _difference(model, split, stage, Precision.MXFP4, layout)
     return _difference(model, split, stage, Precision.MXFP4, _FLASHINFER_MXFP4) if capability[0] == _BLACKWELL else 0
 
 

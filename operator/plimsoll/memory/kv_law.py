@@ -48,7 +48,7 @@ _LAWS = (
     _TUPLES,
     _HYBRID,
     _CHUNKED,
-    replace(_CHUNKED, since=EngineVersion(0, 21), tells_tokens_by_group=False),
+    replace(_CHUNKED, since=EngineVersion(0, 20, 1), tells_tokens_by_group=False),
     replace(_CHUNKED, since=EngineVersion(0, 23), tells_tokens_by_group=False, packing=Packing.PAGE_SIZES),
     KvLaw(EngineVersion(0, 26), caches_state_prefixes=False, packing=Packing.PAGE_SIZES),
     KvLaw(EngineVersion(0, 27), caches_state_prefixes=False),
@@ -58,12 +58,13 @@ _LAWS = (
 """Newest last.
 
 Sources: a start-up log of Gemma 3 on 0.8.4 counts every layer as full attention, 0.9.1 has the hybrid manager (its
-``config.py``), for chunked local attention since 0.14 (``envs.py``: VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE
-is on; read in 0.12 and 0.14); logs of gpt-oss and Gemma 3 on 0.10 to 0.15 close exactly with one step in flight;
-vllm#40691 shows tokens of one group on 0.19 and #40694 mends it; #47728 (0.26) reserves for two steps with asynchronous
-scheduling; #50991 (0.28) turns prefix caching on for recurrent layers; pages of DeepSeek-V4 shared blocks by tuples up
-to 0.22 (#44376 asks for 6.66 GiB so), by page size since #44454, and densely since #48993: read in the sources of 0.23,
-0.25, 0.26, 0.27 and 0.28; 0.32's ``MambaSpec.num_prefill_checkpoint_blocks`` was read there and is not in our notes on
+``config.py``), for chunked local attention since 0.14 (``envs.py``:
+VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE is on; read in 0.12 and 0.14); logs of gpt-oss and Gemma 3 on 0.10
+to 0.15 close exactly with one step in flight; vllm#40691 shows tokens of one group on 0.19 and #40694 mends it (logs:
+0.20.0 tells them, 0.20.1 and 0.20.2 do not); #47728 (0.26) reserves for two steps with asynchronous scheduling;
+#50991 (0.28) turns prefix caching on for recurrent layers; pages of DeepSeek-V4 shared blocks by tuples up to 0.22
+(#44376 asks for 6.66 GiB so), by page size since #44454, and densely since #48993: read in the sources of 0.23, 0.25,
+0.26, 0.27 and 0.28; 0.32's ``MambaSpec.num_prefill_checkpoint_blocks`` was read there and is not in our notes on
 0.28.
 """
 

@@ -93,6 +93,7 @@ def _history() -> tuple[EngineLaw, ...]:
         source="envs.py, config/cache.py of 0.20.0: VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS on, utilization 0.92 (the "
         "engine itself says since 0.21)",
         charges_cuda_graphs=True,
+        keeps_rocm_library=False,
         default_utilization_percent=92,
     )
     unsplit = replace(
@@ -109,7 +110,14 @@ def _history() -> tuple[EngineLaw, ...]:
     )
     three_v2 = replace(qwen3_v2, since=EngineVersion(0, 23), runner_v2=runners.THREE_CLASSES)
     six_v2 = replace(three_v2, since=EngineVersion(0, 24), runner_v2=runners.SIX_CLASSES)
-    dense_v2 = replace(six_v2, since=EngineVersion(0, 25), source="#44443: all dense models", runner_v2=runners.DENSE)
+    dense_v2 = replace(
+        six_v2,
+        since=EngineVersion(0, 25),
+        source="#44443: all dense models; fused_moe/oracle/mxfp4.py deletes w13_weight_scale, w2_weight_scale",
+        runner_v2=runners.DENSE,
+        sorts_experts_with_triton=True,
+        drops_unsorted_scales=True,
+    )
     transient = replace(
         dense_v2,
         since=EngineVersion(0, 26),

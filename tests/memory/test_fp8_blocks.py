@@ -1,4 +1,4 @@
-"""Scales of FP8 blocks on cards that do not compute in FP8."""
+"""FP8 blocks on cards that do not compute in FP8, and on AMD's."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
-from plimsoll.memory.block_scales import expanded_scale_bytes
+from plimsoll.memory.fp8_blocks import fp8_block_bytes
 from plimsoll.memory.weights import stage_tensors
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, L4, gpu
@@ -25,17 +25,27 @@ def test_a_group_of_inputs_has_a_scale_for_every_output(degree: int) -> None:
         for each in layer
         if each.scales
     )
-    extra = expanded_scale_bytes(BLOCKS, PRECISION, gpu(A100), split, 0)
+    extra = fp8_block_bytes(BLOCKS, PRECISION, gpu(A100), split, 0)
     assert extra == pytest.approx(values / 64 - values * 4 / 128**2, rel=0.01)
     assert 0.40 < extra * degree / GIB < 0.45
 
 
-@pytest.mark.parametrize("kind", [H100, L4, "mi300x-192gb"])
+@pytest.mark.parametrize("kind", [H100, L4])
 def test_cards_that_compute_in_fp8_keep_the_checkpoint_s(kind: str) -> None:
-    assert expanded_scale_bytes(BLOCKS, PRECISION, gpu(kind), Split(1), 0) == 0
+    assert fp8_block_bytes(BLOCKS, PRECISION, gpu(kind), Split(1), 0) == 0
 
 
 def test_scales_of_whole_rows_are_left_alone() -> None:
     rows = facts_of("nvidia__Llama-3.1-70B-Instruct-FP8")
-    assert expanded_scale_bytes(rows, rows.checkpoint.precision, gpu(A100), Split(1), 0) == 0
-    assert expanded_scale_bytes(facts_of("Qwen__Qwen3-8B"), PRECISION, gpu(A100), Split(1), 0) == 0
+    assert fp8_block_bytes(rows, rows.checkpoint.precision, gpu(A100), Split(1), 0) == 0
+    assert fp8_block_bytes(facts_of("Qwen__Qwen3-8B"), PRECISION, gpu(A100), Split(1), 0) == 0
+
+
+@pytest.mark.parametrize("degree", [1, 2])
+def test_rows_of_linear_layers_are_padded_on_amd(degree: int) -> None:
+    """Rows of both models are multiples of 512 B, alone and on two ranks; experts stay as they are."""
+    dense, split = facts_of("Qwen__Qwen3-8B-FP8"), Split(degree)
+    rows = 36 * ((32 + 2 * 8) * 128 // degree + 4096 + 2 * 12_288 // degree + 4096)
+    assert fp8_block_bytes(dense, PRECISION, gpu("mi300x-192gb"), split, 0) == rows * 256
+    rows = 48 * ((32 + 2 * 4) * 128 // degree + 2048)
+    assert fp8_block_bytes(BLOCKS, PRECISION, gpu("mi300x-192gb"), split, 0) == rows * 256
