@@ -59,6 +59,17 @@ def test_the_terms_add_up_and_the_budget_is_usable_memory_times_utilization() ->
     assert figures.fit is Fit.SURE
 
 
+@pytest.mark.parametrize(
+    ("release", "by_group"), [((0, 9, 0), False), ((0, 19), True), ((0, 20), True), ((0, 20, 1), False)]
+)
+def test_which_releases_tell_the_tokens_of_one_group(release: tuple[int, ...], *, by_group: bool) -> None:
+    """Qwen3.8-27B on an MI355X (0.20.2) told 1,451,258 tokens of 95.4 GiB, not the 390,000 of one of its groups."""
+    wanted, kind = request("openai/gpt-oss-20b", context=8192), gpu(H100)
+    wanted = replace(wanted, engine=replace(wanted.engine, version=EngineVersion(*release)))
+    figures = estimate(wanted, kind, Split(1), engine_settings(wanted, kind, Split(1)))
+    assert (figures.kv_told_tokens != figures.kv_capacity_tokens) is by_group
+
+
 def test_an_admins_figure_replaces_the_need_and_leaves_the_working_readable() -> None:
     wanted = request(overrides=Overrides(memory_per_gpu_bytes=500 * GIB))
     kind = gpu(H100)

@@ -99,6 +99,19 @@ def test_the_sampler_does_not_shrink_with_tensor_parallelism() -> None:
     assert sizes.pop() / GIB == pytest.approx(1.89, abs=0.01)
 
 
+@pytest.mark.parametrize(("minor", "copies"), [(19, 5.5 - 3.566), (26, 5.5 - 3.566), (10, 0.0)])
+def test_the_first_runner_profiles_the_rejection_of_one_drafted_token(minor: int, copies: float) -> None:
+    """As ``_dummy_sampler_run`` of 0.19 to 0.26 does, however many are drafted; before 0.17 the sort is the peak."""
+    none, one, many = (
+        activations_bytes(
+            MOE, ALONE, law(minor), H100, batched_tokens=8192, sequences=1024, speculative_tokens=tokens, compiles=False
+        )
+        for tokens in (0, 1, 5)
+    )
+    assert one == many
+    assert one - none == pytest.approx(copies * 1024 * MOE.vocabulary * 4, abs=2)
+
+
 def test_the_second_runner_samples_the_raw_logits_and_those_of_drafted_tokens() -> None:
     """vllm#48641: Qwen3-8B with 7 drafted tokens on H100 peaks at 3.04 GiB, 2.32 of them logits in 16 bits."""
     qwen = facts("Qwen3-8B")

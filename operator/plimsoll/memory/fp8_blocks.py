@@ -28,7 +28,7 @@ def fp8_block_bytes(model: ModelFacts, precision: Precision, gpu: GpuType | None
 
     On AMD's, rows of a linear layer that are a multiple of 512 B long get 256 B more (VLLM_ROCM_FP8_PADDING in
     ``quantization/utils/fp8_utils.py``, read in 0.11 to 0.29). Qwen3.8-27B-FP8 on an MI355X (0.20.2) logged 29.38 GiB,
-    and 14.90 on each of two: 28.50 and 14.42 without it, 29.43 and 14.96 with it.
+    and 14.90 on each of two: 28.50 and 14.42 without it, 29.43 and 14.97 with it.
     """
     if gpu is None:
         return 0

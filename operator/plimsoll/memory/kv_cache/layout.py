@@ -94,7 +94,7 @@ class KvLayout:
         return [int(self.pool_blocks(size) / per_request * context_tokens) for size in available_bytes]
 
     def tokens_by_group(self, available_bytes: int) -> int:
-        """Tokens as vLLM told them before 0.21: the pool divided by groups of layers, in the smallest blocks."""
+        """Tokens as vLLM told them up to 0.20.0: the pool divided by groups of layers, in the smallest blocks."""
         groups = sum(group.count for group in self.groups)
         if not groups:
             return 0
