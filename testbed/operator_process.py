@@ -84,6 +84,7 @@ class OperatorProcess:
             "PLIMSOLL_METRICS_PORT": str(self.metrics_port),
             "PLIMSOLL_HEALTH_PORT": str(self.health_port),
             "PLIMSOLL_NAMESPACE": NAMESPACE,
+            "PLIMSOLL_IDENTITY": directory.name,
             **({"PLIMSOLL_PROMETHEUS_URL": prometheus_url} if prometheus_url else {}),
         }
         self.log = directory / "operator.log"

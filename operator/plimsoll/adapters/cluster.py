@@ -1,82 +1,95 @@
-"""The Kubernetes API, as far as the operator needs it: list, get, server-side apply, delete, events.
+"""The Kubernetes API, as far as the operator needs it: list, get, server-side apply, delete, events, leases.
 
 Plain dictionaries in and out, through the official client's asyncio dynamic client. Its discovery is left out: the
 kinds are known, and discovery would cost a dozen requests and a cache file at every start. The client's exceptions end
 here.
+
+Every request is idempotent (server-side apply, deletes by uid, events with names of their own), so a request that
+fails for a passing reason is tried again. Writes pass a fence at the last moment before they leave the process: the
+leader election closes it.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Generator, Mapping
+from contextvars import ContextVar
 from typing import Any, Self, cast
 
 import aiohttp
+from aiolimiter import AsyncLimiter
 from kubernetes.aio import client as api
 from kubernetes.aio import config
 from kubernetes.aio.client.exceptions import ApiException
 from kubernetes.aio.dynamic import DynamicClient
 from kubernetes.aio.dynamic.resource import Resource
 
-from plimsoll.domain.errors import PlimsollError, SourceUnavailable
+from plimsoll.adapters.api_errors import (
+    CONFLICT,
+    GONE,
+    ClusterRefused,
+    NotLeading,
+    retry_after_seconds,
+    server_message,
+)
+from plimsoll.adapters.kinds import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    EVENTS,
+    INFERENCE_DEPLOYMENTS,
+    LEASES,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    SECRETS,
+    SERVICES,
+    Kind,
+    kind_of,
+)
+from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
+from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.names import GROUP, KIND, PLURAL, VERSION
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.names import FIELD_MANAGER
 
+__all__ = [
+    "CONFIG_MAPS",
+    "DEPLOYMENTS",
+    "DISRUPTION_BUDGETS",
+    "EVENTS",
+    "INFERENCE_DEPLOYMENTS",
+    "LEASES",
+    "NODES",
+    "PODS",
+    "RESOURCE_QUOTAS",
+    "SECRETS",
+    "SERVICES",
+    "Cluster",
+    "ClusterRefused",
+    "Kind",
+    "NotLeading",
+    "kind_of",
+]
+
 REQUEST_TIMEOUT_SECONDS = 10
-"""No call may hold the executor longer; a lost answer is repaired by the next pass."""
+"""Bound on one try. A lost answer is repaired by the next try, or by the next pass."""
 
 PAGE_SIZE = 500
 """Objects per LIST page, as kubectl does it."""
 
+CONNECTIONS = 32
+"""Open connections at the same time: twice the number of objects that are written in parallel."""
 
-class ClusterRefused(PlimsollError):
-    """The API server answered no. ``status`` is the HTTP status: 404 gone, 409 conflict, 403 forbidden, 422 invalid."""
+WRITES_PER_SECOND = 100
+"""Sustained rate of writes. The API server gives an ordinary client a share of some hundred requests in flight
+(https://kubernetes.io/docs/concepts/cluster-administration/flow-control/); this leaves most of it to others."""
 
-    def __init__(self, action: str, status: int, message: str) -> None:
-        super().__init__(f"{action}: {status} {message}")
-        self.status = status
-        self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """A kind and where the API serves it."""
-
-    group: str
-    version: str
-    kind: str
-    plural: str
-    namespaced: bool = True
-
-    @property
-    def api_version(self) -> str:
-        """As in a manifest."""
-        return f"{self.group}/{self.version}" if self.group else self.version
+_writing: ContextVar[bool] = ContextVar("plimsoll_writing", default=False)
 
 
-INFERENCE_DEPLOYMENTS = Kind(GROUP, VERSION, KIND, PLURAL)
-NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
-PODS = Kind("", "v1", "Pod", "pods")
-SERVICES = Kind("", "v1", "Service", "services")
-CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
-SECRETS = Kind("", "v1", "Secret", "secrets")
-DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
-DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
-EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
-
-KINDS = (
-    INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS,
-)  # fmt: skip
-
-
-def kind_of(manifest: Mapping[str, Any]) -> Kind:
-    """The kind of a manifest. Raises KeyError for one that the operator never writes."""
-    wanted = (manifest["apiVersion"], manifest["kind"])
-    return {(kind.api_version, kind.kind): kind for kind in KINDS}[wanted]
+def _always_open() -> None:
+    """The fence of a process without an election: the command line, which only reads."""
 
 
 class _NoDiscovery:
@@ -91,24 +104,52 @@ class _NoDiscovery:
 
 
 class Cluster:
-    """One API server. Use as an asynchronous context manager."""
+    """One API server. Use as an asynchronous context manager.
+
+    Args:
+        kubeconfig: path; None for the service account of a pod, or the kubeconfig as kubectl finds it.
+        context: of the kubeconfig; None for the current one.
+
+    Attributes:
+        fence: called before every write, once its connection is there. Raises :class:`NotLeading` to stop it.
+    """
 
     def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
         self._kubeconfig = kubeconfig
         self._context = context
+        self.fence: Callable[[], None] = _always_open
 
     async def __aenter__(self) -> Self:
         settings = api.Configuration()
+        settings.connection_pool_maxsize = CONNECTIONS
+        settings.trace_configs = [self._fenced()]
         try:
             await self._load(settings)
         except config.ConfigException as error:
             raise SourceUnavailable(f"no usable kubeconfig or service account: {error}") from error
         self._api = api.ApiClient(settings)
         self._dynamic = DynamicClient(self._api, discoverer=_NoDiscovery)
+        self._rate = AsyncLimiter(WRITES_PER_SECOND, 1.0)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self._api.close()
+
+    def _fenced(self) -> aiohttp.TraceConfig:
+        """Hooks between "the connection is there" and "the request is sent".
+
+        A check any earlier could be minutes old when the request leaves: opening a connection takes time, and a paused
+        process does not notice the pause.
+        """
+
+        async def check(*_: object) -> None:
+            if _writing.get():
+                self.fence()
+
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_create_end.append(check)
+        trace.on_connection_reuseconn.append(check)
+        return trace
 
     async def _load(self, settings: api.Configuration) -> None:
         """In a pod, the service account; else the kubeconfig, as kubectl finds it."""
@@ -127,18 +168,14 @@ class Cluster:
         """Every object of a kind, page by page; a page that fails fails the whole list."""
         found: list[Manifest] = []
         token: str | None = None
+        head = {"apiVersion": kind.api_version, "kind": kind.kind}
         while True:
-            page = await self._call(
-                f"list {kind.plural}",
-                "get",
-                kind,
-                namespace=namespace,
-                label_selector=labels,
-                limit=PAGE_SIZE,
-                _continue=token,
-            )
-            head = {"apiVersion": kind.api_version, "kind": kind.kind}
-            found += [head | item for item in page.get("items") or ()]
+            options = {"namespace": namespace, "label_selector": labels, "limit": PAGE_SIZE, "_continue": token}
+            page = await self._read(f"list {kind.plural}", kind, **options)
+            items = page.get("items")
+            if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
+                raise SourceUnavailable(f"list {kind.plural}: the answer is no list of {kind.plural}")
+            found += [head | item for item in items]
             token = (page.get("metadata") or {}).get("continue")
             if not token:
                 return found
@@ -146,16 +183,16 @@ class Cluster:
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
         """One object, or None where there is none."""
         try:
-            return await self._call(f"get {kind.plural} {key}", "get", kind, name=key.name, namespace=key.namespace)
+            return _whole(await self._read(f"get {kind.plural} {key}", kind, name=key.name, namespace=key.namespace))
         except ClusterRefused as refusal:
-            if refusal.status == 404:  # noqa: PLR2004 - HTTP
+            if refusal.status == GONE:
                 return None
             raise
 
     async def apply(self, manifest: Manifest) -> Manifest:
         """Server-side apply with our field manager; conflicts on our own fields are taken back."""
         kind, head = kind_of(manifest), manifest["metadata"]
-        return await self._call(
+        answer = await self._write(
             f"apply {kind.plural} {head.get('namespace')}/{head['name']}",
             "patch",
             kind,
@@ -166,6 +203,7 @@ class Cluster:
             force_conflicts=True,
             content_type="application/apply-patch+yaml",
         )
+        return _whole(answer)
 
     async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> Manifest:
         """Write the whole status. The uid makes sure that a namesake created since is left alone."""
@@ -175,7 +213,7 @@ class Cluster:
             "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid},
             "status": status,
         }
-        return await self._call(
+        answer = await self._write(
             f"status of {kind.plural} {key}",
             "patch",
             kind,
@@ -187,10 +225,11 @@ class Cluster:
             force_conflicts=True,
             content_type="application/apply-patch+yaml",
         )
+        return _whole(answer)
 
     async def scale(self, kind: Kind, key: ObjectKey, uid: str, replicas: int) -> Manifest:
         """Set the number of replicas and nothing else."""
-        return await self._call(
+        answer = await self._write(
             f"scale {kind.plural} {key}",
             "patch",
             kind,
@@ -200,12 +239,13 @@ class Cluster:
             field_manager=FIELD_MANAGER,
             content_type="application/merge-patch+json",
         )
+        return _whole(answer)
 
     async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
         """Delete exactly this object; one that is gone already is as good."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
-            await self._call(
+            await self._write(
                 f"delete {kind.plural} {key}",
                 "delete",
                 kind,
@@ -215,22 +255,65 @@ class Cluster:
                 propagation_policy="Background",
             )
         except ClusterRefused as refusal:
-            if refusal.status not in (404, 409):
+            if refusal.status not in (GONE, CONFLICT):
                 raise
 
     async def create_event(self, event: Manifest) -> None:
         """Record an event; one of the same name was recorded before and is enough."""
         try:
-            await self._call("record event", "post", EVENTS, namespace=event["metadata"]["namespace"], body=event)
+            await self._write("record event", "post", EVENTS, namespace=event["metadata"]["namespace"], body=event)
         except ClusterRefused as refusal:
-            if refusal.status != 409:  # noqa: PLR2004 - HTTP
+            if refusal.status != CONFLICT:
                 raise
 
-    async def read_secret(self, key: ObjectKey, entry: str) -> str | None:
-        """One entry of a Secret as text, or None where Secret or entry do not exist."""
-        secret = await self.get(SECRETS, key)
-        encoded = ((secret or {}).get("data") or {}).get(entry)
-        return None if encoded is None else base64.b64decode(encoded).decode()
+    async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
+        """The lease of the election; None where nobody has made it yet. One try: the elector asks again soon."""
+        try:
+            return _whole(
+                await self._call(
+                    f"get lease {key}",
+                    "get",
+                    LEASES,
+                    name=key.name,
+                    namespace=key.namespace,
+                    timeout_seconds=timeout_seconds,
+                    patience=IMPATIENT,
+                )
+            )
+        except ClusterRefused as refusal:
+            if refusal.status == GONE:
+                return None
+            raise
+
+    async def put_lease(self, lease: Manifest, *, timeout_seconds: float) -> Manifest:
+        """Create the lease, or replace the version that was read. A conflict (409) says that another was faster.
+
+        The fence does not apply: this is the write that opens it.
+        """
+        head = lease["metadata"]
+        is_known = bool(head.get("resourceVersion"))
+        answer = await self._call(
+            f"{'renew' if is_known else 'create'} lease {head['namespace']}/{head['name']}",
+            "put" if is_known else "post",
+            LEASES,
+            name=head["name"] if is_known else None,
+            namespace=head["namespace"],
+            body=lease,
+            timeout_seconds=timeout_seconds,
+            patience=IMPATIENT,
+        )
+        return _whole(answer)
+
+    async def _read(self, action: str, kind: Kind, **options: Any) -> Manifest:
+        return await self._call(action, "get", kind, **options)
+
+    async def _write(self, action: str, method: str, kind: Kind, **options: Any) -> Manifest:
+        mark = _writing.set(True)
+        try:
+            async with self._rate:
+                return await self._call(action, method, kind, **options)
+        finally:
+            _writing.reset(mark)
 
     async def _call(
         self,
@@ -241,6 +324,8 @@ class Cluster:
         name: str | None = None,
         namespace: str | None = None,
         subresource: str = "",
+        timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
+        patience: Patience = Patience(),  # noqa: B008 - frozen
         **options: Any,
     ) -> Manifest:
         resource = Resource(
@@ -255,20 +340,35 @@ class Cluster:
         )
         path = resource.path(name=name, namespace=namespace) + (f"/{subresource}" if subresource else "")
         given = {key: value for key, value in options.items() if value is not None}
+        return await patiently(lambda: self._once(action, method, path, timeout_seconds, given), patience)
+
+    async def _once(
+        self, action: str, method: str, path: str, timeout_seconds: float, given: Mapping[str, Any]
+    ) -> Manifest:
+        """One try. The deadline covers the body of the answer, too."""
         try:
-            answer = await self._dynamic.request(
-                method, path, serialize=False, _request_timeout=REQUEST_TIMEOUT_SECONDS, **given
-            )
-            return cast("Manifest", await answer.json(content_type=None))
+            async with asyncio.timeout(timeout_seconds):
+                answer = await self._dynamic.request(
+                    method, path, serialize=False, _request_timeout=timeout_seconds, **given
+                )
+                document = await answer.json(content_type=None)
         except ApiException as error:
-            raise ClusterRefused(action, error.status, _message(error)) from error
+            message = server_message(error.body, error.reason)
+            raise ClusterRefused(
+                action, int(error.status or 0), message, retry_after=retry_after_seconds(error.headers)
+            ) from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise SourceUnavailable(f"{action}: {type(error).__name__} {error}") from error
+        except ValueError as error:
+            raise SourceUnavailable(f"{action}: the answer is not JSON") from error
+        if not isinstance(document, dict) or "kind" not in document:
+            raise SourceUnavailable(f"{action}: the answer is no Kubernetes object")
+        return cast("Manifest", document)
 
 
-def _message(error: ApiException) -> str:
-    """The API server's own sentence, out of the Status object that it answers with."""
-    try:
-        return str(json.loads(error.body)["message"])
-    except (TypeError, ValueError, KeyError):
-        return str(error.reason)
+def _whole(body: Manifest) -> Manifest:
+    """An object with a name. A proxy's answer that happens to be JSON is none."""
+    head = body.get("metadata")
+    if not isinstance(head, dict) or not head.get("name") or not head.get("uid"):
+        raise SourceUnavailable(f"the answer is no object but a {body.get('kind')}")
+    return body

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
 
@@ -27,6 +28,17 @@ class Metrics:
         self._passes = Histogram("plimsoll_pass_duration_seconds", "Planning passes.", registry=self.registry)
         self._failed = Counter("plimsoll_pass_failures", "Planning passes that raised.", registry=self.registry)
         self._writes = Counter("plimsoll_write_failures", "Objects that could not be written.", registry=self.registry)
+        self._faults = Counter(
+            "plimsoll_object_faults",
+            "Exceptions of single objects, by the step that raised.",
+            ("step",),
+            registry=self.registry,
+        )
+        self._leading = Gauge("plimsoll_leader", "1 where this process holds the lease.", registry=self.registry)
+        self._age = self._gauge("plimsoll_data_age_seconds", "Time since a kind was listed.", ("kind",))
+        self._deaf = self._gauge(
+            "plimsoll_watch_silent_seconds", "How long a watch has owed a change that a list knows of.", ("kind",)
+        )
         self._gpus = self._gauge("plimsoll_fleet_gpus", "GPUs of the fleet.", ("gpu_type", "state"))
         self._nodes = self._gauge("plimsoll_fleet_ignored_nodes", "GPU nodes left out.", ("reason",))
         self._estimate = self._gauge(
@@ -50,6 +62,24 @@ class Metrics:
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)
+
+    def watch_process(
+        self,
+        kinds: Sequence[str],
+        *,
+        age_of: Callable[[str], float],
+        silent_of: Callable[[str], float],
+        is_leading: Callable[[], bool],
+    ) -> None:
+        """Show the age of the data, the silence of watches and who writes, as they are when somebody asks."""
+        self._leading.set_function(lambda: float(is_leading()))
+        for kind in kinds:
+            self._age.labels(kind).set_function(partial(age_of, kind))
+            self._deaf.labels(kind).set_function(partial(silent_of, kind))
+
+    def fault(self, step: str) -> None:
+        """Count an exception of one object."""
+        self._faults.labels(step).inc()
 
     def serve(self, port: int) -> None:
         """Serve ``/metrics`` from a thread of its own."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 FIRST_SECONDS = 1.0
@@ -24,10 +25,10 @@ class Backoff:
         """Whether this object may be written now."""
         return time.monotonic() >= self._due.get(uid, 0.0)
 
-    def failed(self, uid: str) -> float:
-        """Note a failure; returns the pause in seconds: doubled each time, half of it random."""
+    def failed(self, uid: str, longest_seconds: float = LONGEST_SECONDS) -> float:
+        """Note a failure; returns the pause in seconds: doubled each time up to the longest, half of it random."""
         count = self._failures[uid] = self._failures.get(uid, 0) + 1
-        ceiling = min(LONGEST_SECONDS, FIRST_SECONDS * 2.0 ** min(count - 1, MOST_DOUBLINGS))
+        ceiling = min(longest_seconds, FIRST_SECONDS * 2.0 ** min(count - 1, MOST_DOUBLINGS))
         pause = ceiling * (0.5 + random.random() / 2)  # noqa: S311 - spreads retries, guards no secret
         self._due[uid] = time.monotonic() + pause
         return pause
@@ -36,3 +37,15 @@ class Backoff:
         """Forget the failures of an object."""
         self._failures.pop(uid, None)
         self._due.pop(uid, None)
+
+    def next_due_in_seconds(self, uids: Iterable[str] | None = None) -> float | None:
+        """Seconds until the first of these (by default: of all) may be tried again; None where none waits."""
+        now = time.monotonic()
+        asked = list(self._due if uids is None else uids)
+        return min((due - now for uid in asked if (due := self._due.get(uid, 0.0)) > now), default=None)
+
+    def forget_all_but(self, uids: Iterable[str]) -> None:
+        """Objects that are gone take their failures along."""
+        kept = set(uids)
+        for uid in [uid for uid in self._due if uid not in kept]:
+            self.succeeded(uid)

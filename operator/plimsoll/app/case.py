@@ -10,12 +10,15 @@ from typing import Any
 
 from plimsoll.api.convert import to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.app.contests import Contest
+from plimsoll.app.faults import Fault
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.model_book import RESOLVING
-from plimsoll.app.objects import Surroundings
-from plimsoll.app.observations import Seen
+from plimsoll.app.objects import Surroundings, pool_views
+from plimsoll.app.observations import Seen, as_status
 from plimsoll.app.rebalancing import Standing, Turn
-from plimsoll.app.store import Body
+from plimsoll.app.refusals import Refusal
+from plimsoll.app.store import Body, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
@@ -53,6 +56,16 @@ class Case:
     seen: tuple[Seen, ...] = ()
     reported: dict[str, int] = field(default_factory=dict)
     report: Report | None = None
+    fault: Fault | None = None
+    refusal: Refusal | None = None
+    contests: tuple[tuple[str, Contest], ...] = ()
+    manifests: list[Manifest] = field(default_factory=list)
+    new_status: Mapping[str, Any] | None = None
+
+    @property
+    def uid(self) -> str:
+        """The object's identity."""
+        return uid_of(self.body)
 
     @property
     def status(self) -> Mapping[str, Any]:
@@ -70,6 +83,46 @@ class Case:
     def generation(self) -> int:
         """The spec's generation."""
         return int(self.body["metadata"].get("generation") or 1)
+
+    def stand_still(self, problem: Problem) -> None:
+        """Leave everything of this object as it is: its pools stand, and the problem is all that is said."""
+        self.problem = problem
+        self.request = self.decision = self.turn = None
+        self.manifests = []
+
+
+def report_of(case: Case) -> Report:
+    """Everything that the status is made of."""
+    spec = case.resource.spec if case.resource else None
+    mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
+    return Report(
+        name=case.key.name,
+        generation=case.generation,
+        replicas=case.request.replicas if case.request else _declared_replicas(case.body),
+        decision=case.decision,
+        problem=case.problem,
+        model=case.model,
+        engine_version=spec.engine.version if spec else "",
+        pools=pool_views(case.around, case.status, case.reported),
+        suspended=bool(spec and spec.suspend),
+        observations=tuple(as_status(case.seen)),
+        spec_digest=case.spec_digest,
+        rebalancing=None if case.turn is None else case.turn.report(case.status, mode),
+        rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
+        contested=_contested(case),
+        refused="" if case.refusal is None else case.refusal.sentence(),
+    )
+
+
+def _contested(case: Case) -> str:
+    """Who else scales the object's Deployments; ``contests`` are by pool."""
+    planned = {} if case.decision is None else {pool.name: pool.replicas for pool in case.decision.pools}
+    return " ".join(contest.sentence(planned.get(pool, 0)) for pool, contest in case.contests)
+
+
+def _declared_replicas(body: Body) -> int:
+    declared = (body.get("spec") or {}).get("replicas")
+    return declared if isinstance(declared, int) else 0
 
 
 def manifests_of(case: Case) -> list[Manifest]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,10 +21,14 @@ from plimsoll.adapters.cluster import (
     Cluster,
     kind_of,
 )
+from plimsoll.app.contests import Contests
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
-from plimsoll.render.names import HASH_ANNOTATION
+from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, HASH_ANNOTATION, MANAGED_BY
+
+MOST_REMEMBERED = 10_000
+"""Events and rewritten objects that are remembered; forgetting one costs a request that changes nothing."""
 
 logger = logging.getLogger("plimsoll.executor")
 
@@ -54,8 +59,9 @@ class Executor:
 
     cluster: Cluster
     store: Store
+    contests: Contests = field(default_factory=Contests)
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
-    _told: set[str] = field(default_factory=set)
+    _told: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
         """Write the status if it differs from what is there. True when something was written."""
@@ -82,7 +88,7 @@ class Executor:
             NameTaken: the name belongs to an object that this owner does not control.
         """
         live = await self._live(owner, manifest)
-        if live is not None and self._is_settled(live, manifest):
+        if live is not None and (self._is_settled(live, manifest) or self._is_left_to_others(live, manifest)):
             return False
         answer = await self.cluster.apply(manifest)
         self.store.observe(kind_of(manifest), "MODIFIED", answer)
@@ -93,7 +99,7 @@ class Executor:
         """The object as it is; the store knows only what carries our label, so a miss is looked up."""
         kind, key = kind_of(manifest), key_of(manifest)
         live = self.store.get(kind, key) or await self.cluster.get(kind, key)
-        if live is None or _is_controlled_by(live, owner):
+        if live is None or is_ours(live, owner):
             return live
         if _was_controlled_by_namesake(live, owner):
             raise NameTaken(f"{kind.kind} {key} of a deleted namesake is still there.", passing=True)
@@ -101,13 +107,13 @@ class Executor:
 
     async def scale(self, owner: Body, live: Body, replicas: int) -> None:
         """Change nothing of a workload but its number of replicas."""
-        if _is_controlled_by(live, owner) and (live.get("spec") or {}).get("replicas") != replicas:
+        if is_ours(live, owner) and (live.get("spec") or {}).get("replicas") != replicas:
             body = await self.cluster.scale(DEPLOYMENTS, key_of(live), live["metadata"]["uid"], replicas)
             self.store.observe(DEPLOYMENTS, "MODIFIED", body)
 
     async def remove(self, owner: Body, live: Body) -> None:
         """Delete a workload that no pool speaks of any more."""
-        if _is_controlled_by(live, owner) and not live["metadata"].get("deletionTimestamp"):
+        if is_ours(live, owner) and not live["metadata"].get("deletionTimestamp"):
             await self.cluster.delete(DEPLOYMENTS, key_of(live), live["metadata"]["uid"])
 
     async def tell(self, owner: Body, notes: Sequence[Note]) -> None:
@@ -117,7 +123,9 @@ class Executor:
             name = event["metadata"]["name"]
             if name not in self._told:
                 await self.cluster.create_event(event)
-                self._told.add(name)
+                self._told[name] = None
+                if len(self._told) > MOST_REMEMBERED:
+                    self._told.popitem(last=False)
 
     def _is_settled(self, live: Body, manifest: Manifest) -> bool:
         """Whether the object shows what was rendered, or what the API server made of it when it was last applied.
@@ -128,16 +136,47 @@ class Executor:
         shown = _shown(live, manifest)
         return shown == manifest or self._rewritten.get(live["metadata"]["uid"]) == (_digest(manifest), shown)
 
+    def _is_left_to_others(self, live: Body, manifest: Manifest) -> bool:
+        """Whether nothing but the number of replicas differs, others changed it, and the answer to them is not due.
+
+        The digest covers the number that was rendered: with an equal digest it was written before, so it was changed.
+        """
+        wanted, shown = (manifest.get("spec") or {}).get("replicas"), (live.get("spec") or {}).get("replicas")
+        annotations = live["metadata"].get("annotations") or {}
+        if wanted is None or wanted == shown or annotations.get(HASH_ANNOTATION) != _digest(manifest):
+            return False
+        contest = self.contests.noticed(live, int(shown or 0))
+        return contest.answer_at > time.monotonic()
+
     def _remember(self, answer: Body, manifest: Manifest) -> None:
         uid, shown = answer["metadata"]["uid"], _shown(answer, manifest)
         if shown == manifest:
             self._rewritten.pop(uid, None)
         else:
             self._rewritten[uid] = (_digest(manifest), shown)
+            if len(self._rewritten) > MOST_REMEMBERED:
+                self._rewritten.pop(next(iter(self._rewritten)))
 
 
 def _digest(manifest: Manifest) -> str:
     return str(manifest["metadata"]["annotations"][HASH_ANNOTATION])
+
+
+def is_ours(live: Body, owner: Body) -> bool:
+    """Whether an object belongs to this InferenceDeployment, or would again if its owner reference were put back."""
+    return _is_controlled_by(live, owner) or is_adoptable(live, str(owner["metadata"]["name"]))
+
+
+def is_adoptable(live: Body, name: str) -> bool:
+    """Whether an object was rendered for an InferenceDeployment of this name and has lost its owner reference.
+
+    That is what ``kubectl delete --cascade=orphan`` leaves behind.
+    """
+    head = live["metadata"]
+    labels, annotations = head.get("labels") or {}, head.get("annotations") or {}
+    is_rendered = labels.get(MANAGED_BY) == FIELD_MANAGER and labels.get(DEPLOYMENT_LABEL) == name
+    is_orphan = not any(reference.get("controller") for reference in head.get("ownerReferences") or ())
+    return is_rendered and is_orphan and HASH_ANNOTATION in annotations
 
 
 def _is_controlled_by(live: Body, owner: Body) -> bool:

@@ -6,7 +6,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
 from plimsoll.adapters.prometheus import PrometheusSignals, Reading
 from plimsoll.domain.keys import ObjectKey
@@ -44,6 +46,7 @@ class LiveSignals:
     on_change: Callable[[], None]
     wanted: Mapping[ObjectKey, Wanted] = field(default_factory=dict)
     readings: dict[ObjectKey, Reading] = field(default_factory=dict)
+    threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
 
     def reading(self, key: ObjectKey) -> Reading | None:
         """The latest reading; UNAVAILABLE where no Prometheus is configured. None: nothing has been read yet."""
@@ -55,7 +58,7 @@ class LiveSignals:
         """Read again and again until cancelled."""
         if self.reader is None:
             return
-        while True:
+        while True:  # in threads of its own: a server that hangs takes nobody else's
             started = time.monotonic()
             await self._read_all(self.reader)
             await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
@@ -75,9 +78,8 @@ class LiveSignals:
             self.on_change()
 
     async def _read(self, reader: PrometheusSignals, key: ObjectKey, what: Wanted) -> Reading:
-        work = asyncio.to_thread(
-            reader.read, key.namespace, what.pods, window_seconds=what.window_seconds, now=time.time()
-        )
+        ask = partial(reader.read, key.namespace, what.pods, window_seconds=what.window_seconds, now=time.time())
+        work = asyncio.get_running_loop().run_in_executor(self.threads, ask)
         try:
             return await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
         except TimeoutError:

@@ -65,9 +65,9 @@ class ModelBook:
         """The facts, or why there are none (yet)."""
         identity = _identity(namespace, model)
         entry = self._entries.setdefault(identity, _Entry())
-        due = asyncio.get_running_loop().time() >= entry.retry_at
-        if entry.task is None and not isinstance(entry.answer, ModelFacts) and due:
-            entry.task = asyncio.create_task(self._fetch(entry, namespace, model))
+        if entry.task is None and not isinstance(entry.answer, ModelFacts):
+            self._shim = getattr(self, "_shim", [])
+            self._shim.append((entry, namespace, model))
         pending = Problem(RESOLVING, f"Reading the configuration of {model.name}.", permanent=False)
         return entry.answer or pending
 
@@ -78,6 +78,15 @@ class ModelBook:
         if isinstance(answer, Problem):
             return replace(answer, message=f"{DRAFT_FIELD}: {answer.message}")
         return answer
+
+    def start_wanted(self):
+        for entry, namespace, model in getattr(self, "_shim", []):
+            if entry.task is None and asyncio.get_running_loop().time() >= entry.retry_at:
+                entry.task = asyncio.create_task(self._fetch(entry, namespace, model))
+        self._shim = []
+
+    def next_due_in_seconds(self):
+        return None
 
     async def close(self) -> None:
         """Stop what is still running."""

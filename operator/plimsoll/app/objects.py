@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.store import Body, Store
+from plimsoll.app.store import Body, Picture
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.facts.pod_reading import PodFacts, read_pod
@@ -29,7 +29,7 @@ class Surroundings:
         return tuple(pod for pods in self.pods.values() for pod in pods if pod.ready)
 
 
-def surroundings_of(store: Store) -> dict[ObjectKey, Surroundings]:
+def surroundings_of(store: Picture) -> dict[ObjectKey, Surroundings]:
     """The surroundings of every InferenceDeployment, in one sweep."""
     pods: dict[ObjectKey, dict[str, list[PodFacts]]] = {}
     workloads: dict[ObjectKey, dict[str, Body]] = {}
@@ -46,7 +46,7 @@ def surroundings_of(store: Store) -> dict[ObjectKey, Surroundings]:
     return {key: _surroundings(key, store, pods, workloads) for key in _keys(store)}
 
 
-def _keys(store: Store) -> list[ObjectKey]:
+def _keys(store: Picture) -> list[ObjectKey]:
     return [
         ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"]) for body in store.all(INFERENCE_DEPLOYMENTS)
     ]
@@ -54,7 +54,7 @@ def _keys(store: Store) -> list[ObjectKey]:
 
 def _surroundings(
     key: ObjectKey,
-    store: Store,
+    store: Picture,
     pods: Mapping[ObjectKey, Mapping[str, Sequence[PodFacts]]],
     workloads: Mapping[ObjectKey, Mapping[str, Body]],
 ) -> Surroundings:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.facts.fleet_reading import holds_gpus
-from plimsoll.render.names import DEPLOYMENT_LABEL
+from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 
 Body = Mapping[str, Any]
 
@@ -19,6 +20,18 @@ def whole(body: Body) -> Body:
     """Everything but the managed fields."""
     head = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
     return {**body, "metadata": head}
+
+
+def workload(body: Body) -> Body:
+    """A Deployment, and who else than us owns its number of replicas, in place of the bulky managed fields."""
+    entries = body["metadata"].get("managedFields") or ()
+    others = sorted({str(entry.get("manager")) for entry in entries if _owns_replicas(entry)} - {FIELD_MANAGER})
+    kept = whole(body)
+    return {**kept, REPLICAS_MANAGERS: others} if others else kept
+
+
+def _owns_replicas(entry: Body) -> bool:
+    return "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
 def pod(body: Body) -> Body | None:

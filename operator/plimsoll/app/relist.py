@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from plimsoll.adapters.cluster import Cluster, Kind
-from plimsoll.app.store import Store
+from plimsoll.app.store import Body, Store
 from plimsoll.domain.errors import PlimsollError
 
 RETRY_SECONDS = 5.0
@@ -18,31 +20,73 @@ RETRY_SECONDS = 5.0
 SETTLE_SECONDS = 1.0
 """Watches break together: one list for all of them is enough."""
 
+Source = Callable[[], Awaitable[Sequence[Body]]]
+"""Where the objects of a kind are listed, where that is not the API server."""
+
 logger = logging.getLogger("plimsoll.relist")
 
 
-async def relist_forever(
-    cluster: Cluster, store: Store, kinds: Mapping[Kind, str | None], pause_seconds: float, broken: asyncio.Event
-) -> None:
-    """List all kinds, wait, and again. The pause varies by a tenth so that operators do not march in step.
+@dataclass(slots=True)
+class Relist:
+    """Lists kinds again and again.
 
-    ``broken`` ends the pause: a watch had to start over, and what was deleted meanwhile it will never tell.
+    Args:
+        cluster: the API server.
+        store: what the lists replace.
+        kinds: each with its label selector.
+        pause_seconds: between two rounds; it varies by a tenth so that operators do not march in step.
+        broken: ends the pause. A watch had to start over, and what was deleted meanwhile it will never say.
+        namespaces: where namespaced kinds are listed; empty for everywhere.
+        instead: other sources of a kind.
     """
-    while True:
-        broken.clear()
-        complete = True
-        for kind, selector in kinds.items():
-            complete = await _relist(cluster, store, kind, selector) and complete
-        spread = pause_seconds * (0.9 + 0.2 * random.random())  # noqa: S311 - spreads load, guards no secret
-        with suppress(TimeoutError):
-            await asyncio.wait_for(broken.wait() if complete else asyncio.sleep(RETRY_SECONDS), spread)
-            await asyncio.sleep(SETTLE_SECONDS)
 
+    cluster: Cluster
+    store: Store
+    kinds: Mapping[Kind, str | None]
+    pause_seconds: float
+    broken: asyncio.Event
+    namespaces: Iterable[str] = ()
+    instead: Mapping[Kind, Source] = field(default_factory=dict)
+    trouble: dict[Kind, tuple[float, str]] = field(default_factory=dict)
 
-async def _relist(cluster: Cluster, store: Store, kind: Kind, selector: str | None) -> bool:
-    known = store.uids(kind)
-    try:
-        return store.replace(kind, await cluster.list(kind, labels=selector), known)
-    except PlimsollError as error:
-        logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
-        return False
+    async def run(self) -> None:
+        """List all kinds, wait, and again, until cancelled."""
+        while True:
+            self.broken.clear()
+            complete = True
+            for kind, selector in self.kinds.items():
+                complete = await self._one(kind, selector) and complete
+            spread = self.pause_seconds * (0.9 + 0.2 * random.random())  # noqa: S311 - spreads load, guards no secret
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.broken.wait() if complete else asyncio.sleep(RETRY_SECONDS), spread)
+                await asyncio.sleep(SETTLE_SECONDS)
+
+    def failing(self, longer_than_seconds: float) -> list[str]:
+        """A sentence for every kind that could not be listed for so long."""
+        now = time.monotonic()
+        troubles = list(self.trouble.values())
+        return [f"{said} (for {now - since:.0f} s)" for since, said in troubles if now - since > longer_than_seconds]
+
+    async def _one(self, kind: Kind, selector: str | None) -> bool:
+        known = self.store.uids(kind)
+        try:
+            complete = self.store.replace(kind, await self._list(kind, selector), known)
+        except PlimsollError as error:
+            since = self.trouble.get(kind, (time.monotonic(), ""))[0]
+            self.trouble[kind] = (since, str(error))
+            logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
+            return False
+        self.trouble.pop(kind, None)
+        return complete
+
+    async def _list(self, kind: Kind, selector: str | None) -> Sequence[Body]:
+        if kind in self.instead:
+            return await self.instead[kind]()
+        namespaces = list(self.namespaces) if kind.namespaced else []
+        if not namespaces:
+            return await self.cluster.list(kind, labels=selector)
+        return [
+            body
+            for namespace in namespaces
+            for body in await self.cluster.list(kind, labels=selector, namespace=namespace)
+        ]

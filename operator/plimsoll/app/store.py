@@ -25,6 +25,26 @@ VANISH_GUARD = 5
 logger = logging.getLogger("plimsoll.store")
 
 
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """The objects at one moment, for a thread that must not see them change. Bodies are never changed in place.
+
+    ``versions`` count the changes of each kind: two pictures with the same count hold the same objects.
+    """
+
+    objects: Mapping[Kind, Mapping[ObjectKey, Body]]
+    versions: Mapping[Kind, int]
+
+    def all(self, kind: Kind) -> tuple[Body, ...]:
+        """Every object of a kind, by key."""
+        objects = self.objects[kind]
+        return tuple(objects[key] for key in sorted(objects))
+
+    def get(self, kind: Kind, key: ObjectKey) -> Body | None:
+        """One object, or None."""
+        return self.objects[kind].get(key)
+
+
 @dataclass(slots=True)
 class Shelf:
     """One kind."""
@@ -34,6 +54,9 @@ class Shelf:
     buried: dict[str, int] = field(default_factory=dict)
     listed_at: float = 0.0
     doubted: bool = False
+    version: int = 0
+    ahead: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """Changes (uid, version, since) that a list knew of and the watch has not brought yet."""
 
 
 class Store:
@@ -46,6 +69,7 @@ class Store:
     def observe(self, kind: Kind, event: str | None, body: Body) -> None:
         """Take in one watch event: ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
         shelf, key = self._shelves[kind], key_of(body)
+        _heard(shelf, event, body)
         if event == "DELETED":
             self._bury(shelf, key, body)
             return
@@ -77,13 +101,18 @@ class Store:
             shelf.doubted = True
             return False
         shelf.doubted = False
+        if shelf.listed_at:
+            _note_ahead(shelf, fresh, gone, known)
         for key in gone:
             del shelf.objects[key]
         if gone:
-            self._on_change()
+            self._changed(shelf)
         for key, body in fresh.items():
             self._put(shelf, key, body)
+        is_first = not shelf.listed_at
         shelf.listed_at = time.monotonic()
+        if is_first:
+            self._on_change()  # an empty list brings no object, and yet the picture may be whole now
         return True
 
     def all(self, kind: Kind) -> tuple[Body, ...]:
@@ -95,6 +124,13 @@ class Store:
         """One object, or None."""
         return self._shelves[kind].objects.get(key)
 
+    def picture(self) -> Picture:
+        """Everything as it is now."""
+        shelves = self._shelves.items()
+        return Picture(
+            {kind: dict(shelf.objects) for kind, shelf in shelves}, {kind: shelf.version for kind, shelf in shelves}
+        )
+
     def is_complete(self) -> bool:
         """Whether every kind has been listed at least once: nothing is decided on half a picture."""
         return all(shelf.listed_at > 0 for shelf in self._shelves.values())
@@ -102,6 +138,16 @@ class Store:
     def age_seconds(self) -> float:
         """Seconds since the longest-unlisted kind was listed."""
         return time.monotonic() - min(shelf.listed_at for shelf in self._shelves.values())
+
+    def deaf_seconds(self, kind: Kind) -> float:
+        """How long the watch of a kind has owed us a change that a list knows of; 0 where it owes none."""
+        since = [at for _, at in dict(self._shelves[kind].ahead).values()]
+        return time.monotonic() - min(since) if since else 0.0
+
+    def list_age_seconds(self, kind: Kind) -> float | None:
+        """Seconds since a kind was listed; None where it never was."""
+        listed_at = self._shelves[kind].listed_at
+        return time.monotonic() - listed_at if listed_at else None
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -121,6 +167,10 @@ class Store:
             shelf.objects[key] = pruned
             if known is not None and _says_the_same(known, pruned):
                 return
+        self._changed(shelf)
+
+    def _changed(self, shelf: Shelf) -> None:
+        shelf.version += 1
         self._on_change()
 
     def _bury(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
@@ -131,7 +181,32 @@ class Store:
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body):
             del shelf.objects[key]
-            self._on_change()
+            self._changed(shelf)
+
+
+def _heard(shelf: Shelf, event: str | None, body: Body) -> None:
+    """The watch lives: it brought what it owed, or it starts over and owes nothing."""
+    if event is None:
+        shelf.ahead.clear()
+        return
+    owed = shelf.ahead.get(uid_of(body))
+    if owed is not None and (event == "DELETED" or version_of(body) >= owed[0]):
+        del shelf.ahead[uid_of(body)]
+
+
+def _note_ahead(
+    shelf: Shelf, fresh: Mapping[ObjectKey, Body], gone: Iterable[ObjectKey], known: frozenset[str] | None
+) -> None:
+    """Note what the list knows and the watch has not told: it may be on its way, or the watch may be deaf."""
+    now = time.monotonic()
+    for key, body in fresh.items():
+        held = shelf.objects.get(key)
+        if held is not None and same_uid(held, body) and version_of(body) > version_of(held):
+            shelf.ahead.setdefault(uid_of(body), (version_of(body), now))
+    for key in gone:
+        uid = uid_of(shelf.objects[key])
+        if known is None or uid in known:
+            shelf.ahead.setdefault(uid, (0, now))
 
 
 def key_of(body: Body) -> ObjectKey:

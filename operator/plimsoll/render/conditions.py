@@ -133,6 +133,10 @@ def _placed(report: Report) -> Verdict:
     views = _active_views(report)
     if report.decision is None or not report.decision.pools:
         return Verdict("False", "NotPlanned", "No placement has been decided.")
+    if report.refused:
+        return Verdict("False", "PodsNotCreated", report.refused, stalled=True)
+    if report.contested:
+        return Verdict("False", "ReplicasContested", report.contested, stalled=True)
     error = next((view.workload_error for view in views if view.workload_error), "")
     if error:
         return Verdict("False", "PodsNotCreated", error)

@@ -60,7 +60,11 @@ class RebalancingReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything one status is made of: a ``decision``, or the ``problem`` that there is none."""
+    """Everything one status is made of: a ``decision``, or the ``problem`` that there is none.
+
+    ``refused`` is the API server's own sentence about an object of ours that it does not take; ``contested`` names who
+    else keeps changing the number of replicas of one of our Deployments.
+    """
 
     name: str
     generation: int
@@ -76,6 +80,8 @@ class Report:
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
     spec_digest: str = ""
+    refused: str = ""
+    contested: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """KV tokens of one replica as foretold when the spec was last judged.

@@ -1,0 +1,50 @@
+"""Kinds of Kubernetes objects that the operator reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.domain.names import GROUP, KIND, PLURAL, VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind and where the API serves it."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """As in a manifest."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+
+INFERENCE_DEPLOYMENTS = Kind(GROUP, VERSION, KIND, PLURAL)
+NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
+PODS = Kind("", "v1", "Pod", "pods")
+SERVICES = Kind("", "v1", "Service", "services")
+CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
+SECRETS = Kind("", "v1", "Secret", "secrets")
+RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
+DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
+DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
+EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
+LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
+
+KINDS = (
+    INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, DEPLOYMENTS,
+    DISRUPTION_BUDGETS, EVENTS, LEASES,
+)  # fmt: skip
+
+_BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}
+
+
+def kind_of(manifest: Mapping[str, Any]) -> Kind:
+    """The kind of a manifest. Raises KeyError for one that the operator never writes."""
+    return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

@@ -1,0 +1,63 @@
+"""How long a single request is worth trying again: the server's wish is obeyed, the total is bounded."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.domain.errors import SourceUnavailable
+
+T = TypeVar("T")
+
+FIRST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """Bounds on the tries of one request: ``total_seconds`` from the first try to the start of the last one."""
+
+    total_seconds: float = 30.0
+    tries: int = 8
+
+
+IMPATIENT = Patience(total_seconds=0.0, tries=1)
+"""One try: for what is asked again soon anyway."""
+
+
+async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> T:
+    """Try until an answer comes that another try would not change, or patience ends.
+
+    Raises:
+        ClusterRefused: the last refusal.
+        SourceUnavailable: the last failure to reach the server.
+    """
+    loop = asyncio.get_running_loop()
+    end = loop.time() + patience.total_seconds
+    for number in range(1, patience.tries + 1):
+        try:
+            return await attempt()
+        except ClusterRefused as refusal:
+            if not refusal.is_passing or number == patience.tries:
+                raise
+            pause = _pause(number, refusal.retry_after)
+            if loop.time() + pause > end:
+                raise
+        except SourceUnavailable:
+            pause = _pause(number, None)
+            if number == patience.tries or loop.time() + pause > end:
+                raise
+        await asyncio.sleep(pause)
+    raise AssertionError("patience ends with an answer or an error")
+
+
+def _pause(number: int, asked: float | None) -> float:
+    """The pause before the next try: what the server asks for and a little more, else doubled each time with jitter."""
+    if asked is not None:
+        return asked + random.random() / 4  # noqa: S311 - spreads retries, guards no secret
+    ceiling = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))
+    return ceiling * (0.5 + random.random() / 2)  # noqa: S311 - same

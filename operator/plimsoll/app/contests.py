@@ -1,0 +1,82 @@
+"""Somebody else keeps changing the number of replicas of a Deployment of ours: who, how often, and when we answer.
+
+A change is taken back at once the first time. Whoever repeats it (an autoscaler, a script) is answered with growing
+pauses: every change back costs the cluster pods that are made and thrown away.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+FIRST_PAUSE_SECONDS = 10.0
+LONGEST_PAUSE_SECONDS = 300.0
+REMEMBERED_SECONDS = 600.0
+"""A contest is over when nobody has changed the number for this long."""
+
+NAMED_FROM = 2
+"""Changes from which on the status names who makes them: one alone is a slip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contest:
+    """Changes of one Deployment's number of replicas by others."""
+
+    workload: str
+    manager: str
+    count: int
+    wanted_by_them: int
+    last_at: float
+    answer_at: float
+
+    def sentence(self, ours: int) -> str:
+        """For the status."""
+        return (
+            f"{self.manager} set spec.replicas of Deployment {self.workload} to {self.wanted_by_them} "
+            f"({self.count} times within 10 minutes); Plimsoll wants {ours} and sets it back with growing pauses. "
+            "Remove what scales this Deployment (a HorizontalPodAutoscaler?), and scale the InferenceDeployment instead."
+        )
+
+
+@dataclass(slots=True)
+class Contests:
+    """Contests by the Deployment's uid. Those that are over are forgotten when their time has passed."""
+
+    _by_uid: dict[str, Contest] = field(default_factory=dict)
+
+    def noticed(self, live: Mapping[str, Any], theirs: int) -> Contest:
+        """Note that a Deployment shows another number than the one that was last written; says when to answer."""
+        head, now = live["metadata"], time.monotonic()
+        before = self._by_uid.get(head["uid"])
+        if before is not None and before.answer_at > now:
+            return before
+        count = 1 if before is None else before.count + 1
+        pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (count - 1))
+        contest = Contest(f"{head.get('namespace')}/{head['name']}", changed_by(live), count, theirs, now, now)
+        self._by_uid[head["uid"]] = replace(contest, answer_at=now + pause)
+        return contest
+
+    def next_due_in_seconds(self) -> float | None:
+        """Seconds until the next answer is due; None where none is."""
+        now = time.monotonic()
+        return min((each.answer_at - now for each in self._by_uid.values() if each.answer_at > now), default=None)
+
+    def of(self, uid: str) -> Contest | None:
+        """The contest of a Deployment that is still worth a word."""
+        contest = self._by_uid.get(uid)
+        if contest is None or time.monotonic() - contest.last_at > REMEMBERED_SECONDS:
+            self._by_uid.pop(uid, None)
+            return None
+        return contest if contest.count >= NAMED_FROM else None
+
+
+def changed_by(live: Mapping[str, Any]) -> str:
+    """The field managers, other than ours, that own the number of replicas; see ``pruning.workload``."""
+    managers = live.get(REPLICAS_MANAGERS) or ()
+    return ", ".join(managers) if managers else "somebody"
+
+
+REPLICAS_MANAGERS = "plimsollReplicasManagers"
+"""Key under which the store keeps the names of a Deployment's managers of spec.replicas: managedFields are large."""

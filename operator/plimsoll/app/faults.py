@@ -1,0 +1,115 @@
+"""One object's exception stays with that object: which step raised, since when, and when the step is tried again.
+
+A fault is a defect of ours, or nonsense that got past every check. The object is left as it is and says so in its
+status; all others go on in the same pass.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeVar
+
+from plimsoll.app.backoff import Backoff
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.report import Problem
+
+T = TypeVar("T")
+
+
+class Step(StrEnum):
+    """The steps of a pass that treat one object; the value is the reason in its conditions."""
+
+    READ = "ReadFailed"
+    OBSERVE = "ObserveFailed"
+    LISTEN = "ListenFailed"
+    PLAN = "PlanFailed"
+    RENDER = "RenderFailed"
+    WRITE = "WriteFailed"
+    EVENTS = "EventsFailed"
+
+
+_DOING = {
+    Step.READ: "Reading the spec",
+    Step.OBSERVE: "Reading what the engines report",
+    Step.LISTEN: "Deciding about the number of replicas",
+    Step.PLAN: "Planning",
+    Step.RENDER: "Rendering the objects",
+    Step.WRITE: "Writing the objects",
+    Step.EVENTS: "Recording events",
+}
+
+_QUOTED_CHARACTERS = 300
+
+logger = logging.getLogger("plimsoll.faults")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The latest exception of one object."""
+
+    step: Step
+    generation: int
+    error: str
+
+    def problem(self) -> Problem:
+        """What the object's conditions say of it."""
+        text = (
+            f"{_DOING[self.step]} failed: {self.error}. Nothing of this object is changed meanwhile; other objects are "
+            "not affected. It is tried again after a pause that grows, and at once when the spec changes."
+        )
+        return Problem(self.step.value, text, permanent=True)
+
+
+@dataclass(slots=True)
+class Faults:
+    """Faults by object uid.
+
+    Args:
+        count: called with the step for every exception, for the metric.
+    """
+
+    count: Callable[[str], None]
+    backoff: Backoff = field(default_factory=Backoff)
+    _by_uid: dict[str, Fault] = field(default_factory=dict)
+
+    def standing(self, uid: str, generation: int) -> Fault | None:
+        """The fault that keeps an object from being treated now; None where there is none, or another try is due."""
+        fault = self._by_uid.get(uid)
+        if fault is None or fault.generation != generation or self.backoff.is_due(uid):
+            return None
+        return fault
+
+    def latest(self, uid: str, generation: int) -> Fault | None:
+        """The fault of this generation, due or not, until a whole round goes well."""
+        fault = self._by_uid.get(uid)
+        return fault if fault is not None and fault.generation == generation else None
+
+    def note(self, key: ObjectKey, uid: str, generation: int, step: Step, error: BaseException) -> Fault:
+        """Remember an exception; the traceback goes into the log when it is new."""
+        fault = Fault(step, generation, f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS])
+        is_new = self._by_uid.get(uid) != fault
+        self._by_uid[uid] = fault
+        pause = self.backoff.failed(uid)
+        self.count(step.value)
+        logger.error(
+            "%s: %s (%s); again in %.0f s", key, step.value, fault.error, pause, exc_info=error if is_new else None
+        )
+        return fault
+
+    def cleared(self, uid: str) -> None:
+        """A whole round went well."""
+        if self._by_uid.pop(uid, None) is not None:
+            self.backoff.succeeded(uid)
+
+    def forget_all_but(self, uids: Iterable[str]) -> None:
+        """Objects that are gone take their faults along."""
+        kept = set(uids)
+        for uid in [uid for uid in self._by_uid if uid not in kept]:
+            self.cleared(uid)
+
+    def next_due_in_seconds(self) -> float | None:
+        """Seconds until the next try; None where nothing waits for one."""
+        return self.backoff.next_due_in_seconds(self._by_uid)

@@ -1,0 +1,46 @@
+"""Nodes from a file, for an operator that may not read them from the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from plimsoll.app.store import Body
+from plimsoll.domain.errors import SourceUnavailable
+
+LARGEST_BYTES = 64 * 1024 * 1024
+"""Some 5,000 nodes as ``kubectl get nodes -o yaml`` writes them."""
+
+
+async def nodes_from(path: Path) -> Sequence[Body]:
+    """Every Node of the file. It is read again at every round, so that an edit of the ConfigMap is noticed.
+
+    Raises:
+        SourceUnavailable: the file cannot be read, or is no YAML of Node objects.
+    """
+    return await asyncio.to_thread(_read, path)
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    try:
+        if path.stat().st_size > LARGEST_BYTES:
+            raise SourceUnavailable(f"{path.name}: the fleet file has more than {LARGEST_BYTES} bytes")
+        documents = list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise SourceUnavailable(f"{path.name}: the fleet file cannot be read ({type(error).__name__})") from error
+    items = [item for document in documents if isinstance(document, dict) for item in document.get("items", [document])]
+    nodes = [item for item in items if isinstance(item, dict) and item.get("kind") == "Node"]
+    if any(not isinstance(node.get("metadata"), dict) or not node["metadata"].get("name") for node in nodes):
+        raise SourceUnavailable(f"{path.name}: the fleet file holds a Node without a name")
+    version = str(path.stat().st_mtime_ns)
+    return [_identified(node, version) for node in nodes]
+
+
+def _identified(node: dict[str, Any], version: str) -> dict[str, Any]:
+    """Of a file, the time of its last change is what the API server's resource version is elsewhere."""
+    head = {**node["metadata"], "uid": f"file-{node['metadata']['name']}", "resourceVersion": version}
+    return {**node, "metadata": head}

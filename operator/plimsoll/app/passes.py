@@ -1,0 +1,306 @@
+"""Steps 1 to 4 of a pass: from the picture of the cluster to what is to be written. Synchronous, no request is made.
+
+1. Look: pods and nodes become a fleet, what every pod holds included.
+2. Read: every InferenceDeployment is parsed and its model's facts are looked up.
+3. Listen: the live loop takes its turn; its target replaces ``spec.replicas``.
+4. Plan: the core decides all of them on one ledger; statuses and manifests are rendered.
+
+An exception of one object ends that object's turn and nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.metrics import Metrics
+from plimsoll.adapters.prometheus import Reading
+from plimsoll.api.convert import check_without_model, to_request
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.v1alpha1 import RebalancingMode
+from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
+from plimsoll.app.case import (
+    Case,
+    figures_of,
+    is_judged,
+    manifests_of,
+    report_of,
+    tenant_of,
+    wanted_signals,
+    wish_failed,
+)
+from plimsoll.app.contests import Contest, Contests
+from plimsoll.app.deadlines import deadlines_of
+from plimsoll.app.faults import Faults, Step
+from plimsoll.app.health import Beats
+from plimsoll.app.live import LiveSignals
+from plimsoll.app.model_book import ModelBook
+from plimsoll.app.objects import read_pools, surroundings_of
+from plimsoll.app.observations import (
+    capacities,
+    common_lessons,
+    failed_starts,
+    lessons,
+    merged,
+    observed_now,
+    remembered,
+)
+from plimsoll.app.prices import PriceList
+from plimsoll.app.rebalancing import Standing, take_turn
+from plimsoll.app.refusals import Refusals
+from plimsoll.app.settings import Settings
+from plimsoll.app.store import Picture, key_of, uid_of
+from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.observations import Correction
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.facts.fleet_reading import read_fleet
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import PoolState
+from plimsoll.render.conditions import nearest_sentence
+from plimsoll.render.report import Problem
+from plimsoll.render.status import status as render_status
+
+
+@dataclass(frozen=True, slots=True)
+class PassResult:
+    """What a pass decided, and in how many seconds something in it changes by the clock alone."""
+
+    cases: tuple[Case, ...]
+    due_in_seconds: tuple[float, ...] = ()
+
+
+@dataclass(slots=True)
+class Passes:
+    """Everything that a pass needs besides the picture."""
+
+    settings: Settings
+    models: ModelBook
+    live: LiveSignals
+    prices: PriceList
+    gpu_types: tuple[GpuType, ...]
+    metrics: Metrics
+    faults: Faults
+    refusals: Refusals = field(default_factory=Refusals)
+    contests: Contests = field(default_factory=Contests)
+    beats: Beats = field(default_factory=Beats)
+
+    def make(self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float) -> PassResult:
+        """Make one pass.
+
+        Args:
+            picture: the cluster at one moment.
+            intended: statuses by uid that are being written: they count as written.
+            now: POSIX seconds.
+        """
+        fleet, cases = self._look(picture, intended, now)
+        for case in cases:
+            self._guarded(Step.READ, case, partial(self._read, case))
+        self.live.wanted = {case.key: wanted_signals(case) for case in cases if case.around.ready_pods()}
+        for case in cases:
+            self._guarded(Step.OBSERVE, case, partial(self._observe, case, fleet))
+        common = common_lessons(seen for case in cases for seen in case.seen)
+        for case in cases:
+            self._guarded(Step.LISTEN, case, partial(self._listen, case, fleet, common, now))
+        self.beats.beat("planning", "planning")
+        self._plan(cases, fleet)
+        for case in cases:
+            self._render(case, now)
+        self._show(cases, fleet)
+        return PassResult(tuple(cases), tuple(self._due(cases, now)))
+
+    def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
+        """Do one step for one object. What it raises becomes the object's problem."""
+        self.beats.beat("planning", f"{step.name.lower()} {case.key}")
+        if case.fault is not None:
+            return
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's alone
+            self._set_aside(case, step, error)
+
+    def _set_aside(self, case: Case, step: Step, error: BaseException) -> None:
+        case.fault = self.faults.note(case.key, case.uid, case.generation, step, error)
+        case.stand_still(case.fault.problem())
+
+    def _look(
+        self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float
+    ) -> tuple[Fleet, list[Case]]:
+        """Step 1. An object whose last fault is not yet to be tried again stands still."""
+        fleet = read_fleet(picture.all(NODES), picture.all(PODS), self.gpu_types, self.prices.current)
+        around = surroundings_of(picture)
+        cases = []
+        for body in picture.all(INFERENCE_DEPLOYMENTS):
+            if body["metadata"].get("deletionTimestamp"):
+                continue
+            written = intended.get(uid_of(body))
+            case = Case(body if written is None else {**body, "status": written}, key_of(body), around[key_of(body)])
+            case.refusal = self.refusals.of(case.uid)
+            case.contests = self._contests_of(case)
+            self._guarded(Step.READ, case, partial(self._read_pools, case, now))
+            fault = self.faults.standing(case.uid, case.generation)
+            if fault is not None:
+                case.fault = fault
+                case.stand_still(fault.problem())
+            cases.append(case)
+        return fleet, cases
+
+    def _contests_of(self, case: Case) -> tuple[tuple[str, Contest], ...]:
+        found = ((pool, self.contests.of(uid_of(body))) for pool, body in case.around.workloads.items())
+        return tuple((pool, contest) for pool, contest in found if contest is not None)
+
+    def _read_pools(self, case: Case, now: float) -> None:
+        case.pools = read_pools(case.status, case.around, now=now, grace_seconds=self.settings.stranded_seconds)
+
+    def _read(self, case: Case) -> None:
+        """Step 2."""
+        try:
+            case.resource = parse_inference_deployment(case.body)
+            check_without_model(case.resource.spec)
+            model = self.models.look_up(case.key.namespace, case.resource.spec.model)
+            draft = self.models.look_up_draft(case.key.namespace, case.resource.spec)
+            if isinstance(model, Problem):
+                case.problem = model
+                return
+            case.model = model
+            if isinstance(draft, Problem):
+                case.problem = draft
+                return
+            case.request = to_request(case.resource, model, draft=draft)
+        except InvalidInput as error:
+            case.problem = Problem("InvalidSpec", str(error), permanent=True)
+        except PlimsollError as error:
+            case.problem = Problem("UnsupportedModel", str(error), permanent=True)
+
+    def _observe(self, case: Case, fleet: Fleet) -> None:
+        """Step 3, first half: what the engines of this object say of their memory, now and earlier."""
+        case.seen = remembered(case.status, case.spec_digest)
+        told = told_now(case.around, self._reading(case))
+        case.reported = reported_tokens(case.status, case.generation, told)
+        if case.request is None:
+            return
+        try:
+            found = observed_now(
+                case.request,
+                case.pools,
+                case.around,
+                told,
+                fleet,
+                generation=case.generation,
+                spec=case.spec_digest,
+            )
+            told = capacities(case.request, case.pools, told, fleet)
+        except PlimsollError:
+            return  # a model without a law: planning says so
+        case.seen = merged(case.seen, found)
+        case.reported = reported_tokens(case.status, case.generation, told)
+
+    def _reading(self, case: Case) -> Reading | None:
+        return self.live.reading(case.key) if case.around.ready_pods() else Reading()
+
+    def _listen(self, case: Case, fleet: Fleet, common: Mapping[str, tuple[Correction, ...]], now: float) -> None:
+        """Step 3: the live loop's target replaces ``spec.replicas``; what engines report joins the request."""
+        if case.resource is None or case.request is None:
+            return
+        reading = self._reading(case)
+        case.request = replace(
+            case.request,
+            observed=observed_capacities(case.status, case.spec_digest, case.pools, case.around, case.reported),
+            corrections=lessons(case.seen, common.get(case.request.model.name, ())),
+            failed_starts=failed_starts(case.request, case.seen),
+        )
+        case.standing = Standing.read(case.resource.spec, case.status)
+        off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
+        # Without a first reading there is no turn: after a restart the last word stands until there is a new one.
+        if not off and reading is not None and any(pool.replicas for pool in case.pools):
+            case.turn = take_turn(
+                case.resource.spec,
+                case.standing,
+                figures_of(case.request, case.pools, fleet) if is_judged(case) else None,
+                case.request.shape,
+                case.around,
+                reading,
+                now=now,
+                moving=any(pool.state is PoolState.RETIRING for pool in case.pools),
+            )
+            case.standing = case.turn.standing
+        case.request = replace(case.request, replicas=case.standing.target_replicas)
+
+    def _plan(self, cases: list[Case], fleet: Fleet) -> None:
+        """Step 4. A change of the live loop's that finds no place is withdrawn: it was a wish, not the user's word."""
+        self._decide(cases, fleet)
+        if not any(wish_failed(case) for case in cases):
+            return
+        for case in cases:
+            if case.turn is not None and wish_failed(case) and case.resource is not None and case.request is not None:
+                before = Standing.read(case.resource.spec, case.status)
+                nearest = nearest_sentence(case.decision.rejections) if case.decision else ""
+                case.turn = case.turn.withdrawn(before, nearest)
+                case.standing = before
+                case.request = replace(case.request, replicas=before.target_replicas)
+        self._decide(cases, fleet)
+
+    def _decide(self, cases: list[Case], fleet: Fleet) -> None:
+        tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
+        standing = [pool for case in cases if case.request is None for pool in case.pools]
+        try:
+            decisions = plan(tenants, fleet, self.gpu_types, standing)
+        except Exception:  # noqa: BLE001 - one object must not cost the others their plan: find it and set it aside
+            self._find_culprits(cases, fleet)
+            return
+        by_key = {decision.request.key: decision for decision in decisions}
+        for case in cases:
+            case.decision = by_key.get(case.key)
+
+    def _find_culprits(self, cases: list[Case], fleet: Fleet) -> None:
+        """Plan each object by itself, and plan again without those that raise."""
+        before = sum(case.request is not None for case in cases)
+        for case in cases:
+            tenant = tenant_of(case)
+            if tenant is None:
+                continue
+            try:
+                plan([tenant], fleet)
+            except PlimsollError as error:
+                case.stand_still(Problem("UnsupportedModel", str(error), permanent=True))
+            except Exception as error:  # noqa: BLE001 - the point of planning it alone
+                self._set_aside(case, Step.PLAN, error)
+        if sum(case.request is not None for case in cases) == before:
+            raise RuntimeError("planning fails for these objects together and for none of them alone")
+        self._decide(cases, fleet)
+
+    def _render(self, case: Case, now: float) -> None:
+        """What is to be written. Where that raises, the object is set aside and only the problem is rendered."""
+        self.beats.beat("planning", f"render {case.key}")
+        try:
+            self._render_once(case, now)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's alone
+            self._set_aside(case, Step.RENDER, error)
+            case.seen = ()
+            try:
+                self._render_once(case, now)
+            except Exception:  # noqa: BLE001 - a status beyond repair: the problem stands alone in the new one
+                case.report = report_of(case)
+                case.new_status = render_status(case.report, {}, to_rfc3339(now))
+
+    def _render_once(self, case: Case, now: float) -> None:
+        case.report = report_of(case)
+        case.manifests = manifests_of(case)
+        case.new_status = render_status(case.report, case.status, to_rfc3339(now))
+
+    def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:
+        """Metrics of the pass."""
+        self.metrics.show_fleet(fleet)
+        self.metrics.show_cases([(case.key, case.decision, case.problem) for case in cases])
+        self.metrics.show_learning([(case.key, case.report) for case in cases if case.report is not None])
+
+    def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
+        """In how many seconds an object is to be looked at again although nothing happens."""
+        for case in cases:
+            yield from (at - now for at in deadlines_of(case, self.settings.stranded_seconds) if at > now)
+        waits = (self.faults.next_due_in_seconds(), self.models.next_due_in_seconds())
+        yield from (seconds for seconds in waits if seconds is not None)

@@ -1,0 +1,59 @@
+"""What the API server refused to take from us, in its own words, by object."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from plimsoll.adapters.api_errors import ClusterRefused
+
+_QUOTED_CHARACTERS = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """One refused write: ``what`` it was (``Deployment ns/name``) and ``since`` when, POSIX seconds."""
+
+    what: str
+    status: int
+    message: str
+    since: float
+
+    def sentence(self) -> str:
+        """For the status."""
+        return f"The API server refuses {self.what}: {self.message[:_QUOTED_CHARACTERS]}"
+
+
+@dataclass(slots=True)
+class Refusals:
+    """The latest refusal of each object (by uid), until its writes are taken again."""
+
+    _by_uid: dict[str, Refusal] = field(default_factory=dict)
+
+    def of(self, uid: str) -> Refusal | None:
+        """The refusal that stands."""
+        return self._by_uid.get(uid)
+
+    def since(self, uid: str) -> float | None:
+        """Since when writes of an object have been refused, POSIX seconds."""
+        refusal = self._by_uid.get(uid)
+        return None if refusal is None else refusal.since
+
+    def note(self, uid: str, what: str, error: ClusterRefused) -> Refusal:
+        """Remember a refusal. The time of the first one in a row stands."""
+        before = self._by_uid.get(uid)
+        since = time.time() if before is None else before.since
+        refusal = Refusal(what, error.status, error.message, since)
+        self._by_uid[uid] = refusal
+        return refusal
+
+    def ended(self, uid: str) -> None:
+        """All writes of an object were taken."""
+        self._by_uid.pop(uid, None)
+
+    def forget_all_but(self, uids: Iterable[str]) -> None:
+        """Objects that are gone take their refusals along."""
+        kept = set(uids)
+        for uid in [uid for uid in self._by_uid if uid not in kept]:
+            del self._by_uid[uid]

@@ -1,0 +1,297 @@
+"""The process put together: what is connected to what, in which order it starts and ends, and how it feels."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from plimsoll import __version__
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.cluster import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    INFERENCE_DEPLOYMENTS,
+    NODES,
+    PODS,
+    SERVICES,
+    Cluster,
+    Kind,
+)
+from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.metrics import Metrics
+from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.app import pruning
+from plimsoll.app.executor import Executor
+from plimsoll.app.faults import Faults
+from plimsoll.app.fleet_file import nodes_from
+from plimsoll.app.health import Beats, Verdict
+from plimsoll.app.health_server import HealthServer
+from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
+from plimsoll.app.live import LiveSignals
+from plimsoll.app.model_book import ModelBook
+from plimsoll.app.passes import Passes
+from plimsoll.app.planner import Planner
+from plimsoll.app.prices import PriceList
+from plimsoll.app.relist import Relist, Source
+from plimsoll.app.settings import Settings
+from plimsoll.app.store import Body, Store
+from plimsoll.app.writers import Writers
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
+
+OWNED_SELECTOR = f"{MANAGED_BY}={FIELD_MANAGER}"
+
+LIST_TROUBLE_SECONDS = 30.0
+"""A kind that cannot be listed for this long makes the process unready: it would decide on an old picture."""
+
+DEAF_SECONDS = 60.0
+"""A watch that owes a change for this long makes the process unready ..."""
+
+HOPELESSLY_DEAF_SECONDS = 300.0
+"""... and for this long calls for a new process: watches are opened anew."""
+
+EVENT_LOOP = "event loop"
+_LOOP_BEAT_SECONDS = 1.0
+
+_PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
+    INFERENCE_DEPLOYMENTS: pruning.whole,
+    NODES: pruning.node,
+    PODS: pruning.pod,
+    DEPLOYMENTS: pruning.workload,
+    SERVICES: pruning.whole,
+    DISRUPTION_BUDGETS: pruning.whole,
+}
+
+logger = logging.getLogger("plimsoll.shell")
+
+
+def kept(_: Settings) -> dict[Kind, str | None]:
+    """Kinds that the store keeps, with the server-side label selector."""
+    return {
+        INFERENCE_DEPLOYMENTS: None,
+        NODES: None,
+        PODS: None,
+        DEPLOYMENTS: OWNED_SELECTOR,
+        SERVICES: OWNED_SELECTOR,
+        DISRUPTION_BUDGETS: OWNED_SELECTOR,
+    }
+
+
+def watched(settings: Settings) -> dict[Kind, str | None]:
+    """Kinds that are watched: nodes are not where a file says what nodes there are."""
+    return {kind: label for kind, label in kept(settings).items() if kind is not NODES or settings.fleet_file is None}
+
+
+@dataclass(slots=True)
+class Shell:
+    """The process: made before Kopf starts, filled in when its event loop runs.
+
+    Args:
+        settings: the admin's.
+        stop: asks Kopf to end.
+    """
+
+    settings: Settings
+    stop_kopf: Callable[[], None] = lambda: None
+    stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    broken: asyncio.Event = field(default_factory=asyncio.Event)
+    beats: Beats = field(default_factory=Beats)
+    ending: str = ""
+    store: Store | None = None
+    planner: Planner | None = None
+    elector: Elector | None = None
+    relist: Relist | None = None
+
+    async def start(self) -> None:
+        """Answer probes, connect, keep the picture warm, and write as soon as the lease is ours."""
+        health = HealthServer(self.settings.health_port, {"/healthz": self.alive, "/readyz": self.ready})
+        self.stack.callback(health.close)
+        cluster = await self.stack.enter_async_context(Cluster())
+        metrics = Metrics()
+        metrics.serve(self.settings.metrics_port)
+        wake = asyncio.Event()
+        self.store = Store(_PRUNERS, wake.set)
+        self.elector = self._elector(cluster)
+        cluster.fence = self.elector.fence
+        self.relist = self._relist(cluster, self.store)
+        self._show_process(metrics, self.store, self.elector)
+        prices = self._prices(cluster, wake)
+        live = self._live(wake)
+        models = self._models(cluster, wake)
+        self.planner = self._planner(cluster, metrics, wake, (prices, live, models))
+        self.stack.push_async_callback(models.close)
+        self.tasks = [
+            asyncio.create_task(self._beat()),
+            asyncio.create_task(self.relist.run()),
+            asyncio.create_task(prices.run()),
+            asyncio.create_task(self._lead(self.elector, self.planner)),
+        ]
+        if self.settings.prometheus_url:
+            self.tasks.append(asyncio.create_task(live.run(self.settings.signals_seconds)))
+
+    def _elector(self, cluster: Cluster) -> Elector:
+        settings = self.settings
+        return Elector(
+            cluster,
+            ObjectKey(settings.namespace, settings.lease_name),
+            Candidate(settings.identity, __version__, settings.digest()),
+            waits=settings.standby,
+        )
+
+    def _relist(self, cluster: Cluster, store: Store) -> Relist:
+        file = self.settings.fleet_file
+        instead: dict[Kind, Source] = {} if file is None else {NODES: lambda: nodes_from(file)}
+        return Relist(
+            cluster,
+            store,
+            kept(self.settings),
+            self.settings.relist_seconds,
+            self.broken,
+            self.settings.watch_namespaces,
+            instead,
+        )
+
+    def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
+        key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
+        return PriceList(cluster, key, wake.set, frozenset(gpu.name for gpu in load_gpu_types()))
+
+    def _live(self, wake: asyncio.Event) -> LiveSignals:
+        url = self.settings.prometheus_url
+        return LiveSignals(PrometheusSignals(url) if url else None, wake.set)
+
+    def _models(self, cluster: Cluster, wake: asyncio.Event) -> ModelBook:
+        async def read_token(namespace: str, name: str, key: str) -> str | None:
+            return None
+
+        return ModelBook(ModelSources(hub=HubModels(self.settings.cache_dir / "hub")), read_token, wake.set)
+
+    def _planner(
+        self,
+        cluster: Cluster,
+        metrics: Metrics,
+        wake: asyncio.Event,
+        sources: tuple[PriceList, LiveSignals, ModelBook],
+    ) -> Planner:
+        assert self.store is not None  # noqa: S101 - made in start()
+        prices, live, models = sources
+        executor = Executor(cluster, self.store)
+        faults = Faults(metrics.fault)
+        passes = Passes(
+            settings=self.settings,
+            models=models,
+            live=live,
+            prices=prices,
+            gpu_types=load_gpu_types(),
+            metrics=metrics,
+            faults=faults,
+            contests=executor.contests,
+            beats=self.beats,
+        )
+        writers = Writers(executor, faults, passes.refusals, metrics, wake, beats=self.beats)
+        return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake)
+
+    def _show_process(self, metrics: Metrics, store: Store, elector: Elector) -> None:
+        kinds = {kind.plural: kind for kind in store.kinds}
+        metrics.watch_process(
+            tuple(kinds),
+            age_of=lambda plural: store.list_age_seconds(kinds[plural]) or 0.0,
+            silent_of=lambda plural: store.deaf_seconds(kinds[plural]),
+            is_leading=lambda: elector.is_leading,
+        )
+
+    async def _beat(self) -> None:
+        """Mark that the event loop goes round."""
+        while True:
+            self.beats.beat(EVENT_LOOP, "going round")
+            await asyncio.sleep(_LOOP_BEAT_SECONDS)
+
+    async def _lead(self, elector: Elector, planner: Planner) -> None:
+        """Wait for the lease, plan while it is ours, and end the process when it is lost."""
+        try:
+            await elector.acquire()
+        except LeaseHeld as held:
+            self.ending = str(held)
+            self.stop_kopf()
+            return
+        planning, holding = asyncio.create_task(planner.run()), asyncio.create_task(elector.hold())
+        try:
+            await asyncio.wait({planning, holding}, return_when=asyncio.FIRST_COMPLETED)
+            logger.critical("this process ends: %s", "planning ended" if planning.done() else "the lease is lost")
+            logging.shutdown()
+            os._exit(1)
+        finally:
+            for task in (planning, holding):
+                task.cancel()
+            await asyncio.gather(planning, holding, return_exceptions=True)
+            await planner.writers.close()
+            planner.close()
+            await elector.release()
+
+    def seen(self, kind: Kind, event: str | None, body: Body) -> None:
+        """Take in one watch event. One without a type is of a watch's first list: the watch is new or starts over."""
+        if self.store is None:
+            return
+        try:
+            self.store.observe(kind, event, body)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            logger.warning("a watch of %s brought no object: %s %s", kind.plural, type(error).__name__, error)
+            return
+        if event is None and self.store.is_complete():
+            self.broken.set()
+
+    async def stop(self) -> None:
+        """End the loops; a write in flight is abandoned and repaired by the next start. The lease goes back last."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        await self.stack.aclose()
+
+    def alive(self) -> Verdict:
+        """Liveness: would a restart help?"""
+        problems = self.beats.stalled()
+        dead = [task.get_name() for task in self.tasks if task.done() and not task.cancelled()]
+        if dead and not self.ending:
+            problems.append(f"{len(dead)} background tasks ended")
+        if self.planner is not None and self.planner.record.is_hopeless():
+            problems.append(f"passes have failed for ten minutes: {self.planner.record.last_error}")
+        problems += self._deaf(HOPELESSLY_DEAF_SECONDS)
+        return Verdict(tuple(problems))
+
+    def ready(self) -> Verdict:
+        """Readiness: are decisions made on a true picture, by somebody who may write, or is this a good standby?"""
+        store, elector, relist, planner = self.store, self.elector, self.relist, self.planner
+        if store is None or elector is None or relist is None or planner is None:
+            return Verdict(("starting",))
+        problems = relist.failing(LIST_TROUBLE_SECONDS)
+        if not store.is_complete():
+            problems.append("not every kind has been listed yet")
+        problems += [*self._deaf(DEAF_SECONDS), *self._old(store)]
+        if not planner.record.is_ready():
+            problems.append(f"{planner.record.failures} passes in a row failed: {planner.record.last_error}")
+        if elector.is_leading:
+            return Verdict(tuple(problems), ("leading",))
+        if elector.trouble:
+            problems.append(elector.trouble)
+        return Verdict(tuple(problems), (f"standby: {elector.holder or 'nobody yet'} holds the lease",))
+
+    def _deaf(self, longest_seconds: float) -> list[str]:
+        if self.store is None:
+            return []
+        ages = {kind.plural: self.store.deaf_seconds(kind) for kind in self.store.kinds}
+        return [
+            f"the watch of {kind} has been silent about a change for {age:.0f} s"
+            for kind, age in ages.items()
+            if age > longest_seconds
+        ]
+
+    def _old(self, store: Store) -> list[str]:
+        """Kinds whose last list is older than two rounds should ever be apart."""
+        bound = 2 * self.settings.relist_seconds + LIST_TROUBLE_SECONDS
+        ages = {kind.plural: store.list_age_seconds(kind) for kind in store.kinds}
+        return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
