@@ -29,6 +29,7 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.secrets import read_entry
 from plimsoll.app import pruning
 from plimsoll.app.executor import Executor
 from plimsoll.app.live import LiveSignals
@@ -147,8 +148,8 @@ _PRUNERS = {
 
 
 def _token_reader(cluster: Cluster) -> Any:
-    async def read(namespace: str, name: str, key: str) -> str | None:
-        return await cluster.read_secret(ObjectKey(namespace, name), key)
+    async def read(namespace: str, name: str, key: str) -> str:
+        return await read_entry(cluster.get, ObjectKey(namespace, name), key)
 
     return read
 

@@ -121,6 +121,7 @@ class Planner:
         fleet, cases = self._look()
         for case in cases:
             self._read(case, now)
+        self.models.start_wanted()
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if case.around.ready_pods()}
         for case in cases:
             self._observe(case, fleet)
