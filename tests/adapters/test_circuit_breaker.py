@@ -9,6 +9,7 @@ from plimsoll.adapters.circuit_breaker import (
     FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     CircuitBreaker,
+    NotAsked,
     Unreached,
 )
 from plimsoll.domain.errors import ModelNotFound, SourceUnavailable
@@ -98,6 +99,19 @@ def test_those_who_began_before_it_opened_do_not_lengthen_the_pause(desk: Desk) 
         assert not each.__exit__(Unreached, Unreached("nobody"), None)
     desk.now += FIRST_PAUSE_SECONDS
     desk.attempt()
+
+
+def test_a_request_that_was_not_made_says_nothing(desk: Desk) -> None:
+    desk.fail(FAILURES_TO_OPEN - 1)
+    with pytest.raises(NotAsked):
+        desk.attempt(NotAsked("offline"))
+    desk.fail()
+    desk.refused()
+    desk.now += FIRST_PAUSE_SECONDS
+    with pytest.raises(NotAsked):
+        desk.attempt(NotAsked("offline"))
+    desk.fail()
+    desk.refused()
 
 
 def test_a_probe_that_is_broken_off_lets_the_next_one_try(desk: Desk) -> None:

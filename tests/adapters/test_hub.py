@@ -242,6 +242,48 @@ def test_a_hub_that_never_answers_is_soon_not_asked_any_more(hub: FakeHub, model
     assert len(hub.requests) == FAILURES_TO_OPEN
 
 
+def test_an_asker_whose_models_hang_closes_the_hub_to_nobody_else(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.down = True
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(SourceUnavailable, match="HTTP 503"):
+            models.facts(NAME, None, None, asker="team-a")
+    hub.down = False
+    with pytest.raises(SourceUnavailable, match="has not answered since"):
+        models.facts(NAME, None, None, asker="team-a")
+    assert models.facts(NAME, None, None, asker="team-b").layers == 2
+
+
+def test_an_address_without_anybody_is_closed_to_all(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hub.url
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    models = HubModels(tmp_path)
+    for number in range(FAILURES_TO_OPEN):
+        with pytest.raises(SourceUnavailable, match=r"cannot be reached \(ConnectError\)"):
+            models.facts(NAME, None, None, asker=f"team-{number}")
+    with pytest.raises(SourceUnavailable, match=r"the hub at http://127\.0\.0\.1:1 has not answered since"):
+        models.facts(NAME, None, None, asker="team-b")
+
+
+@pytest.mark.parametrize("address", ["hub.internal", "http://[::bad", "ftp://hub", "/"])
+def test_an_address_that_is_none_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    with pytest.raises(SourceUnavailable):
+        HubModels(tmp_path, timeout_seconds=1).facts(NAME, None, None)
+
+
+def test_an_asker_that_waits_is_no_sign_that_the_hub_is_back(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.down = True
+    for _ in range(FAILURES_TO_OPEN + 3):
+        with pytest.raises(SourceUnavailable):
+            models.facts(NAME, None, None, asker="team-a")
+    assert len(hub.requests) == FAILURES_TO_OPEN
+
+
 def test_refusals_are_answers_and_close_nothing(hub: FakeHub, models: HubModels) -> None:
     for number in range(2 * FAILURES_TO_OPEN):
         with pytest.raises(ModelNotFound):

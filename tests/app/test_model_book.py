@@ -188,7 +188,9 @@ async def test_a_draft_is_looked_up_with_the_token_of_its_model_and_its_problem_
     desk.book.start_wanted()
     await desk.settle()
     assert isinstance(desk.book.look_up_draft("ns", spec), ModelFacts)
-    assert desk.sources.asked == [{"name": "org/small", "revision": "v1", "token": "secret", "inline": None}]
+    assert desk.sources.asked == [
+        {"name": "org/small", "revision": "v1", "token": "secret", "inline": None, "asker": "ns"}
+    ]
     assert desk.book.look_up_draft("ns", deployment().spec) is None
 
 

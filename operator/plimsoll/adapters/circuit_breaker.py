@@ -19,6 +19,14 @@ class Unreached(SourceUnavailable):
     """The neighbour gave no answer at all. Any other ending of an attempt counts as an answer, a refusal included."""
 
 
+class Unconnected(Unreached):
+    """There was not even a connection: whatever is asked for, the ending will be the same."""
+
+
+class NotAsked(SourceUnavailable):
+    """The neighbour was not asked, so nothing is learned about it."""
+
+
 class CircuitBreaker:
     """Lets attempts through until five in a row found nobody; then one for each pause, until one is answered.
 
@@ -26,14 +34,21 @@ class CircuitBreaker:
 
     Args:
         neighbour: who is asked, for the texts: ``the hub at https://huggingface.co``.
+        failure: the error that counts as a failure; any other is an answer.
         clock: a monotonic clock in seconds.
         wall: the time of day in POSIX seconds, for the texts.
     """
 
     def __init__(
-        self, neighbour: str, *, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
+        self,
+        neighbour: str,
+        *,
+        failure: type[Unreached] = Unreached,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._neighbour = neighbour
+        self._failure = failure
         self._clock = clock
         self._wall = wall
         self._lock = threading.Lock()
@@ -48,18 +63,21 @@ class CircuitBreaker:
         """Surround one attempt.
 
         Raises:
-            SourceUnavailable: too many attempts failed, and the pause is not over.
+            NotAsked: too many attempts failed, and the pause is not over.
         """
         is_probe = self._admit()
         try:
             yield
-        except Unreached:
+        except self._failure:
             self._failed(is_probe=is_probe)
+            raise
+        except NotAsked:
+            self._let_go(is_probe=is_probe)
             raise
         except Exception:
             self._answered()
             raise
-        except BaseException:  # the process stops: no word on the neighbour
+        except BaseException:  # the process stops
             self._let_go(is_probe=is_probe)
             raise
         else:
@@ -70,7 +88,7 @@ class CircuitBreaker:
             if self._failures < FAILURES_TO_OPEN:
                 return False
             if self._probing or self._clock() < self._closed_until:
-                raise SourceUnavailable(f"{self._neighbour} has not answered since {to_rfc3339(self._silent_since)}")
+                raise NotAsked(f"{self._neighbour} has not answered since {to_rfc3339(self._silent_since)}")
             self._probing = True
             return True
 

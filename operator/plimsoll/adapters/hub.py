@@ -91,13 +91,14 @@ class HubModels:
         self._session = HubSession(self._endpoint, timeout_seconds=timeout_seconds)
         self._known: dict[tuple[str, str | None, str], ModelFacts] = {}
 
-    def facts(self, name: str, revision: str | None, token: str | None) -> ModelFacts:
+    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
         """Read a model's facts.
 
         Args:
             name: ``owner/name`` on the hub.
             revision: branch, tag or commit; None for the default branch.
             token: a token that may read the model; None for ``HF_TOKEN``, or none at all.
+            asker: on whose behalf; a hub that does not answer one asker is asked by the others all the same.
 
         Raises:
             ModelNotFound: the hub has no such model or revision.
@@ -111,7 +112,7 @@ class HubModels:
         key = (name, revision, asked.reader)
         facts = self._known.get(key)
         if facts is None:
-            with self._session.visit(asked.token, seconds=_LOOK_UP_SECONDS) as visit:
+            with self._session.visit(asked.token, asker=asker, seconds=_LOOK_UP_SECONDS) as visit:
                 facts = self._read(asked, visit)
             if len(self._known) >= _REMEMBERED_MODELS:
                 self._known.clear()

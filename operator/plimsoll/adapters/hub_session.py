@@ -25,7 +25,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils._headers import get_token_to_send
 
 import plimsoll
-from plimsoll.adapters.circuit_breaker import CircuitBreaker, Unreached
+from plimsoll.adapters.circuit_breaker import CircuitBreaker, NotAsked, Unconnected, Unreached
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.units import KIB
 
@@ -41,6 +41,9 @@ _PIECE_BYTES = 64 * KIB
 _GRACE_SECONDS = 0.5
 """For the loop's thread to end a request whose time is over."""
 
+_MOST_BREAKERS = 4096
+
+_NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _NOT_THERE = (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, httpx2.codes.GATEWAY_TIMEOUT)
 """Nobody behind the door. A 500 is left out: it may be about one model, and 429 about one token."""
 
@@ -68,7 +71,10 @@ class Answer:
 
 
 class HubSession:
-    """One endpoint, its circuit breaker, and the limits of each answer.
+    """One endpoint, its circuit breakers, and the limits of each answer.
+
+    An endpoint without a connection is left in peace by everybody. Silence and a gateway's errors may be about what one
+    asker asks for (a mirror that hangs on models it does not hold), so they open the breaker of that asker alone.
 
     Args:
         endpoint: address of the hub; None for the one of the hub's library.
@@ -78,13 +84,27 @@ class HubSession:
     def __init__(self, endpoint: str | None, *, timeout_seconds: float) -> None:
         self.endpoint = endpoint or constants.ENDPOINT
         self.timeout_seconds = timeout_seconds
-        self.breaker = CircuitBreaker(f"the hub at {_origin_text(self.endpoint)}")
+        self.name = f"the hub at {_origin_text(self.endpoint)}"
+        self._connection = CircuitBreaker(self.name, failure=Unconnected)
+        self._askers: dict[str, CircuitBreaker] = {}
         self._running: set[Future[Any]] = set()
         self._is_closed = False
 
-    def visit(self, token: str | None, *, seconds: float) -> Visit:
+    def visit(self, token: str | None, *, asker: str, seconds: float) -> Visit:
         """A context for the requests of one look-up, which share connections, a token and a deadline."""
-        return Visit(self, token, seconds=seconds)
+        try:
+            home = httpx2.URL(self.endpoint)
+        except httpx2.InvalidURL as error:
+            raise SourceUnavailable(f"HF_ENDPOINT: {self.endpoint!r} is no web address") from error
+        return Visit(self, home, token, asker=asker, seconds=seconds)
+
+    @contextlib.contextmanager
+    def attempt(self, asker: str) -> Iterator[None]:
+        """Surround one request. Raises SourceUnavailable while the endpoint, or this asker, is to wait."""
+        if len(self._askers) > _MOST_BREAKERS:
+            self._askers.clear()
+        with self._askers.setdefault(asker, CircuitBreaker(self.name)).attempt(), self._connection.attempt():
+            yield
 
     def close(self) -> None:
         """End every request that is under way; those who wait for it get an error at once."""
@@ -96,7 +116,7 @@ class HubSession:
         """Run a request on the loop's thread."""
         if self._is_closed:
             work.close()
-            raise SourceUnavailable("the operator is stopping")
+            raise NotAsked("the operator is stopping")
         future = asyncio.run_coroutine_threadsafe(work, _loop())
         self._running.add(future)
         future.add_done_callback(self._running.discard)
@@ -106,11 +126,12 @@ class HubSession:
 class Visit:
     """The requests of one look-up. For one thread at a time."""
 
-    def __init__(self, session: HubSession, token: str | None, *, seconds: float) -> None:
+    def __init__(self, session: HubSession, home: httpx2.URL, token: str | None, *, asker: str, seconds: float) -> None:
         self._session = session
+        self._asker = asker
         self._token = get_token_to_send(token)
         self._deadline = time.monotonic() + seconds
-        self._home = httpx2.URL(session.endpoint)
+        self._home = home
         self._client: httpx2.AsyncClient | None = None
 
     def __enter__(self) -> Self:
@@ -139,7 +160,7 @@ class Visit:
             TooLarge: the body has more than ``most`` bytes.
             SourceUnavailable: the answer cannot be used, or the endpoint has not answered for long.
         """
-        with self._session.breaker.attempt():
+        with self._session.attempt(self._asker):
             return self._wait(self._start(url, most, {}, sink))
 
     def heads(self, urls: Iterable[str], *, most: int) -> Iterator[Answer]:
@@ -149,7 +170,7 @@ class Visit:
         waiting: list[Future[Answer]] = []
         try:
             while True:
-                with self._session.breaker.attempt():
+                with self._session.attempt(self._asker):
                     waiting += [
                         self._start(url, most, asked, None) for url in itertools.islice(todo, AT_ONCE - len(waiting))
                     ]
@@ -163,10 +184,10 @@ class Visit:
 
     def _start(self, url: str, most: int, asked: dict[str, str], sink: Sink | None) -> Future[Answer]:
         if constants.is_offline_mode():
-            raise SourceUnavailable("HF_HUB_OFFLINE is set")
+            raise NotAsked("HF_HUB_OFFLINE is set")
         seconds = min(self._session.timeout_seconds, self.remaining_seconds)
         if seconds <= 0:
-            raise SourceUnavailable(f"the hub at {_origin_text(self._session.endpoint)} is too slow")
+            raise NotAsked(f"{self._session.name} is too slow")
         return self._session.start(self._bounded(url, most, asked, sink, seconds))
 
     def _wait(self, future: Future[Answer]) -> Answer:
@@ -176,7 +197,7 @@ class Visit:
             future.cancel()
             raise self._unreached(f"gave no whole answer within {self._session.timeout_seconds:g} s") from error
         except CancelledError as error:
-            raise SourceUnavailable("the operator is stopping") from error
+            raise NotAsked("the operator is stopping") from error
 
     async def _bounded(self, url: str, most: int, asked: dict[str, str], sink: Sink | None, seconds: float) -> Answer:
         try:
@@ -190,10 +211,16 @@ class Visit:
     async def _follow(self, url: httpx2.URL, most: int, asked: dict[str, str], sink: Sink | None) -> Answer:
         for _ in range(MOST_HOPS + 1):
             headers = {**asked, **self._headers_for(url)}
-            async with self._http().stream("GET", url, headers=headers) as response:
-                if not response.has_redirect_location:
-                    return await self._read(response, most, sink, cut="Range" in asked)
-                url = self._next(url, response.headers["Location"])
+            try:
+                async with self._http().stream("GET", url, headers=headers) as response:
+                    if not response.has_redirect_location:
+                        return await self._read(response, most, sink, cut="Range" in asked)
+                    target = self._next(url, response.headers["Location"])
+            except _NOT_CONNECTED as error:
+                if _origin(url) != _origin(self._home):
+                    raise
+                raise Unconnected(f"{self._session.name} cannot be reached ({type(error).__name__})") from error
+            url = target
         raise self._unusable(f"redirects more than {MOST_HOPS} times")
 
     def _next(self, url: httpx2.URL, location: str) -> httpx2.URL:
@@ -257,14 +284,16 @@ class Visit:
         """Connections of this look-up alone: no cookie and no confused answer passes from one tenant to the next."""
         if self._client is None:
             limits = httpx2.Limits(max_connections=AT_ONCE + 1)
-            self._client = httpx2.AsyncClient(verify=_tls(), timeout=self._session.timeout_seconds, limits=limits)
+            whole = self._session.timeout_seconds
+            timeout = httpx2.Timeout(whole, connect=whole / 2)
+            self._client = httpx2.AsyncClient(verify=_tls(), timeout=timeout, limits=limits)
         return self._client
 
     def _unreached(self, what: str) -> Unreached:
-        return Unreached(f"the hub at {_origin_text(self._session.endpoint)} {what}")
+        return Unreached(f"{self._session.name} {what}")
 
     def _unusable(self, what: str) -> SourceUnavailable:
-        return SourceUnavailable(f"the hub at {_origin_text(self._session.endpoint)} {what}")
+        return SourceUnavailable(f"{self._session.name} {what}")
 
 
 def _declared_bytes(response: httpx2.Response) -> int:
@@ -278,7 +307,10 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int]:
 
 def _origin_text(endpoint: str) -> str:
     """Of an address without what may be a password in it."""
-    url = httpx2.URL(endpoint)
+    try:
+        url = httpx2.URL(endpoint)
+    except httpx2.InvalidURL:
+        return "HF_ENDPOINT"
     return f"{url.scheme}://{url.host}" + (f":{url.port}" if url.port else "")
 
 

@@ -28,9 +28,15 @@ class ModelSources:
         self._hub = hub
 
     def resolve(
-        self, name: str, *, revision: str | None, token: str | None, inline: Mapping[str, object] | None
+        self,
+        name: str,
+        *,
+        revision: str | None,
+        token: str | None,
+        inline: Mapping[str, object] | None,
+        asker: str = "",
     ) -> ModelFacts:
-        """Find a model's facts. Blocks where the hub is asked; use a thread.
+        """Find a model's facts, on behalf of ``asker``. Blocks where the hub is asked; use a thread.
 
         Raises:
             ModelNotFound: no source knows the model, or the token may not read it.
@@ -44,7 +50,7 @@ class ModelSources:
         if known is not None and revision is None:
             return known
         try:
-            return self._hub.facts(name, revision, token)
+            return self._hub.facts(name, revision, token, asker=asker)
         except SourceUnavailable:
             if known is None:
                 raise

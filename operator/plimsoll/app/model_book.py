@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from plimsoll.adapters.hub import AccessRefused
 from plimsoll.adapters.models import ModelSources
@@ -239,7 +240,8 @@ class ModelBook:
         except SecretUnreadable as error:
             unreadable = error
         pool = self._local_pool if entry.lane is self._local else self._remote_pool
-        ask = partial(self._sources.resolve, model.name, revision=model.revision, token=token, inline=model.config)
+        how: dict[str, Any] = {"revision": model.revision, "token": token, "inline": model.config}
+        ask = partial(self._sources.resolve, model.name, **how, asker=entry.namespace)
         try:
             return await asyncio.get_running_loop().run_in_executor(pool, ask)
         except AccessRefused:
