@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from huggingface_hub import close_session
 
 from plimsoll.adapters.hub import HubModels
 from tests.adapters.fake_hub import FakeHub, serve_hub
@@ -22,7 +21,6 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
     with serve_hub() as fake:
         monkeypatch.setenv("HF_ENDPOINT", fake.url + "/")
         yield fake
-        close_session()
 
 
 @pytest.fixture

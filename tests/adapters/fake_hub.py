@@ -33,7 +33,8 @@ class FakeModel:
 class FakeHub:
     """``models`` by name; ``down`` makes every answer a 503; ``silent`` leaves requests unanswered until released.
 
-    Without ``ranges`` it sends whole files whatever is asked for; ``sent_bytes`` counts the bodies of files.
+    Without ``codes`` it refuses as a plain web server does. Without ``ranges`` it sends whole files whatever is asked
+    for; ``sent_bytes`` counts the bodies of files.
     """
 
     models: dict[str, FakeModel] = field(default_factory=dict)
@@ -41,6 +42,7 @@ class FakeHub:
     down: bool = False
     silent: bool = False
     ranges: bool = True
+    codes: bool = True
     sent_bytes: int = 0
     requests: list[str] = field(default_factory=list)
     released: Event = field(default_factory=Event)
@@ -72,19 +74,22 @@ class FakeHub:
         else:
             self._file(request, path)
 
+    def _refuse(self, request: BaseHTTPRequestHandler, status: int, code: str) -> None:
+        _send(request, status, X_Error_Code=code if self.codes else "")
+
     def _file(self, request: BaseHTTPRequestHandler, path: str) -> None:
         name, _, rest = path.removeprefix("/").partition("/resolve/")
         revision, _, filename = rest.rpartition("/")
         model = self.models.get(name)
         if model is None:
-            _send(request, 401, X_Error_Code="RepoNotFound", X_Error_Message="Repository not found")
+            self._refuse(request, 401 if self.codes else 404, "RepoNotFound")
         elif not _may_read(model, request):
             code = "GatedRepo" if model.gated else "RepoNotFound"
-            _send(request, 403 if model.gated else 401, X_Error_Code=code)
+            self._refuse(request, 403 if model.gated else 401, code)
         elif revision not in (*model.revisions, *model.revisions.values()):
-            _send(request, 404, X_Error_Code="RevisionNotFound")
+            self._refuse(request, 404, "RevisionNotFound")
         elif filename not in model.files:
-            _send(request, 404, X_Error_Code="EntryNotFound", X_Repo_Commit=COMMIT)
+            self._refuse(request, 404, "EntryNotFound")
         else:
             content = model.files[filename]
             commit = model.revisions.get(revision, revision)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from huggingface_hub import close_session
 
-from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.circuit_breaker import FAILURES_TO_OPEN
+from plimsoll.adapters.hub import AccessRefused, HubModels
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource
 from plimsoll.domain.precision import KvPrecision, Precision
+from testbed.waiting import wait_until
 from tests.adapters.fake_hub import COMMIT, FakeHub
 
 CONFIG: dict[str, Any] = {
@@ -113,14 +115,16 @@ def test_the_token_of_the_environment_is_used(hub: FakeHub, models: HubModels, m
 
 def test_a_hub_that_is_down_is_unavailable(hub: FakeHub, models: HubModels) -> None:
     hub.down = True
-    with pytest.raises(SourceUnavailable, match="model org/tiny at revision main could not be read from the hub"):
+    with pytest.raises(
+        SourceUnavailable, match=r"model org/tiny at revision main could not be read: the hub at http://127.* HTTP 503"
+    ):
         models.facts(NAME, None, None)
     assert len(hub.requests) == 1
 
 
 def test_a_hub_that_does_not_answer_is_unavailable(hub: FakeHub, tmp_path: Path) -> None:
     hub.silent = True
-    with pytest.raises(SourceUnavailable, match="Timeout"):
+    with pytest.raises(SourceUnavailable, match=r"no whole answer within 0\.2 s"):
         HubModels(tmp_path, timeout_seconds=0.2).facts(NAME, None, None)
 
 
@@ -139,7 +143,6 @@ def test_an_earlier_download_stands_in(
     HubModels(tmp_path).facts(NAME, "v1", None)
     hub.down = True
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", offline)
-    close_session()
     facts = HubModels(tmp_path).facts(NAME, "v1", None)
     assert (facts.layers, facts.parameters) == (2, None)
     with pytest.raises(SourceUnavailable):
@@ -153,11 +156,20 @@ def test_a_configuration_that_is_no_object_is_named(hub: FakeHub, models: HubMod
         models.facts(NAME, None, None)
 
 
-def test_a_huge_configuration_is_not_downloaded(hub: FakeHub, models: HubModels) -> None:
+def test_a_huge_configuration_is_refused_by_its_length(hub: FakeHub, models: HubModels) -> None:
     hub.publish(NAME, b" " * (5 * 1024**2))
-    with pytest.raises(InvalidInput, match="5242880 bytes"):
+    with pytest.raises(InvalidInput, match="more than 4194304 bytes"):
         models.facts(NAME, None, None)
-    assert [request.split()[0] for request in hub.requests] == ["HEAD"]
+    assert [request.split()[0] for request in hub.requests] == ["GET"]
+
+
+@pytest.mark.parametrize("opening", [b"[]", b"{}"])
+def test_a_configuration_of_a_million_empty_lists_is_not_parsed(
+    hub: FakeHub, models: HubModels, opening: bytes
+) -> None:
+    hub.publish(NAME, b'{"a": [' + b",".join([opening] * 1_000_000) + b"]}")
+    with pytest.raises(InvalidInput, match="more than 100000 lists and objects"):
+        models.facts(NAME, None, None)
 
 
 def test_an_unsupported_model_says_so_and_is_asked_for_again(hub: FakeHub, models: HubModels) -> None:
@@ -185,8 +197,107 @@ def test_a_token_that_is_none_is_refused_without_showing_it(hub: FakeHub, models
     assert not hub.requests
 
 
-def test_a_cache_folder_that_cannot_be_written_is_unavailable(hub: FakeHub, tmp_path: Path) -> None:
+def test_a_cache_folder_that_cannot_be_written_costs_no_look_up(hub: FakeHub, tmp_path: Path) -> None:
     hub.publish(NAME, CONFIG)
     (tmp_path / "file").write_text("")
-    with pytest.raises(SourceUnavailable, match="could not be read from the hub"):
-        HubModels(tmp_path / "file").facts(NAME, None, None)
+    assert HubModels(tmp_path / "file").facts(NAME, None, None).layers == 2
+
+
+def test_a_plain_mirror_that_names_no_errors_needs_no_sidecar(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.codes = False
+    assert models.facts(NAME, None, None).layers == 2
+    with pytest.raises(ModelNotFound, match="revision main was not found"):
+        models.facts("org/other", None, None)
+
+
+def test_a_sidecar_that_is_gone_does_not_stand_in_later(hub: FakeHub, tmp_path: Path) -> None:
+    sidecar = {"quantization": {"quant_algo": "FP8"}}
+    hub.publish(NAME, CONFIG).files["hf_quant_config.json"] = json.dumps(sidecar).encode()
+    assert HubModels(tmp_path).facts(NAME, None, None).checkpoint.precision is Precision.FP8
+    del hub.models[NAME].files["hf_quant_config.json"]
+    assert HubModels(tmp_path).facts(NAME, None, None).checkpoint.precision is Precision.BF16
+    hub.down = True
+    assert HubModels(tmp_path).facts(NAME, None, None).checkpoint.precision is Precision.BF16
+
+
+def test_what_only_others_may_read_is_known_as_such(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG, tokens=("hf_right",))
+    with pytest.raises(AccessRefused):
+        models.facts(NAME, None, "hf_wrong")
+    with pytest.raises(ModelNotFound) as missing:
+        models.facts(NAME, "v9", "hf_right")
+    assert not isinstance(missing.value, AccessRefused)
+
+
+def test_a_hub_that_never_answers_is_soon_not_asked_any_more(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.down = True
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(SourceUnavailable, match="HTTP 503"):
+            models.facts(NAME, None, None)
+    hub.down = False
+    with pytest.raises(SourceUnavailable, match=r"the hub at http://127\.0\.0\.1:\d+ has not answered since 20"):
+        models.facts(NAME, None, None)
+    assert len(hub.requests) == FAILURES_TO_OPEN
+
+
+def test_an_asker_whose_models_hang_closes_the_hub_to_nobody_else(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.down = True
+    for _ in range(FAILURES_TO_OPEN):
+        with pytest.raises(SourceUnavailable, match="HTTP 503"):
+            models.facts(NAME, None, None, asker="team-a")
+    hub.down = False
+    with pytest.raises(SourceUnavailable, match="has not answered since"):
+        models.facts(NAME, None, None, asker="team-a")
+    assert models.facts(NAME, None, None, asker="team-b").layers == 2
+
+
+def test_an_address_without_anybody_is_closed_to_all(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hub.url
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    models = HubModels(tmp_path)
+    for number in range(FAILURES_TO_OPEN):
+        with pytest.raises(SourceUnavailable, match=r"cannot be reached \(ConnectError\)"):
+            models.facts(NAME, None, None, asker=f"team-{number}")
+    with pytest.raises(SourceUnavailable, match=r"the hub at http://127\.0\.0\.1:1 has not answered since"):
+        models.facts(NAME, None, None, asker="team-b")
+
+
+@pytest.mark.parametrize("address", ["hub.internal", "http://[::bad", "ftp://hub", "/"])
+def test_an_address_that_is_none_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_ENDPOINT", address)
+    with pytest.raises(SourceUnavailable):
+        HubModels(tmp_path, timeout_seconds=1).facts(NAME, None, None)
+
+
+def test_an_asker_that_waits_is_no_sign_that_the_hub_is_back(hub: FakeHub, models: HubModels) -> None:
+    hub.publish(NAME, CONFIG)
+    hub.down = True
+    for _ in range(FAILURES_TO_OPEN + 3):
+        with pytest.raises(SourceUnavailable):
+            models.facts(NAME, None, None, asker="team-a")
+    assert len(hub.requests) == FAILURES_TO_OPEN
+
+
+def test_refusals_are_answers_and_close_nothing(hub: FakeHub, models: HubModels) -> None:
+    for number in range(2 * FAILURES_TO_OPEN):
+        with pytest.raises(ModelNotFound):
+            models.facts(f"org/none-{number}", None, None)
+    hub.publish(NAME, CONFIG)
+    assert models.facts(NAME, None, None).layers == 2
+
+
+def test_closing_ends_what_waits_for_the_hub(hub: FakeHub, tmp_path: Path) -> None:
+    hub.silent = True
+    models = HubModels(tmp_path, timeout_seconds=60)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(models.facts, NAME, None, None)
+        wait_until(lambda: hub.requests, 10, "the request at the hub")
+        models.close()
+        with pytest.raises(SourceUnavailable, match="stopping"):
+            waiting.result(5)

@@ -32,7 +32,8 @@ class ScriptedHub(HubModels):
         self.outcome = outcome
         self.asked: list[tuple[str, str | None, str | None]] = []
 
-    def facts(self, name: str, revision: str | None, token: str | None) -> ModelFacts:
+    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
+        assert asker == ""
         self.asked.append((name, revision, token))
         if self.outcome is not None:
             raise self.outcome

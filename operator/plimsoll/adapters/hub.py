@@ -11,20 +11,15 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
+from urllib.parse import quote
 
 import httpx2
-from huggingface_hub import HfApi, get_hf_file_metadata, hf_hub_download, hf_hub_url, try_to_load_from_cache
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    GatedRepoError,
-    HfHubHTTPError,
-    HFValidationError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub import hf_hub_url
+from huggingface_hub.errors import HFValidationError
 
-from plimsoll.adapters.hub_tensors import HubFiles, hub_tensors
+from plimsoll.adapters.hub_cache import HubCache
+from plimsoll.adapters.hub_session import Answer, HubSession, TooLarge, Visit
+from plimsoll.adapters.hub_tensors import hub_tensors
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
@@ -37,14 +32,22 @@ _QUANTIZATION = "hf_quant_config.json"
 """Where NVIDIA ModelOpt's older exports say how the weights are stored."""
 
 _LARGEST_FILE_BYTES = 4 * MIB
+_LARGEST_METADATA_BYTES = MIB
+_MOST_CONTAINERS = 100_000
+"""Of a file's lists and objects; an empty one takes three bytes there and seventy in memory."""
+
+_LOOK_UP_SECONDS = 30.0
+"""For all the answers of one look-up together, on top of the limit for each."""
+
 _REMEMBERED_MODELS = 1024
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
-"""Branches, tags and commits; the library's cache makes a path of it, so nothing that climbs out of a folder."""
+"""Branches, tags and commits; it becomes part of an address, so nothing that climbs out of a folder."""
 
-_UNREACHABLE = (httpx2.HTTPError, OSError)
-"""No connection, no answer, offline mode, a refusing server, or a cache folder that cannot be written."""
+_REFUSED = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
-_REFUSED_STATUS = (401, 403, 404)
+
+class AccessRefused(ModelNotFound):
+    """The hub shows the model, or that there is one, only to others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class _Asked:
     @property
     def reader(self) -> str:
         """A name for the token that does not give it away; readers must not see each other's private models."""
-        return hashlib.sha256(self.token.encode()).hexdigest()[:16] if self.token else "default"
+        return hashlib.sha256(self.token.encode()).hexdigest() if self.token else "default"
 
     def __str__(self) -> str:
         return f"model {self.name} at revision {self.revision or 'main'}"
@@ -66,9 +69,9 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A downloaded file; ``is_fresh`` unless the hub did not answer and an earlier download stands in."""
+    """A file's content; ``is_fresh`` unless the hub did not answer and an earlier answer stands in."""
 
-    path: Path
+    document: dict[str, object]
     is_fresh: bool
 
 
@@ -78,59 +81,66 @@ class HubModels:
     ``HF_TOKEN`` and ``HF_HUB_OFFLINE`` work as everywhere in the hub's library. Calls block; use a thread.
 
     Args:
-        cache_dir: where downloaded files are kept; one folder for each token, so that no token reads for another.
-        timeout_seconds: for the answer to each request.
+        cache_dir: where answers are kept, so that they can stand in while the hub does not answer.
+        timeout_seconds: for each whole answer.
     """
 
     def __init__(self, cache_dir: Path, *, timeout_seconds: float = 10) -> None:
-        self._cache_dir = cache_dir
-        self._timeout_seconds = timeout_seconds
+        self._cache = HubCache(cache_dir)
         self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
+        self._session = HubSession(self._endpoint, timeout_seconds=timeout_seconds)
         self._known: dict[tuple[str, str | None, str], ModelFacts] = {}
 
-    def facts(self, name: str, revision: str | None, token: str | None) -> ModelFacts:
+    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
         """Read a model's facts.
 
         Args:
             name: ``owner/name`` on the hub.
             revision: branch, tag or commit; None for the default branch.
             token: a token that may read the model; None for ``HF_TOKEN``, or none at all.
+            asker: on whose behalf; a hub that does not answer one asker is asked by the others all the same.
 
         Raises:
-            ModelNotFound: the hub has no such model or revision, or the token may not read it.
-            SourceUnavailable: the hub did not answer, and the files were not downloaded earlier.
+            ModelNotFound: the hub has no such model or revision.
+            AccessRefused: the token may not read it, or there is no such model.
+            SourceUnavailable: the hub did not answer, and did not earlier.
             InvalidInput: the revision, the token or the configuration cannot be used.
             UnsupportedModel: the configuration has a part without a memory law.
         """
         asked = _Asked(name, revision, token.strip() if token else None)
         _refuse_unusable(asked)
         key = (name, revision, asked.reader)
-        if key not in self._known:
-            facts = self._read(asked)
+        facts = self._known.get(key)
+        if facts is None:
+            with self._session.visit(asked.token, asker=asker, seconds=_LOOK_UP_SECONDS) as visit:
+                facts = self._read(asked, visit)
             if len(self._known) >= _REMEMBERED_MODELS:
                 self._known.clear()
             self._known[key] = facts
-        return self._known[key]
+        return facts
 
-    def _read(self, asked: _Asked) -> ModelFacts:
-        file = self._file(asked, _CONFIG, only_cached=False)
+    def close(self) -> None:
+        """End the look-ups that are under way."""
+        self._session.close()
+
+    def _read(self, asked: _Asked, visit: Visit) -> ModelFacts:
+        file = self._file(asked, visit, _CONFIG)
         if file is None:
             raise ModelNotFound(f"{asked} holds no {_CONFIG}. Name a model in the Transformers format.")
-        config = _json(file.path, _CONFIG)
+        config = file.document
         if config.get("quantization_config") is None:
-            sidecar = self._file(asked, _QUANTIZATION, only_cached=not file.is_fresh)
+            sidecar = self._file(asked, visit if file.is_fresh else None, _QUANTIZATION)
             if sidecar is not None:
-                config["quantization_config"] = _sidecar(_json(sidecar.path, _QUANTIZATION))
-        count = self._parameters(asked) if file.is_fresh else None
+                config["quantization_config"] = _sidecar(sidecar.document)
+        count = self._parameters(asked, visit) if file.is_fresh else None
         read = partial(
             read_model_facts, asked.name, config, revision=asked.revision, source=FactsSource.HUB, parameters=count
         )
-        return self._with_tensors(asked, read) if file.is_fresh and not _is_known(config) else read()
+        return self._with_tensors(asked, visit, read) if file.is_fresh and not _is_known(config) else read()
 
-    def _with_tensors(self, asked: _Asked, read: Callable[..., ModelFacts]) -> ModelFacts:
+    def _with_tensors(self, asked: _Asked, visit: Visit, read: Callable[..., ModelFacts]) -> ModelFacts:
         """An unknown class with the weights that the checkpoint stores; without them where they cannot be read."""
-        files = HubFiles(asked.name, asked.revision, asked.token, self._endpoint, self._timeout_seconds)
-        tensors = hub_tensors(files)
+        tensors = hub_tensors(visit, partial(self._address, asked))
         if tensors is None:
             return read()
         try:
@@ -138,53 +148,51 @@ class HubModels:
         except (InvalidInput, UnsupportedModel):
             return read()
 
-    def _file(self, asked: _Asked, filename: str, *, only_cached: bool) -> _File | None:
-        """A file of the model; None where the model has no such file."""
-        cache_dir = self._cache_dir / asked.reader
-        if only_cached:
-            return _cached(asked, filename, cache_dir)
+    def _file(self, asked: _Asked, visit: Visit | None, filename: str) -> _File | None:
+        """A file of the model; None where the model has no such file. Without a visit only what is kept is asked."""
+        question = (self._session.endpoint, asked.name, asked.revision or "", filename, asked.reader)
+        if visit is None:
+            return self._earlier(question, filename)
         try:
-            url = hf_hub_url(asked.name, filename, revision=asked.revision, endpoint=self._endpoint)
-            metadata = get_hf_file_metadata(
-                url, token=asked.token, timeout=self._timeout_seconds, endpoint=self._endpoint
-            )
-            if (metadata.size or 0) > _LARGEST_FILE_BYTES:
-                raise InvalidInput(filename, f"{metadata.size} bytes", "Name a model with a configuration below 4 MiB.")
-            path = hf_hub_download(
-                asked.name,
-                filename,
-                revision=asked.revision,
-                cache_dir=cache_dir,
-                token=asked.token,
-                endpoint=self._endpoint,
-                etag_timeout=self._timeout_seconds,
-            )
-            return _File(Path(path), is_fresh=True)
-        except (HFValidationError, RepositoryNotFoundError, RevisionNotFoundError) as error:
-            _explain(asked, error)
-        except _UNREACHABLE as error:
-            if _is_missing_file(error):
-                return None
-            if isinstance(error, HfHubHTTPError) and error.response.status_code in _REFUSED_STATUS:
-                _explain(asked, error)
-            earlier = _cached(asked, filename, cache_dir)
+            answer = visit.get(self._address(asked, filename), most=_LARGEST_FILE_BYTES)
+            _refuse_failures(asked, answer, filename)
+        except TooLarge as error:
+            raise InvalidInput(filename, str(error), "Name a model with a configuration below 4 MiB.") from error
+        except SourceUnavailable as error:
+            earlier = self._earlier(question, filename)
             if earlier is None:
-                raise SourceUnavailable(f"{asked} could not be read from the hub ({type(error).__name__})") from error
+                raise SourceUnavailable(f"{asked} could not be read: {error}") from error
             return earlier
-
-    def _parameters(self, asked: _Asked) -> int | None:
-        """The exact count from the hub's metadata; None where it has none, which is no reason to fail."""
-        try:
-            info = HfApi(endpoint=self._endpoint).model_info(
-                asked.name,
-                revision=asked.revision,
-                expand=["safetensors"],
-                token=asked.token,
-                timeout=self._timeout_seconds,
-            )
-        except (*_UNREACHABLE, KeyError, TypeError, ValueError, AttributeError):
+        if not answer.is_success:
+            self._cache.drop(question)
             return None
-        total = info.safetensors.total if info.safetensors is not None else None
+        document = _json(answer.body, filename)
+        self._cache.put(question, answer.body)
+        return _File(document, is_fresh=True)
+
+    def _earlier(self, question: tuple[str, ...], filename: str) -> _File | None:
+        content = self._cache.get(question, _LARGEST_FILE_BYTES)
+        try:
+            return None if content is None else _File(_json(content, filename), is_fresh=False)
+        except InvalidInput:  # a disk that failed, or somebody else's file
+            return None
+
+    def _address(self, asked: _Asked, filename: str) -> str:
+        try:
+            return hf_hub_url(asked.name, filename, revision=asked.revision, endpoint=self._endpoint)
+        except HFValidationError as error:
+            raise ModelNotFound(f"{asked} is no name of a model. Write it as on the hub, owner/name.") from error
+
+    def _parameters(self, asked: _Asked, visit: Visit) -> int | None:
+        """The exact count from the hub's metadata; None where it has none, which is no reason to fail."""
+        at = f"/revision/{quote(asked.revision, safe='')}" if asked.revision else ""
+        url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors"
+        try:
+            answer = visit.get(url, most=_LARGEST_METADATA_BYTES)
+            weights = json.loads(answer.body)["safetensors"]
+            total = weights["total"]
+        except (SourceUnavailable, KeyError, TypeError, ValueError, RecursionError):
+            return None
         return total if isinstance(total, int) and total > 0 else None
 
 
@@ -203,32 +211,39 @@ def _refuse_unusable(asked: _Asked) -> None:
         raise InvalidInput("token", "(hidden)", "Store the token alone, without line breaks or quotes.")
 
 
-def _is_missing_file(error: Exception) -> bool:
-    return isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError)
+def _refuse_failures(asked: _Asked, answer: Answer, filename: str) -> None:
+    """Turn the hub's refusal into a sentence with a way out. A file that is not there is no refusal."""
+    if answer.is_success or _is_missing_file(answer, filename):
+        return
+    if answer.error_code == "GatedRepo":
+        _gated(asked)
+    if answer.error_code == "RevisionNotFound":
+        raise ModelNotFound(
+            f"{asked} does not exist: the model has no such revision. Name a branch, a tag or a commit of it."
+        )
+    if answer.status in _REFUSED or answer.status == httpx2.codes.NOT_FOUND:
+        kind = AccessRefused if answer.status in _REFUSED else ModelNotFound
+        raise kind(
+            f"{asked} was not found. Check the name; if the model is private or gated, give a token that may read it."
+        )
+    raise SourceUnavailable(f"the hub answered HTTP {answer.status}")
 
 
-def _cached(asked: _Asked, filename: str, cache_dir: Path) -> _File | None:
-    path = try_to_load_from_cache(asked.name, filename, cache_dir=cache_dir, revision=asked.revision)
-    return _File(Path(path), is_fresh=False) if isinstance(path, str) else None
+def _is_missing_file(answer: Answer, filename: str) -> bool:
+    """A plain mirror gives no code; once the configuration was there, 404 can only mean this file."""
+    known_model = filename != _CONFIG and not answer.error_code
+    return answer.status == httpx2.codes.NOT_FOUND and (known_model or answer.error_code == "EntryNotFound")
 
 
-def _explain(asked: _Asked, error: Exception) -> NoReturn:
-    """Turn the hub's refusal into a sentence with a way out."""
-    match error:
-        case HFValidationError():
-            reason = "is no name of a model. Write it as on the hub, owner/name."
-        case GatedRepoError():
-            reason = "is gated. Accept its licence on the hub and give a token of that account."
-        case RevisionNotFoundError():
-            reason = "does not exist: the model has no such revision. Name a branch, a tag or a commit of it."
-        case _:
-            reason = "was not found. Check the name; if the model is private or gated, give a token that may read it."
-    raise ModelNotFound(f"{asked} {reason}") from error
+def _gated(asked: _Asked) -> NoReturn:
+    raise AccessRefused(f"{asked} is gated. Accept its licence on the hub and give a token of that account.")
 
 
-def _json(path: Path, filename: str) -> dict[str, object]:
+def _json(content: bytes, filename: str) -> dict[str, object]:
+    if content.count(b"{") + content.count(b"[") > _MOST_CONTAINERS:
+        raise InvalidInput(filename, f"more than {_MOST_CONTAINERS} lists and objects", "Publish a smaller file.")
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(content.decode())
     except (ValueError, RecursionError) as error:
         raise InvalidInput(filename, "(unreadable)", "Publish it as one JSON object.") from error
     if not isinstance(document, dict):

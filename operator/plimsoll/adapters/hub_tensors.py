@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
-import time
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 import httpx2
-from huggingface_hub import get_session, hf_hub_url, hf_raise_for_status
-from huggingface_hub.errors import HfHubHTTPError, HFValidationError
-from huggingface_hub.utils._headers import build_hf_headers
 
+from plimsoll.adapters.hub_index import IndexScan
+from plimsoll.adapters.hub_session import Visit
 from plimsoll.adapters.safetensors_headers import (
     INDEX_FILE,
     LENGTH_BYTES,
     SINGLE_FILE,
-    files_of,
     header_length,
     parse_header,
 )
+from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.units import KIB, MIB
 from plimsoll.facts.tensors import Tensor
 
@@ -28,73 +24,66 @@ _FIRST_BYTES = 128 * KIB
 """Most files' headers end before; a longer one takes a second request."""
 
 _LARGEST_INDEX_BYTES = 64 * MIB
-_AT_ONCE = 8
-_DEADLINE_SECONDS = 30.0
-"""For all files together, on top of the limit for each answer."""
+"""Read through, never held: the largest indices published so far have some 25 MB."""
 
-_FAILURES = (httpx2.HTTPError, OSError, ValueError, RecursionError)
+_MOST_TENSORS = 400_000
+"""Of one model; a trillion parameters in 384 experts a layer, packed, with scales, are 210,000."""
 
+_READERS = 2
+_reading = threading.BoundedSemaphore(_READERS)
+"""Look-ups that may hold a model's tensors at once: some 100 MB each at the worst."""
 
-@dataclass(frozen=True, slots=True)
-class HubFiles:
-    """Files of one model at one revision, and how to ask for them."""
-
-    name: str
-    revision: str | None
-    token: str | None
-    endpoint: str | None
-    timeout_seconds: float
+_long_header = threading.Lock()
+"""Headers of many MiB are read and parsed one at a time, whoever asks: each takes six times its size in memory."""
 
 
-def hub_tensors(files: HubFiles, *, clock: Callable[[], float] = time.monotonic) -> list[Tensor] | None:
-    """Every tensor of the checkpoint; None where one file cannot be read, which is no reason to fail."""
-    deadline = clock() + _DEADLINE_SECONDS
+def hub_tensors(visit: Visit, address: Callable[[str], str]) -> list[Tensor] | None:
+    """Every tensor of the checkpoint; None where one file cannot be read, which is no reason to fail.
+
+    Args:
+        visit: the look-up that this is part of.
+        address: the URL of a file of the model by its name.
+    """
+    if not _reading.acquire(timeout=max(0.0, visit.remaining_seconds)):
+        return None
     try:
-        names = _names(files)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            heads = list(pool.map(lambda name: _head(files, name) if clock() < deadline else None, names))
-    except (*_FAILURES, HFValidationError):
+        names = _names(visit, address)
+        return None if not names else _tensors(visit, [address(name) for name in names])
+    except SourceUnavailable:
         return None
-    if not heads or any(head is None for head in heads):
-        return None
-    return [tensor for head in heads if head is not None for tensor in head]
+    finally:
+        _reading.release()
 
 
-def _names(files: HubFiles) -> list[str]:
+def _names(visit: Visit, address: Callable[[str], str]) -> list[str] | None:
     """The files that the index names; the one file of a small model, which has no index."""
-    try:
-        index = _read(files, INDEX_FILE, _LARGEST_INDEX_BYTES)
-    except HfHubHTTPError as error:
-        if error.response.status_code != httpx2.codes.NOT_FOUND:
-            raise
+    scan = IndexScan()
+    answer = visit.get(address(INDEX_FILE), most=_LARGEST_INDEX_BYTES, sink=scan.feed)
+    if answer.status == httpx2.codes.NOT_FOUND:
         return [SINGLE_FILE]
-    document = json.loads(index)
-    return (files_of(document) or []) if isinstance(document, dict) else []
+    return scan.files() if answer.is_success else None
 
 
-def _head(files: HubFiles, name: str) -> list[Tensor] | None:
-    start = _read(files, name, _FIRST_BYTES)
+def _tensors(visit: Visit, urls: list[str]) -> list[Tensor] | None:
+    found: list[Tensor] = []
+    for url, answer in zip(urls, visit.heads(urls, most=_FIRST_BYTES), strict=True):
+        tensors = _head(visit, url, answer.body) if answer.is_success else None
+        if tensors is None or len(found) + len(tensors) > _MOST_TENSORS:
+            return None
+        found += tensors
+    return found
+
+
+def _head(visit: Visit, url: str, start: bytes) -> list[Tensor] | None:
     length = header_length(start)
     if length is None:
         return None
-    if len(start) < LENGTH_BYTES + length:
-        start = _read(files, name, LENGTH_BYTES + length)
-    return parse_header(start[LENGTH_BYTES : LENGTH_BYTES + length])
-
-
-def _read(files: HubFiles, name: str, most: int) -> bytes:
-    """The first ``most`` bytes of a file; a server that knows no ranges is cut off there."""
-    url = hf_hub_url(files.name, name, revision=files.revision, endpoint=files.endpoint)
-    headers = {
-        **build_hf_headers(token=files.token),
-        "Range": f"bytes=0-{most - 1}",
-        "Accept-Encoding": "identity",
-    }
-    body = bytearray()
-    with get_session().stream("GET", url, headers=headers, timeout=files.timeout_seconds) as response:
-        hf_raise_for_status(response)
-        for chunk in response.iter_bytes():
-            body += chunk
-            if len(body) >= most:
-                break
-    return bytes(body[:most])
+    if len(start) >= LENGTH_BYTES + length:
+        return parse_header(start[LENGTH_BYTES : LENGTH_BYTES + length])
+    if not _long_header.acquire(timeout=max(0.0, visit.remaining_seconds)):
+        return None
+    try:
+        (whole,) = visit.heads([url], most=LENGTH_BYTES + length)
+        return parse_header(whole.body[LENGTH_BYTES:]) if whole.is_success else None
+    finally:
+        _long_header.release()

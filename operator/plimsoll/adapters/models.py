@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.adapters.hub import HubModels
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.model import FactsSource, ModelFacts
@@ -28,9 +28,15 @@ class ModelSources:
         self._hub = hub
 
     def resolve(
-        self, name: str, *, revision: str | None, token: str | None, inline: Mapping[str, object] | None
+        self,
+        name: str,
+        *,
+        revision: str | None,
+        token: str | None,
+        inline: Mapping[str, object] | None,
+        asker: str = "",
     ) -> ModelFacts:
-        """Find a model's facts. Blocks where the hub is asked; use a thread.
+        """Find a model's facts, on behalf of ``asker``. Blocks where the hub is asked; use a thread.
 
         Raises:
             ModelNotFound: no source knows the model, or the token may not read it.
@@ -40,12 +46,25 @@ class ModelSources:
         """
         if inline is not None:
             return read_model_facts(name, inline, revision=revision, source=FactsSource.INLINE)
-        catalogued = load_model_facts(name)
-        if catalogued is not None and revision is None:
-            return catalogued
+        known = self.stand_in(name, revision)
+        if known is not None and revision is None:
+            return known
         try:
-            return self._hub.facts(name, revision, token)
+            return self._hub.facts(name, revision, token, asker=asker)
         except SourceUnavailable:
-            if catalogued is None:
+            if known is None:
                 raise
-            return replace(catalogued, revision=revision)
+            return known
+
+    def needs_hub(self, name: str, *, revision: str | None, inline: Mapping[str, object] | None) -> bool:
+        """Whether :meth:`resolve` asks the hub: whether it may block, and whether a token is of any use."""
+        return inline is None and (revision is not None or name not in catalogued_models())
+
+    def stand_in(self, name: str, revision: str | None) -> ModelFacts | None:
+        """The catalogue's facts for a revision that nobody can look at; None where it does not hold the model."""
+        catalogued = load_model_facts(name)
+        return None if catalogued is None else replace(catalogued, revision=revision)
+
+    def close(self) -> None:
+        """End the look-ups that are under way."""
+        self._hub.close()

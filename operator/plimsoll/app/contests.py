@@ -36,7 +36,7 @@ class Contest:
         return (
             f"{self.manager} set spec.replicas of Deployment {self.workload} to {self.wanted_by_them} "
             f"({self.count} times within 10 minutes); Plimsoll wants {ours} and sets it back with growing pauses. "
-            "Remove what scales this Deployment (a HorizontalPodAutoscaler?), and scale the InferenceDeployment instead."
+            "Remove what scales this Deployment, e.g. a HorizontalPodAutoscaler; scale the InferenceDeployment instead."
         )
 
 

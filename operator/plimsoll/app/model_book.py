@@ -5,13 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
+import time
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
+from plimsoll.adapters.hub import AccessRefused
 from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.secrets import SecretMissing, SecretUnreadable
 from plimsoll.api.speculation import DRAFT_FIELD, draft_model
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ModelSpec
 from plimsoll.app.backoff import MOST_DOUBLINGS
+from plimsoll.app.lanes import Lane
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
 from plimsoll.render.report import Problem
@@ -25,51 +34,100 @@ RETRY_LONGEST_SECONDS = 300.0
 PERMANENT_RETRY_SECONDS = 600.0
 """Even "not found" is asked again: repositories are published and tokens granted."""
 
+ACCESS_RETRY_SECONDS = 60.0
+"""A token that was refused, or a right that is missing: somebody is probably mending it."""
+
+SECRET_RETRY_SECONDS = 5.0
+"""A Secret is often created a moment after the object that names it."""
+
+SECONDS_PER_FAILURE = 0.5
+"""A namespace with many failed look-ups asks again no more than twice a second, all of them together."""
+
+AT_ONCE = 4
+PER_NAMESPACE = 2
+"""Look-ups that may wait for a network, in all and of one namespace."""
+
+LARGEST_BOOK = 4096
+FORGOTTEN_AFTER_SECONDS = 3600.0
+
 RESOLVING = "ResolvingModel"
 """Reason of the problem that goes away by itself: the first look-up has not come back yet."""
 
 logger = logging.getLogger("plimsoll.models")
 
-ReadToken = Callable[[str, str, str], Awaitable[str | None]]
-"""Reads a Secret's entry: namespace, name, key."""
+ReadToken = Callable[[str, str, str], Awaitable[str]]
+"""Reads a Secret's entry: namespace, name, key. Raises as :func:`plimsoll.adapters.secrets.read_entry` does."""
 
-_REASONS: tuple[tuple[type[PlimsollError], str, bool], ...] = (
-    (ModelNotFound, "ModelNotFound", True),
-    (UnsupportedModel, "UnsupportedModel", True),
-    (InvalidInput, "InvalidModelConfig", True),
-    (SourceUnavailable, "ModelSourceUnavailable", False),
+_REASONS: tuple[tuple[type[PlimsollError], str, bool, float | None], ...] = (
+    (SecretMissing, "TokenSecretMissing", False, SECRET_RETRY_SECONDS),
+    (SecretUnreadable, "TokenSecretUnreadable", True, ACCESS_RETRY_SECONDS),
+    (ModelNotFound, "ModelNotFound", True, PERMANENT_RETRY_SECONDS),
+    (UnsupportedModel, "UnsupportedModel", True, PERMANENT_RETRY_SECONDS),
+    (InvalidInput, "InvalidModelConfig", True, PERMANENT_RETRY_SECONDS),
+    (PlimsollError, "ModelSourceUnavailable", False, None),
 )
-"""What a failed look-up is called in conditions, and whether it is the user's to mend."""
+"""What a failed look-up is called in conditions, whether waiting is useless, and the pause where it does not grow."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """One model's look-up: running, answered, or failed and due again at ``retry_at`` (event-loop time)."""
+    """One model's look-up for one namespace: wanted, running, answered, or failed and due again at ``due_at``."""
 
+    namespace: str
+    model: ModelSpec
+    lane: Lane[_Entry]
+    asked_at: float = 0.0
+    is_wanted: bool = False
+    is_running: bool = False
     answer: ModelFacts | Problem | None = None
-    task: asyncio.Task[None] | None = None
     failures: int = 0
-    retry_at: float = 0.0
+    due_at: float = 0.0
 
 
 class ModelBook:
-    """Answers at once with what is known; what is not known is looked up in a thread and reported by ``on_change``."""
+    """Answers at once with what is known, and notes what is wanted; :meth:`start_wanted` has it looked up.
 
-    def __init__(self, sources: ModelSources, read_token: ReadToken, on_change: Callable[[], None]) -> None:
+    :meth:`look_up` may be called from any thread; everything else belongs to the event loop. What needs no network has
+    a thread of its own, so that a hub that hangs holds up nobody who does not need it.
+
+    Args:
+        sources: where facts come from.
+        read_token: reads an entry of a Secret.
+        on_change: called on the event loop when an answer has changed.
+        clock: a monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        sources: ModelSources,
+        read_token: ReadToken,
+        on_change: Callable[[], None],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._sources = sources
         self._read_token = read_token
         self._on_change = on_change
-        self._entries: dict[str, _Entry] = {}
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pages: dict[str, OrderedDict[str, _Entry]] = {}
+        """By namespace and question, the one that was asked the longest ago first."""
+        self._remote: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
+        self._local: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
+        self._remote_pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="models")
+        self._local_pool = ThreadPoolExecutor(1, thread_name_prefix="known-models")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     def look_up(self, namespace: str, model: ModelSpec) -> ModelFacts | Problem:
-        """The facts, or why there are none (yet)."""
-        identity = _identity(namespace, model)
-        entry = self._entries.setdefault(identity, _Entry())
-        if entry.task is None and not isinstance(entry.answer, ModelFacts):
-            self._shim = getattr(self, "_shim", [])
-            self._shim.append((entry, namespace, model))
-        pending = Problem(RESOLVING, f"Reading the configuration of {model.name}.", permanent=False)
-        return entry.answer or pending
+        """The facts, or why there are none (yet). Starts nothing."""
+        with self._lock:
+            entry = self._entry(namespace, model)
+            entry.asked_at = self._clock()
+            entry.is_wanted = not isinstance(entry.answer, ModelFacts)
+            answer = entry.answer
+        return answer or Problem(RESOLVING, f"Reading the configuration of {model.name}.", permanent=False)
 
     def look_up_draft(self, namespace: str, spec: InferenceDeploymentSpec) -> ModelFacts | Problem | None:
         """The same for the draft of speculative decoding; None where the spec names none."""
@@ -79,62 +137,151 @@ class ModelBook:
             return replace(answer, message=f"{DRAFT_FIELD}: {answer.message}")
         return answer
 
-    def start_wanted(self):
-        for entry, namespace, model in getattr(self, "_shim", []):
-            if entry.task is None and asyncio.get_running_loop().time() >= entry.retry_at:
-                entry.task = asyncio.create_task(self._fetch(entry, namespace, model))
-        self._shim = []
-
-    def next_due_in_seconds(self):
-        return None
+    def start_wanted(self) -> None:
+        """Start what is wanted and due, in fair turns; call it after each pass. What is due later starts by itself."""
+        if self._is_closed:
+            return
+        now = self._clock()
+        with self._lock:
+            self._forget(now)
+            idle = [
+                entry
+                for page in self._pages.values()
+                for entry in page.values()
+                if entry.is_wanted and not entry.is_running and not isinstance(entry.answer, ModelFacts)
+            ]
+        for lane in (self._remote, self._local):
+            lane.offer(_by_namespace([entry for entry in idle if entry.lane is lane and entry.due_at <= now]))
+        self._fill()
+        self._come_back(min((entry.due_at - now for entry in idle if entry.due_at > now), default=None))
 
     async def close(self) -> None:
         """Stop what is still running."""
-        running = [entry.task for entry in self._entries.values() if entry.task is not None]
+        self._is_closed = True
+        self._come_back(None)
+        running = list(self._tasks)
         for task in running:
             task.cancel()
+        self._sources.close()
         await asyncio.gather(*running, return_exceptions=True)
+        self._remote_pool.shutdown(wait=False, cancel_futures=True)
+        self._local_pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _fetch(self, entry: _Entry, namespace: str, model: ModelSpec) -> None:
+    def _entry(self, namespace: str, model: ModelSpec) -> _Entry:
+        question = json.dumps(model.model_dump(mode="json", exclude={"path"}), sort_keys=True)
+        page = self._pages.setdefault(namespace, OrderedDict())
+        entry = page.get(question)
+        if entry is None:
+            self._make_room()
+            needs_hub = self._sources.needs_hub(model.name, revision=model.revision, inline=model.config)
+            entry = _Entry(namespace, model, self._remote if needs_hub else self._local)
+            page = self._pages.setdefault(namespace, page)
+            page[question] = entry
+        page.move_to_end(question)
+        return entry
+
+    def _make_room(self) -> None:
+        """The namespace with the most entries gives one up: a flood costs the one who makes it."""
+        if sum(map(len, self._pages.values())) < LARGEST_BOOK:
+            return
+        largest = max(self._pages, key=lambda namespace: len(self._pages[namespace]))
+        self._pages[largest].popitem(last=False)
+        if not self._pages[largest]:
+            del self._pages[largest]
+
+    def _forget(self, now: float) -> None:
+        for namespace, page in list(self._pages.items()):
+            while page and next(iter(page.values())).asked_at < now - FORGOTTEN_AFTER_SECONDS:
+                page.popitem(last=False)
+            if not page:
+                del self._pages[namespace]
+
+    def _come_back(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else asyncio.get_running_loop().call_later(seconds, self.start_wanted)
+
+    def _fill(self) -> None:
+        for lane in (self._remote, self._local):
+            while (entry := lane.begin()) is not None:
+                entry.is_running, entry.is_wanted = True, False
+                task = asyncio.create_task(self._fetch(entry))
+                self._tasks.add(task)
+                task.add_done_callback(partial(self._ended, entry))
+
+    def _ended(self, entry: _Entry, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        entry.is_running = False
+        entry.lane.end(entry.namespace)
+        if not self._is_closed:
+            self._fill()
+
+    async def _fetch(self, entry: _Entry) -> None:
+        before = entry.answer
         try:
-            token = await self._token(namespace, model)
-            facts = await asyncio.to_thread(
-                self._sources.resolve, model.name, revision=model.revision, token=token, inline=model.config
-            )
-            entry.answer = facts if model.parameters is None else replace(facts, parameters=model.parameters)
+            facts = await self._facts(entry)
+            count = entry.model.parameters
+            entry.answer = facts if count is None else replace(facts, parameters=count)
         except PlimsollError as error:
             entry.answer = self._failed(entry, error)
         except Exception as error:  # a fault of our own must not be tried again at every pass
-            logger.exception("looking up %s failed", model.name)
-            entry.answer = self._failed(entry, SourceUnavailable(f"{model.name}: {type(error).__name__}: {error}"))
-        finally:
-            entry.task = None
+            logger.exception("looking up %s failed", entry.model.name)
+            failure = SourceUnavailable(f"{entry.model.name}: {type(error).__name__}: {error}")
+            entry.answer = self._failed(entry, failure)
+        if entry.answer != before:
             self._on_change()
 
+    async def _facts(self, entry: _Entry) -> ModelFacts:
+        """With the token that is named. Where it may not be read, a public model needs none."""
+        model = entry.model
+        token, unreadable = None, None
+        try:
+            token = await self._token(entry)
+        except SecretUnreadable as error:
+            unreadable = error
+        pool = self._local_pool if entry.lane is self._local else self._remote_pool
+        how: dict[str, Any] = {"revision": model.revision, "token": token, "inline": model.config}
+        ask = partial(self._sources.resolve, model.name, **how, asker=entry.namespace)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(pool, ask)
+        except AccessRefused:
+            if unreadable is None:
+                raise
+            known = self._sources.stand_in(model.name, model.revision)
+            if known is None:
+                raise unreadable from None
+            return known
+
+    async def _token(self, entry: _Entry) -> str | None:
+        reference = entry.model.token_secret_ref
+        if reference is None or entry.lane is self._local:
+            return None
+        try:
+            return (await self._read_token(entry.namespace, reference.name, reference.key)).strip()
+        except (SecretMissing, SecretUnreadable) as error:
+            raise type(error)(f"spec.model.tokenSecretRef: {error}") from error
+
     def _failed(self, entry: _Entry, error: PlimsollError) -> Problem:
-        reason, permanent = next(
-            ((reason, permanent) for kind, reason, permanent in _REASONS if isinstance(error, kind)),
-            ("ModelSourceUnavailable", False),
+        reason, permanent, pause = next(
+            (reason, permanent, pause) for kind, reason, permanent, pause in _REASONS if isinstance(error, kind)
         )
         entry.failures += 1
-        pause = min(RETRY_FIRST_SECONDS * 2 ** min(entry.failures - 1, MOST_DOUBLINGS), RETRY_LONGEST_SECONDS)
-        entry.retry_at = asyncio.get_running_loop().time() + (PERMANENT_RETRY_SECONDS if permanent else pause)
-        logger.warning("%s: %s", reason, error)
-        return Problem(reason, str(error), permanent=permanent)
-
-    async def _token(self, namespace: str, model: ModelSpec) -> str | None:
-        reference = model.token_secret_ref
-        if reference is None or model.config is not None:
-            return None
-        token = await self._read_token(namespace, reference.name, reference.key)
-        if token is None:
-            raise ModelNotFound(
-                f"spec.model.tokenSecretRef: Secret {namespace}/{reference.name} has no key {reference.key!r}."
-            )
-        return token.strip()
+        if isinstance(error, AccessRefused) and entry.model.token_secret_ref is not None:
+            pause = ACCESS_RETRY_SECONDS
+        if pause is None:
+            pause = min(RETRY_FIRST_SECONDS * 2 ** min(entry.failures - 1, MOST_DOUBLINGS), RETRY_LONGEST_SECONDS)
+        with self._lock:
+            failing = sum(isinstance(other.answer, Problem) for other in self._pages.get(entry.namespace, {}).values())
+        entry.due_at = self._clock() + max(pause, SECONDS_PER_FAILURE * failing)
+        problem = Problem(reason, str(error), permanent=permanent)
+        if problem != entry.answer:
+            logger.warning("%s: %s: %s", entry.namespace, reason, error)
+        return problem
 
 
-def _identity(namespace: str, model: ModelSpec) -> str:
-    """Two objects share a look-up only if nothing about it differs; a token ties it to its namespace."""
-    scope = namespace if model.token_secret_ref is not None else ""
-    return scope + json.dumps(model.model_dump(mode="json", exclude={"path"}), sort_keys=True)
+def _by_namespace(entries: list[_Entry]) -> dict[str, deque[_Entry]]:
+    """The longest due first."""
+    queues: dict[str, deque[_Entry]] = {}
+    for entry in sorted(entries, key=lambda each: each.due_at):
+        queues.setdefault(entry.namespace, deque()).append(entry)
+    return queues

@@ -302,5 +302,6 @@ class Passes:
         """In how many seconds an object is to be looked at again although nothing happens."""
         for case in cases:
             yield from (at - now for at in deadlines_of(case, self.settings.stranded_seconds) if at > now)
-        waits = (self.faults.next_due_in_seconds(), self.models.next_due_in_seconds())
-        yield from (seconds for seconds in waits if seconds is not None)
+        fault = self.faults.next_due_in_seconds()
+        if fault is not None:
+            yield fault

@@ -25,6 +25,7 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.secrets import read_entry
 from plimsoll.app import pruning
 from plimsoll.app.executor import Executor
 from plimsoll.app.faults import Faults
@@ -166,8 +167,8 @@ class Shell:
         return LiveSignals(PrometheusSignals(url) if url else None, wake.set)
 
     def _models(self, cluster: Cluster, wake: asyncio.Event) -> ModelBook:
-        async def read_token(namespace: str, name: str, key: str) -> str | None:
-            return None
+        async def read_token(namespace: str, name: str, key: str) -> str:
+            return await read_entry(cluster.get, ObjectKey(namespace, name), key)
 
         return ModelBook(ModelSources(hub=HubModels(self.settings.cache_dir / "hub")), read_token, wake.set)
 

@@ -1,0 +1,88 @@
+"""Earlier answers of a hub, kept in a folder: they stand in while the hub does not answer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+from plimsoll.domain.units import MIB
+
+MOST_FILES = 1024
+MOST_BYTES = 64 * MIB
+
+logger = logging.getLogger("plimsoll.hub")
+
+
+class HubCache:
+    """A bounded folder of small files; the oldest go first.
+
+    No part of a path is what a hub or a user wrote: a file is named by the SHA-256 of the question. A folder that is
+    full, not writable or not there costs the stand-in and nothing else.
+
+    Args:
+        folder: where the files are; it is made when the first is written.
+        most_files: how many files are kept.
+        most_bytes: how many bytes they may have together.
+    """
+
+    def __init__(self, folder: Path, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> None:
+        self._folder = folder
+        self._most_files = most_files
+        self._most_bytes = most_bytes
+
+    def get(self, question: tuple[str, ...], most: int) -> bytes | None:
+        """What was kept; None where there is nothing, or more than ``most`` bytes."""
+        try:
+            with self._path(question).open("rb") as stream:
+                content = stream.read(most + 1)
+        except OSError:
+            return None
+        return content if len(content) <= most else None
+
+    def put(self, question: tuple[str, ...], content: bytes) -> None:
+        """Keep an answer; at any moment a reader sees the old one or the new one, whole."""
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._write(self._path(question), content)
+            self._prune()
+        except OSError as error:
+            logger.debug("an answer of the hub is not kept in %s: %s", self._folder, error)
+
+    def drop(self, question: tuple[str, ...]) -> None:
+        """Forget an answer that is no longer true."""
+        with suppress(OSError):
+            self._path(question).unlink()
+
+    def _path(self, question: tuple[str, ...]) -> Path:
+        return self._folder / hashlib.sha256(json.dumps(question).encode()).hexdigest()
+
+    def _write(self, path: Path, content: bytes) -> None:
+        handle, unfinished = tempfile.mkstemp(dir=self._folder)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+            Path(unfinished).replace(path)
+        except OSError:
+            Path(unfinished).unlink(missing_ok=True)
+            raise
+
+    def _prune(self) -> None:
+        """Remove the oldest files beyond the bounds, leftovers of a crash among them."""
+        found: list[tuple[float, str, int]] = []
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):  # another thread was faster
+                    if entry.is_file(follow_symlinks=False):
+                        facts = entry.stat(follow_symlinks=False)
+                        found.append((facts.st_mtime, entry.path, facts.st_size))
+        found.sort()
+        held = sum(size for _, _, size in found)
+        while found and (len(found) > self._most_files or held > self._most_bytes):
+            _, path, size = found.pop(0)
+            Path(path).unlink(missing_ok=True)
+            held -= size

@@ -1,0 +1,336 @@
+"""GET requests to a hub, each with an end: in time, in bytes, in hops.
+
+The requests run on an event loop in a thread of its own, because only there can a request be cancelled at any point:
+while a name is resolved, a connection is made, a header trickles in. Those who ask block, with an end as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import ssl
+import threading
+import time
+import zlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+from huggingface_hub import constants
+from huggingface_hub.utils._headers import get_token_to_send
+
+import plimsoll
+from plimsoll.adapters.circuit_breaker import CircuitBreaker, NotAsked, Unconnected, Unreached
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.units import KIB
+
+T = TypeVar("T")
+
+MOST_HOPS = 5
+"""The public hub needs two: to the file's commit, and from there to its storage."""
+
+AT_ONCE = 4
+"""Requests of one look-up; there are no more look-ups at a time than those who ask have threads."""
+
+_PIECE_BYTES = 64 * KIB
+_GRACE_SECONDS = 0.5
+"""For the loop's thread to end a request whose time is over."""
+
+_MOST_BREAKERS = 4096
+
+_NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
+_NOT_THERE = (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, httpx2.codes.GATEWAY_TIMEOUT)
+"""Nobody behind the door. A 500 is left out: it may be about one model, and 429 about one token."""
+
+_TRANSPORT_FAILURES = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError, ValueError)
+
+Sink = Callable[[bytes], object]
+
+
+class TooLarge(SourceUnavailable):
+    """An answer has more bytes than it may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the hub said: ``error_code`` is its own word for a refusal; ``body`` is empty unless the status is 2xx."""
+
+    status: int
+    error_code: str
+    body: bytes = b""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the body is what was asked for."""
+        return httpx2.codes.is_success(self.status)
+
+
+class HubSession:
+    """One endpoint, its circuit breakers, and the limits of each answer.
+
+    An endpoint without a connection is left in peace by everybody. Silence and a gateway's errors may be about what one
+    asker asks for (a mirror that hangs on models it does not hold), so they open the breaker of that asker alone.
+
+    Args:
+        endpoint: address of the hub; None for the one of the hub's library.
+        timeout_seconds: for each whole answer, from the name's resolution to the last byte, redirects included.
+    """
+
+    def __init__(self, endpoint: str | None, *, timeout_seconds: float) -> None:
+        self.endpoint = endpoint or constants.ENDPOINT
+        self.timeout_seconds = timeout_seconds
+        self.name = f"the hub at {_origin_text(self.endpoint)}"
+        self._connection = CircuitBreaker(self.name, failure=Unconnected)
+        self._askers: dict[str, CircuitBreaker] = {}
+        self._running: set[Future[Any]] = set()
+        self._is_closed = False
+
+    def visit(self, token: str | None, *, asker: str, seconds: float) -> Visit:
+        """A context for the requests of one look-up, which share connections, a token and a deadline."""
+        try:
+            home = httpx2.URL(self.endpoint)
+        except httpx2.InvalidURL as error:
+            raise SourceUnavailable(f"HF_ENDPOINT: {self.endpoint!r} is no web address") from error
+        return Visit(self, home, token, asker=asker, seconds=seconds)
+
+    @contextlib.contextmanager
+    def attempt(self, asker: str) -> Iterator[None]:
+        """Surround one request. Raises SourceUnavailable while the endpoint, or this asker, is to wait."""
+        if len(self._askers) > _MOST_BREAKERS:
+            self._askers.clear()
+        with self._askers.setdefault(asker, CircuitBreaker(self.name)).attempt(), self._connection.attempt():
+            yield
+
+    def close(self) -> None:
+        """End every request that is under way; those who wait for it get an error at once."""
+        self._is_closed = True
+        for future in tuple(self._running):
+            future.cancel()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a request on the loop's thread."""
+        if self._is_closed:
+            work.close()
+            raise NotAsked("the operator is stopping")
+        future = asyncio.run_coroutine_threadsafe(work, _loop())
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
+
+
+class Visit:
+    """The requests of one look-up. For one thread at a time."""
+
+    def __init__(self, session: HubSession, home: httpx2.URL, token: str | None, *, asker: str, seconds: float) -> None:
+        self._session = session
+        self._asker = asker
+        self._token = get_token_to_send(token)
+        self._deadline = time.monotonic() + seconds
+        self._home = home
+        self._client: httpx2.AsyncClient | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if self._client is not None:
+            with contextlib.suppress(Exception):
+                asyncio.run_coroutine_threadsafe(self._client.aclose(), _loop()).result(_GRACE_SECONDS)
+
+    @property
+    def remaining_seconds(self) -> float:
+        """Until the look-up's time is over."""
+        return self._deadline - time.monotonic()
+
+    def get(self, url: str, *, most: int, sink: Sink | None = None) -> Answer:
+        """The whole answer.
+
+        Args:
+            url: at the endpoint.
+            most: bytes of the body that are read, after decompression.
+            sink: takes the body piece by piece; without one it is in the answer.
+
+        Raises:
+            Unreached: no connection, no whole answer in time, or a gateway without a hub behind it.
+            TooLarge: the body has more than ``most`` bytes.
+            SourceUnavailable: the answer cannot be used, or the endpoint has not answered for long.
+        """
+        with self._session.attempt(self._asker):
+            return self._wait(self._start(url, most, {}, sink))
+
+    def heads(self, urls: Iterable[str], *, most: int) -> Iterator[Answer]:
+        """The first ``most`` bytes of each file in turn, a few requests at a time. Raises as :meth:`get` does."""
+        asked = {"Range": f"bytes=0-{most - 1}"}
+        todo = iter(urls)
+        waiting: list[Future[Answer]] = []
+        try:
+            while True:
+                with self._session.attempt(self._asker):
+                    waiting += [
+                        self._start(url, most, asked, None) for url in itertools.islice(todo, AT_ONCE - len(waiting))
+                    ]
+                    if not waiting:
+                        return
+                    answer = self._wait(waiting.pop(0))
+                yield answer
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def _start(self, url: str, most: int, asked: dict[str, str], sink: Sink | None) -> Future[Answer]:
+        if constants.is_offline_mode():
+            raise NotAsked("HF_HUB_OFFLINE is set")
+        seconds = min(self._session.timeout_seconds, self.remaining_seconds)
+        if seconds <= 0:
+            raise NotAsked(f"{self._session.name} is too slow")
+        return self._session.start(self._bounded(url, most, asked, sink, seconds))
+
+    def _wait(self, future: Future[Answer]) -> Answer:
+        try:
+            return future.result(self._session.timeout_seconds + _GRACE_SECONDS)
+        except TimeoutError as error:
+            future.cancel()
+            raise self._unreached(f"gave no whole answer within {self._session.timeout_seconds:g} s") from error
+        except CancelledError as error:
+            raise NotAsked("the operator is stopping") from error
+
+    async def _bounded(self, url: str, most: int, asked: dict[str, str], sink: Sink | None, seconds: float) -> Answer:
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._follow(httpx2.URL(url), most, asked, sink)
+        except TimeoutError as error:
+            raise self._unreached(f"gave no whole answer within {self._session.timeout_seconds:g} s") from error
+        except _TRANSPORT_FAILURES as error:
+            raise self._unreached(f"cannot be reached ({type(error).__name__})") from error
+
+    async def _follow(self, url: httpx2.URL, most: int, asked: dict[str, str], sink: Sink | None) -> Answer:
+        for _ in range(MOST_HOPS + 1):
+            headers = {**asked, **self._headers_for(url)}
+            try:
+                async with self._http().stream("GET", url, headers=headers) as response:
+                    if not response.has_redirect_location:
+                        return await self._read(response, most, sink, cut="Range" in asked)
+                    target = self._next(url, response.headers["Location"])
+            except _NOT_CONNECTED as error:
+                if _origin(url) != _origin(self._home):
+                    raise
+                raise Unconnected(f"{self._session.name} cannot be reached ({type(error).__name__})") from error
+            url = target
+        raise self._unusable(f"redirects more than {MOST_HOPS} times")
+
+    def _next(self, url: httpx2.URL, location: str) -> httpx2.URL:
+        target = url.join(location)
+        if target.scheme not in ("http", "https") or not target.host:
+            raise self._unusable("redirects to what is no web address")
+        if url.scheme == "https" and target.scheme != "https":
+            raise self._unusable("redirects from https to http")
+        return target
+
+    def _headers_for(self, url: httpx2.URL) -> dict[str, str]:
+        """The token goes to the endpoint and to nobody else, wherever the hub sends us."""
+        headers = {"User-Agent": f"plimsoll/{plimsoll.__version__}", "Accept-Encoding": "identity"}
+        if self._token and _origin(url) == _origin(self._home):
+            headers["Authorization"] = f"Bearer {self._token}"
+        return headers
+
+    async def _read(self, response: httpx2.Response, most: int, sink: Sink | None, *, cut: bool) -> Answer:
+        code = response.headers.get("X-Error-Code", "")
+        if response.status_code in _NOT_THERE:
+            raise self._unreached(f"answered HTTP {response.status_code}")
+        if not response.is_success:
+            return Answer(response.status_code, code)
+        if not cut and _declared_bytes(response) > most:
+            raise TooLarge(f"more than {most} bytes")
+        body = bytearray()
+        take = body.extend if sink is None else sink
+        left = most
+        async for piece in self._pieces(response, most):
+            if len(piece) > left and not cut:
+                raise TooLarge(f"more than {most} bytes")
+            take(piece[:left])
+            left -= len(piece)
+            if left <= 0 and cut:
+                break
+        return Answer(response.status_code, code, bytes(body))
+
+    async def _pieces(self, response: httpx2.Response, most: int) -> AsyncIterator[bytes]:
+        """The decoded body. Of encodings only gzip is read, once: several in a row can keep a processor busy."""
+        encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
+        if encoding not in ("identity", "", "gzip", "x-gzip"):
+            raise self._unusable("answers in an encoding that was not asked for")
+        gzip = None if encoding in ("identity", "") else zlib.decompressobj(zlib.MAX_WBITS | 16)
+        received = 0
+        async for raw in response.aiter_raw():
+            if gzip is None:
+                yield raw
+                continue
+            received += len(raw)
+            if received > most + _PIECE_BYTES:  # compressed, and yet larger than what it may decode to
+                raise TooLarge(f"more than {most} bytes")
+            rest = raw
+            try:
+                while piece := gzip.decompress(rest, _PIECE_BYTES):
+                    yield piece
+                    rest = gzip.unconsumed_tail
+            except zlib.error as error:
+                raise self._unusable("answers with broken gzip") from error
+
+    def _http(self) -> httpx2.AsyncClient:
+        """Connections of this look-up alone: no cookie and no confused answer passes from one tenant to the next."""
+        if self._client is None:
+            limits = httpx2.Limits(max_connections=AT_ONCE + 1)
+            whole = self._session.timeout_seconds
+            timeout = httpx2.Timeout(whole, connect=whole / 2)
+            self._client = httpx2.AsyncClient(verify=_tls(), timeout=timeout, limits=limits)
+        return self._client
+
+    def _unreached(self, what: str) -> Unreached:
+        return Unreached(f"{self._session.name} {what}")
+
+    def _unusable(self, what: str) -> SourceUnavailable:
+        return SourceUnavailable(f"{self._session.name} {what}")
+
+
+def _declared_bytes(response: httpx2.Response) -> int:
+    declared = response.headers.get("Content-Length", "")
+    return int(declared) if declared.isascii() and declared.isdigit() and len(declared) < 20 else 0  # noqa: PLR2004
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int]:
+    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme, 0)
+
+
+def _origin_text(endpoint: str) -> str:
+    """Of an address without what may be a password in it."""
+    try:
+        url = httpx2.URL(endpoint)
+    except httpx2.InvalidURL:
+        return "HF_ENDPOINT"
+    return f"{url.scheme}://{url.host}" + (f":{url.port}" if url.port else "")
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return httpx2.create_ssl_context()
+
+
+_starting = threading.Lock()
+
+
+def _loop() -> asyncio.AbstractEventLoop:
+    with _starting:
+        return _running_loop()
+
+
+@cache
+def _running_loop() -> asyncio.AbstractEventLoop:
+    """One for the process. Resolving names is all it needs threads for."""
+    loop = asyncio.new_event_loop()
+    loop.set_default_executor(ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="hub-names"))
+    threading.Thread(target=loop.run_forever, name="hub", daemon=True).start()
+    return loop

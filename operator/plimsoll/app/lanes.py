@@ -1,0 +1,58 @@
+"""Whose turn it is: work of many namespaces in a few places, so that none waits for all of another's."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Lane(Generic[T]):
+    """A queue for each namespace and a bound on what runs at once, in all and for one namespace.
+
+    The namespace that began something the longest ago is next.
+
+    Args:
+        at_once: how much runs at once.
+        per_namespace: how much of it may be one namespace's.
+    """
+
+    at_once: int
+    per_namespace: int
+    _ready: dict[str, deque[T]] = field(default_factory=dict)
+    _running: Counter[str] = field(default_factory=Counter)
+    _last: dict[str, int] = field(default_factory=dict)
+    _begun: int = 0
+
+    def offer(self, ready: Mapping[str, deque[T]]) -> None:
+        """Replace what waits. A namespace without anything to do loses its place in the order."""
+        self._ready = {namespace: queue for namespace, queue in ready.items() if queue}
+        kept = self._ready.keys() | self._running.keys()
+        self._last = {namespace: number for namespace, number in self._last.items() if namespace in kept}
+
+    def begin(self) -> T | None:
+        """Take what is next; None while nothing may begin."""
+        if self._running.total() >= self.at_once:
+            return None
+        able = [namespace for namespace in self._ready if self._running[namespace] < self.per_namespace]
+        if not able:
+            return None
+        namespace = min(able, key=lambda each: self._last.get(each, 0))
+        queue = self._ready[namespace]
+        taken = queue.popleft()
+        if not queue:
+            del self._ready[namespace]
+        self._begun += 1
+        self._last[namespace] = self._begun
+        self._running[namespace] += 1
+        return taken
+
+    def end(self, namespace: str) -> None:
+        """Something of that namespace has ended."""
+        self._running[namespace] -= 1
+        if not self._running[namespace]:
+            del self._running[namespace]
