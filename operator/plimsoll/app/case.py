@@ -15,6 +15,7 @@ from plimsoll.app.model_book import RESOLVING
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.observations import Seen
 from plimsoll.app.rebalancing import Standing, Turn
+from plimsoll.app.status_reading import status_of
 from plimsoll.app.store import Body
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -25,6 +26,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.decisions import RemoveReplica
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
@@ -47,6 +49,7 @@ class Case:
     problem: Problem | None = None
     request: Request | None = None
     pools: tuple[Pool, ...] = ()
+    left: tuple[Rehoming, ...] = ()
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
@@ -56,8 +59,8 @@ class Case:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The status as last written."""
-        return self.body.get("status") or {}
+        """The status as last written, as far as it can be used."""
+        return status_of(self.body).status
 
     @property
     def spec_digest(self) -> str:
@@ -102,7 +105,9 @@ def tenant_of(case: Case) -> Tenant | None:
     if case.request is None or case.resource is None:
         return None
     moves = case.turn is not None and case.turn.moves
-    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves)
+    return Tenant(
+        case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves, left=case.left
+    )
 
 
 def wish_failed(case: Case) -> bool:

@@ -137,7 +137,7 @@ class Shell:
 
 
 _PRUNERS = {
-    INFERENCE_DEPLOYMENTS: pruning.whole,
+    INFERENCE_DEPLOYMENTS: pruning.inference_deployment,
     NODES: pruning.node,
     PODS: pruning.pod,
     DEPLOYMENTS: pruning.whole,

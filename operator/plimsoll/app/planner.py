@@ -19,6 +19,7 @@ from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
+    RESOURCE_QUOTAS,
     ClusterRefused,
 )
 from plimsoll.adapters.metrics import Metrics
@@ -42,7 +43,7 @@ from plimsoll.app.executor import Executor, NameTaken
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.notes import notes_of
-from plimsoll.app.objects import pool_views, read_pools, surroundings_of
+from plimsoll.app.objects import pool_views, read_pools, rehomings_of, surroundings_of, wanted_replicas
 from plimsoll.app.observations import (
     as_status,
     capacities,
@@ -55,7 +56,9 @@ from plimsoll.app.observations import (
 )
 from plimsoll.app.prices import PriceList
 from plimsoll.app.rebalancing import Standing, take_turn
+from plimsoll.app.refusals import Refusals
 from plimsoll.app.settings import Settings
+from plimsoll.app.status_reading import status_of
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
@@ -64,9 +67,12 @@ from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.facts.fleet_reading import read_fleet
+from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState
+from plimsoll.placement.rehoming import remembered as remembered_places
 from plimsoll.render.conditions import nearest_sentence
+from plimsoll.render.names import POOL_LABEL
 from plimsoll.render.report import Problem, Report
 from plimsoll.render.status import status as render_status
 
@@ -94,6 +100,9 @@ class Planner:
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     backoff: Backoff = field(default_factory=Backoff)
     heartbeat: float = field(default_factory=time.monotonic)
+    refusals: Refusals = field(default_factory=Refusals)
+    quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
+    complaints: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
         """Make passes until cancelled. One that fails is logged and made again; liveness watches the heartbeat."""
@@ -119,6 +128,7 @@ class Planner:
         """The five steps."""
         now = time.time()
         fleet, cases = self._look()
+        self.refusals.keep(_attempt(case) for case in cases)
         for case in cases:
             self._read(case, now)
         self.live.wanted = {case.key: wanted_signals(case) for case in cases if case.around.ready_pods()}
@@ -130,7 +140,7 @@ class Planner:
         await asyncio.to_thread(self._plan, cases, fleet)  # pure: the watches go on meanwhile
         self.metrics.show_fleet(fleet)
         for case in cases:
-            case.report = self._report(case)
+            case.report = self._report(case, now)
         await self._write_all(cases, now)
         self.metrics.show_cases([(case.key, case.decision, case.problem) for case in cases])
         self.metrics.show_learning([(case.key, case.report) for case in cases if case.report is not None])
@@ -139,12 +149,31 @@ class Planner:
         """Step 1."""
         fleet = read_fleet(self.store.all(NODES), self.store.all(PODS), self.gpu_types, self.prices.current)
         around = surroundings_of(self.store)
+        self.quotas = read_quotas(self.store.all(RESOURCE_QUOTAS) if RESOURCE_QUOTAS in self.store.kinds else ())
         bodies = [body for body in self.store.all(INFERENCE_DEPLOYMENTS) if not _is_going(body)]
-        return fleet, [Case(body, key_of(body), around[key_of(body)]) for body in bodies]
+        cases = [Case(body, key_of(body), around[key_of(body)]) for body in bodies]
+        self._complain(cases)
+        return fleet, cases
+
+    def _complain(self, cases: list[Case]) -> None:
+        """Say once what is ignored because it cannot be trusted."""
+        told = {f"{case.key}: {each}" for case in cases for each in status_of(case.body).complaints}
+        told |= {each for case in cases for each in case.around.complaints} | set(self.quotas.complaints)
+        for complaint in sorted(told - self.complaints):
+            logger.warning("%s", complaint)
+        self.complaints = told
 
     def _read(self, case: Case, now: float) -> None:
         """Step 2."""
-        case.pools = read_pools(case.status, case.around, now=now, grace_seconds=self.settings.stranded_seconds)
+        case.pools = read_pools(
+            status_of(case.body),
+            case.around,
+            wanted=wanted_replicas(case.body),
+            now=now,
+            grace_seconds=self.settings.stranded_seconds,
+            refused_since=self.refusals.since(_attempt(case)),
+        )
+        case.left = rehomings_of(case.status, now)
         try:
             case.resource = parse_inference_deployment(case.body)
             check_without_model(case.resource.spec)
@@ -234,28 +263,15 @@ class Planner:
     def _decide(self, cases: list[Case], fleet: Fleet) -> None:
         tenants = {case.key: tenant_of(case) for case in cases if case.request is not None}
         standing = [pool for case in cases if case.request is None for pool in case.pools]
-        try:
-            decisions = plan([tenant for tenant in tenants.values() if tenant], fleet, self.gpu_types, standing)
-        except PlimsollError:
-            # One model without a law must not cost the others their plan: find it and set it aside.
-            self._set_aside(cases, fleet)
-            return
+        planned = [tenant for tenant in tenants.values() if tenant]
+        decisions = plan(planned, fleet, self.gpu_types, standing, self.quotas.remaining)
         by_key = {decision.request.key: decision for decision in decisions}
         for case in cases:
             case.decision = by_key.get(case.key)
-
-    def _set_aside(self, cases: list[Case], fleet: Fleet) -> None:
-        before = sum(case.request is not None for case in cases)
-        for case in cases:
-            tenant = tenant_of(case)
-            try:
-                plan([tenant] if tenant else [], fleet)
-            except PlimsollError as error:
-                case.problem = Problem("UnsupportedModel", str(error), permanent=True)
-                case.request = None
-        if sum(case.request is not None for case in cases) == before:
-            raise RuntimeError("planning fails for these objects together and for none of them alone")
-        self._decide(cases, fleet)
+            if case.decision is not None and case.decision.failure:
+                reason = "UnsupportedModel" if case.decision.is_refusal else "PlanFailed"
+                case.problem = Problem(reason, case.decision.failure, permanent=True)
+                case.request = case.decision = None
 
     async def _write_all(self, cases: list[Case], now: float) -> None:
         """Step 5."""
@@ -278,20 +294,28 @@ class Planner:
     async def _write(self, case: Case, now: float) -> None:
         if is_passing(case):
             return  # a look-up after a restart, a source that is down: nothing said before becomes untrue by it
-        report, manifests = case.report or self._report(case), manifests_of(case)
+        report, manifests = case.report or self._report(case, now), manifests_of(case)
         try:
             await self.executor.check_names(case.body, manifests)
         except NameTaken as taken:
             report = _blocked(report, taken)
         written = await self.executor.write_status(case.body, render_status(report, case.status, to_rfc3339(now)))
         if report.decision is not None and not (report.suspended or report.problem or report.name_conflict):
-            await self._apply_objects(case, report.decision, manifests)
+            await self._apply_objects(case, report.decision, manifests, now)
         if written and not report.name_conflict:
             await self.executor.tell(case.body, notes_of(case))
 
-    async def _apply_objects(self, case: Case, decision: Decision, manifests: list[Manifest]) -> None:
+    async def _apply_objects(self, case: Case, decision: Decision, manifests: list[Manifest], now: float) -> None:
         for manifest in manifests:
-            await self.executor.apply(case.body, manifest)
+            pool = manifest["metadata"].get("labels", {}).get(POOL_LABEL)
+            try:
+                await self.executor.apply(case.body, manifest)
+            except ClusterRefused:
+                if pool is not None:
+                    self.refusals.refused(_attempt(case), pool, now)
+                raise
+            if pool is not None:
+                self.refusals.accepted(_attempt(case), pool)
         for pool in decision.pools:
             live = case.around.workloads.get(pool.name)
             if pool.choice is None and live is not None:
@@ -301,7 +325,7 @@ class Planner:
             if name not in kept:
                 await self.executor.remove(case.body, live)
 
-    def _report(self, case: Case) -> Report:
+    def _report(self, case: Case, now: float) -> Report:
         spec = case.resource.spec if case.resource else None
         mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
         told = None if case.turn is None else case.turn.report(case.status, mode)
@@ -318,6 +342,7 @@ class Planner:
             suspended=bool(spec and spec.suspend),
             observations=tuple(as_status(case.seen)),
             spec_digest=case.spec_digest,
+            rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
             rebalancing=told,
             rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         )
@@ -328,6 +353,10 @@ def _blocked(report: Report, taken: NameTaken) -> Report:
     if taken.passing:
         return replace(report, problem=Problem("NamesakeLeaving", str(taken), permanent=False))
     return replace(report, name_conflict=str(taken))
+
+
+def _attempt(case: Case) -> tuple[str, int]:
+    return str(case.body["metadata"]["uid"]), case.generation
 
 
 def _is_going(body: Body) -> bool:

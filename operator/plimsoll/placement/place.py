@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Unplaceable
+from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import candidates
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.warnings import warnings_for
+
+Numbers = tuple[tuple[str, int | str], ...]
 
 NO_PRICE = Decimal("Infinity")
 """Types without a price rank behind every priced one: nobody should be surprised by a bill."""
 
 
-def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outcome:
+def place(
+    request: Request, fleet: Fleet, ledger: Ledger | None = None, closed: Collection[tuple[str, Split]] = ()
+) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
     What fits for sure comes before what fits probably. Then feasible candidates are ranked by how many of the replicas
     they take, by price per replica, fewer GPUs, fewer stages, and name, so that the same facts always give the same
-    choice. The request's overrides are obeyed and their consequence
-    told.
+    choice. The request's overrides are obeyed and their consequence told. ``closed`` are GPU types and splits whose
+    pods found no node a short while ago: they are judged, and not taken.
     """
     ledger = ledger or Ledger.of(fleet)
     fitting: list[tuple[Choice, int]] = []
@@ -35,7 +41,10 @@ def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outco
         if isinstance(verdict, Rejection):
             rejections.append(verdict)
             continue
-        room = _room(request, verdict, fleet, ledger)
+        if is_closed(closed, verdict.gpu.name, verdict.split):
+            rejections.append(Rejection(verdict.gpu.name, verdict.split, Reason.LEFT_RECENTLY))
+            continue
+        room = room_of(request, verdict, fleet, ledger)
         if room == 0 and request.replicas > 0:
             rejections.append(taken(request, verdict, fleet, ledger))
         else:
@@ -101,21 +110,53 @@ def _only_probably(choice: Choice) -> Rejection:
 
 def on_an_empty_fleet(fleet: Fleet) -> Fleet:
     """The same nodes with nothing running: tells "too small" from "taken"."""
-    return fleet.with_nodes(replace(node, held=0) for node in fleet.nodes)
+    return fleet.with_nodes(replace(node, held=0, host_free=node.host) for node in fleet.nodes)
 
 
-def _room(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> int:
-    return ledger.room_for(eligible_nodes(request, fleet, choice.gpu.name), choice.split.gpus)
+def room_of(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> int:
+    """How many replicas of a choice have room: on its nodes, and in the namespace's quota."""
+    room = ledger.room_for(eligible_nodes(request, fleet, choice.gpu.name), choice.split.gpus, request.host_need)
+    quota = ledger.quota_left(request.key.namespace, choice.resource)
+    return room if quota is None else min(room, quota // choice.split.gpus)
 
 
 def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:
-    """What fits and has no room, with the most GPUs that are free on one node."""
+    """What fits and has no room, with what is short: the quota, GPUs, or the rest of the nodes that have the GPUs."""
+    reason, numbers = _shortage(request, choice, fleet, ledger)
+    return Rejection(choice.gpu.name, choice.split, reason, numbers)
+
+
+def _shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
+    gpus = choice.split.gpus
+    quota = ledger.quota_left(request.key.namespace, choice.resource)
+    if quota is not None and quota < gpus:
+        return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.resource))
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
-    return Rejection(
-        choice.gpu.name,
-        choice.split,
-        Reason.GPUS_TAKEN,
-        (("gpus", choice.split.gpus), ("free", ledger.largest(nodes))),
+    hosts = ledger.hosts_with(nodes, gpus)
+    if not hosts or ledger.has_room(nodes, gpus, request.host_need):
+        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", ledger.largest(nodes)))
+    cpu = [(node.host.cpu_millis, room.cpu_millis) for node, room in hosts]
+    if _all_short(cpu, request.cpu_millis):
+        return Reason.NODE_LACKS_CPU, _lacking(cpu, request.cpu_millis, "millis")
+    memory = [(node.host.memory_bytes, room.memory_bytes) for node, room in hosts]
+    if _all_short(memory, request.memory_bytes):
+        return Reason.NODE_LACKS_MEMORY, _lacking(memory, request.memory_bytes, "bytes")
+    if all(room.pods is not None and room.pods < 1 for _, room in hosts):
+        return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
+    # One node is short of this and another of that: the processor stands for all.
+    return Reason.NODE_LACKS_CPU, _lacking(cpu, request.cpu_millis, "millis")
+
+
+def _all_short(rooms: Sequence[tuple[int | None, int | None]], asked: int) -> bool:
+    return asked > 0 and all(free is not None and free < asked for _, free in rooms)
+
+
+def _lacking(rooms: Sequence[tuple[int | None, int | None]], asked: int, unit: str) -> Numbers:
+    """What was asked for, the most that is free on one node, and the most that one node has at all."""
+    return (
+        (f"asked_{unit}", asked),
+        (f"free_{unit}", max(0, *(free or 0 for _, free in rooms))),
+        (f"largest_{unit}", max(size or 0 for size, _ in rooms)),
     )
 
 
