@@ -73,3 +73,4 @@ class RemedyKind(StrEnum):
     ADD_GPUS = "AddGpus"
     RELAX_CONSTRAINTS = "RelaxConstraints"
     RAISE_QUOTA = "RaiseQuota"
+    LOWER_REQUESTS = "LowerRequests"

@@ -154,6 +154,10 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.RAISE_QUOTA: lambda f: (
         f"raise the ResourceQuota's requests.{f['resource']} by {f['more']}: it fits on {f['gpus']} {f['gpu_type']}"
     ),
+    RemedyKind.LOWER_REQUESTS: lambda f: (
+        f"lower spec.podTemplate.resources.requests to {_cores(f, 'cpu_millis')} CPUs and {_gib(f, 'memory_bytes')} of "
+        f"memory: it fits on {f['gpu_type']} then"
+    ),
     RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}",
     RemedyKind.RELAX_CONSTRAINTS: lambda f: (
         f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"

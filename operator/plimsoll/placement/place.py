@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
 
@@ -15,9 +15,8 @@ from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.rehoming import is_closed
+from plimsoll.placement.shortage import shortage
 from plimsoll.placement.warnings import warnings_for
-
-Numbers = tuple[tuple[str, int | str], ...]
 
 NO_PRICE = Decimal("Infinity")
 """Types without a price rank behind every priced one: nobody should be surprised by a bill."""
@@ -122,42 +121,8 @@ def room_of(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> i
 
 def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:
     """What fits and has no room, with what is short: the quota, GPUs, or the rest of the nodes that have the GPUs."""
-    reason, numbers = _shortage(request, choice, fleet, ledger)
+    reason, numbers = shortage(request, choice, fleet, ledger)
     return Rejection(choice.gpu.name, choice.split, reason, numbers)
-
-
-def _shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
-    gpus = choice.split.gpus
-    quota = ledger.quota_left(request.key.namespace, choice.resource)
-    if quota is not None and quota < gpus:
-        return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.resource))
-    nodes = eligible_nodes(request, fleet, choice.gpu.name)
-    hosts = ledger.hosts_with(nodes, gpus)
-    if not hosts or ledger.has_room(nodes, gpus, request.host_need):
-        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", ledger.largest(nodes)))
-    cpu = [(node.host.cpu_millis, room.cpu_millis) for node, room in hosts]
-    if _all_short(cpu, request.cpu_millis):
-        return Reason.NODE_LACKS_CPU, _lacking(cpu, request.cpu_millis, "millis")
-    memory = [(node.host.memory_bytes, room.memory_bytes) for node, room in hosts]
-    if _all_short(memory, request.memory_bytes):
-        return Reason.NODE_LACKS_MEMORY, _lacking(memory, request.memory_bytes, "bytes")
-    if all(room.pods is not None and room.pods < 1 for _, room in hosts):
-        return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
-    # One node is short of this and another of that: the processor stands for all.
-    return Reason.NODE_LACKS_CPU, _lacking(cpu, request.cpu_millis, "millis")
-
-
-def _all_short(rooms: Sequence[tuple[int | None, int | None]], asked: int) -> bool:
-    return asked > 0 and all(free is not None and free < asked for _, free in rooms)
-
-
-def _lacking(rooms: Sequence[tuple[int | None, int | None]], asked: int, unit: str) -> Numbers:
-    """What was asked for, the most that is free on one node, and the most that one node has at all."""
-    return (
-        (f"asked_{unit}", asked),
-        (f"free_{unit}", max(0, *(free or 0 for _, free in rooms))),
-        (f"largest_{unit}", max(size or 0 for size, _ in rooms)),
-    )
 
 
 def _costs_more(choice: Choice, best: Choice) -> Rejection:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.domain.outcomes import Choice, Placed, Rejection, Remedy, Split
-from plimsoll.domain.reasons import NODE_LACKS, Reason, RemedyKind
+from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
@@ -25,8 +24,10 @@ from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank, taken
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
+from plimsoll.placement.promises import promise_earlier, promise_standing
 from plimsoll.placement.rehoming import Departure, is_spent
 from plimsoll.placement.remedies import only_waits, remedies
+from plimsoll.placement.remedies_beside_gpus import remedies_beside_gpus
 from plimsoll.placement.warnings import warnings_for
 
 MAX_POOLS = 4
@@ -51,9 +52,9 @@ def plan(
     order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
     ledger = Ledger.of(fleet, quotas)
     for pool in standing:
-        ledger = _promise(pool, fleet.of_type(pool.gpu_type), ledger, _USUAL_NEED)
+        ledger = promise_standing(pool, fleet, ledger)
     for tenant in order:
-        ledger = _promise_earlier(tenant, fleet, ledger)
+        ledger = promise_earlier(tenant, fleet, ledger)
     decisions: list[Decision] = []
     for tenant in order:
         decision, ledger = _decide(tenant, fleet, ledger, catalog)
@@ -75,45 +76,6 @@ def _failed(tenant: Tenant, failure: str, *, is_refusal: bool = False) -> Decisi
     """Everything as it is."""
     pools = tuple(_as_it_is(pool) for pool in tenant.pools)
     return Decision(tenant.request, pools, failure=failure, is_refusal=is_refusal)
-
-
-def _promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
-    """Keep GPUs for replicas that were decided and whose pods are not bound yet."""
-    promised = ledger
-    try:
-        for pool in tenant.pools:
-            nodes = eligible_nodes(tenant.request, fleet, pool.gpu_type)
-            promised = _promise(pool, nodes, promised, tenant.request.host_need, tenant.request.key.namespace)
-    except Exception:  # noqa: BLE001 - the deployment's turn meets the same and says so; the others keep their plan
-        return ledger
-    return promised
-
-
-def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostNeed, namespace: str = "") -> Ledger:
-    """Keep GPUs for the pods of a pool that have no node yet.
-
-    For pods that do not exist GPUs are kept while the promise lasts; where the API server refuses them, only as far as
-    the quota goes. Pods that exist are in the quota's count already, the others will be.
-    """
-    gpus = pool.split.gpus
-    waiting = max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
-    uncreated = min(waiting, pool.uncreated)
-    created = waiting - uncreated
-    quota = ledger.quota_left(namespace, pool.resource)
-    if pool.promise_over:
-        uncreated = 0
-    elif pool.refused and quota is not None:
-        uncreated = min(uncreated, quota // gpus)
-    if created + uncreated == 0:
-        return ledger
-    room = ledger.room_for(nodes, gpus, need)
-    return ledger.take(nodes, gpus, min(created + uncreated, room), need).charge(
-        namespace, pool.resource, uncreated * gpus
-    )
-
-
-_USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
-"""What a pod is taken to ask of its node where its spec cannot be read now."""
 
 
 @dataclass(slots=True)
@@ -297,8 +259,16 @@ class _Desk:
         if isinstance(outcome, Placed):
             self._book(outcome)
             return outcome
-        self.findings.remedies = self._remedies()
+        self.findings.remedies = (
+            *remedies_beside_gpus(self.request, self.fleet, self.ledger, outcome.rejections),
+            *(each for each in remedies(self.request, self.fleet, self.ledger, self.catalog) if self._may_help(each)),
+        )
         return None
+
+    def _may_help(self, remedy: Remedy) -> bool:
+        """Free GPUs help where GPUs are short, and not where a quota or the nodes' processors are."""
+        short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in self.findings.rejections)
+        return short or remedy.kind is not RemedyKind.FREE_GPUS
 
     def _closed(self, leaving: tuple[str, Split] | None) -> tuple[tuple[str, Split], ...]:
         """Places not to go to: those that were left in the last hour, unless the user has spoken since."""
@@ -322,28 +292,6 @@ class _Desk:
         taken = self.ledger.take(nodes, choice.split.gpus, placed.replicas, need)
         gpus = choice.split.gpus * placed.replicas
         self.ledger = taken.charge(self.request.key.namespace, choice.resource, gpus)
-
-    def _remedies(self) -> tuple[Remedy, ...]:
-        """What would help; a larger quota first where only the quota is short, for free GPUs would not help then."""
-        found = remedies(self.request, self.fleet, self.ledger, self.catalog)
-        reasons = {rejection.reason for rejection in self.findings.rejections}
-        if not reasons & {Reason.GPUS_TAKEN, *NODE_LACKS}:
-            found = tuple(remedy for remedy in found if remedy.kind is not RemedyKind.FREE_GPUS)
-        return (*self._larger_quota(), *found) if Reason.QUOTA_EXCEEDED in reasons else found
-
-    def _larger_quota(self) -> tuple[Remedy, ...]:
-        outcome = place(replace(self.request, replicas=1), self.fleet, self.ledger.without_quota(), self._closed(None))
-        if not isinstance(outcome, Placed):
-            return ()
-        choice = outcome.choice
-        left = self.ledger.quota_left(self.request.key.namespace, choice.resource) or 0
-        numbers = (
-            ("resource", choice.resource),
-            ("more", choice.split.gpus - left),
-            ("gpus", choice.split.gpus),
-            ("gpu_type", choice.gpu.name),
-        )
-        return (Remedy(RemedyKind.RAISE_QUOTA, numbers),) if choice.split.gpus > left else ()
 
     def _add(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
         """The placed replicas join the pool of their kind, or open one."""
