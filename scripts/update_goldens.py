@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from plimsoll.app.objects import split_of
+from plimsoll.app.status_reading import split_of
 from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import load_deployments
 from plimsoll.cli.planning import Planned, plan_manifests

@@ -167,8 +167,8 @@ async def test_scaling_and_removing_touch_only_what_is_ours(executor: Executor, 
     ours["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:00Z"
     await executor.remove(OWNER, ours)
     assert cluster.calls == [
-        "scale llama-h100-tp1 workload-h100-tp1 5",
-        "delete Deployment llama-h100-tp1 workload-h100-tp1",
+        "scale llama-h100-sxm-80gb-tp1 workload-h100-sxm-80gb-tp1 5",
+        "delete Deployment llama-h100-sxm-80gb-tp1 workload-h100-sxm-80gb-tp1",
     ]
 
 

@@ -10,17 +10,18 @@ import pytest
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
 from plimsoll.app.objects import Surroundings, read_pools, surroundings_of
+from plimsoll.app.status_reading import read_status
 from plimsoll.app.store import Store
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.placement.pools import Pool, PoolState
-from tests.support.bodies import inference_deployment_body, pod_body, workload_body
+from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body
 
 KEY = ObjectKey("ns", "llama")
 NOW = datetime(2026, 11, 21, 3, 1, tzinfo=UTC).timestamp()
 GRACE_SECONDS = 10.0
 RECORDED: dict[str, Any] = {
-    "name": "h100-tp1",
+    "name": POOL,
     "gpuType": "h100-sxm-80gb",
     "tensorParallel": 1,
     "nodeSelector": {"nvidia.com/gpu.product": "H100"},
@@ -41,15 +42,17 @@ def store() -> Store:
 
 
 def around(store: Store) -> Surroundings:
-    return surroundings_of(store)[KEY]
+    return surroundings_of(store.picture())[KEY]
 
 
 def pools(store: Store, *recorded: dict[str, Any]) -> tuple[Pool, ...]:
-    return read_pools({"pools": list(recorded)}, around(store), now=NOW, grace_seconds=GRACE_SECONDS)
+    read = read_status({"pools": [{**entry, "readyReplicas": 0} for entry in recorded]})
+    return read_pools(read, around(store), wanted=5, now=NOW, grace_seconds=GRACE_SECONDS)
 
 
 def unschedulable(since: str) -> dict[str, Any]:
-    failed = {"type": "PodScheduled", "status": "False", "lastTransitionTime": since, "message": "0/1 nodes"}
+    message = "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint {a: b}."
+    failed = {"type": "PodScheduled", "status": "False", "lastTransitionTime": since, "message": message}
     return {"phase": "Pending", "conditions": [failed]}
 
 
@@ -57,8 +60,8 @@ def test_pods_and_workloads_are_found_by_label_and_owner(store: Store) -> None:
     store.observe(PODS, "ADDED", pod_body("one"))
     store.observe(PODS, "ADDED", pod_body("other", owner="somebody-else"))
     store.observe(DEPLOYMENTS, "ADDED", workload_body())
-    assert [pod.name for pod in around(store).pods["h100-tp1"]] == ["one"]
-    assert list(around(store).workloads) == ["h100-tp1"]
+    assert [pod.name for pod in around(store).pods[POOL]] == ["one"]
+    assert list(around(store).workloads) == [POOL]
 
 
 def test_what_a_deleted_namesake_left_is_not_counted(store: Store) -> None:
@@ -81,7 +84,7 @@ def test_a_recorded_pool_is_read_back_whole(store: Store) -> None:
     store.observe(PODS, "ADDED", pod_body("starting"))
     assert pools(store, RECORDED) == (
         Pool(
-            name="h100-tp1",
+            name=POOL,
             gpu_type="h100-sxm-80gb",
             split=Split(1),
             selector=("nvidia.com/gpu.product", "H100"),
@@ -127,7 +130,7 @@ def test_a_pool_without_a_workload_exists_on_record_only(store: Store) -> None:
 def test_a_workload_that_no_status_speaks_of_tells_itself_what_it_is(store: Store) -> None:
     store.observe(DEPLOYMENTS, "ADDED", workload_body(replicas=3))
     [pool] = pools(store)
-    assert (pool.gpu_type, pool.split, pool.replicas) == ("h100-sxm-80gb", Split(4), 3)
+    assert (pool.gpu_type, pool.split, pool.replicas) == ("h100-sxm-80gb", Split(1), 3)
     assert pool.state is PoolState.ACTIVE
     assert pool.exists
 

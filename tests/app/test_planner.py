@@ -18,23 +18,28 @@ from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
+    RESOURCE_QUOTAS,
     SERVICES,
 )
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
+from plimsoll.app.contests import Contests
 from plimsoll.app.executor import Executor
+from plimsoll.app.faults import Faults
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
+from plimsoll.app.passes import Passes
 from plimsoll.app.planner import Planner
 from plimsoll.app.prices import PriceList
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import Store
+from plimsoll.app.writers import Writers
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 from tests.support.speculation import EAGLE3_HEAD
 
-KINDS = (INFERENCE_DEPLOYMENTS, NODES, PODS, DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS)
+KINDS = (INFERENCE_DEPLOYMENTS, NODES, PODS, DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, RESOURCE_QUOTAS)
 
 
 class Recorder:
@@ -43,6 +48,7 @@ class Recorder:
     def __init__(self) -> None:
         self.status: Mapping[str, Any] = {}
         self.applied: list[Body] = []
+        self.contests = Contests()
 
     async def write_status(self, _: Body, status: Mapping[str, Any]) -> bool:
         self.status = status
@@ -77,16 +83,19 @@ class Desk:
         self.recorder = Recorder()
         self.store = Store({kind: lambda body: body for kind in KINDS}, lambda: None)
         self.book = ModelBook(ModelSources(hub=HubModels(cache)), _no_token, lambda: None)
-        self.planner = Planner(
+        metrics, wake = Metrics(), asyncio.Event()
+        faults = Faults(metrics.fault)
+        passes = Passes(
             settings=Settings(),
-            store=self.store,
-            executor=cast("Executor", self.recorder),
             models=self.book,
             live=LiveSignals(None, lambda: None),
             prices=cast("PriceList", SimpleNamespace(current={})),
             gpu_types=load_gpu_types(),
-            metrics=Metrics(),
+            metrics=metrics,
+            faults=faults,
         )
+        writers = Writers(cast("Executor", self.recorder), faults, passes.refusals, metrics, wake)
+        self.planner = Planner(self.store, passes, writers, metrics, wake=wake)
         self.store.replace(NODES, [_stamped(gpu_node("h100-0", "H100-80GB-HBM3", 1))])
 
     async def plan(self, draft: dict[str, Any]) -> None:

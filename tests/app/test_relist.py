@@ -10,8 +10,8 @@ import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, Kind
 from plimsoll.app import pruning, relist
-from plimsoll.app.operator import Shell
 from plimsoll.app.settings import Settings
+from plimsoll.app.shell import Shell
 from plimsoll.app.store import Store
 from plimsoll.domain.errors import SourceUnavailable
 from tests.support.bodies import Body, inference_deployment_body
@@ -56,7 +56,7 @@ def store() -> Store:
 
 
 def begin(lists: Lists, into: Store, broken: asyncio.Event) -> asyncio.Task[None]:
-    return asyncio.create_task(relist.relist_forever(cast("Cluster", lists), into, KINDS, HOUR_SECONDS, broken))
+    return asyncio.create_task(relist.Relist(cast("Cluster", lists), into, KINDS, HOUR_SECONDS, broken).run())
 
 
 async def end(task: asyncio.Task[None]) -> None:

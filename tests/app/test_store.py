@@ -137,16 +137,18 @@ def test_a_namesake_that_looks_the_same_does_wake(store: Store, bell: Bell) -> N
     assert bell.rings == 2
 
 
-def test_a_pod_that_holds_no_gpu_and_is_not_ours_is_not_kept(store: Store, bell: Bell) -> None:
-    plain = pod_body("web")
-    plain["metadata"]["labels"] = {"app": "web"}
-    store.observe(PODS, "ADDED", plain)
+def test_a_pod_that_takes_nothing_of_a_node_and_is_not_ours_is_not_kept(store: Store, bell: Bell) -> None:
+    for name, node, phase in (("unbound", None, "Pending"), ("ended", "h100-0", "Succeeded")):
+        plain = pod_body(name, phase=phase)
+        plain["metadata"]["labels"] = {"app": "web"}
+        plain["spec"]["nodeName"] = node
+        store.observe(PODS, "ADDED", plain)
     assert store.all(PODS) == ()
     assert bell.rings == 0
     store.observe(PODS, "ADDED", pod_body("ours", version=4))
-    unlabelled = pod_body("ours", version=5)
-    unlabelled["metadata"]["labels"] = {}
-    store.observe(PODS, "MODIFIED", unlabelled)
+    ended = pod_body("ours", version=5, phase="Failed")
+    ended["metadata"]["labels"] = {}
+    store.observe(PODS, "MODIFIED", ended)
     assert store.all(PODS) == ()
 
 
@@ -157,5 +159,7 @@ def test_nothing_is_complete_before_every_kind_was_listed(store: Store) -> None:
     assert not store.is_complete()
     store.replace(PODS, [])
     assert store.is_complete()
-    assert store.age_seconds() >= 0
+    age = store.list_age_seconds(PODS)
+    assert age is not None
+    assert age >= 0
     assert store.kinds == (INFERENCE_DEPLOYMENTS, NODES, PODS)

@@ -104,7 +104,7 @@ def test_a_catalogued_model_needs_no_network_and_an_unknown_one_says_so(run: Run
     unknown = Path(MINIMAL).read_text(encoding="utf-8").replace("meta-llama/Llama-3.1-8B-Instruct", "nobody/nothing")
     status, shown, told = run("plan", "-f", write(unknown), "--fleet", FLEET)
     assert (status, shown) == (2, "")
-    assert told.startswith("error: model nobody/nothing at revision main could not be read from the hub")
+    assert told.startswith("error: model nobody/nothing at revision main could not be read: the hub at ")
 
 
 def test_without_a_fleet_and_without_a_cluster_the_kubeconfig_is_named(run: Run) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from plimsoll.domain.reasons import NodeReason, Reason, RemedyKind
 from plimsoll.facts.engine_errors import StartFailure
+from plimsoll.facts.scheduler_words import Obstacle
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,14 +17,15 @@ PACKAGE = ROOT / "operator" / "plimsoll"
 PAGE = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
 DOCUMENTED = Counter(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE))
 
+KINDS = (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason, Obstacle)
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
 ACTED = {f"Rebalanced{kind.__name__}" for kind in (AddReplica, Move, RemoveReplica)}
-NOT_A_REASON = {"True", "False", "Unknown", "Normal", "Warning", "Decide", "ReplicaFailure", "Rebalanced"}
+NOT_A_REASON = {"True", "False", "Unknown", "Normal", "Warning", "Decide", "ReplicaFailure", "ReplicaSet", "Rebalanced"}
 """Words of Kubernetes' own, of log lines, and the first half of words that are in ``ACTED``."""
 
 
 def enumerated() -> set[str]:
-    return {word.value for words in (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason) for word in words}
+    return {word.value for words in KINDS for word in words}
 
 
 def said() -> set[str]:
@@ -46,8 +48,7 @@ def test_nothing_is_documented_that_is_not_said() -> None:
 
 def test_each_has_one_row_and_what_is_said_twice_is_pointed_out() -> None:
     assert [word for word, rows in DOCUMENTED.items() if rows > 1] == []
-    kinds = (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason)
-    uses = Counter(word.value for words in kinds for word in words)
+    uses = Counter(word.value for words in KINDS for word in words)
     for word in (word for word, count in uses.items() if count > 1):
         assert len(re.findall(f"`{word}`", PAGE)) > 1, f"{word} has two meanings: mention it beside the second table"
 

@@ -37,6 +37,26 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"what": "moe_intermediate_size", "width": 192, "block": 128},
         "moe_intermediate_size leaves 192 columns a GPU, not whole blocks of 128",
     ),
+    (
+        Reason.QUOTA_EXCEEDED,
+        {"gpus": 8, "left": 3, "resource": "nvidia.com/gpu"},
+        "fits, but takes 8 GPUs and the namespace's ResourceQuota leaves 3 of nvidia.com/gpu",
+    ),
+    (
+        Reason.NODE_LACKS_CPU,
+        {"asked_millis": 900_000, "free_millis": 1500, "largest_millis": 192_000},
+        ("fits, but a pod asks for 900 CPUs and at most 1.5 are free on a node with free GPUs (the largest has 192)"),
+    ),
+    (
+        Reason.NODE_LACKS_MEMORY,
+        {"asked_bytes": 64 * GIB, "free_bytes": 32 * GIB, "largest_bytes": 2048 * GIB},
+        (
+            "fits, but a pod asks for 64.00 GiB of host memory and at most 32.00 GiB are free on a node with free GPUs "
+            "(the largest has 2048.00 GiB)"
+        ),
+    ),
+    (Reason.NODE_LACKS_PODS, {"largest": 110}, "fits, but its nodes run as many pods as they may (110)"),
+    (Reason.LEFT_RECENTLY, {}, "fits, but pods of this deployment found no node there within the last hour"),
     (Reason.STAGES_EXCEED_LAYERS, {"stages": 8, "layers": 4}, "cuts 4 layers into 8 stages"),
     (
         Reason.STAGES_CUT_SHARED_LAYERS,
@@ -111,6 +131,16 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
 ]
 
 REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
+    (
+        RemedyKind.RAISE_QUOTA,
+        {"resource": "nvidia.com/gpu", "more": 5, "gpus": 8, "gpu_type": H100},
+        "raise the ResourceQuota's requests.nvidia.com/gpu by 5: it fits on 8 h100-sxm-80gb",
+    ),
+    (
+        RemedyKind.LOWER_REQUESTS,
+        {"cpu_millis": 1500, "memory_bytes": 8 * GIB, "gpu_type": H100},
+        ("lower spec.podTemplate.resources.requests to 1.5 CPUs and 8.00 GiB of memory: it fits on h100-sxm-80gb then"),
+    ),
     (
         RemedyKind.FREE_GPUS,
         {"gpu_type": "l4-24gb", "gpus": 2},

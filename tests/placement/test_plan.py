@@ -211,7 +211,9 @@ class TestStranded:
         stuck = pool(L40S, replicas=2, bound=1, ready=1, stranded=1)
         decision = decided(tenant(request(replicas=2), stuck), node("l", L40S, 4, held=1), node("h", H100, 1))
         assert sizes(decision) == {L40S_TP1: 1, H100_TP1: 1}
-        assert all(each.gpu_type != L40S for each in decision.rejections)
+        left = {each.reason for each in decision.rejections if (each.gpu_type, each.split) == (L40S, Split(1))}
+        assert left == {Reason.LEFT_RECENTLY}
+        assert [each.place for each in decision.departures] == [(L40S, Split(1))]
 
     def test_without_an_elsewhere_they_keep_waiting_and_no_wish_of_the_user_is_blamed(self) -> None:
         stuck = pool(L40S, bound=0, ready=0, stranded=1)

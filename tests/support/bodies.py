@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, POOL_ANNOTATION, POOL_LABEL
+from plimsoll.render.names import (
+    DEPLOYMENT_LABEL,
+    FIELD_MANAGER,
+    HASH_ANNOTATION,
+    MANAGED_BY,
+    POOL_ANNOTATION,
+    POOL_LABEL,
+)
 
 Body = dict[str, Any]
+
+POOL = "h100-sxm-80gb-tp1"
+"""The pool that pods and workloads are of where a test names none."""
 
 
 def inference_deployment_body(name: str = "llama", *, uid: str = "u1", version: int = 1, **more: Any) -> Body:
@@ -38,8 +48,8 @@ def node_body(name: str = "h100-0", *, version: int = 1, beat: str = "03:00:00",
     }
 
 
-def pod_body(name: str, *, version: int = 1, pool: str = "h100-tp1", owner: str = "llama", **more: Any) -> Body:
-    """A bound pod of a pool; ``more`` replaces parts of the status."""
+def pod_body(name: str, *, version: int = 1, pool: str = POOL, owner: str = "llama", **more: Any) -> Body:
+    """A bound pod of a pool, made by its ReplicaSet; ``more`` replaces parts of the status."""
     status: Body = {"phase": "Running", "conditions": [{"type": "PodScheduled", "status": "True"}], **more}
     return {
         "apiVersion": "v1",
@@ -51,6 +61,7 @@ def pod_body(name: str, *, version: int = 1, pool: str = "h100-tp1", owner: str 
             "resourceVersion": str(version),
             "creationTimestamp": "2026-11-21T03:00:05Z",
             "labels": {DEPLOYMENT_LABEL: owner, POOL_LABEL: pool},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": f"{owner}-{pool}-7d9", "uid": "rs", "controller": True}],
         },
         "spec": {"nodeName": "h100-0", "containers": [{"name": "engine", "args": ["x"]}]},
         "status": status,
@@ -73,11 +84,11 @@ def service_manifest(name: str = "llama", *, digest: str = "d1", uid: str = "u1"
     }
 
 
-def workload_body(pool: str = "h100-tp1", *, owner: str = "llama", uid: str = "u1", replicas: int = 2) -> Body:
+def workload_body(pool: str = POOL, *, owner: str = "llama", uid: str = "u1", replicas: int = 2) -> Body:
     """A Deployment of a pool, with the record of its placement."""
     record = (
         '{"gpuType": "h100-sxm-80gb", "nodeSelector": {"nvidia.com/gpu.product": "H100"}, '
-        '"resource": "nvidia.com/gpu", "tensorParallel": 4}'
+        '"resource": "nvidia.com/gpu", "tensorParallel": 1}'
     )
     return {
         "apiVersion": "apps/v1",
@@ -87,9 +98,10 @@ def workload_body(pool: str = "h100-tp1", *, owner: str = "llama", uid: str = "u
             "namespace": "ns",
             "uid": f"workload-{pool}",
             "resourceVersion": "1",
-            "labels": {DEPLOYMENT_LABEL: owner, POOL_LABEL: pool},
-            "annotations": {POOL_ANNOTATION: record},
-            "ownerReferences": [{"uid": uid, "controller": True}],
+            "creationTimestamp": "2026-11-21T03:00:02Z",
+            "labels": {MANAGED_BY: FIELD_MANAGER, DEPLOYMENT_LABEL: owner, POOL_LABEL: pool},
+            "annotations": {POOL_ANNOTATION: record, HASH_ANNOTATION: "d1"},
+            "ownerReferences": [{"kind": "InferenceDeployment", "name": owner, "uid": uid, "controller": True}],
         },
         "spec": {"replicas": replicas},
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.owned_flags import owned_flag
@@ -21,11 +21,12 @@ from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, Request, ServingShape, Speculation
-from plimsoll.domain.units import parse_bytes
+from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import PodOptions, SecretKey, WorkloadOptions
 from plimsoll.facts.quantization import ONLINE
@@ -77,7 +78,21 @@ def to_request(
         node_selector=_node_selector(spec),
         tolerations=_tolerations(spec),
         created=resource.metadata.creation_timestamp,
+        cpu_millis=_requested(spec, "cpu", DEFAULT_CPU, 1000),
+        memory_bytes=_requested(spec, "memory", DEFAULT_MEMORY, 1),
     )
+
+
+def _requested(spec: InferenceDeploymentSpec, name: str, usual: str, unit: int) -> int:
+    """What the engine's pod asks of its node, in whole units, rounded up as the scheduler does it."""
+    resources = (spec.pod_template.resources if spec.pod_template else None) or {}
+    requests = resources.get("requests") or {}
+    stated = requests.get(name, usual) if isinstance(requests, dict) else usual
+    try:
+        return max(0, int((parse_quantity(str(stated)) * unit).to_integral_value(ROUND_CEILING)))
+    except (ValueError, ArithmeticError) as error:
+        fix = "Write a quantity, for example 4 or 500m." if name == "cpu" else "Write a quantity, for example 16Gi."
+        raise InvalidInput(f"spec.podTemplate.resources.requests.{name}", stated, fix) from error
 
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from plimsoll.adapters.prometheus import Reading
-from plimsoll.app.objects import Surroundings, is_updating, split_of
+from plimsoll.app.objects import Surroundings, is_updating
+from plimsoll.app.status_reading import split_of
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.placement.pools import Pool
 

@@ -18,6 +18,7 @@ from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.observations import Seen, as_status
 from plimsoll.app.rebalancing import Standing, Turn
 from plimsoll.app.refusals import Refusal
+from plimsoll.app.status_reading import status_of
 from plimsoll.app.store import Body, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -28,6 +29,8 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.rehoming import remembered as remembered_places
 from plimsoll.rebalance.decisions import RemoveReplica
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
@@ -50,6 +53,7 @@ class Case:
     problem: Problem | None = None
     request: Request | None = None
     pools: tuple[Pool, ...] = ()
+    left: tuple[Rehoming, ...] = ()
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
@@ -69,8 +73,8 @@ class Case:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The status as last written."""
-        return self.body.get("status") or {}
+        """The status as last written, as far as it can be used."""
+        return status_of(self.body).status
 
     @property
     def spec_digest(self) -> str:
@@ -87,12 +91,14 @@ class Case:
     def stand_still(self, problem: Problem) -> None:
         """Leave everything of this object as it is: its pools stand, and the problem is all that is said."""
         self.problem = problem
-        self.request = self.decision = self.turn = None
+        self.request = None
+        self.decision = None
+        self.turn = None
         self.manifests = []
 
 
-def report_of(case: Case) -> Report:
-    """Everything that the status is made of."""
+def report_of(case: Case, now: float) -> Report:
+    """Everything that the status is made of, ``now`` in POSIX seconds."""
     spec = case.resource.spec if case.resource else None
     mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
     return Report(
@@ -107,6 +113,7 @@ def report_of(case: Case) -> Report:
         suspended=bool(spec and spec.suspend),
         observations=tuple(as_status(case.seen)),
         spec_digest=case.spec_digest,
+        rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
         rebalancing=None if case.turn is None else case.turn.report(case.status, mode),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
@@ -155,7 +162,9 @@ def tenant_of(case: Case) -> Tenant | None:
     if case.request is None or case.resource is None:
         return None
     moves = case.turn is not None and case.turn.moves
-    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves)
+    return Tenant(
+        case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves, left=case.left
+    )
 
 
 def wish_failed(case: Case) -> bool:

@@ -23,9 +23,10 @@ from plimsoll.adapters.cluster import (
 )
 from plimsoll.app.contests import Contests
 from plimsoll.app.store import Body, Store, key_of
+from plimsoll.app.workload_trust import is_adoptable
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
-from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER, HASH_ANNOTATION, MANAGED_BY
+from plimsoll.render.names import HASH_ANNOTATION
 
 MOST_REMEMBERED = 10_000
 """Events and rewritten objects that are remembered; forgetting one costs a request that changes nothing."""
@@ -165,18 +166,6 @@ def _digest(manifest: Manifest) -> str:
 def is_ours(live: Body, owner: Body) -> bool:
     """Whether an object belongs to this InferenceDeployment, or would again if its owner reference were put back."""
     return _is_controlled_by(live, owner) or is_adoptable(live, str(owner["metadata"]["name"]))
-
-
-def is_adoptable(live: Body, name: str) -> bool:
-    """Whether an object was rendered for an InferenceDeployment of this name and has lost its owner reference.
-
-    That is what ``kubectl delete --cascade=orphan`` leaves behind.
-    """
-    head = live["metadata"]
-    labels, annotations = head.get("labels") or {}, head.get("annotations") or {}
-    is_rendered = labels.get(MANAGED_BY) == FIELD_MANAGER and labels.get(DEPLOYMENT_LABEL) == name
-    is_orphan = not any(reference.get("controller") for reference in head.get("ownerReferences") or ())
-    return is_rendered and is_orphan and HASH_ANNOTATION in annotations
 
 
 def _is_controlled_by(live: Body, owner: Body) -> bool:

@@ -2,67 +2,97 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.app.store import Body, Picture
+from plimsoll.api.v1alpha1 import RebalancingMode
+from plimsoll.app.status_reading import MOST_REPLICAS, ReadStatus, split_of, status_of
+from plimsoll.app.store import Body, Picture, key_of
+from plimsoll.app.workload_trust import controller_of, is_of_namesake, record_of, workload_doubt
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.pod_reading import PodFacts, read_pod
+from plimsoll.facts.scheduler_words import chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_ANNOTATION, POOL_LABEL
+from plimsoll.placement.rehoming import Rehoming, of_last_hour
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
 from plimsoll.render.report import PoolView
+
+PROMISE_SECONDS = 60
+"""How long GPUs are kept for pods that the API server refuses: a policy or a quota is mended by a person, or not."""
+
+_NEVER_REFUSED: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What belongs to one object: ``pods`` and ``workloads`` (Deployments) by pool name."""
+    """What belongs to one object: ``pods`` and ``workloads`` (Deployments) by pool name.
+
+    ``complaints`` name what carries its labels and is not its own, and why that is ignored.
+    """
 
     pods: Mapping[str, tuple[PodFacts, ...]]
     workloads: Mapping[str, Body]
+    complaints: tuple[str, ...] = ()
 
     def ready_pods(self) -> tuple[PodFacts, ...]:
         """Pods that serve, of every pool."""
         return tuple(pod for pods in self.pods.values() for pod in pods if pod.ready)
 
 
+@dataclass(slots=True)
+class _Gathering:
+    """What is found of one object while the store is gone through."""
+
+    owner: Body
+    pods: dict[str, list[PodFacts]]
+    workloads: dict[str, Body]
+    complaints: list[str]
+
+
 def surroundings_of(store: Picture) -> dict[ObjectKey, Surroundings]:
     """The surroundings of every InferenceDeployment, in one sweep."""
-    pods: dict[ObjectKey, dict[str, list[PodFacts]]] = {}
-    workloads: dict[ObjectKey, dict[str, Body]] = {}
-    for body in store.all(PODS):
-        owner = _labelled_owner(body)
-        if owner is not None and not _is_older(body, store.get(INFERENCE_DEPLOYMENTS, owner[0])):
-            facts = read_pod(body)
-            if not facts.ended:
-                pods.setdefault(owner[0], {}).setdefault(owner[1], []).append(facts)
+    found = {key_of(body): _Gathering(body, {}, {}, []) for body in store.all(INFERENCE_DEPLOYMENTS)}
     for body in store.all(DEPLOYMENTS):
-        owner = _labelled_owner(body)
-        if owner is not None:
-            workloads.setdefault(owner[0], {})[owner[1]] = body
-    return {key: _surroundings(key, store, pods, workloads) for key in _keys(store)}
+        labelled = _labelled_owner(body)
+        if labelled is not None and labelled[0] in found:
+            _gather_workload(body, labelled[1], found[labelled[0]])
+    for body in store.all(PODS):
+        labelled = _labelled_owner(body)
+        if labelled is not None and labelled[0] in found:
+            _gather_pod(body, labelled[1], found[labelled[0]])
+    return {
+        key: Surroundings(
+            {pool: tuple(pods) for pool, pods in each.pods.items()}, each.workloads, tuple(each.complaints)
+        )
+        for key, each in found.items()
+    }
 
 
-def _keys(store: Picture) -> list[ObjectKey]:
-    return [
-        ObjectKey(body["metadata"]["namespace"], body["metadata"]["name"]) for body in store.all(INFERENCE_DEPLOYMENTS)
-    ]
+def _gather_workload(body: Body, pool: str, into: _Gathering) -> None:
+    if is_of_namesake(body, into.owner):
+        return  # of an object that was deleted: Kubernetes takes it away
+    doubt = workload_doubt(body, into.owner)
+    if doubt:
+        into.complaints.append(f"Deployment {key_of(body)} is ignored: {doubt}")
+    else:
+        into.workloads[pool] = body
 
 
-def _surroundings(
-    key: ObjectKey,
-    store: Picture,
-    pods: Mapping[ObjectKey, Mapping[str, Sequence[PodFacts]]],
-    workloads: Mapping[ObjectKey, Mapping[str, Body]],
-) -> Surroundings:
-    """Workloads of a namesake that was deleted are not ours: the owner's uid tells."""
-    owner = store.get(INFERENCE_DEPLOYMENTS, key)
-    uid = owner["metadata"]["uid"] if owner else None
-    own = {pool: body for pool, body in workloads.get(key, {}).items() if _owner_uid(body) == uid}
-    return Surroundings({pool: tuple(found) for pool, found in pods.get(key, {}).items()}, own)
+def _gather_pod(body: Body, pool: str, into: _Gathering) -> None:
+    if not _was_made_by(body, workload_name(into.owner["metadata"]["name"], pool)):
+        into.complaints.append(
+            f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and not its ReplicaSet"
+        )
+        return
+    if _is_older(body, into.owner, into.workloads.get(pool)):
+        return
+    facts = read_pod(body)
+    if not facts.ended:
+        into.pods.setdefault(pool, []).append(facts)
 
 
 def _labelled_owner(body: Body) -> tuple[ObjectKey, str] | None:
@@ -72,29 +102,68 @@ def _labelled_owner(body: Body) -> tuple[ObjectKey, str] | None:
     return ObjectKey(body["metadata"]["namespace"], labels[DEPLOYMENT_LABEL]), labels[POOL_LABEL]
 
 
-def _is_older(pod: Body, owner: Body | None) -> bool:
-    """A pod older than its InferenceDeployment is of a namesake that was deleted. RFC 3339 in UTC sorts as text."""
-    born = owner["metadata"].get("creationTimestamp") if owner else None
-    return bool(born) and str(pod["metadata"].get("creationTimestamp") or born) < str(born)
+def _was_made_by(pod: Body, workload: str) -> bool:
+    """Whether a ReplicaSet of the Deployment made the pod."""
+    controller = controller_of(pod) or {}
+    return controller.get("kind") == "ReplicaSet" and str(controller.get("name")).startswith(f"{workload}-")
 
 
-def _owner_uid(body: Body) -> str | None:
-    references = body["metadata"].get("ownerReferences") or ()
-    return next((reference.get("uid") for reference in references if reference.get("controller")), None)
+def _is_older(pod: Body, owner: Body, workload: Body | None) -> bool:
+    """A pod older than its InferenceDeployment is of a namesake that was deleted, or of a workload that was taken over.
+
+    RFC 3339 in UTC sorts as text.
+    """
+    owner_born, pod_born = _born(owner), _born(pod)
+    if not owner_born or not pod_born or pod_born >= owner_born:
+        return False
+    return workload is None or not _born(workload) or _born(workload) > pod_born
+
+
+def _born(body: Body) -> str:
+    return str(body["metadata"].get("creationTimestamp") or "")
+
+
+def wanted_replicas(body: Body) -> int:
+    """Replicas that the object wants in all: the user's number, or the live loop's where it may change that."""
+    spec = body.get("spec") or {}
+    stated = spec.get("replicas")
+    number = stated if isinstance(stated, int) else 1
+    told = status_of(body).status.get("rebalancing") or {}
+    is_auto = (spec.get("rebalancing") or {}).get("mode") == RebalancingMode.AUTO.value and told.get(
+        "baseReplicas"
+    ) == number
+    target = told.get("targetReplicas") if is_auto else None
+    return max(0, min(MOST_REPLICAS, number if target is None else target))
 
 
 def read_pools(
-    status: Mapping[str, Any], around: Surroundings, *, now: float, grace_seconds: float
+    record: ReadStatus,
+    around: Surroundings,
+    *,
+    wanted: int,
+    now: float,
+    grace_seconds: float,
+    refused_since: Mapping[str, float] = _NEVER_REFUSED,
 ) -> tuple[Pool, ...]:
     """The pools as decided, with what their pods show.
 
-    The status is the record of decisions. A workload of ours that no status speaks of was decided too, and the status
-    got lost: its own annotation tells what it is.
+    The status is the record of decisions: a workload that it does not speak of is a leftover. Only where the status was
+    lost, or an entry of it is unusable, does a workload's own annotation tell what it is.
+
+    Args:
+        record: the usable part of the status.
+        around: what there is of the object.
+        wanted: the most replicas that a pool is taken to have when it is read off its workload: anybody may scale that.
+        now: POSIX seconds.
+        grace_seconds: how long a pod may be without a node before it is called stranded.
+        refused_since: when the API server began to refuse a pool's own workload, by pool, in POSIX seconds.
     """
-    recorded = [_from_status(entry) for entry in status.get("pools") or ()]
-    known = {pool.name for pool in recorded}
-    recorded += [_from_workload(pool, body) for pool, body in sorted(around.workloads.items()) if pool not in known]
-    return tuple(_with_pods(pool, around, now, grace_seconds) for pool in recorded)
+    recorded = [_from_status(entry) for entry in record.status.get("pools") or ()]
+    if not recorded or record.lost_pools:
+        known = {pool.name for pool in recorded}
+        unknown = sorted((pool, body) for pool, body in around.workloads.items() if pool not in known)
+        recorded += [_from_workload(pool, body, wanted) for pool, body in unknown]
+    return tuple(_with_pods(pool, around, now, grace_seconds, refused_since.get(pool.name)) for pool in recorded)
 
 
 def _from_status(entry: Mapping[str, Any]) -> Pool:
@@ -113,13 +182,8 @@ def _from_status(entry: Mapping[str, Any]) -> Pool:
     )
 
 
-def split_of(entry: Mapping[str, Any]) -> Split:
-    """The split that an entry of a status, or a workload's record, tells. One stage where it tells of none."""
-    return Split(entry["tensorParallel"], entry.get("pipelineParallel", 1))
-
-
-def _from_workload(name: str, body: Body) -> Pool:
-    record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
+def _from_workload(name: str, body: Body, wanted: int) -> Pool:
+    record = record_of(body)
     ((key, value),) = record["nodeSelector"].items()
     return Pool(
         name=name,
@@ -129,26 +193,47 @@ def _from_workload(name: str, body: Body) -> Pool:
         resource=record["resource"],
         state=PoolState.ACTIVE,
         generation=0,
-        replicas=int((body.get("spec") or {}).get("replicas") or 0),
+        replicas=max(0, min(wanted, int((body.get("spec") or {}).get("replicas") or 0))),
     )
 
 
-def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: float) -> Pool:
+def _with_pods(pool: Pool, around: Surroundings, now: float, grace_seconds: float, unmade_since: float | None) -> Pool:
     pods = around.pods.get(pool.name, ())
     leaving = any(pod.terminating and pod.bound for pod in pods)
-    stranded = [
+    unscheduled = [
         pod
         for pod in pods
         if pod.unscheduled_since is not None and not pod.terminating and now - pod.unscheduled_since > grace_seconds
     ]
+    stranded = [] if leaving else [pod for pod in unscheduled if may_go_elsewhere(pod.obstacles)]
+    refused_since = unmade_since if unmade_since is not None else _refused_since(around.workloads.get(pool.name))
     return replace(
         pool,
         bound=sum(1 for pod in pods if pod.bound),
         ready=sum(1 for pod in pods if pod.ready),
-        stranded=0 if leaving else len(stranded),
+        stranded=len(stranded),
+        stuck=0 if leaving else len(unscheduled) - len(stranded),
         exists=pool.name in around.workloads,
         too_large=_is_too_large(pods) and not pool.served,
+        uncreated=max(0, pool.replicas - len(pods)),
+        refused=refused_since is not None,
+        promise_over=refused_since is not None and now - refused_since > PROMISE_SECONDS,
+        obstacle=chief_obstacle(each for pod in stranded for each in pod.obstacles).value if stranded else "",
     )
+
+
+def _refused_since(workload: Body | None) -> float | None:
+    """When the API server began to refuse the workload's pods; None while it does not."""
+    condition = _replica_failure(workload)
+    return None if condition is None else from_rfc3339(str(condition.get("lastTransitionTime")))
+
+
+def rehomings_of(status: Mapping[str, Any], now: float) -> tuple[Rehoming, ...]:
+    """The places that the object's replicas left within the last hour, as its status tells."""
+    entries = status.get("rehomings") or ()
+    read = ((entry, from_rfc3339(entry["at"])) for entry in entries)
+    told = (Rehoming(entry["gpuType"], split_of(entry), at, entry.get("reason", "")) for entry, at in read if at)
+    return of_last_hour(told, now)
 
 
 def _is_too_large(pods: Sequence[PodFacts]) -> bool:
@@ -175,6 +260,7 @@ def _view(name: str, around: Surroundings, reported: int | None, foretold: Mappi
         ready=sum(1 for pod in pods if pod.ready),
         unbound=len(waiting),
         scheduler_message=next((pod.scheduler_message for pod in waiting if pod.scheduler_message), ""),
+        waits_for=next((obstacle_words(pod.obstacles) for pod in waiting if pod.scheduler_message), ""),
         failure=None if failed is None else failed.failure,
         restarts=0 if failed is None else failed.restarts,
         workload_error=_workload_error(around.workloads.get(name)),
@@ -197,6 +283,10 @@ def is_updating(body: Body | None) -> bool:
 
 def _workload_error(body: Body | None) -> str:
     """Pods that the ReplicaSet could not create: quota, admission, a bad template."""
+    return str((_replica_failure(body) or {}).get("message") or "")
+
+
+def _replica_failure(body: Body | None) -> Body | None:
     conditions = ((body or {}).get("status") or {}).get("conditions") or ()
-    failure = next((condition for condition in conditions if condition.get("type") == "ReplicaFailure"), None)
-    return str(failure.get("message") or "") if failure and failure.get("status") == "True" else ""
+    failures = (each for each in conditions if each.get("type") == "ReplicaFailure" and each.get("status") == "True")
+    return next(failures, None)

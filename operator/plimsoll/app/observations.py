@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plimsoll import __version__
-from plimsoll.app.objects import Surroundings, is_updating, split_of
+from plimsoll.app.objects import Surroundings, is_updating
+from plimsoll.app.status_reading import split_of
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness

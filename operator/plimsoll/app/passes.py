@@ -10,12 +10,13 @@ An exception of one object ends that object's turn and nobody else's.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request
@@ -38,7 +39,7 @@ from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
-from plimsoll.app.objects import read_pools, surroundings_of
+from plimsoll.app.objects import read_pools, rehomings_of, surroundings_of, wanted_replicas
 from plimsoll.app.observations import (
     capacities,
     common_lessons,
@@ -52,6 +53,7 @@ from plimsoll.app.prices import PriceList
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.settings import Settings
+from plimsoll.app.status_reading import status_of, with_status
 from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -59,11 +61,14 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.fleet_reading import read_fleet
+from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import PoolState
+from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.render.conditions import nearest_sentence
 from plimsoll.render.report import Problem
 from plimsoll.render.status import status as render_status
+
+logger = logging.getLogger("plimsoll.passes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +92,8 @@ class Passes:
     faults: Faults
     refusals: Refusals = field(default_factory=Refusals)
     contests: Contests = field(default_factory=Contests)
+    quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
+    complaints: set[str] = field(default_factory=set)
     beats: Beats = field(default_factory=Beats)
 
     def make(self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float) -> PassResult:
@@ -133,12 +140,13 @@ class Passes:
         """Step 1. An object whose last fault is not yet to be tried again stands still."""
         fleet = read_fleet(picture.all(NODES), picture.all(PODS), self.gpu_types, self.prices.current)
         around = surroundings_of(picture)
-        cases = []
+        self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
+        cases: list[Case] = []
         for body in picture.all(INFERENCE_DEPLOYMENTS):
             if body["metadata"].get("deletionTimestamp"):
                 continue
             written = intended.get(uid_of(body))
-            case = Case(body if written is None else {**body, "status": written}, key_of(body), around[key_of(body)])
+            case = Case(body if written is None else with_status(body, written), key_of(body), around[key_of(body)])
             case.refusal = self.refusals.of(case.uid)
             case.contests = self._contests_of(case)
             self._guarded(Step.READ, case, partial(self._read_pools, case, now))
@@ -147,14 +155,33 @@ class Passes:
                 case.fault = fault
                 case.stand_still(fault.problem())
             cases.append(case)
+        self._complain(cases)
         return fleet, cases
+
+    def _complain(self, cases: Sequence[Case]) -> None:
+        """Log once what is ignored because it cannot be trusted."""
+        found = {f"{case.key}: {each}" for case in cases for each in status_of(case.body).complaints}
+        found |= {each for case in cases for each in case.around.complaints} | set(self.quotas.complaints)
+        for complaint in sorted(found - self.complaints):
+            logger.warning("%s", complaint)
+        self.complaints = found
 
     def _contests_of(self, case: Case) -> tuple[tuple[str, Contest], ...]:
         found = ((pool, self.contests.of(uid_of(body))) for pool, body in case.around.workloads.items())
         return tuple((pool, contest) for pool, contest in found if contest is not None)
 
     def _read_pools(self, case: Case, now: float) -> None:
-        case.pools = read_pools(case.status, case.around, now=now, grace_seconds=self.settings.stranded_seconds)
+        record = status_of(case.body)
+        names = [*(str(entry["name"]) for entry in record.status.get("pools") or ()), *case.around.workloads]
+        case.pools = read_pools(
+            record,
+            case.around,
+            wanted=wanted_replicas(case.body),
+            now=now,
+            grace_seconds=self.settings.stranded_seconds,
+            refused_since=self.refusals.since_by_pool(case.uid, names),
+        )
+        case.left = rehomings_of(case.status, now)
 
     def _read(self, case: Case) -> None:
         """Step 2."""
@@ -247,31 +274,19 @@ class Passes:
     def _decide(self, cases: list[Case], fleet: Fleet) -> None:
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
         standing = [pool for case in cases if case.request is None for pool in case.pools]
-        try:
-            decisions = plan(tenants, fleet, self.gpu_types, standing)
-        except Exception:  # noqa: BLE001 - one object must not cost the others their plan: find it and set it aside
-            self._find_culprits(cases, fleet)
-            return
+        decisions = plan(tenants, fleet, self.gpu_types, standing, self.quotas.remaining)
         by_key = {decision.request.key: decision for decision in decisions}
         for case in cases:
             case.decision = by_key.get(case.key)
+            if case.decision is not None and case.decision.failure:
+                self._plan_failed(case, case.decision)
 
-    def _find_culprits(self, cases: list[Case], fleet: Fleet) -> None:
-        """Plan each object by itself, and plan again without those that raise."""
-        before = sum(case.request is not None for case in cases)
-        for case in cases:
-            tenant = tenant_of(case)
-            if tenant is None:
-                continue
-            try:
-                plan([tenant], fleet)
-            except PlimsollError as error:
-                case.stand_still(Problem("UnsupportedModel", str(error), permanent=True))
-            except Exception as error:  # noqa: BLE001 - the point of planning it alone
-                self._set_aside(case, Step.PLAN, error)
-        if sum(case.request is not None for case in cases) == before:
-            raise RuntimeError("planning fails for these objects together and for none of them alone")
-        self._decide(cases, fleet)
+    def _plan_failed(self, case: Case, decision: Decision) -> None:
+        """A model without a law is the user's to change; anything else is a defect that stays with the object."""
+        if decision.is_refusal:
+            case.stand_still(Problem("UnsupportedModel", decision.failure, permanent=True))
+        else:
+            self._set_aside(case, Step.PLAN, RuntimeError(decision.failure))
 
     def _render(self, case: Case, now: float) -> None:
         """What is to be written. Where that raises, the object is set aside and only the problem is rendered."""
@@ -284,11 +299,11 @@ class Passes:
             try:
                 self._render_once(case, now)
             except Exception:  # noqa: BLE001 - a status beyond repair: the problem stands alone in the new one
-                case.report = report_of(case)
+                case.report = report_of(case, now)
                 case.new_status = render_status(case.report, {}, to_rfc3339(now))
 
     def _render_once(self, case: Case, now: float) -> None:
-        case.report = report_of(case)
+        case.report = report_of(case, now)
         case.manifests = manifests_of(case)
         case.new_status = render_status(case.report, case.status, to_rfc3339(now))
 

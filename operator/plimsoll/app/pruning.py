@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from plimsoll.app.contests import REPLICAS_MANAGERS
+from plimsoll.app.status_reading import READ_STATUS, read_status
 from plimsoll.facts.fleet_reading import holds_gpus
+from plimsoll.facts.host_reading import ENDED, REQUESTS, pod_need
+from plimsoll.facts.quota_reading import limits_gpus, read_quotas
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 
 Body = Mapping[str, Any]
 
 _NODE_CONDITION = ("type", "status", "reason")
 _POD_STATUS = ("phase", "conditions", "containerStatuses", "startTime")
-_CONTAINER = ("name", "resources")
+_CONTAINER = ("name", "resources", "restartPolicy")
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
+_POD_HEAD = (*_IDENTITY, "labels", "creationTimestamp", "deletionTimestamp")
+_REFERENCE = ("kind", "name", "uid", "controller")
 
 
 def whole(body: Body) -> Body:
@@ -34,22 +41,78 @@ def _owns_replicas(entry: Body) -> bool:
     return "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
 
 
-def pod(body: Body) -> Body | None:
-    """Pods that hold GPUs or are ours, without what nobody reads."""
-    labels = body["metadata"].get("labels") or {}
-    if DEPLOYMENT_LABEL not in labels and not holds_gpus(body):
+def inference_deployment(body: Body) -> Body:
+    """Everything but the managed fields, and what of the status can be used: read once for each version."""
+    return {**whole(body), READ_STATUS: read_status(body.get("status"))}
+
+
+def quota(body: Body) -> Body | None:
+    """Limits and what is used of them. The count changes with every pod; what it says of GPUs seldom."""
+    kept = read_quotas([body])
+    if not kept.remaining and not kept.complaints:
         return None
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    kept = ("name", "namespace", "uid", "resourceVersion", "labels", "creationTimestamp", "deletionTimestamp")
+    used = {name: count for name, count in (status.get("used") or {}).items() if name in _gpu_limits(spec)}
     return {
-        "metadata": {key: body["metadata"][key] for key in kept if key in body["metadata"]},
+        "metadata": _only(body["metadata"], _IDENTITY),
+        "spec": {**_only(spec, ("scopes", "scopeSelector")), "hard": _gpu_limits(spec)},
+        "status": {"used": used},
+    }
+
+
+def _gpu_limits(spec: Body) -> dict[str, Any]:
+    return {name: limit for name, limit in (spec.get("hard") or {}).items() if limits_gpus(name)}
+
+
+def pod(body: Body) -> Body | None:
+    """Pods that hold GPUs or are ours, without what nobody reads; of all others on a node, what they take of it."""
+    labels = body["metadata"].get("labels") or {}
+    ours = DEPLOYMENT_LABEL in labels
+    if not ours and not holds_gpus(body):
+        return _plain(body)
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    head = _only(body["metadata"], _POD_HEAD)
+    if ours:
+        references = body["metadata"].get("ownerReferences") or ()
+        head["ownerReferences"] = [_only(reference, _REFERENCE) for reference in references]
+    return {
+        "metadata": head,
         "spec": {
             "nodeName": spec.get("nodeName"),
             "containers": [_only(container, _CONTAINER) for container in spec.get("containers") or ()],
             "initContainers": [_only(container, _CONTAINER) for container in spec.get("initContainers") or ()],
+            **_only(spec, ("resources", "overhead")),
         },
         "status": _only(status, _POD_STATUS),
     }
+
+
+def is_plain(body: Body) -> bool:
+    """Whether a pod was cut down to what it takes of its node: nobody need be woken for it."""
+    return REQUESTS in body
+
+
+def _plain(body: Body) -> Body | None:
+    """Identity, node and requests. Clusters have a hundred thousand of these, so equal parts are shared."""
+    node = (body.get("spec") or {}).get("nodeName")
+    if not node or (body.get("status") or {}).get("phase") in ENDED:
+        return None
+    need = pod_need(body)
+    return {
+        "metadata": _only(body["metadata"], _IDENTITY),
+        "spec": _on_node(node),
+        REQUESTS: _requests(need.cpu_millis, need.memory_bytes),
+    }
+
+
+@lru_cache(maxsize=16384)
+def _on_node(name: str) -> Body:
+    return {"nodeName": name}
+
+
+@lru_cache(maxsize=4096)
+def _requests(cpu_millis: int, memory_bytes: int) -> Body:
+    return {"cpu": cpu_millis, "memory": memory_bytes}
 
 
 def node(body: Body) -> Body:

@@ -13,16 +13,20 @@ _QUOTED_CHARACTERS = 800
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One refused write: ``what`` it was (``Deployment ns/name``) and ``since`` when, POSIX seconds."""
+    """One refused write: ``what`` was asked, ``pool`` whose workload it was, ``since`` when, POSIX seconds.
+
+    ``pool`` is empty where something else was refused: then no workload of the object is made.
+    """
 
     what: str
+    pool: str
     status: int
     message: str
     since: float
 
     def sentence(self) -> str:
         """For the status."""
-        return f"The API server refuses {self.what}: {self.message[:_QUOTED_CHARACTERS]}"
+        return f"The API server refused to {self.what}: {self.message[:_QUOTED_CHARACTERS]}"
 
 
 @dataclass(slots=True)
@@ -35,16 +39,18 @@ class Refusals:
         """The refusal that stands."""
         return self._by_uid.get(uid)
 
-    def since(self, uid: str) -> float | None:
-        """Since when writes of an object have been refused, POSIX seconds."""
+    def since_by_pool(self, uid: str, pools: Iterable[str]) -> dict[str, float]:
+        """Since when an object's pools have been without a workload because of a refusal, POSIX seconds."""
         refusal = self._by_uid.get(uid)
-        return None if refusal is None else refusal.since
+        if refusal is None:
+            return {}
+        return {pool: refusal.since for pool in pools if refusal.pool in ("", pool)}
 
-    def note(self, uid: str, what: str, error: ClusterRefused) -> Refusal:
+    def note(self, uid: str, pool: str, error: ClusterRefused) -> Refusal:
         """Remember a refusal. The time of the first one in a row stands."""
         before = self._by_uid.get(uid)
         since = time.time() if before is None else before.since
-        refusal = Refusal(what, error.status, error.message, since)
+        refusal = Refusal(error.action, pool, error.status, error.message, since)
         self._by_uid[uid] = refusal
         return refusal
 

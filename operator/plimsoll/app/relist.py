@@ -72,9 +72,10 @@ class Relist:
         try:
             complete = self.store.replace(kind, await self._list(kind, selector), known)
         except PlimsollError as error:
-            since = self.trouble.get(kind, (time.monotonic(), ""))[0]
+            since, said = self.trouble.get(kind, (time.monotonic(), ""))
             self.trouble[kind] = (since, str(error))
-            logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
+            if said != str(error):
+                logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
             return False
         self.trouble.pop(kind, None)
         return complete

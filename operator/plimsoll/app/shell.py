@@ -17,6 +17,7 @@ from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
+    RESOURCE_QUOTAS,
     SERVICES,
     Cluster,
     Kind,
@@ -56,16 +57,20 @@ DEAF_SECONDS = 60.0
 HOPELESSLY_DEAF_SECONDS = 300.0
 """... and for this long calls for a new process: watches are opened anew."""
 
+QUOTA_SECONDS = 15.0
+"""How often GPU quotas are read: what a namespace may still ask for changes with every pod."""
+
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0
 
 _PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
-    INFERENCE_DEPLOYMENTS: pruning.whole,
+    INFERENCE_DEPLOYMENTS: pruning.inference_deployment,
     NODES: pruning.node,
     PODS: pruning.pod,
     DEPLOYMENTS: pruning.workload,
     SERVICES: pruning.whole,
     DISRUPTION_BUDGETS: pruning.whole,
+    RESOURCE_QUOTAS: pruning.quota,
 }
 
 logger = logging.getLogger("plimsoll.shell")
@@ -117,7 +122,7 @@ class Shell:
         metrics = Metrics()
         metrics.serve(self.settings.metrics_port)
         wake = asyncio.Event()
-        self.store = Store(_PRUNERS, wake.set)
+        self.store = Store(_PRUNERS, wake.set, optional={RESOURCE_QUOTAS}, is_quiet=pruning.is_plain)
         self.elector = self._elector(cluster)
         cluster.fence = self.elector.fence
         self.relist = self._relist(cluster, self.store)
@@ -130,6 +135,7 @@ class Shell:
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(self.relist.run()),
+            asyncio.create_task(self._quotas(cluster, self.store).run()),
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]
@@ -157,6 +163,11 @@ class Shell:
             self.settings.watch_namespaces,
             instead,
         )
+
+    def _quotas(self, cluster: Cluster, store: Store) -> Relist:
+        """Quotas are listed and not watched: a watch without the right to it would end the process."""
+        kinds: dict[Kind, str | None] = {RESOURCE_QUOTAS: None}
+        return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), self.settings.watch_namespaces)
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
@@ -294,5 +305,5 @@ class Shell:
     def _old(self, store: Store) -> list[str]:
         """Kinds whose last list is older than two rounds should ever be apart."""
         bound = 2 * self.settings.relist_seconds + LIST_TROUBLE_SECONDS
-        ages = {kind.plural: store.list_age_seconds(kind) for kind in store.kinds}
+        ages = {kind.plural: store.list_age_seconds(kind) for kind in kept(self.settings)}
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]

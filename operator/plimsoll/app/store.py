@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,7 @@ class Shelf:
     """One kind."""
 
     prune: Pruner
+    is_watched: bool = True
     objects: dict[ObjectKey, Body] = field(default_factory=dict)
     buried: dict[str, int] = field(default_factory=dict)
     listed_at: float = 0.0
@@ -60,11 +61,26 @@ class Shelf:
 
 
 class Store:
-    """Objects by kind and key. Not thread-safe: it lives in the event loop."""
+    """Objects by kind and key. Not thread-safe: it lives in the event loop, and gives threads a :meth:`picture`.
 
-    def __init__(self, pruners: Mapping[Kind, Pruner], on_change: Callable[[], None]) -> None:
-        self._shelves = {kind: Shelf(prune) for kind, prune in pruners.items()}
+    Args:
+        pruners: the kinds, each with what cuts its objects down.
+        on_change: called after every change that somebody should look at.
+        optional: kinds that are listed and not watched, and that may not be readable at all.
+        is_quiet: whether an object (cut down) counts in sums only, so that its changes need no look of their own.
+    """
+
+    def __init__(
+        self,
+        pruners: Mapping[Kind, Pruner],
+        on_change: Callable[[], None],
+        *,
+        optional: Collection[Kind] = (),
+        is_quiet: Callable[[Body], bool] = lambda _: False,
+    ) -> None:
+        self._shelves = {kind: Shelf(prune, is_watched=kind not in optional) for kind, prune in pruners.items()}
         self._on_change = on_change
+        self._is_quiet = is_quiet
 
     def observe(self, kind: Kind, event: str | None, body: Body) -> None:
         """Take in one watch event: ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
@@ -101,7 +117,7 @@ class Store:
             shelf.doubted = True
             return False
         shelf.doubted = False
-        if shelf.listed_at:
+        if shelf.listed_at and shelf.is_watched:
             _note_ahead(shelf, fresh, gone, known)
         for key in gone:
             del shelf.objects[key]
@@ -133,11 +149,7 @@ class Store:
 
     def is_complete(self) -> bool:
         """Whether every kind has been listed at least once: nothing is decided on half a picture."""
-        return all(shelf.listed_at > 0 for shelf in self._shelves.values())
-
-    def age_seconds(self) -> float:
-        """Seconds since the longest-unlisted kind was listed."""
-        return time.monotonic() - min(shelf.listed_at for shelf in self._shelves.values())
+        return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_watched)
 
     def deaf_seconds(self, kind: Kind) -> float:
         """How long the watch of a kind has owed us a change that a list knows of; 0 where it owes none."""
@@ -167,11 +179,13 @@ class Store:
             shelf.objects[key] = pruned
             if known is not None and _says_the_same(known, pruned):
                 return
-        self._changed(shelf)
+        self._changed(shelf, *(each for each in (known, pruned) if each is not None))
 
-    def _changed(self, shelf: Shelf) -> None:
+    def _changed(self, shelf: Shelf, *bodies: Body) -> None:
+        """Count a change. It needs a look unless everything about it is quiet."""
         shelf.version += 1
-        self._on_change()
+        if not bodies or not all(self._is_quiet(body) for body in bodies):
+            self._on_change()
 
     def _bury(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
         """A deletion counts for its own uid only: a namesake may have been created since."""
@@ -181,7 +195,7 @@ class Store:
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body):
             del shelf.objects[key]
-            self._changed(shelf)
+            self._changed(shelf, known)
 
 
 def _heard(shelf: Shelf, event: str | None, body: Body) -> None:

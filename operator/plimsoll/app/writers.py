@@ -26,6 +26,7 @@ from plimsoll.app.refusals import Refusals
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.pools import Decision
+from plimsoll.render.names import POOL_LABEL
 from plimsoll.render.report import Problem, Report
 from plimsoll.render.status import status as render_status
 
@@ -61,6 +62,7 @@ class Writers:
     _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     _generations: dict[str, int] = field(default_factory=dict)
+    _pools_at: dict[str, str] = field(default_factory=dict)
     _steps: int = 0
     _left_over: set[str] = field(default_factory=set)
 
@@ -108,6 +110,7 @@ class Writers:
         """One whose turn was left out while it was busy gets another pass."""
         self._running.pop(uid, None)
         self._intended.pop(uid, None)
+        self._pools_at.pop(uid, None)
         if uid in self._left_over:
             self._left_over.discard(uid)
             self.wake.set()
@@ -148,6 +151,7 @@ class Writers:
         if self._generations.get(case.uid) != case.generation:
             self._generations[case.uid] = case.generation
             self.backoff.succeeded(case.uid)  # what was refused or failed was another spec
+            self.refusals.ended(case.uid)
         return self.backoff.is_due(case.uid)
 
     async def _carry_out(self, case: Case, now: float) -> None:
@@ -207,7 +211,7 @@ class Writers:
 
     async def _say_refused(self, case: Case, report: Report, error: ClusterRefused, now: float) -> None:
         self._not_written(case, error)
-        refusal = self.refusals.note(case.uid, error.action, error)
+        refusal = self.refusals.note(case.uid, self._pools_at.get(case.uid, ""), error)
         told = render_status(replace(report, refused=refusal.sentence()), case.status, to_rfc3339(now))
         self._intended[case.uid] = told
         await self.executor.write_status({**case.body, "status": case.new_status}, told)
@@ -215,6 +219,7 @@ class Writers:
 
     async def _apply_objects(self, case: Case, decision: Decision) -> None:
         for manifest in case.manifests:
+            self._pools_at[case.uid] = manifest["metadata"]["labels"].get(POOL_LABEL, "")
             await self.executor.apply(case.body, manifest)
             self._progress(case)
         for pool in decision.pools:

@@ -10,7 +10,7 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.convert import to_request, to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli.context import draft_of, model_of
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
@@ -84,6 +84,9 @@ def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> li
         for index, (request, resource) in enumerate(zip(requests, resources, strict=True))
     ]
     decisions = {decision.request.key: decision for decision in plan(tenants, fleet, load_gpu_types())}
+    for decision in decisions.values():
+        if decision.failure:
+            raise PlimsollError(decision.failure)
     return [Planned(resource, decisions[request.key]) for request, resource in zip(requests, resources, strict=True)]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
 from plimsoll.domain.reasons import NodeReason
 
 
@@ -44,6 +45,7 @@ class GpuNode:
 
     ``allocatable`` and ``held`` count GPUs of ``resource``; ``held`` sums over *all* pods bound to the node that have
     not ended, whoever made them. ``selector`` is the node label ``(key, value)`` that picks nodes of this class.
+    ``host`` is what the node offers beside GPUs, ``host_free`` what those same pods leave of it.
     """
 
     name: str
@@ -54,6 +56,8 @@ class GpuNode:
     held: int
     labels: tuple[tuple[str, str], ...] = ()
     taints: tuple[Taint, ...] = ()
+    host: HostRoom = UNKNOWN_HOST
+    host_free: HostRoom = UNKNOWN_HOST
 
     @property
     def account(self) -> str:

@@ -34,6 +34,18 @@ class Reason(StrEnum):
     OBSERVED_TOO_SMALL = "ObservedTooSmall"
     START_FAILED = "StartFailed"
     PLACEMENT_KEPT = "PlacementKept"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    NODE_LACKS_CPU = "NodeLacksCpu"
+    NODE_LACKS_MEMORY = "NodeLacksMemory"
+    NODE_LACKS_PODS = "NodeLacksPods"
+    LEFT_RECENTLY = "LeftRecently"
+
+
+NODE_LACKS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_PODS)
+"""Nodes have the GPUs and lack something else."""
+
+MAY_PASS = (Reason.GPUS_TAKEN, Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.LEFT_RECENTLY)
+"""What fits and merely waits: for others to let go, for a larger quota, for time to pass."""
 
 
 class NodeReason(StrEnum):
@@ -60,3 +72,5 @@ class RemedyKind(StrEnum):
     FREE_GPUS = "FreeGpus"
     ADD_GPUS = "AddGpus"
     RELAX_CONSTRAINTS = "RelaxConstraints"
+    RAISE_QUOTA = "RaiseQuota"
+    LOWER_REQUESTS = "LowerRequests"

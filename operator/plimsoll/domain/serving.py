@@ -8,6 +8,7 @@ from decimal import Decimal
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, DraftMethod, HeadMethod, LoraSlots, MediaUse, Residency
 from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Correction, EngineKind
@@ -113,7 +114,8 @@ class Request:
 
     ``created`` is the object's RFC 3339 creation time and orders requests that compete; ``replicas`` is how many are
     wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types and
-    splits where its own engines ran out of memory and told no figure.
+    splits where its own engines ran out of memory and told no figure. ``cpu_millis`` and ``memory_bytes`` are what the
+    pod of one replica asks of its node beside GPUs.
     """
 
     key: ObjectKey
@@ -131,6 +133,13 @@ class Request:
     observed: tuple[ObservedCapacity, ...] = ()
     corrections: tuple[Correction, ...] = ()
     failed_starts: tuple[tuple[str, Split], ...] = ()
+    cpu_millis: int = DEFAULT_CPU_MILLIS
+    memory_bytes: int = DEFAULT_MEMORY_BYTES
+
+    @property
+    def host_need(self) -> HostNeed:
+        """What one replica takes of its node beside GPUs."""
+        return HostNeed(self.cpu_millis, self.memory_bytes)
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
         """What this request's engines on ``gpu_type`` share with others whose memory is alike."""

@@ -14,5 +14,5 @@ def from_rfc3339(text: str) -> float | None:
     """Back to POSIX seconds; None where the text is no time."""
     try:
         return datetime.fromisoformat(text).timestamp()
-    except ValueError:
+    except (OverflowError, ValueError):
         return None

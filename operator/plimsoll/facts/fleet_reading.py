@@ -13,6 +13,7 @@ from typing import Any
 
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import GpuType, Price
+from plimsoll.domain.host import HostRoom
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.gpu_labels import (
@@ -28,11 +29,9 @@ from plimsoll.facts.gpu_labels import (
     slice_labels,
 )
 from plimsoll.facts.gpu_match import match_gpu, usable_bytes_from_label
+from plimsoll.facts.host_reading import ENDED, REQUESTS, host_room, taken_by_node
 
 Body = Mapping[str, Any]
-
-_ENDED = ("Succeeded", "Failed")
-"""Pod phases that hold nothing any more."""
 
 
 def read_fleet(
@@ -45,14 +44,18 @@ def read_fleet(
 
     Args:
         nodes: Node objects.
-        pods: every Pod object that may hold GPUs, whoever owns it.
+        pods: every Pod object of the nodes, whoever owns it: those without GPUs take processors and memory.
         types: the GPU catalogue.
         prices: prices by type name that replace the catalogue's; a card's price is that of its slices too, in part.
     """
-    held = _held_by_node(pods)
+    bound = [pod for pod in pods if _is_bound(pod)]
+    held, taken = _held_by_node(bound), taken_by_node(bound)
     priced = [_repriced(gpu, prices or {}) for gpu in types]
+    nodes = list(nodes)
+    rooms = {_name(node): host_room((node.get("status") or {}).get("allocatable") or {}) for node in nodes}
     seen = [each for node in nodes for each in _read_node(node, priced, held)]
-    usable, unreachable = _reached_one_way([each for each in seen if isinstance(each, GpuNode)])
+    hosted = [_with_host(each, rooms, taken) for each in seen if isinstance(each, GpuNode)]
+    usable, unreachable = _reached_one_way(hosted)
     ignored = [*(each for each in seen if isinstance(each, IgnoredNode)), *unreachable]
     return Fleet(
         tuple(sorted(usable, key=lambda node: (node.name, node.resource))),
@@ -96,15 +99,29 @@ def _count(quantity: Any) -> int:
         return 0
 
 
-def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
+def _is_bound(pod: Body) -> bool:
+    return bool((pod.get("spec") or {}).get("nodeName")) and (pod.get("status") or {}).get("phase") not in ENDED
+
+
+def _held_by_node(bound: Iterable[Body]) -> dict[tuple[str, str], int]:
     held: dict[tuple[str, str], int] = {}
-    for pod in pods:
-        node = (pod.get("spec") or {}).get("nodeName")
-        if not node or (pod.get("status") or {}).get("phase") in _ENDED:
-            continue
+    for pod in bound:
+        if REQUESTS in pod:
+            continue  # cut down to its requests: it holds no GPU
+        node = pod["spec"]["nodeName"]
         for resource in _gpu_resources(pod):
             held[node, resource] = held.get((node, resource), 0) + gpus_held(pod, resource)
     return held
+
+
+def _with_host(node: GpuNode, rooms: Mapping[str, HostRoom], taken: Mapping[str, tuple[int, int, int]]) -> GpuNode:
+    """The node with what it offers beside GPUs, and what its pods leave of it."""
+    host = rooms[node.name]
+    return replace(node, host=host, host_free=host.less(*taken.get(node.name, (0, 0, 0))))
+
+
+def _name(node: Body) -> str:
+    return str((node.get("metadata") or {}).get("name"))
 
 
 def _repriced(gpu: GpuType, prices: Mapping[str, Price]) -> GpuType:
@@ -137,7 +154,7 @@ def _read_node(
     node: Body, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
 ) -> Iterator[GpuNode | IgnoredNode]:
     """The usable GPUs of a node by resource, or why they are left out; nothing where there is no sign of a GPU."""
-    name = str((node.get("metadata") or {}).get("name"))
+    name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     sliced = sorted(key for key in allocatable if key.startswith(MIG_RESOURCES) and _count(allocatable[key]))
@@ -158,7 +175,7 @@ def _read_part(
     node: Body, told: GpuLabels, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
 ) -> GpuNode | IgnoredNode:
     """The GPUs of one resource of a node."""
-    name = str((node.get("metadata") or {}).get("name"))
+    name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     count = _count(((node.get("status") or {}).get("allocatable") or {}).get(told.resource, 0))
     odd = _odd_labels(labels, told, count)

@@ -8,13 +8,17 @@ from datetime import datetime
 from typing import Any
 
 from plimsoll.facts.engine_errors import EngineFailure, read_failure
+from plimsoll.facts.scheduler_words import Obstacle, read_obstacles
 
 Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """One pod. Times are POSIX seconds; ``unscheduled_since`` is when the scheduler first failed to bind it."""
+    """One pod. Times are POSIX seconds; ``unscheduled_since`` is when the scheduler first failed to bind it.
+
+    ``obstacles`` are what the scheduler has against every node, read from its message.
+    """
 
     name: str
     bound: bool
@@ -25,6 +29,7 @@ class PodFacts:
     startup_seconds: float | None = None
     unscheduled_since: float | None = None
     scheduler_message: str = ""
+    obstacles: tuple[Obstacle, ...] = ()
     failure: EngineFailure | None = None
     restarts: int = 0
 
@@ -49,9 +54,14 @@ def read_pod(body: Body) -> PodFacts:
         startup_seconds=startup if restarts == 0 else None,
         unscheduled_since=bound_since if waits else None,
         scheduler_message=str(scheduled.get("message") or "") if waits else "",
+        obstacles=_obstacles(scheduled) if waits else (),
         failure=None if ready_since is not None else failure,
         restarts=restarts,
     )
+
+
+def _obstacles(scheduled: Body) -> tuple[Obstacle, ...]:
+    return read_obstacles(str(scheduled.get("reason") or ""), str(scheduled.get("message") or ""))
 
 
 def _engine(status: Body) -> tuple[int, EngineFailure | None]:

@@ -60,6 +60,11 @@ def _price(figures: Figures, name: str) -> str:
     return "no known price" if text in ("unknown", "None") else f"${format_price(Decimal(text))}/h"
 
 
+def _cores(figures: Figures, name: str) -> str:
+    """Thousandths of a core as people write them: ``2``, ``0.5``."""
+    return f"{int(figures[name]) / 1000:.3f}".rstrip("0").rstrip(".")
+
+
 def _next_degree(figures: Figures) -> str:
     return f"; {figures['next_degree']} works" if "next_degree" in figures else ""
 
@@ -123,6 +128,19 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.PLACEMENT_KEPT: lambda f: (
         f"fits at {_price(f, 'price')} with {f['gpus']} GPUs, but what runs is kept: moving would restart it"
     ),
+    Reason.QUOTA_EXCEEDED: lambda f: (
+        f"fits, but takes {f['gpus']} GPUs and the namespace's ResourceQuota leaves {f['left']} of {f['resource']}"
+    ),
+    Reason.NODE_LACKS_CPU: lambda f: (
+        f"fits, but a pod asks for {_cores(f, 'asked_millis')} CPUs and at most {_cores(f, 'free_millis')} are free on "
+        f"a node with free GPUs (the largest has {_cores(f, 'largest_millis')})"
+    ),
+    Reason.NODE_LACKS_MEMORY: lambda f: (
+        f"fits, but a pod asks for {_gib(f, 'asked_bytes')} of host memory and at most {_gib(f, 'free_bytes')} are "
+        f"free on a node with free GPUs (the largest has {_gib(f, 'largest_bytes')})"
+    ),
+    Reason.NODE_LACKS_PODS: lambda f: f"fits, but its nodes run as many pods as they may ({f['largest']})",
+    Reason.LEFT_RECENTLY: lambda _: "fits, but pods of this deployment found no node there within the last hour",
 }
 
 
@@ -133,6 +151,13 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.KV_CACHE_FP8: lambda _: "set spec.kvCache.precision to fp8",
     RemedyKind.WEIGHTS_FP8: lambda _: "set spec.precision to fp8, or use an FP8 checkpoint",
     RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
+    RemedyKind.RAISE_QUOTA: lambda f: (
+        f"raise the ResourceQuota's requests.{f['resource']} by {f['more']}: it fits on {f['gpus']} {f['gpu_type']}"
+    ),
+    RemedyKind.LOWER_REQUESTS: lambda f: (
+        f"lower spec.podTemplate.resources.requests to {_cores(f, 'cpu_millis')} CPUs and {_gib(f, 'memory_bytes')} of "
+        f"memory: it fits on {f['gpu_type']} then"
+    ),
     RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}",
     RemedyKind.RELAX_CONSTRAINTS: lambda f: (
         f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"

@@ -3,41 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
+
+NO_HOST_NEED = HostNeed()
+
+Quotas = Mapping[str, Mapping[str, int]]
+"""GPUs that a namespace may still ask for, by namespace and resource. What is not in here is not limited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Free GPUs per account of a node, after everything that is bound and everything already promised in this pass."""
+    """What is left after everything that is bound and everything already promised in this pass.
+
+    ``free`` counts GPUs per account of a node; ``hosts`` is the rest of the node, which all its accounts share, by the
+    node's name; ``quota`` is what namespaces may still ask for.
+    """
 
     free: Mapping[str, int]
+    hosts: Mapping[str, HostRoom] = field(default_factory=dict)
+    quota: Quotas = field(default_factory=dict)
 
     @staticmethod
-    def of(fleet: Fleet) -> Ledger:
+    def of(fleet: Fleet, quota: Quotas | None = None) -> Ledger:
         """The ledger before any promise: allocatable minus what pods hold."""
-        return Ledger({node.account: node.free for node in fleet.nodes})
+        return Ledger(
+            {node.account: node.free for node in fleet.nodes},
+            {node.name: node.host_free for node in fleet.nodes if node.host_free.is_bounded},
+            quota or {},
+        )
 
-    def room_for(self, nodes: tuple[GpuNode, ...], gpus: int) -> int:
-        """How many replicas of ``gpus`` GPUs, each whole on one node, these nodes still take."""
-        return sum(self.free[node.account] // gpus for node in nodes)
+    def room_for(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> int:
+        """How many replicas of ``gpus`` GPUs and ``need``, each whole on one node, these nodes still take."""
+        return sum(self._room_on(node, gpus, need) for node in nodes)
+
+    def has_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> bool:
+        """Whether these nodes still take one replica."""
+        return any(self._room_on(node, gpus, need) for node in nodes)
 
     def largest(self, nodes: tuple[GpuNode, ...]) -> int:
         """The most free GPUs on any one of these nodes."""
         return max((self.free[node.account] for node in nodes), default=0)
 
-    def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int) -> Ledger:
+    def hosts_with(self, nodes: tuple[GpuNode, ...], gpus: int) -> list[tuple[GpuNode, HostRoom]]:
+        """The nodes with so many free GPUs, each with what is left of the rest."""
+        return [(node, self.hosts.get(node.name, UNKNOWN_HOST)) for node in nodes if self.free[node.account] >= gpus]
+
+    def quota_left(self, namespace: str, resource: str) -> int | None:
+        """GPUs that the namespace may still ask for. None: it is not limited."""
+        return self.quota.get(namespace, {}).get(resource)
+
+    def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int, need: HostNeed = NO_HOST_NEED) -> Ledger:
         """Promise GPUs for ``replicas`` replicas, tightest node first, names breaking ties.
 
         Raises:
             ValueError: these nodes have no room for that many; ask :meth:`room_for` first.
         """
-        free = dict(self.free)
-        for _ in range(replicas):
-            fitting = [node.account for node in nodes if free[node.account] >= gpus]
-            if not fitting:
-                raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
-            tightest = min(fitting, key=lambda name: (free[name], name))
-            free[tightest] -= gpus
-        return Ledger(free)
+        if replicas <= 0:
+            return self
+        free, hosts, left = dict(self.free), dict(self.hosts), replicas
+        # The tightest node stays the tightest while it is being filled, so one walk in order fills them all.
+        for node in sorted(nodes, key=lambda node: (self.free[node.account], node.account)):
+            taken = min(left, self._room_on(node, gpus, need))
+            if taken == 0:
+                continue
+            free[node.account] -= taken * gpus
+            if node.name in hosts:
+                hosts[node.name] = hosts[node.name].less(taken * need.cpu_millis, taken * need.memory_bytes, taken)
+            left -= taken
+            if left == 0:
+                return replace(self, free=free, hosts=hosts)
+        raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
+
+    def charge(self, namespace: str, resource: str, gpus: int) -> Ledger:
+        """Count GPUs that a namespace will ask for against its quota, if it has one."""
+        left = self.quota_left(namespace, resource)
+        if left is None or gpus <= 0:
+            return self
+        own = {**self.quota[namespace], resource: max(0, left - gpus)}
+        return replace(self, quota={**self.quota, namespace: own})
+
+    def without_quota(self) -> Ledger:
+        """The same GPUs for a namespace that may ask for all of them."""
+        return replace(self, quota={})
+
+    def _room_on(self, node: GpuNode, gpus: int, need: HostNeed) -> int:
+        by_gpus = self.free[node.account] // gpus
+        host = self.hosts.get(node.name) if by_gpus else None
+        return by_gpus if host is None else host.takes(need, by_gpus)

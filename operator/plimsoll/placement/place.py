@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Unplaceable
+from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import candidates
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.rehoming import is_closed
+from plimsoll.placement.shortage import shortage
 from plimsoll.placement.warnings import warnings_for
 
 NO_PRICE = Decimal("Infinity")
 """Types without a price rank behind every priced one: nobody should be surprised by a bill."""
 
 
-def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outcome:
+def place(
+    request: Request, fleet: Fleet, ledger: Ledger | None = None, closed: Collection[tuple[str, Split]] = ()
+) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
     What fits for sure comes before what fits probably. Then feasible candidates are ranked by how many of the replicas
     they take, by price per replica, fewer GPUs, fewer stages, and name, so that the same facts always give the same
-    choice. The request's overrides are obeyed and their consequence
-    told.
+    choice. The request's overrides are obeyed and their consequence told. ``closed`` are GPU types and splits whose
+    pods found no node a short while ago: they are judged, and not taken.
     """
     ledger = ledger or Ledger.of(fleet)
     fitting: list[tuple[Choice, int]] = []
@@ -35,7 +40,10 @@ def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outco
         if isinstance(verdict, Rejection):
             rejections.append(verdict)
             continue
-        room = _room(request, verdict, fleet, ledger)
+        if is_closed(closed, verdict.gpu.name, verdict.split):
+            rejections.append(Rejection(verdict.gpu.name, verdict.split, Reason.LEFT_RECENTLY))
+            continue
+        room = room_of(request, verdict, fleet, ledger)
         if room == 0 and request.replicas > 0:
             rejections.append(taken(request, verdict, fleet, ledger))
         else:
@@ -101,22 +109,20 @@ def _only_probably(choice: Choice) -> Rejection:
 
 def on_an_empty_fleet(fleet: Fleet) -> Fleet:
     """The same nodes with nothing running: tells "too small" from "taken"."""
-    return fleet.with_nodes(replace(node, held=0) for node in fleet.nodes)
+    return fleet.with_nodes(replace(node, held=0, host_free=node.host) for node in fleet.nodes)
 
 
-def _room(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> int:
-    return ledger.room_for(eligible_nodes(request, fleet, choice.gpu.name), choice.split.gpus)
+def room_of(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> int:
+    """How many replicas of a choice have room: on its nodes, and in the namespace's quota."""
+    room = ledger.room_for(eligible_nodes(request, fleet, choice.gpu.name), choice.split.gpus, request.host_need)
+    quota = ledger.quota_left(request.key.namespace, choice.resource)
+    return room if quota is None else min(room, quota // choice.split.gpus)
 
 
 def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:
-    """What fits and has no room, with the most GPUs that are free on one node."""
-    nodes = eligible_nodes(request, fleet, choice.gpu.name)
-    return Rejection(
-        choice.gpu.name,
-        choice.split,
-        Reason.GPUS_TAKEN,
-        (("gpus", choice.split.gpus), ("free", ledger.largest(nodes))),
-    )
+    """What fits and has no room, with what is short: the quota, GPUs, or the rest of the nodes that have the GPUs."""
+    reason, numbers = shortage(request, choice, fleet, ledger)
+    return Rejection(choice.gpu.name, choice.split, reason, numbers)
 
 
 def _costs_more(choice: Choice, best: Choice) -> Rejection:

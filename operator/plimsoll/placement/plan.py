@@ -12,18 +12,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, Placed, Rejection, Remedy, Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank, taken
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
+from plimsoll.placement.promises import promise_earlier, promise_standing
+from plimsoll.placement.rehoming import Departure, is_spent
 from plimsoll.placement.remedies import only_waits, remedies
+from plimsoll.placement.remedies_beside_gpus import remedies_beside_gpus
 from plimsoll.placement.warnings import warnings_for
 
 MAX_POOLS = 4
@@ -31,37 +35,47 @@ MAX_POOLS = 4
 
 
 def plan(
-    tenants: Sequence[Tenant], fleet: Fleet, catalog: Sequence[GpuType] = (), standing: Sequence[Pool] = ()
+    tenants: Sequence[Tenant],
+    fleet: Fleet,
+    catalog: Sequence[GpuType] = (),
+    standing: Sequence[Pool] = (),
+    quotas: Quotas | None = None,
 ) -> tuple[Decision, ...]:
     """Decide every deployment, in the order of the answer's tuple: oldest first, names breaking ties.
 
     ``catalog`` is only consulted for remedies (which GPUs would help if there were any). ``standing`` are pools of
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will bind all the same.
+    ``quotas`` are the GPUs that namespaces may still ask for; those of one namespace share them.
+
+    It never raises for one deployment's sake: an error is written into that deployment's decision.
     """
     order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
-    ledger = Ledger.of(fleet)
+    ledger = Ledger.of(fleet, quotas)
     for pool in standing:
-        ledger = _promise(pool, fleet.of_type(pool.gpu_type), ledger)
+        ledger = promise_standing(pool, fleet, ledger)
     for tenant in order:
-        ledger = _promise_earlier(tenant, fleet, ledger)
+        ledger = promise_earlier(tenant, fleet, ledger)
     decisions: list[Decision] = []
     for tenant in order:
-        desk = _Desk(tenant, fleet, ledger, catalog)
-        decisions.append(desk.decide())
-        ledger = desk.ledger
+        decision, ledger = _decide(tenant, fleet, ledger, catalog)
+        decisions.append(decision)
     return tuple(decisions)
 
 
-def _promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
-    """Keep GPUs for replicas that were decided and whose pods are not bound yet."""
-    for pool in tenant.pools:
-        ledger = _promise(pool, eligible_nodes(tenant.request, fleet, pool.gpu_type), ledger)
-    return ledger
+def _decide(tenant: Tenant, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Decision, Ledger]:
+    desk = _Desk(tenant, fleet, ledger, catalog)
+    try:
+        return desk.decide(), desk.ledger
+    except PlimsollError as error:
+        return _failed(tenant, str(error), is_refusal=True), ledger
+    except Exception as error:  # noqa: BLE001 - whatever one deployment provokes must not cost the others their plan
+        return _failed(tenant, f"{type(error).__name__}: {error}"), ledger
 
 
-def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger) -> Ledger:
-    waiting = max(0, pool.replicas - pool.bound - pool.stranded)
-    return ledger.take(nodes, pool.split.gpus, min(waiting, ledger.room_for(nodes, pool.split.gpus)))
+def _failed(tenant: Tenant, failure: str, *, is_refusal: bool = False) -> Decision:
+    """Everything as it is."""
+    pools = tuple(_as_it_is(pool) for pool in tenant.pools)
+    return Decision(tenant.request, pools, failure=failure, is_refusal=is_refusal)
 
 
 @dataclass(slots=True)
@@ -71,6 +85,8 @@ class _Findings:
     rejections: tuple[Rejection, ...] = ()
     remedies: tuple[Remedy, ...] = ()
     placed: bool = False
+    departures: tuple[Departure, ...] = ()
+    spent: bool = False
 
 
 @dataclass(slots=True)
@@ -113,6 +129,8 @@ class _Desk:
             warnings=() if chosen is None else warnings_for(self.request, chosen),
             outgrown=outgrown,
             change_blocked=blocked,
+            departures=self.findings.departures,
+            rehomings_spent=self.findings.spent,
         )
 
     def _sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
@@ -154,17 +172,34 @@ class _Desk:
         return replace(self.request, engine=replace(self.request.engine, max_batched_tokens=pool.batched_tokens))
 
     def _rehome_stranded(self, pools: list[PlannedPool]) -> list[PlannedPool]:
-        """Replicas that the scheduler cannot bind go elsewhere if there is an elsewhere; else they keep waiting."""
-        stranded = {pool.name: pool.stranded for pool in self.tenant.pools}
+        """Replicas that the scheduler cannot bind go elsewhere if there is an elsewhere; else they keep waiting.
+
+        A place that was left is remembered and not gone back to within the hour, and no deployment leaves more than a
+        few in that time: however the scheduler answers, two pools never take turns.
+        """
+        stranded = {pool.name: pool for pool in self.tenant.pools if pool.stranded}
         for pool in list(pools):
-            count = min(stranded[pool.name], pool.replicas)
-            if count == 0:
+            count = min(stranded[pool.name].stranded, pool.replicas) if pool.name in stranded else 0
+            if count == 0 or self._is_ruled_out_by_nodes(pool):
                 continue
-            placed = self._place(count, but=(pool.gpu_type, pool.split))
+            if is_spent((*self.tenant.left, *self.findings.departures), pool.place):
+                self.findings.spent = True
+                continue
+            placed = self._place(count, leaving=pool.place, may_open=len(pools) < MAX_POOLS)
             if placed is not None:
+                departure = Departure(*pool.place, stranded[pool.name].obstacle)
+                self.findings.departures = (*self.findings.departures, departure)
                 pools = [_resized(other, -placed.replicas) if other.name == pool.name else other for other in pools]
                 pools = self._add(pools, placed)
-        return [pool for pool in pools if pool.replicas > 0 or not stranded[pool.name]] if pools else pools
+        return [pool for pool in pools if pool.replicas > 0 or pool.name not in stranded] if pools else pools
+
+    def _is_ruled_out_by_nodes(self, pool: PlannedPool) -> bool:
+        """Whether nodes of the type are there and the pods may use none: a taint or a label of theirs is in the way.
+
+        Somebody did that to the nodes and will undo it, or will say where the pods are to go.
+        """
+        present = self.fleet.of_type(pool.gpu_type)
+        return bool(present) and not eligible_nodes(self.request, self.fleet, pool.gpu_type)
 
     def _fit_number(self, pools: list[PlannedPool]) -> list[PlannedPool]:
         """Place what is missing, take away what is too much."""
@@ -207,27 +242,56 @@ class _Desk:
         old = [pool for pool in held if pool.replicas > 0]
         return [replace(_as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
 
-    def _place(self, replicas: int, but: tuple[str, Split] | None = None) -> Placed | None:
-        """Place on the ledger as it stands; remember why not, whatever comes out."""
+    def _place(
+        self, replicas: int, leaving: tuple[str, Split] | None = None, *, may_open: bool = True
+    ) -> Placed | None:
+        """Place on the ledger as it stands; remember why not, whatever comes out.
+
+        Where replicas only leave a place, nothing is said unless there is another: they wait where they are, and no
+        wish of the user's was turned down. ``may_open`` False allows pools that are there already.
+        """
         request = replace(self.request, replicas=replicas)
-        if but is not None:
-            request = replace(
-                request,
-                constraints=replace(request.constraints, deny=(*request.constraints.deny, but[0])),
-            )
-        outcome = place(request, self.fleet, self.ledger)
-        if but is not None and not isinstance(outcome, Placed):
-            return None  # they keep waiting where they are: nothing was turned down by a wish of the user's
+        outcome = place(request, self.fleet, self.ledger, self._closed(leaving))
+        if leaving is not None and not (isinstance(outcome, Placed) and (may_open or self._has_pool(outcome))):
+            return None
         self.findings.placed = True
-        self.findings.rejections = tuple(
-            rejection for rejection in outcome.rejections if but is None or rejection.gpu_type != but[0]
-        )
+        self.findings.rejections = outcome.rejections
         if isinstance(outcome, Placed):
-            nodes = eligible_nodes(request, self.fleet, outcome.choice.gpu.name)
-            self.ledger = self.ledger.take(nodes, outcome.choice.split.gpus, outcome.replicas)
+            self._book(outcome)
             return outcome
-        self.findings.remedies = remedies(self.request, self.fleet, self.ledger, self.catalog)
+        self.findings.remedies = (
+            *remedies_beside_gpus(self.request, self.fleet, self.ledger, outcome.rejections),
+            *(each for each in remedies(self.request, self.fleet, self.ledger, self.catalog) if self._may_help(each)),
+        )
         return None
+
+    def _may_help(self, remedy: Remedy) -> bool:
+        """Free GPUs help where GPUs are short, and not where a quota or the nodes' processors are."""
+        short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in self.findings.rejections)
+        return short or remedy.kind is not RemedyKind.FREE_GPUS
+
+    def _closed(self, leaving: tuple[str, Split] | None) -> tuple[tuple[str, Split], ...]:
+        """Places not to go to: those that were left in the last hour, unless the user has spoken since."""
+        left = (
+            *(each.place for each in self.tenant.left),
+            *(each.place for each in self.findings.departures),
+        )
+        speaks = self.request.overrides.gpu_type is not None or any(
+            pool.generation != self.tenant.generation and pool.state is PoolState.ACTIVE for pool in self.tenant.pools
+        )
+        kept = () if speaks else left
+        return kept if leaving is None else (*kept, leaving)
+
+    def _has_pool(self, outcome: Placed) -> bool:
+        name = pool_name(outcome.choice.gpu.name, outcome.choice.split)
+        return any(pool.name == name for pool in self.tenant.pools)
+
+    def _book(self, placed: Placed) -> None:
+        choice = placed.choice
+        nodes, need = eligible_nodes(self.request, self.fleet, choice.gpu.name), self.request.host_need
+        taken = self.ledger.take(nodes, choice.split.gpus, placed.replicas, need)
+        gpus = choice.split.gpus * placed.replicas
+        self.ledger = taken.charge(self.request.key.namespace, choice.resource, gpus)
 
     def _add(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
         """The placed replicas join the pool of their kind, or open one."""
@@ -251,7 +315,10 @@ class _Desk:
         """An update in progress already holds its surge: do not change its mind half-way."""
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
         nodes = eligible_nodes(self.request, self.fleet, pool.gpu_type)
-        room = self.ledger.room_for(nodes, pool.split.gpus) > 0
+        quota = self.ledger.quota_left(self.request.key.namespace, pool.resource)
+        room = (quota is None or quota >= pool.split.gpus) and self.ledger.has_room(
+            nodes, pool.split.gpus, self.request.host_need
+        )
         return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
 
 

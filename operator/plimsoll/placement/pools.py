@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from plimsoll.domain.outcomes import Choice, Rejection, Remedy, Split
 from plimsoll.domain.serving import Request
+from plimsoll.placement.rehoming import Departure, Rehoming
 
 
 class PoolState(StrEnum):
@@ -21,11 +22,15 @@ class Pool:
     """A pool as it was decided and as the cluster shows it.
 
     ``generation`` is that of the spec it was last judged by. ``replicas`` were wanted; ``bound`` pods sit on a node, be
-    they ready or on their way out; ``ready`` serve; ``stranded`` found no node for longer than the grace period.
+    they ready or on their way out; ``ready`` serve; ``stranded`` found no node for longer than the grace period, and
+    ``stuck`` neither, but something else than GPUs stands against it: these stay, and no GPUs are kept for them.
     ``exists`` is false while the decision is on record only: nothing was made of it, so no scheduler complains of it.
     ``served`` tells that an engine of it has served under that spec, ``too_large`` that none has, for want of memory:
     nothing is lost by leaving it.
     ``batched_tokens`` is the step that its engines were last given; None where that is not known.
+    ``uncreated`` of its replicas have no pod at all. ``refused`` says that the API server refuses them now (a quota, a
+    policy, an invalid template), ``promise_over`` that it has done so for longer than GPUs are kept for them.
+    ``obstacle`` is what the scheduler has against its stranded pods, in one word.
     """
 
     name: str
@@ -39,10 +44,20 @@ class Pool:
     bound: int = 0
     ready: int = 0
     stranded: int = 0
+    stuck: int = 0
     exists: bool = True
     too_large: bool = False
     served: bool = False
     batched_tokens: int | None = None
+    uncreated: int = 0
+    refused: bool = False
+    promise_over: bool = False
+    obstacle: str = ""
+
+    @property
+    def place(self) -> tuple[str, Split]:
+        """The GPU type and the split."""
+        return self.gpu_type, self.split
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,11 @@ class PlannedPool:
     batched_tokens: int | None = None
 
     @property
+    def place(self) -> tuple[str, Split]:
+        """The GPU type and the split."""
+        return self.gpu_type, self.split
+
+    @property
     def step_tokens(self) -> int | None:
         """The step of its engines from now on."""
         return self.batched_tokens if self.choice is None else self.choice.settings.max_num_batched_tokens
@@ -74,13 +94,18 @@ class PlannedPool:
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """One deployment before the plan. ``accepts_move`` is the live loop's order to leave an outgrown pool."""
+    """One deployment before the plan.
+
+    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places that its pods were
+    re-homed from within the last hour.
+    """
 
     request: Request
     generation: int
     pools: tuple[Pool, ...] = ()
     suspended: bool = False
     accepts_move: bool = False
+    left: tuple[Rehoming, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +115,10 @@ class Decision:
     ``missing`` replicas found no place; ``rejections`` and ``remedies`` are of this pass and empty when nothing had to
     be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more, without an
     order to leave it. ``change_blocked`` says that the spec's change has no place yet and the old placement keeps
-    serving.
+    serving. ``departures`` are places that replicas leave in this pass because their pods find no node there;
+    ``rehomings_spent`` says that they would leave and have been moved too often in the last hour.
+    ``failure`` is an error of the planning itself: nothing of this deployment was changed by this pass.
+    ``is_refusal`` tells that it is one of ours, which names what cannot be used, e.g. a model without a memory law.
     """
 
     request: Request
@@ -102,6 +130,10 @@ class Decision:
     warnings: tuple[str, ...] = ()
     outgrown: Rejection | None = None
     change_blocked: bool = False
+    departures: tuple[Departure, ...] = ()
+    rehomings_spent: bool = False
+    failure: str = ""
+    is_refusal: bool = False
 
     @property
     def choice(self) -> Choice | None:

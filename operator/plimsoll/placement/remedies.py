@@ -10,7 +10,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Fit, Outcome, Placed, Rejection, Remedy
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.reasons import MAY_PASS, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES
 from plimsoll.placement.ledger import Ledger
@@ -131,5 +131,5 @@ def _fits_for_sure(outcome: Outcome) -> TypeGuard[Placed]:
 
 
 def only_waits(rejections: Sequence[Rejection]) -> bool:
-    """Whether some candidate fits and merely waits for GPUs that others hold."""
-    return any(rejection.reason is Reason.GPUS_TAKEN for rejection in rejections)
+    """Whether some candidate fits and merely waits: for GPUs, CPU or memory that others hold, a quota, or time."""
+    return any(rejection.reason in MAY_PASS for rejection in rejections)

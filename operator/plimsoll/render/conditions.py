@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.reasons import MAY_PASS, NODE_LACKS, Reason
 from plimsoll.placement.explain import estimate_sentence, place_words, rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PoolState
+from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.remedies import only_waits
 from plimsoll.render.report import PoolView, Report
 
@@ -78,7 +80,7 @@ def _planned(report: Report) -> Verdict:
         )
     if decision.missing:
         return _unplaced(
-            decision, "WaitingForGpus", f"{decision.missing} of {report.replicas} replicas have no place. "
+            decision, _waits_for(decision), f"{decision.missing} of {report.replicas} replicas have no place. "
         )
     if decision.outgrown is not None:
         return Verdict(
@@ -92,6 +94,16 @@ def _planned(report: Report) -> Verdict:
     warned = f" Warning: {' '.join(decision.warnings)}" if decision.warnings else ""
     told = estimate_sentence(choice.estimate)
     return Verdict("True", "PlacementDecided", f"{place_words(choice.gpu.name, choice.split)}: {told}.{warned}")
+
+
+def _waits_for(decision: Decision) -> str:
+    """What is waited for. GPUs stand first: where some would do and are taken, those are what to free."""
+    reasons = {rejection.reason for rejection in decision.rejections}
+    if Reason.GPUS_TAKEN not in reasons and not reasons.isdisjoint(NODE_LACKS):
+        return "WaitingForNodeResources"
+    if Reason.GPUS_TAKEN not in reasons and Reason.QUOTA_EXCEEDED in reasons:
+        return "WaitingForQuota"
+    return "WaitingForGpus"
 
 
 def _unplaced(decision: Decision, waiting_reason: str, opening: str) -> Verdict:
@@ -116,8 +128,8 @@ def _nearest(rejections: Sequence[Rejection]) -> Rejection | None:
 
     def shortfall(rejection: Rejection) -> tuple[int, float]:
         figures = dict(rejection.numbers)
-        if rejection.reason.value == "GpusTaken":
-            return (0, 0.0)
+        if rejection.reason in MAY_PASS:
+            return (0, float(MAY_PASS.index(rejection.reason)))
         if "need_bytes" in figures and "have_bytes" in figures:
             return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
         return (2, 0.0)
@@ -144,11 +156,23 @@ def _placed(report: Report) -> Verdict:
     wanted = sum(pool.replicas for pool in report.decision.pools if pool.state is PoolState.ACTIVE)
     bound = sum(view.pods - view.unbound for view in views)
     if unbound:
-        message = next((view.scheduler_message for view in views if view.scheduler_message), "no node chosen yet")
-        return Verdict("False", "WaitingForScheduler", f"{unbound} pods wait for a node: {message}")
+        return Verdict("False", "WaitingForScheduler", _waiting_words(report.decision, views, unbound))
     if bound < wanted:
         return Verdict("False", "CreatingPods", f"{bound} of {wanted} pods exist.")
     return Verdict("True", "PodsScheduled", f"{bound} pods are bound to their nodes.")
+
+
+def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) -> str:
+    """What the pods wait for in plain words, and the scheduler's own after them."""
+    telling = next((view for view in views if view.scheduler_message), PoolView(""))
+    plain = f" (they wait for {telling.waits_for})" if telling.waits_for else ""
+    message = f"{unbound} pods wait for a node{plain}: {telling.scheduler_message or 'no node chosen yet'}"
+    if not decision.rehomings_spent:
+        return message
+    return (
+        f"{message.rstrip('.')}. They stay where they are: replicas of this deployment were moved off "
+        f"{MAX_REHOMINGS_PER_HOUR} placements within the last hour, see status.rehomings."
+    )
 
 
 def _available(report: Report) -> Verdict:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.domain.gpus import Vendor
+from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.domain.workload import Manifest, PodOptions, WorkloadOptions
@@ -112,7 +113,7 @@ def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
 
 def _resources(user: PodOptions, choice: Choice) -> Manifest:
     gpus = {choice.resource: str(choice.split.gpus)}
-    requests = {"cpu": "2", "memory": "8Gi", **user.resources.get("requests", {}), **gpus}
+    requests = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY, **user.resources.get("requests", {}), **gpus}
     return {"requests": requests, "limits": {**user.resources.get("limits", {}), **gpus}}
 
 

@@ -8,15 +8,17 @@ from typing import Any
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.engine_errors import EngineFailure
 from plimsoll.placement.pools import Decision, PlannedPool
+from plimsoll.placement.rehoming import Rehoming
 
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
     """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed.
 
-    ``updating`` tells that replicas with the settings of the last change are still to come. ``kv_tokens_predicted`` is
-    what was foretold at ``predicted_at_generation`` of the spec: it stays known when the pool proves too small; and
-    ``served`` whether an engine was seen to serve at that generation.
+    ``waits_for`` is what the scheduler's words mean, in plain ones. ``updating`` tells that replicas with the settings
+    of the last change are still to come. ``kv_tokens_predicted`` is what was foretold at ``predicted_at_generation`` of
+    the spec: it stays known when the pool proves too small; and ``served`` whether an engine was seen to serve at that
+    generation.
     """
 
     name: str
@@ -24,6 +26,7 @@ class PoolView:
     ready: int = 0
     unbound: int = 0
     scheduler_message: str = ""
+    waits_for: str = ""
     failure: EngineFailure | None = None
     restarts: int = 0
     workload_error: str = ""
@@ -82,6 +85,7 @@ class Report:
     spec_digest: str = ""
     refused: str = ""
     contested: str = ""
+    rehomings: tuple[Rehoming, ...] = ()
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """KV tokens of one replica as foretold when the spec was last judged.

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.domain.outcomes import Choice, Rejection, Remedy
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
 from plimsoll.memory.load import needed_tokens
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
+from plimsoll.placement.rehoming import Rehoming
 from plimsoll.render.conditions import conditions
 from plimsoll.render.names import pod_selector, stages
 from plimsoll.render.report import RebalancingReport, Report
@@ -42,7 +44,7 @@ def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, A
     if report.model is not None and decision is not None:
         document["model"] = _model(report, decision)
     if decision is None:
-        document["pools"] = previous.get("pools")
+        document |= {"pools": previous.get("pools"), "rehomings": previous.get("rehomings")}
     else:
         document |= _decided(report, decision)
     document["observations"] = list(report.observations)
@@ -64,6 +66,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
     document: dict[str, Any] = {
         "pools": [_pool(report, pool) for pool in decision.pools],
         "tooSmall": _too_small(report, decision),
+        "rehomings": [_rehoming(each) for each in report.rehomings],
     }
     if choice is not None:
         document["estimate"] = _estimate(choice)
@@ -190,6 +193,16 @@ def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
         for seen in sorted(decision.request.observed, key=lambda seen: (seen.gpu_type, seen.split))
         if seen.kv_tokens < needed
     ]
+
+
+def _rehoming(rehoming: Rehoming) -> dict[str, Any]:
+    return {
+        "gpuType": rehoming.gpu_type,
+        "tensorParallel": rehoming.split.tensor_parallel,
+        **stages(rehoming.split),
+        "at": to_rfc3339(rehoming.at),
+        "reason": rehoming.reason,
+    }
 
 
 def _rejection(rejection: Rejection) -> dict[str, Any]:

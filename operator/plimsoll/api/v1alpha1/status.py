@@ -177,6 +177,18 @@ class ObservationStatus(ApiModel):
     release: str = Field(description="Release of the operator, whose law foretold the figure.")
 
 
+class RehomingStatus(ApiModel):
+    """A placement that replicas left because their pods found no node there."""
+
+    gpu_type: str = Field(description="GPU type that was left.")
+    tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
+    pipeline_parallel: int | None = Field(default=None, description="Stages, where there were several.")
+    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="When replicas last left it. It is not gone back to within an hour."
+    )
+    reason: str = Field(default="", description="What the scheduler had against it, as one CamelCase word.")
+
+
 class CeilingStatus(ApiModel):
     """Throughput of one replica when the live loop last found the replicas too few."""
 
@@ -253,6 +265,12 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=40,
         description="What engines said of their memory: corrects the estimates of engines like them, in every object.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    rehomings: list[RehomingStatus] | None = Field(
+        default=None,
+        max_length=20,
+        description="Placements left in the last hour because their pods found no node; not gone back to meanwhile.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     rebalancing: RebalancingStatus | None = Field(default=None, description="What the live loop sees and proposes.")

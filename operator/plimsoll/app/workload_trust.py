@@ -1,0 +1,111 @@
+"""Which Deployments are ours to count on: labels can be written by anybody, so everything about them must agree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from plimsoll.adapters.cluster import DEPLOYMENTS
+from plimsoll.app.status_reading import place_doubt, split_of
+from plimsoll.app.store import Body
+from plimsoll.domain.names import KIND
+from plimsoll.placement.pools import pool_name
+from plimsoll.render.names import (
+    DEPLOYMENT_LABEL,
+    FIELD_MANAGER,
+    HASH_ANNOTATION,
+    MANAGED_BY,
+    POOL_ANNOTATION,
+    POOL_LABEL,
+    workload_name,
+)
+
+
+def is_adoptable(body: Body, name: str) -> bool:
+    """Whether an object without a controller was made by us for an InferenceDeployment of that name.
+
+    It is what ``kubectl delete --cascade=orphan`` leaves, or an owner reference that somebody removed. A Deployment
+    must tell which pool it is; a Service or a PodDisruptionBudget has nothing to tell.
+    """
+    head = body.get("metadata") or {}
+    labels, annotations = head.get("labels") or {}, head.get("annotations") or {}
+    if controller_of(body) is not None or HASH_ANNOTATION not in annotations:
+        return False
+    if labels.get(MANAGED_BY) != FIELD_MANAGER or labels.get(DEPLOYMENT_LABEL) != name:
+        return False
+    return body.get("kind") != DEPLOYMENTS.kind or not record_doubt(body, name)
+
+
+def is_ours(body: Body, owner: Body) -> bool:
+    """Whether a Deployment belongs to this very object, or did and may be taken back."""
+    controller = controller_of(body)
+    if controller is None:
+        return is_adoptable(body, str(owner["metadata"]["name"]))
+    return bool(controller.get("uid") == owner["metadata"]["uid"])
+
+
+def workload_doubt(body: Body, owner: Body) -> str:
+    """Why a Deployment with our labels is not one of the object's pools; empty where it is.
+
+    One of a namesake that was deleted is no lie, it is on its way out: see :func:`is_of_namesake`.
+    """
+    name = str(owner["metadata"]["name"])
+    controller = controller_of(body)
+    if controller is None and not is_adoptable(body, name):
+        return record_doubt(body, name) or "it has no controller and not the marks of an object that the operator made"
+    if controller is not None and controller.get("uid") != owner["metadata"]["uid"]:
+        return f"its controller is {controller.get('kind')} {controller.get('name')} with another uid"
+    return record_doubt(body, name)
+
+
+def is_of_namesake(body: Body, owner: Body) -> bool:
+    """Whether a Deployment belonged to an object of the same name that was deleted."""
+    controller = controller_of(body) or {}
+    same = (controller.get("kind"), controller.get("name")) == (KIND, owner["metadata"]["name"])
+    return same and controller.get("uid") != owner["metadata"]["uid"]
+
+
+def record_doubt(body: Body, name: str) -> str:
+    """What is wrong with the pool record, the labels or the name of a Deployment; empty where all agree."""
+    head = body.get("metadata") or {}
+    record = _record(head.get("annotations") or {})
+    if isinstance(record, str):
+        return record
+    if not isinstance(record.get("gpuType"), str) or not record["gpuType"]:
+        return f"gpuType {record.get('gpuType')!r} of its pool record is no name"
+    if "tensorParallel" not in record:
+        return "its pool record has no tensorParallel"
+    doubt = place_doubt(record)
+    if doubt:
+        return f"{doubt} (in its pool record)"
+    pool = pool_name(record["gpuType"], split_of(record))
+    labels = head.get("labels") or {}
+    if labels.get(POOL_LABEL) != pool or labels.get(DEPLOYMENT_LABEL) != name:
+        return f"its labels do not name the pool {pool} of {name}, which its pool record tells of"
+    wanted = workload_name(name, pool)
+    return "" if head.get("name") == wanted else f"its name is not {wanted}"
+
+
+def record_of(body: Body) -> dict[str, Any]:
+    """The pool record of a Deployment without a doubt."""
+    record = _record(body["metadata"].get("annotations") or {})
+    return record if isinstance(record, dict) else {}
+
+
+def controller_of(body: Body) -> Mapping[str, Any] | None:
+    """The reference to what controls an object."""
+    references = (body.get("metadata") or {}).get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), None)
+
+
+def _record(annotations: Mapping[str, Any]) -> dict[str, Any] | str:
+    """The record, or what is wrong with it."""
+    text = annotations.get(POOL_ANNOTATION)
+    if text is None:
+        return f"the annotation {POOL_ANNOTATION} is missing"
+    try:
+        record = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return f"the annotation {POOL_ANNOTATION} is no JSON"
+    return record if isinstance(record, dict) else f"the annotation {POOL_ANNOTATION} is no JSON object"

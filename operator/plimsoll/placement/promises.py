@@ -1,0 +1,52 @@
+"""GPUs kept for pods that were decided and have no node yet, before anybody else is placed."""
+
+from __future__ import annotations
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.pools import Pool, Tenant
+
+_USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
+"""What a pod is taken to ask of its node where its spec cannot be read now."""
+
+
+def promise_standing(pool: Pool, fleet: Fleet, ledger: Ledger) -> Ledger:
+    """Keep GPUs for a pool whose deployment cannot be planned now."""
+    return _promise(pool, fleet.of_type(pool.gpu_type), ledger, _USUAL_NEED)
+
+
+def promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
+    """Keep GPUs for replicas that were decided and whose pods are not bound yet."""
+    promised = ledger
+    try:
+        for pool in tenant.pools:
+            nodes = eligible_nodes(tenant.request, fleet, pool.gpu_type)
+            promised = _promise(pool, nodes, promised, tenant.request.host_need, tenant.request.key.namespace)
+    except Exception:  # noqa: BLE001 - the deployment's turn meets the same and says so; the others keep their plan
+        return ledger
+    return promised
+
+
+def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostNeed, namespace: str = "") -> Ledger:
+    """Keep GPUs for the pods of a pool that have no node yet.
+
+    For pods that do not exist GPUs are kept while the promise lasts; where the API server refuses them, only as far as
+    the quota goes. Pods that exist are in the quota's count already, the others will be.
+    """
+    gpus = pool.split.gpus
+    waiting = max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
+    uncreated = min(waiting, pool.uncreated)
+    created = waiting - uncreated
+    quota = ledger.quota_left(namespace, pool.resource)
+    if pool.promise_over:
+        uncreated = 0
+    elif pool.refused and quota is not None:
+        uncreated = min(uncreated, quota // gpus)
+    if created + uncreated == 0:
+        return ledger
+    room = ledger.room_for(nodes, gpus, need)
+    return ledger.take(nodes, gpus, min(created + uncreated, room), need).charge(
+        namespace, pool.resource, uncreated * gpus
+    )

@@ -1,0 +1,55 @@
+"""What would help where GPUs are free and something else is short; each is tried before it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Placed, Rejection, Remedy
+from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.serving import Request
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.place import place
+
+
+def remedies_beside_gpus(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection]
+) -> tuple[Remedy, ...]:
+    """A larger quota, or smaller requests of the pod."""
+    one = replace(request, replicas=1)
+    found = (_larger_quota(one, fleet, ledger, rejections), _smaller_requests(one, fleet, ledger, rejections))
+    return tuple(remedy for remedy in found if remedy is not None)
+
+
+def _larger_quota(request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection]) -> Remedy | None:
+    if not any(rejection.reason is Reason.QUOTA_EXCEEDED for rejection in rejections):
+        return None
+    outcome = place(request, fleet, ledger.without_quota())
+    if not isinstance(outcome, Placed):
+        return None
+    choice = outcome.choice
+    left = ledger.quota_left(request.key.namespace, choice.resource) or 0
+    numbers = (
+        ("resource", choice.resource),
+        ("more", choice.split.gpus - left),
+        ("gpus", choice.split.gpus),
+        ("gpu_type", choice.gpu.name),
+    )
+    return Remedy(RemedyKind.RAISE_QUOTA, numbers) if choice.split.gpus > left else None
+
+
+def _smaller_requests(request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection]) -> Remedy | None:
+    """As much as the node with most of it has left, where that leaves anything."""
+    for rejection in rejections:
+        numbers = dict(rejection.numbers)
+        cpu = min(request.cpu_millis, int(numbers.get("free_millis", request.cpu_millis)))
+        memory = min(request.memory_bytes, int(numbers.get("free_bytes", request.memory_bytes)))
+        smaller = replace(request, cpu_millis=cpu, memory_bytes=memory)
+        if smaller == request or 0 in (cpu, memory):
+            continue
+        outcome = place(smaller, fleet, ledger)
+        if isinstance(outcome, Placed):
+            told = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
+            return Remedy(RemedyKind.LOWER_REQUESTS, told)
+    return None

@@ -1,0 +1,54 @@
+"""What is short where a candidate fits and has no room: the quota, GPUs, or the rest of the nodes with free GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.host import HostRoom
+from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Request
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
+
+Numbers = tuple[tuple[str, int | str], ...]
+Rooms = Sequence[tuple[int | None, int | None]]
+"""Of every node with free GPUs: what it has of something, and what is free of it. None: it does not say."""
+
+
+def shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
+    """The reason and its numbers."""
+    gpus = choice.split.gpus
+    quota = ledger.quota_left(request.key.namespace, choice.resource)
+    if quota is not None and quota < gpus:
+        return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.resource))
+    nodes = eligible_nodes(request, fleet, choice.gpu.name)
+    hosts = ledger.hosts_with(nodes, gpus)
+    if not hosts or ledger.has_room(nodes, gpus, request.host_need):
+        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", ledger.largest(nodes)))
+    return _beside_gpus(request, hosts)
+
+
+def _beside_gpus(request: Request, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:
+    cpu = [(node.host.cpu_millis, room.cpu_millis) for node, room in hosts]
+    memory = [(node.host.memory_bytes, room.memory_bytes) for node, room in hosts]
+    if all(room.pods is not None and room.pods < 1 for _, room in hosts):
+        return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
+    if _all_short(memory, request.memory_bytes) and not _all_short(cpu, request.cpu_millis):
+        return Reason.NODE_LACKS_MEMORY, _lacking(memory, request.memory_bytes, "bytes")
+    # Where one node is short of this and another of that, the processor stands for all.
+    return Reason.NODE_LACKS_CPU, _lacking(cpu, request.cpu_millis, "millis")
+
+
+def _all_short(rooms: Rooms, asked: int) -> bool:
+    return asked > 0 and all(free is not None and free < asked for _, free in rooms)
+
+
+def _lacking(rooms: Rooms, asked: int, unit: str) -> Numbers:
+    """What was asked for, the most that is free on one node, and the most that one node has at all."""
+    return (
+        (f"asked_{unit}", asked),
+        (f"free_{unit}", max(0, *(free or 0 for _, free in rooms))),
+        (f"largest_{unit}", max(size or 0 for size, _ in rooms)),
+    )
