@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import socket
 import time
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -185,6 +186,37 @@ def test_no_answer_takes_longer_than_its_deadline(
         models.facts(HARM, None, None)
     assert time.monotonic() - began < SECONDS + 1
     assert models.facts(HONEST, None, None).layers == 2
+
+
+def test_a_door_that_opens_to_nobody_takes_no_longer(
+    hub: HostileHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is accepted, and no word of TLS is said."""
+    honest = HubModels(tmp_path, timeout_seconds=SECONDS)
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        monkeypatch.setenv("HF_ENDPOINT", f"https://127.0.0.1:{door.getsockname()[1]}")
+        models = HubModels(tmp_path, timeout_seconds=SECONDS)
+        began = time.monotonic()
+        with pytest.raises(SourceUnavailable, match="cannot be reached"):
+            models.facts(HARM, None, None)
+        assert time.monotonic() - began < SECONDS + 1
+    assert hub.url
+    assert honest.facts(HONEST, None, None).layers == 2
+
+
+def test_a_name_that_is_not_resolved_takes_no_longer(
+    hub: HostileHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest = HubModels(tmp_path, timeout_seconds=SECONDS)
+    monkeypatch.setenv("HF_ENDPOINT", "http://hub.example:80")
+    models = HubModels(tmp_path, timeout_seconds=SECONDS)
+    with monkeypatch.context() as patch:
+        patch.setattr("socket.getaddrinfo", lambda *_, **__: hub.over.wait(30))
+        began = time.monotonic()
+        with pytest.raises(SourceUnavailable, match="cannot be reached"):
+            models.facts(HARM, None, None)
+        assert time.monotonic() - began < SECONDS + 1
+    assert honest.facts(HONEST, None, None).layers == 2
 
 
 def test_trickling_files_together_take_no_longer_than_the_look_up(

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.case import Case
+from plimsoll.app.case import Case, is_passing
 from plimsoll.app.objects import Surroundings
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.report import Problem
 from tests.support.bodies import inference_deployment_body
 
 
@@ -26,3 +27,26 @@ def test_how_many_and_where_does_not_bear_on_memory(changed: dict[str, Any]) -> 
 @pytest.mark.parametrize("changed", [{"contextLength": 9}, {"engine": {"enforceEager": True}}], ids=str)
 def test_how_an_engine_is_run_does(changed: dict[str, Any]) -> None:
     assert digest(**changed) != digest()
+
+
+def said(problem: Problem, **status: Any) -> bool:
+    """Whether a problem comes into a status that says something already."""
+    body = inference_deployment_body("chat")
+    body["status"] = {"conditions": [{"type": "Ready"}], **status}
+    return not is_passing(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), problem=problem))
+
+
+@pytest.mark.parametrize("reason", ["TokenSecretMissing", "ModelSourceUnavailable"])
+def test_what_an_object_without_a_placement_waits_for_is_said_at_once(reason: str) -> None:
+    waiting = Problem(reason, "Secret ns/hf does not exist yet.", permanent=False)
+    assert said(waiting)
+    assert said(waiting, pools=[{}], observedGeneration=0)
+    assert not said(waiting, pools=[{}], observedGeneration=1)
+
+
+def test_a_first_look_up_does_not_replace_an_earlier_word() -> None:
+    assert not said(Problem("ResolvingModel", "Reading.", permanent=False))
+
+
+def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
+    assert said(Problem("TokenSecretUnreadable", "Grant it.", permanent=True), pools=[{}], observedGeneration=1)

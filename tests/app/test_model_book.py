@@ -233,6 +233,13 @@ async def test_failures_have_names_and_are_not_asked_again_at_every_pass(
     assert len(desk.sources.asked) == 1
 
 
+async def test_a_message_that_quotes_megabytes_is_cut(desk: Desk) -> None:
+    desk.sources.error = InvalidInput("hidden_size", "x" * 3_000_000, "Write a size.")
+    message = (await desk.problem(ModelSpec(name=OTHER))).message
+    assert message.startswith("hidden_size: 'xxx")
+    assert len(message) < 2100
+
+
 async def test_a_source_that_comes_back_is_noticed_after_a_pause(desk: Desk) -> None:
     desk.sources.error = SourceUnavailable("hub is down")
     assert isinstance(await desk.answer(ModelSpec(name=OTHER)), Problem)

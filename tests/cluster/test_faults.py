@@ -348,5 +348,8 @@ def test_no_secret_is_read_but_the_one_that_is_named(operator: OperatorProcess, 
     named = {"name": "meta-llama/Llama-3.1-8B-Instruct", "tokenSecretRef": {"name": "token"}}
     here.apply("gated", model=named, **on_gpu("h100-sxm-80gb"))
     here.wait_ready("gated")
+    assert secret_reads(plane) == before  # the catalogue answers, so the token is of no use to the operator
+    here.apply("pinned", model=named | {"revision": "v1"}, **on_gpu("h100-sxm-80gb"))
+    here.wait_ready("pinned")
     assert secret_reads(plane) == before + 1
     assert operator.is_running

@@ -92,6 +92,7 @@ class HubSession:
 
     def visit(self, token: str | None, *, asker: str, seconds: float) -> Visit:
         """A context for the requests of one look-up, which share connections, a token and a deadline."""
+        _tls()  # a third of a second of reading certificates, which the loop's thread has no time for
         try:
             home = httpx2.URL(self.endpoint)
         except httpx2.InvalidURL as error:

@@ -47,6 +47,9 @@ AT_ONCE = 4
 PER_NAMESPACE = 2
 """Look-ups that may wait for a network, in all and of one namespace."""
 
+MOST_CHARACTERS = 2000
+"""Of a problem: a configuration may hold megabytes where a number belongs, and the message quotes it."""
+
 LARGEST_BOOK = 4096
 FORGOTTEN_AFTER_SECONDS = 3600.0
 
@@ -273,9 +276,12 @@ class ModelBook:
         with self._lock:
             failing = sum(isinstance(other.answer, Problem) for other in self._pages.get(entry.namespace, {}).values())
         entry.due_at = self._clock() + max(pause, SECONDS_PER_FAILURE * failing)
-        problem = Problem(reason, str(error), permanent=permanent)
+        text = str(error)
+        if len(text) > MOST_CHARACTERS:
+            text = f"{text[:MOST_CHARACTERS]} ..."
+        problem = Problem(reason, text, permanent=permanent)
         if problem != entry.answer:
-            logger.warning("%s: %s: %s", entry.namespace, reason, error)
+            logger.warning("%s: %s: %s", entry.namespace, reason, text)
         return problem
 
 

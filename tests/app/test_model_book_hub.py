@@ -1,0 +1,102 @@
+"""Look-ups of two tenants at a real hub that accepts everything of one of them and never answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.models import ModelSources
+from plimsoll.api.v1alpha1 import ModelSpec
+from plimsoll.app.model_book import ModelBook
+from plimsoll.domain.model import ModelFacts
+from plimsoll.render.report import Problem
+from tests.adapters.hostile_hub import HostileHub, serve_hostile_hub
+from tests.adapters.test_hub import CONFIG
+from tests.adapters.test_hub_hostile import silent
+
+CATALOGUED = ModelSpec(name="meta-llama/Llama-3.1-8B-Instruct")
+PUBLISHED = ModelSpec(name="org/published")
+CROWD = [ModelSpec(name=f"crowd/m{number}") for number in range(60)]
+DEADLINE = 1.0
+
+
+class Desk:
+    """A book that is asked again as soon as it has news, as the planner does."""
+
+    def __init__(self, cache: Path) -> None:
+        self.news = asyncio.Event()
+        sources = ModelSources(HubModels(cache, timeout_seconds=DEADLINE))
+        self.book = ModelBook(sources, self.no_token, self.news.set)
+
+    async def no_token(self, *_: str) -> str:
+        raise AssertionError("nobody names a Secret here")
+
+    async def seconds_until_known(self, namespace: str, model: ModelSpec) -> float:
+        began = time.monotonic()
+        async with asyncio.timeout(30):
+            while True:
+                self.news.clear()
+                self.ask_for_the_crowd()
+                answer = self.book.look_up(namespace, model)
+                self.book.start_wanted()
+                if isinstance(answer, ModelFacts):
+                    return time.monotonic() - began
+                await self.news.wait()
+
+    def ask_for_the_crowd(self) -> list[ModelFacts | Problem]:
+        return [self.book.look_up("crowd", model) for model in CROWD]
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileHub]:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", "/nonexistent/token")
+    with serve_hostile_hub() as hostile:
+        hostile.on("crowd/", silent)
+        hostile.on("published/resolve/main/config.json", lambda request: request.answer(json.dumps(CONFIG).encode()))
+        monkeypatch.setenv("HF_ENDPOINT", hostile.url)
+        yield hostile
+
+
+@pytest.fixture
+async def desk(hub: HostileHub, tmp_path: Path) -> AsyncIterator[Desk]:
+    assert hub.url
+    made = Desk(tmp_path)
+    made.ask_for_the_crowd()
+    made.book.start_wanted()
+    yield made
+    await made.book.close()
+
+
+async def test_a_catalogued_model_does_not_wait_for_sixty_that_hang(desk: Desk) -> None:
+    assert await desk.seconds_until_known("honest", CATALOGUED) < DEADLINE
+
+
+async def test_another_tenant_s_model_on_the_same_hub_waits_for_one_deadline_at_most(desk: Desk) -> None:
+    assert await desk.seconds_until_known("honest", PUBLISHED) < DEADLINE + 0.5
+
+
+async def test_all_sixty_hear_within_a_few_deadlines_that_the_hub_does_not_answer(desk: Desk, hub: HostileHub) -> None:
+    began = time.monotonic()
+    async with asyncio.timeout(30):
+        while any(getattr(answer, "reason", "") == "ResolvingModel" for answer in desk.ask_for_the_crowd()):
+            desk.news.clear()
+            await desk.news.wait()
+    assert time.monotonic() - began < 4 * DEADLINE + 1
+    assert len([request for request in hub.requests if "crowd" in request.path]) < 8
+    said = [answer.message for answer in desk.ask_for_the_crowd() if isinstance(answer, Problem)]
+    assert sum("has not answered since" in message for message in said) > 50
+
+
+async def test_closing_the_book_ends_what_hangs(desk: Desk, hub: HostileHub) -> None:
+    await desk.seconds_until_known("honest", PUBLISHED)
+    assert hub.requests
+    began = time.monotonic()
+    await desk.book.close()
+    assert time.monotonic() - began < DEADLINE / 2
