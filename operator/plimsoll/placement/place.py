@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Unplaceable
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import candidates
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.warnings import warnings_for
 
 NO_PRICE = Decimal("Infinity")
 """Types without a price rank behind every priced one: nobody should be surprised by a bill."""
 
 
-def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outcome:
+def place(request: Request, fleet: Fleet, ledger: Ledger | None = None, memo: Memo | None = None) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
     What fits for sure comes before what fits probably. Then feasible candidates are ranked by how many of the replicas
     they take, by price per replica, fewer GPUs, fewer stages, and name, so that the same facts always give the same
-    choice. The request's overrides are obeyed and their consequence
-    told.
+    choice. The request's overrides are obeyed and their consequence told. Estimates are looked up in ``memo``, if there
+    is one, before they are made.
     """
     ledger = ledger or Ledger.of(fleet)
     fitting: list[tuple[Choice, int]] = []
     rejections: list[Rejection] = []
-    for candidate in candidates(request, fleet):
-        verdict = judge(request, candidate, fleet)
+    for candidate in candidates(request, fleet, memo):
+        verdict = judge(request, candidate, fleet, memo)
         if isinstance(verdict, Rejection):
             rejections.append(verdict)
             continue
-        room = _room(request, verdict, fleet, ledger)
+        room = room_for(request, candidate.gpu.name, candidate.split.gpus, fleet, ledger)
         if room == 0 and request.replicas > 0:
             rejections.append(taken(request, verdict, fleet, ledger))
         else:
@@ -52,13 +53,13 @@ def place(request: Request, fleet: Fleet, ledger: Ledger | None = None) -> Outco
     )
 
 
-def alternatives_to(kept: Choice, request: Request, fleet: Fleet) -> tuple[Rejection, ...]:
+def alternatives_to(kept: Choice, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
     """Every other candidate and why a running choice is not left for it, whatever GPUs are free."""
     told: list[Rejection] = []
-    for candidate in candidates(request, fleet):
+    for candidate in candidates(request, fleet, memo):
         if (candidate.gpu.name, candidate.split) == (kept.gpu.name, kept.split):
             continue
-        verdict = judge(request, candidate, fleet)
+        verdict = judge(request, candidate, fleet, memo)
         if isinstance(verdict, Rejection):
             told.append(verdict)
         else:
@@ -74,8 +75,12 @@ def _not_preferred(choice: Choice, kept: Choice) -> Rejection:
 
 def rank(choice: Choice) -> tuple[Decimal, int, int, str]:
     """The order of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
-    price = NO_PRICE if choice.hourly_price is None else choice.hourly_price
-    return price, choice.split.gpus, choice.split.pipeline_parallel, choice.gpu.name
+    return preference(choice.gpu, choice.split, choice.hourly_price)
+
+
+def preference(gpu: GpuType, split: Split, price: Decimal | None) -> tuple[Decimal, int, int, str]:
+    """The same of a candidate at a price for one replica."""
+    return NO_PRICE if price is None else price, split.gpus, split.pipeline_parallel, gpu.name
 
 
 def _fit_order(choice: Choice) -> int:
@@ -99,13 +104,9 @@ def _only_probably(choice: Choice) -> Rejection:
     return Rejection(choice.gpu.name, choice.split, Reason.FITS_ONLY_PROBABLY, numbers)
 
 
-def on_an_empty_fleet(fleet: Fleet) -> Fleet:
-    """The same nodes with nothing running: tells "too small" from "taken"."""
-    return fleet.with_nodes(replace(node, held=0) for node in fleet.nodes)
-
-
-def _room(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> int:
-    return ledger.room_for(eligible_nodes(request, fleet, choice.gpu.name), choice.split.gpus)
+def room_for(request: Request, gpu_type: str, gpus: int, fleet: Fleet, ledger: Ledger) -> int:
+    """How many replicas of the request, of so many GPUs of that type, the ledger has room for."""
+    return ledger.room_for(eligible_nodes(request, fleet, gpu_type), gpus)
 
 
 def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:

@@ -21,9 +21,10 @@ from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank, taken
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
-from plimsoll.placement.remedies import only_waits, remedies
+from plimsoll.placement.remedies import Adviser, only_waits
 from plimsoll.placement.warnings import warnings_for
 
 MAX_POOLS = 4
@@ -31,13 +32,19 @@ MAX_POOLS = 4
 
 
 def plan(
-    tenants: Sequence[Tenant], fleet: Fleet, catalog: Sequence[GpuType] = (), standing: Sequence[Pool] = ()
+    tenants: Sequence[Tenant],
+    fleet: Fleet,
+    catalog: Sequence[GpuType] = (),
+    standing: Sequence[Pool] = (),
+    memo: Memo | None = None,
 ) -> tuple[Decision, ...]:
     """Decide every deployment, in the order of the answer's tuple: oldest first, names breaking ties.
 
     ``catalog`` is only consulted for remedies (which GPUs would help if there were any). ``standing`` are pools of
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will bind all the same.
+    ``memo`` carries answers from one pass to the next: it saves time and changes no decision.
     """
+    adviser = Adviser(fleet, catalog, Memo() if memo is None else memo)
     order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
     ledger = Ledger.of(fleet)
     for pool in standing:
@@ -46,7 +53,7 @@ def plan(
         ledger = _promise_earlier(tenant, fleet, ledger)
     decisions: list[Decision] = []
     for tenant in order:
-        desk = _Desk(tenant, fleet, ledger, catalog)
+        desk = _Desk(tenant, fleet, ledger, adviser)
         decisions.append(desk.decide())
         ledger = desk.ledger
     return tuple(decisions)
@@ -80,8 +87,12 @@ class _Desk:
     tenant: Tenant
     fleet: Fleet
     ledger: Ledger
-    catalog: Sequence[GpuType]
+    adviser: Adviser
     findings: _Findings = field(default_factory=_Findings)
+
+    @property
+    def memo(self) -> Memo:
+        return self.adviser.memo
 
     @property
     def request(self) -> Request:
@@ -102,7 +113,7 @@ class _Desk:
             and any(pool.generation != self.tenant.generation for pool in self.tenant.pools)
         ):
             self.findings.placed = True
-            self.findings.rejections = alternatives_to(chosen, self.request, self.fleet)
+            self.findings.rejections = alternatives_to(chosen, self.request, self.fleet, self.memo)
         return Decision(
             request=self.request,
             pools=tuple(self._with_surge(pool) for pool in pools),
@@ -142,10 +153,10 @@ class _Desk:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.split, pool.selector, pool.resource)
         as_it_runs = self._with_step_of(pool)
-        verdict = judge(as_it_runs, candidate, self.fleet)
+        verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
         if isinstance(verdict, Choice) or (as_it_runs is not self.request and not self.tenant.accepts_move):
             return verdict
-        return judge(self.request, candidate, self.fleet)
+        return judge(self.request, candidate, self.fleet, self.memo)
 
     def _with_step_of(self, pool: Pool) -> Request:
         """The request with the step that the pool's engines run with: what they teach must not restart them."""
@@ -215,7 +226,7 @@ class _Desk:
                 request,
                 constraints=replace(request.constraints, deny=(*request.constraints.deny, but[0])),
             )
-        outcome = place(request, self.fleet, self.ledger)
+        outcome = place(request, self.fleet, self.ledger, self.memo)
         if but is not None and not isinstance(outcome, Placed):
             return None  # they keep waiting where they are: nothing was turned down by a wish of the user's
         self.findings.placed = True
@@ -226,7 +237,7 @@ class _Desk:
             nodes = eligible_nodes(request, self.fleet, outcome.choice.gpu.name)
             self.ledger = self.ledger.take(nodes, outcome.choice.split.gpus, outcome.replicas)
             return outcome
-        self.findings.remedies = remedies(self.request, self.fleet, self.ledger, self.catalog)
+        self.findings.remedies = self.adviser.remedies(self.request, self.ledger)
         return None
 
     def _add(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
