@@ -11,7 +11,7 @@ from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.feasibility import hourly_price, judge
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import preference, room_for
+from plimsoll.placement.place import preference, room_of
 
 
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Choice | None:
@@ -31,7 +31,7 @@ def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo |
 def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> list[Candidate]:
     """The candidates that have room for one replica, be it large enough for the request or not."""
     asked = candidates(request, fleet, memo)
-    return [each for each in asked if room_for(request, each.gpu.name, each.split.gpus, fleet, ledger) > 0]
+    return [each for each in asked if room_of(request, each, fleet, ledger) > 0]
 
 
 def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:

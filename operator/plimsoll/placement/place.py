@@ -9,7 +9,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
-from plimsoll.placement.candidates import candidates
+from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
@@ -36,7 +36,7 @@ def place(request: Request, fleet: Fleet, ledger: Ledger | None = None, memo: Me
         if isinstance(verdict, Rejection):
             rejections.append(verdict)
             continue
-        room = room_for(request, candidate.gpu.name, candidate.split.gpus, fleet, ledger)
+        room = room_of(request, verdict, fleet, ledger)
         if room == 0 and request.replicas > 0:
             rejections.append(taken(request, verdict, fleet, ledger))
         else:
@@ -104,9 +104,9 @@ def _only_probably(choice: Choice) -> Rejection:
     return Rejection(choice.gpu.name, choice.split, Reason.FITS_ONLY_PROBABLY, numbers)
 
 
-def room_for(request: Request, gpu_type: str, gpus: int, fleet: Fleet, ledger: Ledger) -> int:
-    """How many replicas of the request, of so many GPUs of that type, the ledger has room for."""
-    return ledger.room_for(eligible_nodes(request, fleet, gpu_type), gpus)
+def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Ledger) -> int:
+    """How many replicas have room, cut so."""
+    return ledger.room_for(eligible_nodes(request, fleet, cut.gpu.name), cut.split.gpus)
 
 
 def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Choice, Rejection, Remedy
+from plimsoll.domain.outcomes import Choice, Rejection, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
@@ -17,7 +17,7 @@ from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import room_for
+from plimsoll.placement.place import room_of
 
 
 def remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Remedy, ...]:
@@ -32,15 +32,18 @@ class Adviser:
     fleet: Fleet
     catalog: Sequence[GpuType]
     memo: Memo
-    _empty: Ledger = field(init=False)
+    _emptied: Ledger | None = field(default=None, init=False)
 
-    def __post_init__(self) -> None:
-        """The ledger of the empty fleet is the same for every request."""
-        self._empty = Ledger.of(self.fleet.emptied)
+    @property
+    def empty_ledger(self) -> Ledger:
+        """The ledger of the empty fleet: the same for every request, and of no use where all are placed."""
+        if self._emptied is None:
+            self._emptied = Ledger.of(self.fleet.emptied)
+        return self._emptied
 
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
         """As :func:`remedies`. Each search is made again only where something that it reads has changed."""
-        here, emptied = _sight(request, self.fleet, ledger), _sight(request, self.fleet.emptied, self._empty)
+        here, emptied = _sight(request, self.fleet, ledger), _sight(request, self.fleet.emptied, self.empty_ledger)
         recall, unbound = self.memo.recall, _without_bounds(request)
         return (
             *recall(request, "free", emptied, lambda: tuple(self._free_gpus(request))),
@@ -50,7 +53,7 @@ class Adviser:
         )
 
     def _free_gpus(self, request: Request) -> Iterator[Remedy]:
-        chosen = first_that_fits(request, self.fleet.emptied, self._empty, self.memo)
+        chosen = first_that_fits(request, self.fleet.emptied, self.empty_ledger, self.memo)
         if chosen is not None:
             yield _gpus(RemedyKind.FREE_GPUS, chosen)
 
@@ -83,14 +86,13 @@ def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]
     """All that a search for a place for one replica reads of a fleet and a ledger, whatever load the replica has."""
     forced = request.overrides.tensor_parallel
     sizes = TENSOR_PARALLEL_DEGREES if forced is None else (*TENSOR_PARALLEL_DEGREES, forced)
-    return tuple(
-        (
-            gpu,
-            most_gpus(request, fleet, gpu.name),
-            tuple(room_for(request, gpu.name, gpus, fleet, ledger) > 0 for gpus in sizes),
-        )
-        for gpu in fleet.gpu_types()
-    )
+    seen: list[tuple[object, ...]] = []
+    for gpu in fleet.gpu_types():
+        node = fleet.of_type(gpu.name)[0]
+        cuts = (Candidate(gpu, Split(gpus), node.selector, node.resource) for gpus in sizes)
+        rooms = tuple(room_of(request, cut, fleet, ledger) > 0 for cut in cuts)
+        seen.append((gpu, most_gpus(request, fleet, gpu.name), rooms))
+    return tuple(seen)
 
 
 def _gpus(kind: RemedyKind, chosen: Choice) -> Remedy:
