@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -13,23 +13,45 @@ from hypothesis import strategies as st
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
 from plimsoll.domain.gpus import Price
+from plimsoll.domain.host import HostRoom
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Choice, Fit, Placed, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
 from plimsoll.placement.first_fit import first_that_fits
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.remedies import remedies
 from tests.laws.strategies import KINDS, fleets, requests, shapes
 
 CATALOG = load_gpu_types()
 ZONES = ("a", "b")
 TAINT = Taint("team", "ml", "NoSchedule")
+NAMESPACES = ("a", "b")
+RESOURCES = ("nvidia.com/gpu", "amd.com/gpu")
+GIB = 2**30
 Change = Callable[[Any], Any]
+
+
+millis = st.sampled_from([0, 500, 2_000, 9_000])
+memory = st.sampled_from([0, 2 * GIB, 8 * GIB, 60 * GIB])
+hosts = st.builds(
+    HostRoom,
+    st.none() | st.integers(0, 20_000),
+    st.none() | st.integers(0, 100 * GIB),
+    st.none() | st.integers(0, 5),
+)
+quotas: st.SearchStrategy[Quotas] = st.dictionaries(
+    st.sampled_from(NAMESPACES), st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 9)), max_size=2
+)
+places_left = st.lists(
+    st.builds(Rehoming, st.sampled_from(KINDS), st.builds(Split, st.sampled_from([1, 2, 4])), st.just(0.0)), max_size=3
+).map(tuple)
 
 
 @st.composite
@@ -43,6 +65,9 @@ def picky_requests(draw: st.DrawFn, name: str = "a") -> Request:
     )
     return replace(
         wanted,
+        key=ObjectKey(draw(st.sampled_from(NAMESPACES)), name),
+        cpu_millis=draw(millis),
+        memory_bytes=draw(memory),
         overrides=forced,
         node_selector=draw(st.sampled_from([(), (), (("zone", "a"),), (("zone", "c"),)])),
         tolerations=draw(st.sampled_from([(), (Toleration("team", "Exists"),)])),
@@ -51,11 +76,13 @@ def picky_requests(draw: st.DrawFn, name: str = "a") -> Request:
 
 @st.composite
 def zoned_fleets(draw: st.DrawFn) -> Fleet:
-    """Fleets whose nodes lie in zones; some are kept for a team."""
+    """Fleets whose nodes lie in zones and say what they have beside GPUs, or do not; some are kept for a team."""
     where = draw(fleets())
     return where.with_nodes(
         replace(
             node,
+            host=(host := draw(st.just(HostRoom()) | hosts)),
+            host_free=host.less(draw(millis), draw(memory), draw(st.integers(0, 3))),
             labels=(("zone", draw(st.sampled_from(ZONES))),),
             taints=draw(st.sampled_from([(), (), (TAINT,)])),
         )
@@ -80,6 +107,8 @@ fleet_changes: st.SearchStrategy[Change] = st.one_of(
     st.integers(0, 5).map(lambda left_out: lambda where: replace(where, nodes=where.nodes[:left_out])),
     st.sampled_from(ZONES).map(lambda zone: each_node(lambda node: replace(node, labels=(("zone", zone),)))),
     st.just(each_node(lambda node: replace(node, taints=(TAINT,)))),
+    hosts.map(lambda room: each_node(lambda node: replace(node, host_free=room))),
+    hosts.map(lambda room: each_node(lambda node: replace(node, host=room, host_free=room))),
     st.integers(-4, 4).map(
         lambda gib: each_node(
             lambda node: replace(node, gpu=replace(node.gpu, usable_bytes=node.gpu.usable_bytes + gib * 2**30))
@@ -100,35 +129,92 @@ request_changes: st.SearchStrategy[Change] = st.one_of(
         )
     ),
     st.just(lambda wanted: replace(wanted, node_selector=(), overrides=Overrides())),
+    st.tuples(millis, memory).map(
+        lambda need: lambda wanted: replace(wanted, cpu_millis=need[0], memory_bytes=need[1])
+    ),
 )
-changes = st.lists(st.tuples(fleet_changes, request_changes, st.booleans()), min_size=1, max_size=4)
 
 
-@given(st.tuples(picky_requests("a"), picky_requests("b")), zoned_fleets(), changes, st.sampled_from([0, 3, 60, 10**6]))
+@dataclass(frozen=True)
+class Fate:
+    """How many pods of a pool have a node, and what became of the others."""
+
+    bound: int = 6
+    stranded: int = 0
+    stuck: int = 0
+    uncreated: int = 0
+    refused: bool = False
+    promise_over: bool = False
+
+
+@dataclass(frozen=True)
+class Later:
+    """What changes from one pass to the next."""
+
+    fleet: Change
+    request: Change
+    quotas: Quotas
+    runs: bool
+    moves: bool
+    fate: Fate
+    left: tuple[Rehoming, ...]
+    standing: bool
+
+
+few_pods = st.integers(0, 3)
+fates = st.just(Fate()) | st.builds(Fate, few_pods, few_pods, few_pods, few_pods, st.booleans(), st.booleans())
+changes = st.lists(
+    st.builds(
+        Later, fleet_changes, request_changes, quotas, st.booleans(), st.booleans(), fates, places_left, st.booleans()
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+@given(
+    st.tuples(picky_requests("a"), picky_requests("b"), picky_requests("c")),
+    zoned_fleets(),
+    quotas,
+    changes,
+    st.sampled_from([0, 3, 60, 10**6]),
+)
 @settings(max_examples=60, deadline=None)
 def test_plans_with_one_memo_for_all_of_them_are_those_without(
     wanted: tuple[Request, ...],
     where: Fleet,
-    later: list[tuple[Change, Change, bool]],
+    limits: Quotas,
+    later: list[Later],
     most: int,
 ) -> None:
     memo = Memo(most)
     tenants = [Tenant(each, 1) for each in wanted]
-    decisions = compared(tenants, where, memo)
-    for change_fleet, change_request, runs in later:
-        where = change_fleet(where)
+    decisions = compared(tenants, where, (), limits, memo)
+    for change in later:
+        where = change.fleet(where)
+        pools = {each.request.key: tuple(running(pool, change.fate) for pool in each.pools) for each in decisions}
+        standing = pools[decisions[-1].request.key] if change.standing else ()
         tenants = [
-            Tenant(change_request(each.request), 1, tuple(running(each)) if runs else (), accepts_move=runs)
-            for each in decisions
+            Tenant(
+                change.request(each.request),
+                1,
+                pools[each.request.key] if change.runs else (),
+                accepts_move=change.moves,
+                left=change.left,
+            )
+            for each in (decisions[:-1] if change.standing and len(decisions) > 1 else decisions)
         ]
-        decisions = compared(tenants, where, memo)
+        decisions = compared(tenants, where, standing, change.quotas, memo)
         assert len(memo) <= most
 
 
-def compared(tenants: list[Tenant], where: Fleet, memo: Memo) -> tuple[Decision, ...]:
+def compared(
+    tenants: list[Tenant], where: Fleet, standing: Sequence[Pool], limits: Quotas, memo: Memo
+) -> tuple[Decision, ...]:
     """The decisions, which must be word for word those of a plan that remembers nothing."""
-    alone = plan(tenants, where, CATALOG, memo=Memo(0))
-    remembered = plan(tenants, where, CATALOG, memo=memo)
+    alone = plan(tenants, where, CATALOG, standing, limits, memo=Memo(0))
+    remembered = plan(tenants, where, CATALOG, standing, limits, memo=memo)
+    assert not any(each.failure for each in remembered)
     assert remembered == alone
     assert [words(each) for each in remembered] == [words(each) for each in alone]
     return remembered
@@ -139,36 +225,40 @@ def words(decision: Decision) -> str:
     return repr((decision.pools, decision.rejections, decision.remedies, decision.warnings, decision.outgrown))
 
 
-def running(decision: Decision) -> list[Pool]:
+def running(pool: PlannedPool, fate: Fate) -> Pool:
     """What was decided, as it runs."""
-    return [
-        Pool(
-            name=each.name,
-            gpu_type=each.gpu_type,
-            split=each.split,
-            selector=each.selector,
-            resource=each.resource,
-            state=PoolState.ACTIVE,
-            generation=each.generation,
-            replicas=each.replicas,
-            bound=each.replicas,
-            ready=each.replicas,
-            batched_tokens=each.step_tokens,
-        )
-        for each in decision.pools
-    ]
+    bound = min(pool.replicas, fate.bound)
+    return Pool(
+        name=pool.name,
+        gpu_type=pool.gpu_type,
+        split=pool.split,
+        selector=pool.selector,
+        resource=pool.resource,
+        state=PoolState.ACTIVE,
+        generation=pool.generation,
+        replicas=pool.replicas,
+        bound=bound,
+        ready=bound,
+        batched_tokens=pool.step_tokens,
+        stranded=fate.stranded,
+        stuck=fate.stuck,
+        uncreated=fate.uncreated,
+        refused=fate.refused,
+        promise_over=fate.promise_over,
+    )
 
 
-@given(picky_requests(), zoned_fleets())
+@given(picky_requests(), zoned_fleets(), quotas)
 @settings(max_examples=100, deadline=None)
-def test_the_first_that_fits_is_what_placing_one_replica_chooses(wanted: Request, where: Fleet) -> None:
-    assert first_that_fits(wanted, where, Ledger.of(where)) == by_placing(wanted, where, Ledger.of(where))
+def test_the_first_that_fits_is_what_placing_one_replica_chooses(wanted: Request, where: Fleet, limits: Quotas) -> None:
+    ledger = Ledger.of(where, limits)
+    assert first_that_fits(wanted, where, ledger) == by_placing(wanted, where, ledger)
 
 
-@given(picky_requests(), zoned_fleets())
+@given(picky_requests(), zoned_fleets(), quotas)
 @settings(max_examples=40, deadline=None)
-def test_remedies_are_those_that_placing_every_proposal_finds(wanted: Request, where: Fleet) -> None:
-    ledger = Ledger.of(where)
+def test_remedies_are_those_that_placing_every_proposal_finds(wanted: Request, where: Fleet, limits: Quotas) -> None:
+    ledger = Ledger.of(where, limits)
     assert remedies(wanted, where, ledger, ()) == tuple(found_by_placing(wanted, where, ledger))
 
 

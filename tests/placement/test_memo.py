@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
 
 from plimsoll.domain.fleet import Fleet, GpuNode, Taint
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.placement.feasibility import sized
-from plimsoll.placement.memo import Memo
+from plimsoll.placement.ledger import Quotas
+from plimsoll.placement.memo import Answer, Memo
 from plimsoll.placement.plan import plan
+from plimsoll.placement.rehoming import Rehoming
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, MI300X, fleet, gpu, node, request, tenant
 
 CATALOG = (gpu(H100), gpu(L4), gpu(MI300X))
 ZONE_A = {"zone": "a"}
+SMALL = HostRoom(cpu_millis=64_000, memory_bytes=2**30)
 
 
 @dataclass
@@ -31,6 +35,19 @@ class Question:
     def find(self) -> str:
         self.times += 1
         return self.answer
+
+
+class CountingMemo(Memo):
+    """Counts answers that had to be found."""
+
+    found = 0
+
+    def recall(self, request: Request, question: Hashable, basis: object, find: Callable[[], Answer]) -> Answer:
+        def counted() -> Answer:
+            self.found += 1
+            return find()
+
+        return super().recall(request, question, basis, counted)
 
 
 def test_the_same_question_on_the_same_basis_is_answered_once() -> None:
@@ -124,6 +141,9 @@ CHANGES: dict[str, Callable[[GpuNode], GpuNode]] = {
     "the last GPU is taken": lambda each: replace(each, held=each.allocatable),
     "a node has fewer GPUs": lambda each: replace(each, allocatable=1),
     "a node moves to another zone": lambda each: replace(each, labels=(("zone", "b"),)),
+    "the processors of the nodes are taken": lambda each: replace(each, host_free=HostRoom(cpu_millis=100)),
+    "the nodes turn out to have little memory": lambda each: replace(each, host=SMALL, host_free=SMALL),
+    "the nodes take no further pod": lambda each: replace(each, host_free=HostRoom(pods=0)),
     "a node is tainted": lambda each: replace(each, taints=(Taint("team", "ml", "NoSchedule"),)),
     "prices change": lambda each: repriced(each, {"h": "0.10", "l": "9.00", "x": "5.00"}[each.name]),
     "a price is lost": lambda each: replace(each, gpu=gpu(each.gpu.name, price=None)),
@@ -149,7 +169,53 @@ def test_another_catalogue_changes_what_is_to_be_bought_at_once() -> None:
     assert decided(where, memo, CATALOG) != decided(where, memo, fewer)
 
 
-def decided(where: Fleet, memo: Memo, catalog: Sequence[GpuType] = CATALOG) -> list[tuple[object, ...]]:
+def test_a_quota_that_changes_changes_the_answer_at_once() -> None:
+    memo, where = Memo(), fleet(*BASE)
+    spent: Quotas = {"default": {"nvidia.com/gpu": 0}}
+    for limits in ({}, spent, {"default": {"nvidia.com/gpu": 1}}, spent, {}):
+        assert decided(where, memo, quotas=limits) == decided(where, Memo(), quotas=limits)
+    assert decided(where, memo, quotas={}) != decided(where, memo, quotas=spent)
+
+
+def test_a_place_that_was_left_is_closed_at_once_and_open_again_an_hour_later() -> None:
+    memo, where = Memo(), fleet(node("h", H100, 4), node("l", L40S, 4))
+    (open_to_all,) = plan([tenant(request())], where, CATALOG, memo=memo)
+    assert open_to_all.choice is not None
+    left = (Rehoming(open_to_all.choice.gpu.name, open_to_all.choice.split, 0.0),)
+    (elsewhere,) = plan([tenant(request(), left=left)], where, CATALOG, memo=memo)
+    assert elsewhere.choice is not None
+    assert elsewhere.choice.gpu != open_to_all.choice.gpu
+    assert plan([tenant(request())], where, CATALOG, memo=memo) == (open_to_all,)
+
+
+def test_a_neighbour_with_a_quota_or_other_processors_overwrites_no_answer() -> None:
+    """They ask for the same and have other room: their answers lie side by side."""
+    where = fleet(*(replace(each, host_free=HostRoom(cpu_millis=4_000)) for each in BASE))
+    alike = [request(LLAMA_70B_FP8, name=name) for name in "abc"]
+    alike[1] = replace(alike[1], key=ObjectKey("limited", "b"))
+    alike[2] = replace(alike[2], cpu_millis=8_000)
+    memo = CountingMemo()
+    for _ in range(2):
+        memo.found = 0
+        plan([tenant(each) for each in alike], where, CATALOG, quotas={"limited": {"nvidia.com/gpu": 0}}, memo=memo)
+    assert memo.found == 0
+
+
+def test_a_request_whose_answers_all_raise_takes_up_no_room_for_ever() -> None:
+    memo = Memo(4)
+    for context in range(1, 50):
+        with pytest.raises(ValueError, match="no law"):
+            memo.recall(request(context=context), "q", None, _raises)
+    assert memo.requests <= 4
+
+
+def _raises() -> str:
+    raise ValueError("no law")
+
+
+def decided(
+    where: Fleet, memo: Memo, catalog: Sequence[GpuType] = CATALOG, quotas: Quotas | None = None
+) -> list[tuple[object, ...]]:
     """Everything that is decided, without the requests, which are long to print."""
-    decisions = plan([tenant(each) for each in WAITING], where, catalog, memo=memo)
+    decisions = plan([tenant(each) for each in WAITING], where, catalog, quotas=quotas, memo=memo)
     return [(each.pools, each.missing, each.rejections, each.remedies, each.warnings) for each in decisions]

@@ -50,6 +50,11 @@ class Memo:
         """Answers that are kept."""
         return self._count
 
+    @property
+    def requests(self) -> int:
+        """Requests that take up room."""
+        return len(self._requests)
+
     def recall(self, request: Request, question: Hashable, basis: object, find: Callable[[], Answer]) -> Answer:
         """The answer to ``question`` about ``request``: the known one if its ``basis`` is equal, else a new one.
 
@@ -73,12 +78,13 @@ class Memo:
         asked = _what_is_asked(request)
         answers = self._requests.setdefault(asked, {})
         self._requests.move_to_end(asked)
+        if len(self._requests) > max(1, self._most):  # those whose questions all raise have no answers to be counted
+            self._count -= len(self._requests.popitem(last=False)[1])
         self._last = request, answers
         return answers
 
     def _forget(self) -> None:
-        # A request whose questions all raise has no answer and takes a place all the same.
-        while self._count > self._most or len(self._requests) > max(1, self._most):
+        while self._count > self._most:
             _, forgotten = self._requests.popitem(last=False)
             self._count -= len(forgotten)
             self._last = None
