@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request
@@ -50,6 +50,7 @@ from plimsoll.app.observations import (
     remembered,
 )
 from plimsoll.app.prices import PriceList
+from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.settings import Settings
@@ -60,8 +61,8 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.facts.fleet_reading import read_fleet
 from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.render.conditions import nearest_sentence
@@ -95,6 +96,8 @@ class Passes:
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
     complaints: set[str] = field(default_factory=set)
     beats: Beats = field(default_factory=Beats)
+    reading: ReadingMemo = field(default_factory=ReadingMemo)
+    memo: Memo = field(default_factory=Memo)
 
     def make(self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float) -> PassResult:
         """Make one pass.
@@ -138,8 +141,9 @@ class Passes:
         self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float
     ) -> tuple[Fleet, list[Case]]:
         """Step 1. An object whose last fault is not yet to be tried again stands still."""
-        fleet = read_fleet(picture.all(NODES), picture.all(PODS), self.gpu_types, self.prices.current)
-        around = surroundings_of(picture)
+        self.reading.begin()
+        fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
+        around = surroundings_of(picture, self.reading.pod)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
         cases: list[Case] = []
         for body in picture.all(INFERENCE_DEPLOYMENTS):
@@ -186,7 +190,7 @@ class Passes:
     def _read(self, case: Case) -> None:
         """Step 2."""
         try:
-            case.resource = parse_inference_deployment(case.body)
+            case.resource = resource = self.reading.resource(case.body, parse_inference_deployment)
             check_without_model(case.resource.spec)
             model = self.models.look_up(case.key.namespace, case.resource.spec.model)
             draft = self.models.look_up_draft(case.key.namespace, case.resource.spec)
@@ -197,7 +201,8 @@ class Passes:
             if isinstance(draft, Problem):
                 case.problem = draft
                 return
-            case.request = to_request(case.resource, model, draft=draft)
+            convert = partial(to_request, resource, model, draft=draft)
+            case.request = self.reading.converted(resource, model, draft, convert)
         except InvalidInput as error:
             case.problem = Problem("InvalidSpec", str(error), permanent=True)
         except PlimsollError as error:
@@ -219,8 +224,9 @@ class Passes:
                 fleet,
                 generation=case.generation,
                 spec=case.spec_digest,
+                memo=self.memo,
             )
-            told = capacities(case.request, case.pools, told, fleet)
+            told = capacities(case.request, case.pools, told, fleet, self.memo)
         except PlimsollError:
             return  # a model without a law: planning says so
         case.seen = merged(case.seen, found)
@@ -234,7 +240,8 @@ class Passes:
         if case.resource is None or case.request is None:
             return
         reading = self._reading(case)
-        case.request = replace(
+        case.request = self.reading.with_changes(
+            case.uid,
             case.request,
             observed=observed_capacities(case.status, case.spec_digest, case.pools, case.around, case.reported),
             corrections=lessons(case.seen, common.get(case.request.model.name, ())),
@@ -247,7 +254,7 @@ class Passes:
             case.turn = take_turn(
                 case.resource.spec,
                 case.standing,
-                figures_of(case.request, case.pools, fleet) if is_judged(case) else None,
+                figures_of(case.request, case.pools, fleet, self.memo) if is_judged(case) else None,
                 case.request.shape,
                 case.around,
                 reading,
@@ -255,7 +262,7 @@ class Passes:
                 moving=any(pool.state is PoolState.RETIRING for pool in case.pools),
             )
             case.standing = case.turn.standing
-        case.request = replace(case.request, replicas=case.standing.target_replicas)
+        case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
     def _plan(self, cases: list[Case], fleet: Fleet) -> None:
         """Step 4. A change of the live loop's that finds no place is withdrawn: it was a wish, not the user's word."""
@@ -274,7 +281,7 @@ class Passes:
     def _decide(self, cases: list[Case], fleet: Fleet) -> None:
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
         standing = [pool for case in cases if case.request is None for pool in case.pools]
-        decisions = plan(tenants, fleet, self.gpu_types, standing, self.quotas.remaining)
+        decisions = plan(tenants, fleet, self.gpu_types, standing, self.quotas.remaining, self.memo)
         by_key = {decision.request.key: decision for decision in decisions}
         for case in cases:
             case.decision = by_key.get(case.key)
