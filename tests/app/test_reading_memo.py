@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,73 +11,24 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
-from benchmarks.planning.pictures import carry_out, new_store
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS
+from benchmarks.planning.pictures import carry_out
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app import passes as passes_module
 from plimsoll.app import reading_memo
-from plimsoll.app.passes import Passes, PassResult
 from plimsoll.app.prices import PriceList
 from plimsoll.app.reading_memo import Kept, ReadingMemo
-from plimsoll.app.store import Body, Store
+from plimsoll.app.store import Body
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
 from plimsoll.facts import fleet_reading
 from plimsoll.placement import feasibility
+from tests.support.office import MACHINES, NOW, OBJECTS, Office
 from tests.support.planning import request
-
-OBJECTS, MACHINES = 5, 20
-NOW = time.time()
-
-
-@dataclass
-class Office:
-    """Passes over one store, with a count of what they read."""
-
-    passes: Passes
-    store: Store
-    calls: Counter[str] = field(default_factory=Counter)
-    version: int = 1
-
-    def make(self) -> PassResult:
-        self.calls.clear()
-        return self.passes.make(self.store.picture(), {}, NOW)
-
-    async def settle(self) -> PassResult:
-        """Until everything serves and the statuses say so."""
-        self.make()
-        await look_up(self.passes)
-        for _ in range(3):
-            self.version += 1
-            carry_out(self.store, self.make().cases, self.version)
-        return self.make()
-
-    def change(self, kind: Any, index: int, change: Callable[[dict[str, Any]], object]) -> None:
-        """Bring a new version of one object, as a watch does."""
-        self.version += 1
-        body = _copied(self.store.all(kind)[index])
-        body["metadata"]["resourceVersion"] = str(self.version)
-        change(body)
-        self.store.observe(kind, "MODIFIED", body)
-
-    def count(self, patch: pytest.MonkeyPatch, module: Any, name: str) -> None:
-        real = getattr(module, name)
-
-        def counted(*arguments: Any, **more: Any) -> Any:
-            self.calls[name.lstrip("_")] += 1
-            return real(*arguments, **more)
-
-        patch.setattr(module, name, counted)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _copied(entry) for key, entry in value.items()}
-    return [_copied(entry) for entry in value] if isinstance(value, list) else value
 
 
 @pytest.fixture
 async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
-    made = Office(new_passes(tmp_path), new_store(MACHINES, OBJECTS))
+    made = Office.open(tmp_path)
     made.count(monkeypatch, fleet_reading, "_read_node")
     made.count(monkeypatch, reading_memo, "read_pod")
     made.count(monkeypatch, passes_module, "parse_inference_deployment")
@@ -170,15 +118,16 @@ async def test_what_is_kept_gives_the_statuses_of_a_process_that_has_just_starte
     office: Office, tmp_path: Path
 ) -> None:
     await office.settle()
-    changes: tuple[tuple[Any, int, Callable[[dict[str, Any]], object]], ...] = (
+    changes: tuple[tuple[Kind, int, Callable[[dict[str, Any]], object]], ...] = (
         (INFERENCE_DEPLOYMENTS, 0, _with_a_longer_context),
         (PODS, 1, _not_ready),
         (NODES, 3, lambda body: body["spec"].update(unschedulable=True)),
         (INFERENCE_DEPLOYMENTS, 4, lambda body: body.update(status={})),
     )
-    for kind, index, change in changes:
+    for hour, (kind, index, change) in enumerate(changes):
         office.change(kind, index, change)
-        fresh = Office(new_passes(tmp_path / str(index) / change.__name__), office.store)
+        office.now = NOW + 3600 * hour
+        fresh = Office(new_passes(tmp_path / str(hour)), office.store, now=office.now)
         fresh.make()
         await look_up(fresh.passes)
         told = [(case.new_status, case.manifests) for case in office.make().cases]

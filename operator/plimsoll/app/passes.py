@@ -53,6 +53,7 @@ from plimsoll.app.prices import PriceList
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.refusals import Refusals
+from plimsoll.app.rendered import Rendered
 from plimsoll.app.settings import Settings
 from plimsoll.app.status_reading import status_of, with_status
 from plimsoll.app.store import Picture, key_of, uid_of
@@ -98,6 +99,8 @@ class Passes:
     beats: Beats = field(default_factory=Beats)
     reading: ReadingMemo = field(default_factory=ReadingMemo)
     memo: Memo = field(default_factory=Memo)
+    rendered: Rendered = field(default_factory=Rendered)
+    shown: tuple[Any, ...] = ()
 
     def make(self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float) -> PassResult:
         """Make one pass.
@@ -142,6 +145,7 @@ class Passes:
     ) -> tuple[Fleet, list[Case]]:
         """Step 1. An object whose last fault is not yet to be tried again stands still."""
         self.reading.begin()
+        self.rendered.begin()
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
         around = surroundings_of(picture, self.reading.pod)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
@@ -310,15 +314,23 @@ class Passes:
                 case.new_status = render_status(case.report, {}, to_rfc3339(now))
 
     def _render_once(self, case: Case, now: float) -> None:
+        if self.rendered.fill_in(case):
+            return
         case.report = report_of(case, now)
         case.manifests = manifests_of(case)
         case.new_status = render_status(case.report, case.status, to_rfc3339(now))
+        self.rendered.keep(case)
 
     def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:
-        """Metrics of the pass."""
+        """Metrics of the pass, where they differ from those of the last one."""
+        decided = [(case.key, case.decision, case.problem) for case in cases]
+        learned = [(case.key, case.report) for case in cases if case.report is not None]
+        if self.shown == (fleet, decided, learned):
+            return
         self.metrics.show_fleet(fleet)
-        self.metrics.show_cases([(case.key, case.decision, case.problem) for case in cases])
-        self.metrics.show_learning([(case.key, case.report) for case in cases if case.report is not None])
+        self.metrics.show_cases(decided)
+        self.metrics.show_learning(learned)
+        self.shown = fleet, decided, learned
 
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
         """In how many seconds an object is to be looked at again although nothing happens."""
