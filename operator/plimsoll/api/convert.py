@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.owned_flags import owned_flag
+from plimsoll.api.pod_checks import check_pod_template
+from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.unfollowed_flags import unfollowed_arguments
 from plimsoll.api.v1alpha1 import (
+    ApiModel,
     EngineSpec,
     InferenceDeployment,
     InferenceDeploymentSpec,
@@ -27,16 +31,12 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, Request, ServingShape, Speculation
 from plimsoll.domain.units import parse_bytes
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import PodOptions, SecretKey, WorkloadOptions
+from plimsoll.domain.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.facts.quantization import ONLINE
 from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.memory.laws import OLDEST_VERSION
 from plimsoll.memory.served import served_model
 from plimsoll.memory.shared_indexers import with_loaded_indexers
-
-RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
-"""Environment the engine or the operator gives a meaning of its own; a user's value would break the pod."""
-
 
 STREAMING_SINCE = EngineVersion(0, 17)
 """The first release with ``--offload-group-size`` (vLLM's pull request 29941; in the documentation of 0.17.1)."""
@@ -88,11 +88,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
-    for index, entry in enumerate((spec.pod_template.env if spec.pod_template else None) or []):
-        if entry.get("name") in RESERVED_ENVIRONMENT:
-            raise InvalidInput(
-                f"spec.podTemplate.env[{index}].name", entry["name"], "The engine gives it another meaning; remove it."
-            )
+    check_pod_template(spec.pod_template)
     check_speculation(spec.engine.speculation, _version(spec.engine))
     if _version(spec.engine) < OLDEST_VERSION:
         raise InvalidInput(
@@ -278,17 +274,20 @@ def _pod_options(template: PodTemplateSpec) -> PodOptions:
         labels=dict(template.labels or {}),
         annotations=dict(template.annotations or {}),
         node_selector=dict(template.node_selector or {}),
-        tolerations=tuple(
-            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in template.tolerations or ()
-        ),
-        env=tuple(template.env or ()),
-        volumes=tuple(template.volumes or ()),
-        volume_mounts=tuple(template.volume_mounts or ()),
-        image_pull_secrets=tuple(template.image_pull_secrets or ()),
+        tolerations=_as_written(template.tolerations),
+        env=_as_written(template.env),
+        env_from=_as_written(template.env_from),
+        volumes=_as_written(template.volumes),
+        volume_mounts=_as_written(template.volume_mounts),
+        image_pull_secrets=_as_written(template.image_pull_secrets),
         service_account_name=template.service_account_name,
         priority_class_name=template.priority_class_name,
         runtime_class_name=template.runtime_class_name,
-        resources=dict(template.resources or {}),
+        resources=engine_resources(template.resources),
         cache_claim=cache.claim_name if cache else None,
         cache_size_limit=cache.size_limit if cache else None,
     )
+
+
+def _as_written(entries: Sequence[ApiModel] | None) -> tuple[Manifest, ...]:
+    return tuple(entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in entries or ())

@@ -11,6 +11,9 @@ from plimsoll.domain.keys import ObjectKey
 Manifest = dict[str, Any]
 """A Kubernetes object as plain data."""
 
+DEFAULT_REQUESTS = {"cpu": "2", "memory": "8Gi"}
+"""What an engine requests of a node beside its GPUs, where the user says nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class SecretKey:
@@ -29,6 +32,7 @@ class PodOptions:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Manifest, ...] = ()
     env: tuple[Manifest, ...] = ()
+    env_from: tuple[Manifest, ...] = ()
     volumes: tuple[Manifest, ...] = ()
     volume_mounts: tuple[Manifest, ...] = ()
     image_pull_secrets: tuple[Manifest, ...] = ()
