@@ -163,7 +163,7 @@ def test_a_contradiction_names_its_field_its_value_and_the_way_out(
         ({"gpu": {"maxHourlyPrice": "5 dollars"}}, "spec.gpu.maxHourlyPrice"),
         ({"overrides": {"memoryPerGpu": "70 GB"}}, "spec.overrides.memoryPerGpu"),
         ({"engine": {"version": "latest"}}, "spec.engine.version"),
-        ({"podTemplate": {"tolerations": [{"operator": "Like"}]}}, "spec.podTemplate.tolerations.0.operator"),
+        ({"podTemplate": {"tolerations": [{"operator": "Like"}]}}, "spec.podTemplate.tolerations[0].operator"),
     ],
 )
 def test_a_field_that_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:

@@ -33,7 +33,7 @@ def test_what_is_no_price_is_left_out_and_quoted(text: str) -> None:
 def test_a_gpu_type_that_nobody_knows_is_complained_of() -> None:
     assert parse_prices({"h100": "3"}, "ns/prices", KNOWN) == (
         {},
-        ("ns/prices: h100 is no GPU type; `plimsoll gpus` lists them",),
+        ("ns/prices: h100 is no GPU type; did you mean h100-sxm-80gb? `plimsoll gpus` lists them all",),
     )
 
 
@@ -58,5 +58,5 @@ async def test_a_change_wakes_the_planner_and_a_complaint_is_logged_once(caplog:
 
     assert len(changes) == 1
     assert [record.getMessage() for record in caplog.records] == [
-        "ns/prices: h100 is no GPU type; `plimsoll gpus` lists them"
+        "ns/prices: h100 is no GPU type; did you mean h100-sxm-80gb? `plimsoll gpus` lists them all"
     ]

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll.api.convert import check_without_model
 from plimsoll.api.owned_flags import owned_flag
+from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed.control_plane import ControlPlane
+from testbed.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +36,7 @@ FULL: dict[str, Any] = MINIMAL | {
     "kvCache": {"precision": "fp8"},
     "expectedTokens": {"prompt": 6000, "output": 2192},
     "replicas": 0,
-    "gpu": {"allow": ["h100-sxm"], "deny": ["l4"], "maxPerReplica": 8, "maxHourlyPrice": "12.50"},
+    "gpu": {"allow": ["h100-sxm-80gb"], "deny": ["l4-24gb"], "maxPerReplica": 8, "maxHourlyPrice": "12.50"},
     "engine": {
         "image": "vllm:own",
         "version": "0.31",
@@ -46,13 +50,33 @@ FULL: dict[str, Any] = MINIMAL | {
     },
     "podTemplate": {
         "labels": {"team": "search"},
-        "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}],
+        "annotations": {"Example.com/Note": "a b"},
+        "nodeSelector": {"disk": "ssd"},
+        "env": [
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}},
+            {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+        ],
+        "envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s", "optional": True}}],
+        "imagePullSecrets": [{"name": "registry"}],
         "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
-        "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": "models"}}],
+        "volumes": [
+            {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
+            {"name": "mixed", "projected": {"sources": [{"downwardAPI": {"items": [{"path": "x"}]}}]}},
+            {
+                "name": "own",
+                "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": 1}}}}},
+            },
+            {"name": "old", "rbd": {"monitors": ["a"], "image": "i", "secretRef": {"name": "s"}}},
+        ],
+        "volumeMounts": [
+            {"name": "models", "mountPath": "/models", "readOnly": True},
+            {"name": "cache", "mountPath": "/elsewhere", "subPath": "x"},
+        ],
         "modelCache": {"sizeLimit": "200Gi"},
-        "resources": {"requests": {"cpu": 4, "memory": "32Gi"}},
+        "resources": {"requests": {"cpu": 4, "memory": "32Gi"}, "limits": {"memory": "64Gi"}},
     },
-    "overrides": {"gpuType": "h100-sxm", "tensorParallel": 8, "memoryPerGpu": "70.5Gi"},
+    "overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 8, "memoryPerGpu": "70.5Gi"},
     "rebalancing": {"mode": "Auto", "maxReplicas": 3, "minReplicas": 3},
     "suspend": True,
 }
@@ -111,7 +135,7 @@ FREE_ARGUMENTS = (
 )
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "one GPU type allowed and denied": (
-        {"gpu": {"allow": ["h100-sxm", "l4"], "deny": ["l4"]}},
+        {"gpu": {"allow": ["h100-sxm-80gb", "l4-24gb"], "deny": ["l4-24gb"]}},
         "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",
     ),
     "more replicas at least than at most": (
@@ -163,7 +187,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         "overrides.tensorParallel exceeds gpu.maxPerReplica: raise one or lower the other",
     ),
     "an override that is denied": (
-        {"gpu": {"deny": ["l4"]}, "overrides": {"gpuType": "l4"}},
+        {"gpu": {"deny": ["l4-24gb"]}, "overrides": {"gpuType": "l4-24gb"}},
         "overrides.gpuType is in gpu.deny",
     ),
     "memory without a unit": (
@@ -192,6 +216,167 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "weights at a relative path": ({"model": {"name": "m", "path": "models"}}, "spec.model.path in body should match"),
     "a misspelt field": ({"contextLenght": 1}, 'unknown field "spec.contextLenght"'),
 }
+DIGITS = "9" * 5000
+LIKE_SHM = {"name": "shm", "mountPath": "/x"}
+POISON: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a variable without a name": ({"env": [{"foo": "bar"}]}, "spec.podTemplate.env[0].foo", "env[0].name"),
+    "a number as a variable": ({"env": [{"name": "A", "value": 1}]}, "spec.podTemplate.env[0].value", "env[0].value"),
+    "a variable of two values": (
+        {"env": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
+        "env.value and env.valueFrom exclude each other",
+        "env[0].value",
+    ),
+    "a variable from nowhere": (
+        {"env": [{"name": "A", "valueFrom": {}}]},
+        "env.valueFrom needs exactly one of",
+        "env[0].valueFrom",
+    ),
+    "a variable twice": (
+        {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]},
+        "spec.podTemplate.env[1]: Duplicate value",
+        "env[1].name",
+    ),
+    "a variable with a space": ({"env": [{"name": "A B"}]}, "spec.podTemplate.env[0].name", "env[0].name"),
+    "variables from two places": (
+        {"envFrom": [{"configMapRef": {"name": "a"}, "secretRef": {"name": "b"}}]},
+        "envFrom needs exactly one of configMapRef and secretRef",
+        "envFrom[0]",
+    ),
+    "requests in words": (
+        {"resources": {"requests": "lots"}},
+        "spec.podTemplate.resources.requests",
+        "resources.requests",
+    ),
+    "memory in words": (
+        {"resources": {"requests": {"memory": "lots"}}},
+        "spec.podTemplate.resources.requests.memory",
+        "resources.requests.memory",
+    ),
+    "memory of 5,000 digits": (
+        {"resources": {"limits": {"memory": DIGITS}}},
+        "spec.podTemplate.resources.limits.memory",
+        "resources.limits.memory",
+    ),
+    "a negative limit": (
+        {"resources": {"limits": {"cpu": -1}}},
+        "spec.podTemplate.resources.limits.cpu",
+        "resources.limits.cpu",
+    ),
+    "a resource that does not exist": (
+        {"resources": {"limits": {"ram": "1Gi"}}},
+        "resources: write cpu, memory",
+        "resources.limits",
+    ),
+    "a volume twice": (
+        {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]},
+        "spec.podTemplate.volumes[1]: Duplicate value",
+        "volumes[1].name",
+    ),
+    "a volume of the operator's": (
+        {"volumes": [{"name": "shm", "emptyDir": {}}]},
+        "volumes.name: cache, shm, tmp, home are the operator's",
+        "volumes[0].name",
+    ),
+    "a volume in capitals": ({"volumes": [{"name": "A"}]}, "spec.podTemplate.volumes[0].name", "volumes[0].name"),
+    "a volume of two sources": (
+        {"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}]},
+        "volumes: a volume has one source",
+        "volumes[0]",
+    ),
+    "a claim without a name": (
+        {"volumes": [{"name": "a", "persistentVolumeClaim": {}}]},
+        "spec.podTemplate.volumes[0].persistentVolumeClaim.claimName",
+        "volumes[0].persistentVolumeClaim.claimName",
+    ),
+    "a mount of nothing": (
+        {"volumeMounts": [{"name": "a", "mountPath": "/a"}]},
+        "volumeMounts.name must be the name of a volume",
+        "volumeMounts[0].name",
+    ),
+    "a mount over the operator's": (
+        {"volumeMounts": [{"name": "cache", "mountPath": "/cache/"}]},
+        "volumeMounts.mountPath: /cache, /dev/shm, /tmp are the operator's",
+        "volumeMounts[0].mountPath",
+    ),
+    "a relative mount": (
+        {"volumeMounts": [{"name": "cache", "mountPath": "a"}]},
+        "spec.podTemplate.volumeMounts[0].mountPath",
+        "volumeMounts[0].mountPath",
+    ),
+    "a mount over another": (
+        {"volumeMounts": [LIKE_SHM, LIKE_SHM]},
+        "spec.podTemplate.volumeMounts[1]: Duplicate value",
+        "volumeMounts[1].mountPath",
+    ),
+    "a toleration without a key": (
+        {"tolerations": [{"effect": "NoSchedule"}]},
+        "tolerations: without a key the operator must be Exists",
+        "tolerations[0].operator",
+    ),
+    "a toleration of any value": (
+        {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
+        "tolerations: with operator Exists the value must be empty",
+        "tolerations[0].value",
+    ),
+    "a toleration that ends without an eviction": (
+        {"tolerations": [{"key": "a", "tolerationSeconds": 5}]},
+        "tolerations: tolerationSeconds is for effect NoExecute alone",
+        "tolerations[0].tolerationSeconds",
+    ),
+    "a label value with a space": ({"labels": {"team": "a b"}}, "spec.podTemplate.labels.team", "labels.team"),
+    "a label key with a space": ({"labels": {"a b": "c"}}, "labels: a key is a name", "labels"),
+    "a label of the operator's": (
+        {"labels": {"plimsoll.dev/pool": "x"}},
+        "labels: keys under plimsoll.dev/ are the operator's",
+        "labels",
+    ),
+    "an annotation key of slashes": ({"annotations": {"a/b/c": ""}}, "annotations: a key is a name", "annotations"),
+    "a node label key with a space": ({"nodeSelector": {"a b": ""}}, "nodeSelector: a key is a name", "nodeSelector"),
+    "a pull secret without a name": (
+        {"imagePullSecrets": [{}]},
+        "spec.podTemplate.imagePullSecrets[0].name",
+        "imagePullSecrets[0].name",
+    ),
+    "a service account in capitals": (
+        {"serviceAccountName": "Admin"},
+        "spec.podTemplate.serviceAccountName",
+        "serviceAccountName",
+    ),
+    "a cache of 5,000 digits": (
+        {"modelCache": {"sizeLimit": DIGITS}},
+        "spec.podTemplate.modelCache.sizeLimit",
+        "modelCache.sizeLimit",
+    ),
+}
+BEYOND_THE_CRD: dict[str, tuple[dict[str, Any], str]] = {
+    "a memory limit below the request": (
+        {"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}},
+        "resources.limits.memory",
+    ),
+    "a device without a limit": (
+        {"resources": {"requests": {"example.com/nic": 1}}},
+        "resources.requests.example.com/nic",
+    ),
+    "half a device": (
+        {"resources": {"requests": {"example.com/nic": "500m"}, "limits": {"example.com/nic": "500m"}}},
+        "resources.limits.example.com/nic",
+    ),
+    "a mount over the operator's, in disguise": (
+        {"volumeMounts": [{"name": "cache", "mountPath": "/models/../cache"}]},
+        "volumeMounts[0].mountPath",
+    ),
+    "a way out of a volume": (
+        {"volumeMounts": [{"name": "cache", "mountPath": "/a", "subPath": "../b"}]},
+        "volumeMounts[0].subPath",
+    ),
+    "a volume of two sources, one handed on": (
+        {"volumes": [{"name": "a", "rbd": {}, "cephfs": {}}]},
+        "volumes[0]",
+    ),
+    "annotations of a megabyte": ({"annotations": {f"a{index}": "x" * 60_000 for index in range(16)}}, "annotations"),
+}
+"""What only the operator's own check can say."""
+
 BAD_NAMES = {
     "llama.8b": "metadata.name becomes a Service name: use lower-case letters, digits and dashes",
     "8b-llama": "metadata.name becomes a Service name: use lower-case letters, digits and dashes",
@@ -223,6 +408,126 @@ def test_a_bad_spec_is_refused_with_a_reason(cluster: ControlPlane, case: str) -
     said = answer(cluster, MINIMAL | change)
     assert message in said
     assert "created" not in said
+
+
+def refused_by_the_operator(spec: dict[str, Any]) -> InvalidInput:
+    """What the operator says of an object that a file, or an older CRD, let through."""
+    with pytest.raises(InvalidInput) as caught:
+        check_without_model(parse_inference_deployment(json.loads(manifest(spec))).spec)
+    return caught.value
+
+
+@pytest.mark.parametrize("case", POISON)
+def test_what_would_break_the_pods_is_refused_by_the_fields_name(cluster: ControlPlane, case: str) -> None:
+    template, message, field = POISON[case]
+    said = answer(cluster, MINIMAL | {"podTemplate": template})
+    assert message in said
+    assert "created" not in said
+    assert refused_by_the_operator(MINIMAL | {"podTemplate": template}).field == f"spec.podTemplate.{field}"
+
+
+@pytest.mark.parametrize("case", BEYOND_THE_CRD)
+def test_what_a_crd_cannot_say_is_refused_by_the_operator(cluster: ControlPlane, case: str) -> None:
+    template, field = BEYOND_THE_CRD[case]
+    assert "created" in answer(cluster, MINIMAL | {"podTemplate": template})
+    assert refused_by_the_operator(MINIMAL | {"podTemplate": template}).field == f"spec.podTemplate.{field}"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"engine": {"cpuOffload": f"{DIGITS}Gi"}}, "spec.engine.cpuOffload"),
+        ({"overrides": {"memoryPerGpu": f"{DIGITS}Gi"}}, "spec.overrides.memoryPerGpu"),
+        ({"gpu": {"maxHourlyPrice": DIGITS}}, "spec.gpu.maxHourlyPrice"),
+        ({"engine": {"image": "a b"}}, "spec.engine.image"),
+        ({"model": {"name": "m", "config": []}}, "spec.model.config"),
+        ({"model": {"name": "m", "config": {f"k{index}": 0 for index in range(1025)}}}, "spec.model.config"),
+        ({"model": {"name": "m", "tokenSecretRef": {"name": "A_B"}}}, "spec.model.tokenSecretRef.name"),
+    ],
+)
+def test_texts_and_numbers_are_bounded(cluster: ControlPlane, change: dict[str, Any], field: str) -> None:
+    said = answer(cluster, MINIMAL | change)
+    assert field in said
+    assert "created" not in said
+    assert refused_by_the_operator(MINIMAL | change).field == field
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"requests": None}])
+def test_no_resources_are_no_harm(cluster: ControlPlane, nothing: Any) -> None:
+    spec = MINIMAL | {"podTemplate": {"resources": nothing}}
+    assert "created" in answer(cluster, spec)
+    check_without_model(parse_inference_deployment(json.loads(manifest(spec))).spec)
+
+
+DEEP = 5000
+"""Levels: an API server reads 10,000, Python's reader about 1,000."""
+
+
+@pytest.mark.parametrize(
+    "config",
+    ['{"a":' * DEEP + "1" + "}" * DEEP, '{"a":' + "[" * DEEP + "1" + "]" * DEEP + "}"],
+    ids=["objects", "lists"],
+)
+@pytest.mark.parametrize(
+    "place",
+    [
+        '"model": {{"name": "a/b", "config": {}}}',
+        '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "rbd": {}}}]}}',
+        '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "projected": {{"sources": [{}]}}}}]}}',
+    ],
+    ids=["model", "volume", "projection"],
+)
+def test_what_python_could_not_read_is_never_stored(cluster: ControlPlane, place: str, config: str) -> None:
+    """One object that cannot be read would keep the operator from listing all the others."""
+    spec = f'{place.format(config)}, "contextLength": 1, "concurrency": 1'
+    body = f'{{"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"name": "deep"}}, "spec": {{{spec}}}}}'
+    path = f"/apis/{API_VERSION}/namespaces/default/inferencedeployments"
+    said = cluster.kubectl("create", "--raw", path, "-f", "-", stdin=body, check=False)
+    assert "must have at most 0 items" in said
+    assert "created" in answer(cluster, MINIMAL)
+    assert isinstance(json.loads(cluster.kubectl("get", "--raw", path)), dict)
+
+
+def test_a_configuration_keeps_its_nulls_lists_and_numbers(cluster: ControlPlane) -> None:
+    config = {"rope_scaling": None, "a": [None, {"b": [[1, 2.5, "x", True]]}], "c": {"d": {"e": {"f": {"g": 1e-05}}}}}
+    spec = MINIMAL | {"model": {"name": "a/b", "config": config}}
+    told = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=manifest(spec))
+    assert json.loads(told)["spec"]["model"]["config"] == config
+
+
+def test_what_an_older_crd_let_through_is_named_and_leaves_its_neighbour_alone(cluster: ControlPlane) -> None:
+    """An upgrade finds objects that would be refused today. They can be read, and their status can be written."""
+    crd = yaml.safe_load(CRD.read_text())
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["podTemplate"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    cluster.kubectl("replace", "-f", "-", stdin=json.dumps(crd))
+    bad = {
+        "env": [{"foo": "bar"}],
+        "volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}],
+        "labels": {"team": "a b"},
+    }
+    cases = [{"podTemplate": {name: value}} for name, value in bad.items()]
+
+    def stored() -> bool:
+        said = [
+            cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL | case, f"old-{index}"), check=False)
+            for index, case in enumerate(cases)
+        ]
+        return all("created" in each or "unchanged" in each for each in said)
+
+    wait_until(stored, 30, "the older CRD is served")
+    cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL, "honest"))
+    cluster.kubectl("replace", "-f", str(CRD))
+    wait_until(lambda: "created" not in answer(cluster, MINIMAL | cases[2], "new"), 30, "the CRD of today is served")
+
+    listed = json.loads(cluster.kubectl("get", "infd", "-o", "json"))["items"]
+    bodies = {body["metadata"]["name"]: body for body in listed}
+    for index, field in enumerate(("env[0].name", "volumes[1].name", "labels.team")):
+        assert refused_by_the_operator(bodies[f"old-{index}"]["spec"]).field == f"spec.podTemplate.{field}"
+        patch = json.dumps({"status": {"observedGeneration": 1}})
+        said = cluster.kubectl("patch", "infd", f"old-{index}", "--subresource=status", "--type=merge", "-p", patch)
+        assert "patched" in said
+    check_without_model(parse_inference_deployment(bodies["honest"]).spec)
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -288,7 +593,7 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
         "replicasSummary": "1/1",
         "selector": "app=shown",
         "placement": {
-            "gpuType": "h100-sxm",
+            "gpuType": "h100-sxm-80gb",
             "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
             "tensorParallel": 2,
             "pipelineParallel": 1,
@@ -322,7 +627,7 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
     cluster.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "infd/shown")
     header, row = cluster.kubectl("get", "infd", "shown", "-o", "wide").splitlines()
     assert header.split("  ")[0] == "NAME"
-    for shown in ("True", "Serving", "meta-llama/Llama-3.1-8B", "h100-sxm", "2", "1/1", "8192", "16", "5.90"):
+    for shown in ("True", "Serving", "meta-llama/Llama-3.1-8B", "h100-sxm-80gb", "2", "1/1", "8192", "16", "5.90"):
         assert shown in row.split()
     assert "shown" in cluster.kubectl("get", "inference")
 

@@ -165,7 +165,7 @@ def test_an_upgrade_brings_new_values_and_a_newer_crd(installed: ControlPlane, t
 
     spec_of = "{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.newField.type}"
     assert installed.kubectl("get", "crd", CRD, "-o", f"jsonpath={spec_of}") == "string"
-    assert read(installed, "configmap/plimsoll-prices", "--namespace", NAMESPACE)["data"] == {"l4": "0.71"}
+    assert read(installed, "configmap/plimsoll-prices", "--namespace", NAMESPACE)["data"] == {"l4-24gb": "0.71"}
     deployment = read(installed, "deployment/plimsoll", "--namespace", NAMESPACE)
     environment = {
         each["name"]: each.get("value") for each in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -227,7 +227,7 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
         "imagePullSecrets": [{"name": "pull"}],
         "prometheus": {"url": "http://prometheus.monitoring:9090"},
         "hub": {"endpoint": "https://hub.example", "offline": True, "tokenSecret": {"name": "hub"}},
-        "prices": {"l4": "0.71", "h100-sxm": "2.95"},
+        "prices": {"l4-24gb": "0.71", "h100-sxm-80gb": "2.95"},
         "serviceAccount": {"annotations": {"example.com/role": "reader"}},
         "networkPolicy": {
             "enabled": True,

@@ -33,7 +33,7 @@ ROOT_RULES = (
 _KEPT_KEYWORDS = frozenset(
     {
         "type", "format", "description", "default", "enum", "required", "pattern", "minLength", "maxLength", "minimum",
-        "maximum", "minItems", "maxItems", "minProperties", "maxProperties",
+        "maximum", "minItems", "maxItems", "minProperties", "maxProperties", "nullable",
     }
 )  # fmt: skip
 _DROPPED_KEYWORDS = frozenset({"title", "$defs"})

@@ -20,7 +20,9 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOUR
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request
+from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.case import (
@@ -55,7 +57,7 @@ from plimsoll.app.refusals import Refusals
 from plimsoll.app.settings import Settings
 from plimsoll.app.status_reading import status_of, with_status
 from plimsoll.app.store import Picture, key_of, uid_of
-from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
@@ -90,11 +92,17 @@ class Passes:
     gpu_types: tuple[GpuType, ...]
     metrics: Metrics
     faults: Faults
+    pod_policy: PodPolicy = field(default_factory=PodPolicy)
     refusals: Refusals = field(default_factory=Refusals)
     contests: Contests = field(default_factory=Contests)
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
     complaints: set[str] = field(default_factory=set)
     beats: Beats = field(default_factory=Beats)
+
+    @property
+    def _gpu_names(self) -> frozenset[str]:
+        """GPU types that may be named: the catalogue has them and their slices."""
+        return frozenset(gpu.name for gpu in self.gpu_types)
 
     def make(self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float) -> PassResult:
         """Make one pass.
@@ -188,6 +196,8 @@ class Passes:
         try:
             case.resource = parse_inference_deployment(case.body)
             check_without_model(case.resource.spec)
+            check_pod_policy(case.resource.spec, self.pod_policy, case.key.namespace)
+            check_gpu_names(case.resource.spec, self._gpu_names)
             model = self.models.look_up(case.key.namespace, case.resource.spec.model)
             draft = self.models.look_up_draft(case.key.namespace, case.resource.spec)
             if isinstance(model, Problem):
@@ -198,6 +208,8 @@ class Passes:
                 case.problem = draft
                 return
             case.request = to_request(case.resource, model, draft=draft)
+        except NotPermitted as error:
+            case.problem = Problem("NotPermitted", str(error), permanent=True)
         except InvalidInput as error:
             case.problem = Problem("InvalidSpec", str(error), permanent=True)
         except PlimsollError as error:

@@ -27,6 +27,7 @@ from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.secrets import read_entry
+from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app import pruning
 from plimsoll.app.executor import Executor
 from plimsoll.app.faults import Faults
@@ -202,6 +203,7 @@ class Shell:
             gpu_types=load_gpu_types(),
             metrics=metrics,
             faults=faults,
+            pod_policy=PodPolicy.from_json(self.settings.pod_policy or "{}"),
             contests=executor.contests,
             beats=self.beats,
         )

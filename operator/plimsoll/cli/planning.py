@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli.context import draft_of, model_of
 from plimsoll.domain.errors import InvalidInput, PlimsollError
@@ -78,6 +79,9 @@ def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> li
         PlimsollError: a manifest or its model cannot be used.
     """
     _refuse_namesakes(resources)
+    known = {gpu.name for gpu in (*load_gpu_types(), *fleet.gpu_types())}
+    for resource in resources:
+        check_gpu_names(resource.spec, known)
     requests = [to_request(resource, model_of(resource), draft=draft_of(resource)) for resource in resources]
     tenants = [
         Tenant(replace(request, created=f"{index:06d}"), resource.metadata.generation)

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.keys import ObjectKey
 
 Manifest = dict[str, Any]
 """A Kubernetes object as plain data."""
+
+DEFAULT_REQUESTS = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
+"""What an engine requests of a node beside its GPUs, where the user says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,7 @@ class PodOptions:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Manifest, ...] = ()
     env: tuple[Manifest, ...] = ()
+    env_from: tuple[Manifest, ...] = ()
     volumes: tuple[Manifest, ...] = ()
     volume_mounts: tuple[Manifest, ...] = ()
     image_pull_secrets: tuple[Manifest, ...] = ()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.units import GIB, ceil_div
-from plimsoll.domain.workload import Manifest, PodOptions, WorkloadOptions
+from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, WorkloadOptions
 from plimsoll.render.command import DRAIN_SECONDS, PRE_STOP_SECONDS, engine_arguments
 from plimsoll.render.names import CONTAINER, ENGINE_PORT, pool_labels
 
@@ -70,6 +69,7 @@ def _container(options: WorkloadOptions, choice: Choice) -> Manifest:
         "image": options.image or f"{IMAGES[choice.gpu.vendor]}:v{options.engine_version}",
         "args": engine_arguments(options, choice),
         "env": _environment(options, budget),
+        **({"envFrom": list(options.pod.env_from)} if options.pod.env_from else {}),
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "resources": _resources(options.pod, choice),
         "startupProbe": _health(PROBE_PERIOD_SECONDS, ceil_div(budget, PROBE_PERIOD_SECONDS)),
@@ -113,7 +113,7 @@ def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
 
 def _resources(user: PodOptions, choice: Choice) -> Manifest:
     gpus = {choice.resource: str(choice.split.gpus)}
-    requests = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY, **user.resources.get("requests", {}), **gpus}
+    requests = {**DEFAULT_REQUESTS, **user.resources.get("requests", {}), **gpus}
     return {"requests": requests, "limits": {**user.resources.get("limits", {}), **gpus}}
 
 
