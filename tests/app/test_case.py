@@ -29,6 +29,14 @@ def test_how_an_engine_is_run_does(changed: dict[str, Any]) -> None:
     assert digest(**changed) != digest()
 
 
+READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Serving",
+    "message": "1 of 1 replicas serve.",
+    "lastTransitionTime": "2026-11-21T03:00:00Z",
+    "observedGeneration": 1,
+}
 POOL = {
     "name": "h100-sxm-80gb-tp1",
     "gpuType": "h100-sxm-80gb",
@@ -45,7 +53,7 @@ POOL = {
 def said(problem: Problem, **status: Any) -> bool:
     """Whether a problem comes into a status that says something already."""
     body = inference_deployment_body("chat")
-    body["status"] = {"conditions": [{"type": "Ready"}], **status}
+    body["status"] = {"conditions": [READY], **status}
     return not is_passing(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), problem=problem))
 
 

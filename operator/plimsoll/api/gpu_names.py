@@ -38,9 +38,11 @@ def alike(name: str, known: Iterable[str]) -> list[str]:
     names = sorted(known)
     whole = [each for each in names if "-mig-" not in each]
     for among in (whole, names):
-        begin = [each for each in among if name and each.startswith(name.lower())]
-        if found := begin or get_close_matches(name.lower(), among):
-            return found
+        if name and (begin := [each for each in among if each.startswith(name.lower())]):
+            return begin
+    for among in (whole, names):
+        if close := get_close_matches(name.lower(), among):
+            return close
     return []
 
 
