@@ -18,6 +18,7 @@ from plimsoll.app.rebalancing import Standing, Turn
 from plimsoll.app.store import Body
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
@@ -72,11 +73,11 @@ class Case:
         return int(self.body["metadata"].get("generation") or 1)
 
 
-def manifests_of(case: Case) -> list[Manifest]:
+def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifest]:
     """What the decision renders to; nothing while there is no plan or the user wants no change."""
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
-    options = to_workload_options(case.resource)
+    options = to_workload_options(case.resource, images)
     pools = [deployment(options, pool, pool.choice) for pool in case.decision.pools if pool.choice is not None]
     return [service(options), disruption_budget(options), *pools]
 

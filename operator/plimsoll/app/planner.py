@@ -278,7 +278,7 @@ class Planner:
     async def _write(self, case: Case, now: float) -> None:
         if is_passing(case):
             return  # a look-up after a restart, a source that is down: nothing said before becomes untrue by it
-        report, manifests = case.report or self._report(case), manifests_of(case)
+        report, manifests = case.report or self._report(case), manifests_of(case, self.settings.engine_images)
         try:
             await self.executor.check_names(case.body, manifests)
         except NameTaken as taken:
@@ -308,6 +308,7 @@ class Planner:
         replicas = case.request.replicas if case.request else int((case.body.get("spec") or {}).get("replicas") or 0)
         return Report(
             name=case.key.name,
+            namespace=case.key.namespace,
             generation=case.generation,
             replicas=replicas,
             decision=case.decision,

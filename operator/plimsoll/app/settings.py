@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.images import EngineImages
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,9 @@ class Settings:
     """How long the scheduler may fail to bind a pod before its replica is offered another place. Bridges the moment
     between a pod's end and the return of its GPUs."""
 
+    engine_images: EngineImages = field(default_factory=EngineImages)
+    """Images of the engines by vendor, and a registry to take them from."""
+
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         """Read ``PLIMSOLL_*``. Raises :class:`InvalidInput` naming the variable."""
@@ -61,7 +65,17 @@ class Settings:
             relist_seconds=_seconds(given, "PLIMSOLL_RELIST_SECONDS", plain.relist_seconds),
             signals_seconds=_seconds(given, "PLIMSOLL_SIGNALS_SECONDS", plain.signals_seconds),
             stranded_seconds=_seconds(given, "PLIMSOLL_STRANDED_SECONDS", plain.stranded_seconds),
+            engine_images=_engine_images(given),
         )
+
+
+def _engine_images(given: Mapping[str, str]) -> EngineImages:
+    plain = EngineImages()
+    return EngineImages(
+        nvidia=given.get("PLIMSOLL_ENGINE_IMAGE_NVIDIA") or plain.nvidia,
+        amd=given.get("PLIMSOLL_ENGINE_IMAGE_AMD") or plain.amd,
+        registry=given.get("PLIMSOLL_ENGINE_REGISTRY") or plain.registry,
+    )
 
 
 def _port(given: Mapping[str, str], name: str, default: int) -> int:

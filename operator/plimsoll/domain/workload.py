@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
 
 Manifest = dict[str, Any]
@@ -45,7 +46,7 @@ class WorkloadOptions:
     """Everything that rendering needs and planning does not.
 
     ``model_source`` is what the engine loads: a Hub id or a path in the pod; ``draft_source`` the same of a draft, if
-    there is one. ``image`` None takes the release's image for the GPU's vendor.
+    there is one. ``image`` None takes the release's of ``images`` for the GPU's vendor.
     """
 
     key: ObjectKey
@@ -59,3 +60,4 @@ class WorkloadOptions:
     pod: PodOptions = field(default_factory=PodOptions)
     draft_source: str | None = None
     draft_revision: str | None = None
+    images: EngineImages = field(default_factory=EngineImages)

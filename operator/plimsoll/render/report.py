@@ -76,6 +76,7 @@ class Report:
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
     spec_digest: str = ""
+    namespace: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """KV tokens of one replica as foretold when the spec was last judged.
