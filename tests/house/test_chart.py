@@ -36,6 +36,9 @@ SERVED_RIGHTS = {
 }
 
 
+LEFT_OUT = "values.podPolicy"
+"""Absent keys leave the operator's defaults, so that none of them is in values.yaml."""
+
 GLOBAL = "values.global"
 """Holds what a parent chart says to all of its parts: keys of other charts are not refused."""
 
@@ -59,7 +62,8 @@ def disagreements(values: Any, node: dict[str, Any], path: str = "values") -> It
     if "properties" in node:
         if node.get("additionalProperties") is not False and path != GLOBAL:
             yield f"{path}: the schema takes keys that nothing reads"
-        for key in sorted(values.keys() ^ node["properties"].keys()):
+        expected = values.keys() if path == LEFT_OUT else node["properties"].keys()
+        for key in sorted(values.keys() ^ expected):
             yield f"{path}.{key}: in one of values.yaml and values.schema.json only"
         for key in values.keys() & node["properties"].keys():
             yield from disagreements(values[key], node["properties"][key], f"{path}.{key}")
@@ -100,7 +104,7 @@ def test_values_and_their_schema_agree() -> None:
 
 def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
     for key, value in values.items():
-        nested = isinstance(value, dict) and "properties" in resolved(schema_at(f"{path}.{key}"))
+        nested = isinstance(value, dict) and value and "properties" in resolved(schema_at(f"{path}.{key}"))
         yield from leaves(value, f"{path}.{key}") if nested else [f"{path}.{key}"]
 
 
