@@ -356,7 +356,11 @@ def test_a_lonely_operator_has_no_budget_that_would_keep_its_node_from_draining(
         ("image.registry=r.example/team", "r.example/team/plimsoll:0.1.0", None),
         ("global.imageRegistry=g.example", "g.example/plimsoll:0.1.0", "g.example"),
         ("image.registry=,image.repository=r.example:5000/line", "r.example:5000/line:0.1.0", None),
-        ("image.repository=own.example/line,image.tag=v7,engine.registry=e.example", "own.example/line:v7", "e.example"),
+        (
+            "image.repository=own.example/line,image.tag=v7,engine.registry=e.example",
+            "own.example/line:v7",
+            "e.example",
+        ),
     ],
 )
 def test_the_operators_image_is_a_full_reference(
@@ -369,17 +373,18 @@ def test_the_operators_image_is_a_full_reference(
     assert registries == ([] if engines is None else [engines])
 
 
+@pytest.fixture(scope="module")
+def served() -> Iterator[ControlPlane]:
+    with ControlPlane() as control_plane:
+        for name in ("served", "foreign"):
+            control_plane.create_namespace(name)
+        options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face}"
+        install(control_plane, "--create-namespace", "--set", options)
+        yield control_plane
+
+
 class TestNamespaced:
     """``watchNamespaces``: Roles where it serves, and next to nothing elsewhere."""
-
-    @pytest.fixture(scope="class")
-    def served(self) -> Iterator[ControlPlane]:
-        with ControlPlane() as control_plane:
-            for name in ("served", "foreign"):
-                control_plane.create_namespace(name)
-            options = "watchNamespaces={served},hub.tokenSecretNamespaces={served},hub.tokenSecretNames={hugging-face}"
-            install(control_plane, "--create-namespace", "--set", options)
-            yield control_plane
 
     @pytest.mark.parametrize(
         ("verb", "resource"),
