@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.app.case import images_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor
@@ -61,8 +62,8 @@ def test_the_admins_images_come_from_the_environment() -> None:
             "PLIMSOLL_ENGINE_REGISTRY": "mirror.example",
         }
     )
-    assert settings.engine_images == EngineImages("house/cuda", "house/rocm", "mirror.example")
-    assert Settings.from_environment({}).engine_images == EngineImages()
+    assert images_of(settings) == EngineImages("house/cuda", "house/rocm", "mirror.example")
+    assert images_of(Settings.from_environment({})) == EngineImages()
 
 
 def test_each_vendors_pods_get_the_admins_image_for_it_and_a_users_image_wins() -> None:

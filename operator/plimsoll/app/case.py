@@ -15,6 +15,7 @@ from plimsoll.app.model_book import RESOLVING
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.observations import Seen
 from plimsoll.app.rebalancing import Standing, Turn
+from plimsoll.app.settings import Settings
 from plimsoll.app.store import Body
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -80,6 +81,11 @@ def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifes
     options = to_workload_options(case.resource, images)
     pools = [deployment(options, pool, pool.choice) for pool in case.decision.pools if pool.choice is not None]
     return [service(options), disruption_budget(options), *pools]
+
+
+def images_of(settings: Settings) -> EngineImages:
+    """The engines' images as the admin set them."""
+    return EngineImages.of(settings.engine_image_nvidia, settings.engine_image_amd, settings.engine_registry)
 
 
 def is_passing(case: Case) -> bool:

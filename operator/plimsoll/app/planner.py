@@ -31,6 +31,7 @@ from plimsoll.app.capacities import observed_capacities, reported_tokens, told_n
 from plimsoll.app.case import (
     Case,
     figures_of,
+    images_of,
     is_judged,
     is_passing,
     manifests_of,
@@ -278,7 +279,7 @@ class Planner:
     async def _write(self, case: Case, now: float) -> None:
         if is_passing(case):
             return  # a look-up after a restart, a source that is down: nothing said before becomes untrue by it
-        report, manifests = case.report or self._report(case), manifests_of(case, self.settings.engine_images)
+        report, manifests = case.report or self._report(case), manifests_of(case, images_of(self.settings))
         try:
             await self.executor.check_names(case.body, manifests)
         except NameTaken as taken:

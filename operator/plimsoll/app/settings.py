@@ -1,14 +1,22 @@
-"""Every knob of the operator process: from the environment, with unit, default and reason."""
+"""Settings of the operator process, from environment variables; wrong ones stop it with a sentence that names them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
+import socket
+import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.images import EngineImages
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+_OF_ONE_PROCESS = frozenset({"identity", "standby", "metrics_port", "health_port", "log_level", "cache_dir"})
+"""Settings in which two processes may differ without quarrelling over what is decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +24,22 @@ class Settings:
     """What a cluster admin may set; the chart sets each by its environment variable."""
 
     namespace: str = "plimsoll-system"
-    """Where the operator lives; the prices ConfigMap is read there."""
+    """Where the operator lives; the prices ConfigMap is read there, and its lease is there."""
+
+    watch_namespaces: tuple[str, ...] = ()
+    """Namespaces whose InferenceDeployments are served. Empty: all, with rights in the whole cluster."""
+
+    fleet_file: Path | None = None
+    """Nodes from a file (as ``kubectl get nodes -o yaml`` writes them), for where nodes may not be read."""
+
+    lease_name: str = "plimsoll"
+    """The Lease that says which process writes."""
+
+    identity: str = ""
+    """This process's name in the lease. A pod's name is right: its containers follow each other."""
+
+    standby: bool = False
+    """Whether to wait while another process holds the lease. Without it the process ends and says who holds it."""
 
     prometheus_url: str | None = None
     """Base URL of Prometheus. None: no live signals, no rebalancing, and the status says so."""
@@ -24,11 +47,23 @@ class Settings:
     prices_configmap: str = "plimsoll-prices"
     """ConfigMap whose data are ``GPU type: US dollars per GPU and hour``; replaces the catalogue's prices."""
 
+    pod_policy: str = ""
+    """JSON of what pods may ask for; see ``plimsoll.api.pod_policy``. Empty: its defaults."""
+
+    engine_image_nvidia: str = ""
+    """Image of engines on NVIDIA GPUs, without a tag for the release's own. Empty: vLLM's own image."""
+
+    engine_image_amd: str = ""
+    """The same for AMD GPUs."""
+
+    engine_registry: str = ""
+    """Registry that replaces the one of engine images, e.g. a mirror. Empty: none."""
+
     metrics_port: int = 8080
     """Port of our own Prometheus metrics."""
 
     health_port: int = 8081
-    """Port of ``/healthz``."""
+    """Port of ``/healthz`` and ``/readyz``."""
 
     log_level: str = "INFO"
     """Python's level names."""
@@ -46,18 +81,31 @@ class Settings:
     """How long the scheduler may fail to bind a pod before its replica is offered another place. Bridges the moment
     between a pod's end and the return of its GPUs."""
 
-    engine_images: EngineImages = field(default_factory=EngineImages)
-    """Images of the engines by vendor, and a registry to take them from."""
+    def digest(self) -> str:
+        """Hex digits that differ where two processes would decide differently."""
+        told = {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        shared = sorted((name, value) for name, value in told.items() if name not in _OF_ONE_PROCESS)
+        return hashlib.sha256(repr(shared).encode()).hexdigest()[:12]
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         """Read ``PLIMSOLL_*``. Raises :class:`InvalidInput` naming the variable."""
         given = os.environ if environment is None else environment
         plain = Settings()
+        in_a_pod = bool(given.get("KUBERNETES_SERVICE_HOST"))
         return Settings(
             namespace=given.get("PLIMSOLL_NAMESPACE") or plain.namespace,
+            watch_namespaces=_namespaces(given, "PLIMSOLL_WATCH_NAMESPACES"),
+            fleet_file=Path(file) if (file := given.get("PLIMSOLL_FLEET_FILE")) else None,
+            lease_name=given.get("PLIMSOLL_LEASE_NAME") or plain.lease_name,
+            identity=given.get("PLIMSOLL_IDENTITY") or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
+            standby=_switch(given, "PLIMSOLL_STANDBY", default=in_a_pod),
             prometheus_url=given.get("PLIMSOLL_PROMETHEUS_URL") or None,
             prices_configmap=given.get("PLIMSOLL_PRICES_CONFIGMAP") or plain.prices_configmap,
+            pod_policy=given.get("PLIMSOLL_POD_POLICY") or "",
+            engine_image_nvidia=given.get("PLIMSOLL_ENGINE_IMAGE_NVIDIA") or "",
+            engine_image_amd=given.get("PLIMSOLL_ENGINE_IMAGE_AMD") or "",
+            engine_registry=given.get("PLIMSOLL_ENGINE_REGISTRY") or "",
             metrics_port=_port(given, "PLIMSOLL_METRICS_PORT", plain.metrics_port),
             health_port=_port(given, "PLIMSOLL_HEALTH_PORT", plain.health_port),
             log_level=(given.get("PLIMSOLL_LOG_LEVEL") or plain.log_level).upper(),
@@ -65,22 +113,27 @@ class Settings:
             relist_seconds=_seconds(given, "PLIMSOLL_RELIST_SECONDS", plain.relist_seconds),
             signals_seconds=_seconds(given, "PLIMSOLL_SIGNALS_SECONDS", plain.signals_seconds),
             stranded_seconds=_seconds(given, "PLIMSOLL_STRANDED_SECONDS", plain.stranded_seconds),
-            engine_images=_engine_images(given),
         )
 
 
-def _engine_images(given: Mapping[str, str]) -> EngineImages:
-    plain = EngineImages()
-    return EngineImages(
-        nvidia=given.get("PLIMSOLL_ENGINE_IMAGE_NVIDIA") or plain.nvidia,
-        amd=given.get("PLIMSOLL_ENGINE_IMAGE_AMD") or plain.amd,
-        registry=given.get("PLIMSOLL_ENGINE_REGISTRY") or plain.registry,
-    )
+def _namespaces(given: Mapping[str, str], name: str) -> tuple[str, ...]:
+    listed = tuple(sorted({part.strip() for part in (given.get(name) or "").split(",") if part.strip()}))
+    for namespace in listed:
+        if not _NAME.fullmatch(namespace):
+            raise InvalidInput(name, namespace, "Write names of namespaces, separated by commas.")
+    return listed
+
+
+def _switch(given: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = (given.get(name) or "").lower()
+    if text not in ("", "true", "false"):
+        raise InvalidInput(name, text, "Write true or false.")
+    return default if not text else text == "true"
 
 
 def _port(given: Mapping[str, str], name: str, default: int) -> int:
     text = given.get(name) or str(default)
-    if not text.isdigit() or not 0 < int(text) < 2**16:
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 2**16:
         raise InvalidInput(name, text, "Write a TCP port, 1 to 65535.")
     return int(text)
 

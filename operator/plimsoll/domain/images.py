@@ -23,6 +23,12 @@ class EngineImages:
     amd: str = "vllm/vllm-openai-rocm"
     registry: str = ""
 
+    @staticmethod
+    def of(nvidia: str = "", amd: str = "", registry: str = "") -> EngineImages:
+        """As settings give them: what is empty is vLLM's own."""
+        plain = EngineImages()
+        return EngineImages(nvidia or plain.nvidia, amd or plain.amd, registry)
+
     def reference(self, vendor: Vendor, version: str) -> str:
         """The image of a release for a vendor's GPUs."""
         given = self.amd if vendor is Vendor.AMD else self.nvidia
