@@ -306,6 +306,7 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
     assert environment["PLIMSOLL_LEASE_NAME"]["value"] == "load-line"
     assert environment["PLIMSOLL_IDENTITY"]["valueFrom"]["fieldRef"]["fieldPath"] == "metadata.name"
     assert environment["PLIMSOLL_WATCH_NAMESPACES"]["value"] == "default"
+    assert environment["PLIMSOLL_READ_ALL_PODS"]["value"] == "true"
     assert environment["PLIMSOLL_FLEET_FILE"]["value"] == "/etc/plimsoll/fleet/fleet.yaml"
     assert json.loads(environment["PLIMSOLL_POD_POLICY"]["value"]) == values["podPolicy"]
     assert environment["PLIMSOLL_ENGINE_REGISTRY"]["value"] == "mirror.example"
@@ -336,6 +337,7 @@ def test_what_is_not_set_is_left_to_the_operator(cluster: ControlPlane) -> None:
     assert {"PLIMSOLL_LEASE_NAME", "PLIMSOLL_IDENTITY", "PLIMSOLL_NAMESPACE"} <= given
     left = (
         "WATCH_NAMESPACES",
+        "READ_ALL_PODS",
         "FLEET_FILE",
         "POD_POLICY",
         "ENGINE_REGISTRY",
