@@ -192,12 +192,12 @@ def test_an_upgrade_brings_new_values_and_a_newer_crd(installed: ControlPlane, t
     new_field = "              newField:\n                type: string\n"
     template.write_text(text.replace(added, new_field + added))
 
-    values = ("--set-string", "prices.l4=0.71", "--set", "logLevel=debug,hub.readTokenSecrets=true")
+    values = ("--set-string", "prices.l4-24gb=0.71", "--set", "logLevel=debug,hub.readTokenSecrets=true")
     installed.helm("upgrade", RELEASE[0], str(newer), *RELEASE[1:], *IMAGE, *values)
 
     spec_of = "{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.newField.type}"
     assert installed.kubectl("get", "crd", CRD, "-o", f"jsonpath={spec_of}") == "string"
-    assert read(installed, "configmap/plimsoll-prices", "--namespace", NAMESPACE)["data"] == {"l4": "0.71"}
+    assert read(installed, "configmap/plimsoll-prices", "--namespace", NAMESPACE)["data"] == {"l4-24gb": "0.71"}
     deployment = read(installed, "deployment/plimsoll", "--namespace", NAMESPACE)
     environment = {
         each["name"]: each.get("value") for each in deployment["spec"]["template"]["spec"]["containers"][0]["env"]
@@ -229,7 +229,7 @@ def test_without_keep_an_uninstall_takes_the_crd_along(empty: ControlPlane) -> N
     ("option", "reason"),
     [
         ("promtheus.url=http://p", "promtheus"),
-        ("prices.l4=cheap", "does not match pattern"),
+        ("prices.l4-24gb=cheap", "does not match pattern"),
         ("logLevel=loud", "logLevel"),
         ("metrics.port=80", "minimum"),
         ("prometheus.url=prometheus:9090", "does not match pattern"),
@@ -273,7 +273,7 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
             "tokenSecretNamespaces": ["default"],
             "tokenSecretNames": ["hugging-face"],
         },
-        "prices": {"l4": "0.71", "h100-sxm": "2.95"},
+        "prices": {"l4-24gb": "0.71", "h100-sxm-80gb": "2.95"},
         "serviceAccount": {"annotations": {"example.com/role": "reader"}},
         "networkPolicy": {
             "enabled": True,
