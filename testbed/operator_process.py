@@ -40,7 +40,9 @@ def install_rbac(
     Raises:
         CommandFailed: Helm cannot render the chart, or the API server turns the result down.
     """
-    options = [word for key, value in (values or {}).items() for word in ("--set", f"{key}={value}")]
+    # The chart renders nothing without a place to take its image from, and no image is run here.
+    settings = {"image.registry": "registry.example", **(values or {})}
+    options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     # Without a cluster to ask, Helm takes the release it was built against; the chart asks for a newer one.
     options += ["--kube-version", f"v{KUBERNETES}"]
     rendered = control_plane.helm("template", SERVICE_ACCOUNT, str(chart), "--namespace", NAMESPACE, *options)

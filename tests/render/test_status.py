@@ -33,7 +33,7 @@ LIVE = RebalancingReport(
 
 
 def report(decided: Any = None, **more: Any) -> Report:
-    return Report("llama", 3, 1, decision=decided, model=model(), engine_version="0.32.0", **more)
+    return Report("llama", 3, 1, namespace="ml", decision=decided, model=model(), engine_version="0.32.0", **more)
 
 
 SERVING = report(decision(), pools=(PoolView(POOL, pods=1, ready=1, kv_tokens_reported=400_000),), rebalancing=LIVE)
@@ -106,6 +106,20 @@ def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
     assert (pool["kvTokensReported"], pool["state"], pool["generation"]) == (400_000, "Active", 1)
     assert pool["kvTokensPredicted"] == document["estimate"]["kvCapacityTokens"]
     assert document["rebalancing"]["ceiling"]["promptTokensPerSecond"] == 4000
+
+
+def test_the_url_is_there_from_the_plan_on_and_stays_while_a_source_is_down() -> None:
+    planned = written(report(decision()))
+    assert planned["url"] == "http://llama.ml.svc:8000/v1"
+    down = report(problem=Problem("ModelSourceUnavailable", "no answer", permanent=False))
+    assert written(down, planned)["url"] == planned["url"]
+    assert "url" not in written(NOWHERE)
+    assert "url" not in written(NOWHERE, planned)
+
+
+def test_a_service_that_may_be_somebody_elses_is_no_url() -> None:
+    taken = report(decision(), name_conflict="Service ml/llama exists")
+    assert "url" not in written(taken, written(report(decision())))
 
 
 def test_the_terms_of_the_estimate_add_up() -> None:

@@ -25,6 +25,8 @@ from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.gpus import Vendor
+from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -200,7 +202,14 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         speculation=speculation,
         media=media,
         unfollowed=unfollowed_arguments(engine.extra_args or ()),
+        image_vendor=_image_vendor(engine),
     )
+
+
+def _image_vendor(engine: EngineSpec) -> Vendor | None:
+    if engine.image is None:
+        return None
+    return vendor_of(engine.image) if engine.image_vendor is None else Vendor(engine.image_vendor.value.lower())
 
 
 def _residency(engine: EngineSpec) -> Residency | None:
@@ -257,7 +266,7 @@ def _toleration(toleration: ApiToleration) -> Toleration:
     )
 
 
-def to_workload_options(resource: InferenceDeployment) -> WorkloadOptions:
+def to_workload_options(resource: InferenceDeployment, images: EngineImages | None = None) -> WorkloadOptions:
     """What rendering the pods needs beside the placement."""
     spec = resource.spec
     token = spec.model.token_secret_ref
@@ -274,6 +283,7 @@ def to_workload_options(resource: InferenceDeployment) -> WorkloadOptions:
         pod=_pod_options(spec.pod_template or PodTemplateSpec()),
         draft_source=None if draft is None else draft.path or draft.name,
         draft_revision=None if draft is None or draft.path else draft.revision,
+        images=images or EngineImages(),
     )
 
 

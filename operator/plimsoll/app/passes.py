@@ -28,6 +28,7 @@ from plimsoll.app.capacities import observed_capacities, reported_tokens, told_n
 from plimsoll.app.case import (
     Case,
     figures_of,
+    images_of,
     is_judged,
     manifests_of,
     report_of,
@@ -316,7 +317,7 @@ class Passes:
 
     def _render_once(self, case: Case, now: float) -> None:
         case.report = report_of(case, now)
-        case.manifests = manifests_of(case)
+        case.manifests = manifests_of(case, images_of(self.settings))
         case.new_status = render_status(case.report, case.status, to_rfc3339(now))
 
     def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:

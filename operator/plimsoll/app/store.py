@@ -50,6 +50,7 @@ class Shelf:
     """One kind."""
 
     prune: Pruner
+    is_needed: bool = True
     is_watched: bool = True
     objects: dict[ObjectKey, Body] = field(default_factory=dict)
     buried: dict[str, int] = field(default_factory=dict)
@@ -66,7 +67,8 @@ class Store:
     Args:
         pruners: the kinds, each with what cuts its objects down.
         on_change: called after every change that somebody should look at.
-        optional: kinds that are listed and not watched, and that may not be readable at all.
+        optional: kinds that may not be readable at all: the picture is complete without them.
+        unwatched: kinds that lists alone bring, in whole or in part: no watch owes us their changes.
         is_quiet: whether an object (cut down) counts in sums only, so that its changes need no look of their own.
     """
 
@@ -76,9 +78,13 @@ class Store:
         on_change: Callable[[], None],
         *,
         optional: Collection[Kind] = (),
+        unwatched: Collection[Kind] = (),
         is_quiet: Callable[[Body], bool] = lambda _: False,
     ) -> None:
-        self._shelves = {kind: Shelf(prune, is_watched=kind not in optional) for kind, prune in pruners.items()}
+        self._shelves = {
+            kind: Shelf(prune, is_needed=kind not in optional, is_watched=kind not in unwatched)
+            for kind, prune in pruners.items()
+        }
         self._on_change = on_change
         self._is_quiet = is_quiet
 
@@ -149,7 +155,7 @@ class Store:
 
     def is_complete(self) -> bool:
         """Whether every kind has been listed at least once: nothing is decided on half a picture."""
-        return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_watched)
+        return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_needed)
 
     def deaf_seconds(self, kind: Kind) -> float:
         """How long the watch of a kind has owed us a change that a list knows of; 0 where it owes none."""

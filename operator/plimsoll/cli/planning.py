@@ -64,6 +64,7 @@ class Planned:
         """The report that the operator's status would be made of."""
         return Report(
             name=self.resource.metadata.name,
+            namespace=self.resource.metadata.namespace,
             generation=self.resource.metadata.generation,
             replicas=self.decision.request.replicas,
             decision=self.decision,

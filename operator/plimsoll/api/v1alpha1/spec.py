@@ -147,6 +147,13 @@ def _owned_flags_rule() -> JsonDict:
     )
 
 
+class ImageVendor(StrEnum):
+    """Whose GPUs an image is made for."""
+
+    NVIDIA = "NVIDIA"
+    AMD = "AMD"
+
+
 class LoraSpec(ApiModel):
     """Room for LoRA adapters."""
 
@@ -192,6 +199,10 @@ class EngineSpec(ApiModel):
             "!self.textOnly || !has(self.multimodal)",
             "engine.textOnly leaves the tower out, which engine.multimodal is about: remove one of them",
         ),
+        rule(
+            "!has(self.imageVendor) || has(self.image)",
+            "engine.imageVendor is about engine.image, which is missing: name the image, or remove imageVendor",
+        ),
     )
 
     image: str | None = Field(
@@ -200,6 +211,10 @@ class EngineSpec(ApiModel):
         max_length=512,
         pattern=r"^[^ \t\r\n]+$",
         description="Image with `vllm serve` as entry point. Default: the release's.",
+    )
+    image_vendor: ImageVendor | None = Field(
+        default=None,
+        description="NVIDIA or AMD: whose GPUs image is made for. Default: AMD where image contains rocm, else NVIDIA.",
     )
     version: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")] = Field(
         default="0.32.0", description="vLLM release; decides the memory law. Name it when image is your own build."
