@@ -1,4 +1,7 @@
-"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig."""
+"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig.
+
+The cluster's client takes longer to import than most answers take, so it is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,13 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.models import ModelSources
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
-from plimsoll.app.prices import parse_prices
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
@@ -22,6 +23,9 @@ from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.fleet_reading import read_fleet
+
+if TYPE_CHECKING:
+    from plimsoll.adapters.cluster import Cluster
 
 Body = dict[str, Any]
 
@@ -40,6 +44,8 @@ class ClusterAccess:
 
     def open(self) -> Cluster:
         """A connection, to be entered."""
+        from plimsoll.adapters.cluster import Cluster  # noqa: PLC0415 - see the module's first lines
+
         return Cluster(self.kubeconfig or os.environ.get("KUBECONFIG") or None, self.context)
 
 
@@ -57,7 +63,9 @@ def prices_from(path: str | None) -> dict[str, Price]:
     """
     if path is None:
         return {}
-    maps = [body for body in load_bodies(path) if body.get("kind") == CONFIG_MAPS.kind]
+    from plimsoll.app.prices import parse_prices  # noqa: PLC0415 - imports the cluster's client
+
+    maps = [body for body in load_bodies(path) if body.get("kind") == "ConfigMap"]
     if not maps:
         raise InvalidInput(
             "--prices", path, "Name a file with a ConfigMap: GPU type and US dollars per hour as its data."
@@ -101,10 +109,14 @@ def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None
 
 
 async def _fleet_objects(access: ClusterAccess) -> tuple[list[Body], list[Body]]:
+    from plimsoll.adapters.cluster import NODES, PODS  # noqa: PLC0415 - see the module's first lines
+
     async with access.open() as cluster:
         return await cluster.list(NODES), await cluster.list(PODS)
 
 
 async def _live_object(key: ObjectKey, access: ClusterAccess) -> Body | None:
+    from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS  # noqa: PLC0415 - see the module's first lines
+
     async with access.open() as cluster:
         return await cluster.get(INFERENCE_DEPLOYMENTS, key)
