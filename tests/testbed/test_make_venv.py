@@ -53,7 +53,7 @@ def checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Checkout:
 
 def test_what_is_needed_to_run_is_installed_once(checkout: Checkout) -> None:
     make(checkout.root, "run")
-    assert checkout.calls() == [f"venv {checkout.venv}", "pip install"]
+    assert checkout.calls() == [f"venv {checkout.venv}", "pip install", "pip install"]
     assert (checkout.venv / ".runs").exists()
     assert not (checkout.venv / ".ready").exists()
 
@@ -78,7 +78,7 @@ def test_new_versions_are_installed_into_what_is_there(checkout: Checkout) -> No
 
     make(checkout.root, "run")
 
-    assert checkout.calls() == ["pip install"]
+    assert checkout.calls() == ["pip install", "pip install"]
     assert (checkout.venv / "kept").exists()
 
 
@@ -92,7 +92,7 @@ def test_an_interrupted_installation_is_begun_anew(checkout: Checkout) -> None:
 
     make(checkout.root, "run")
 
-    assert checkout.calls() == [f"venv {checkout.venv}", "pip install"]
+    assert checkout.calls() == [f"venv {checkout.venv}", "pip install", "pip install"]
     assert not (checkout.venv / "half").exists()
     assert not (checkout.venv / ".unfinished").exists()
 
@@ -105,7 +105,7 @@ def test_an_environment_without_a_working_python_is_begun_anew(checkout: Checkou
 
     make(checkout.root, "run")
 
-    assert checkout.calls() == [f"venv {checkout.venv}", "pip install"]
+    assert checkout.calls() == [f"venv {checkout.venv}", "pip install", "pip install"]
 
 
 def test_a_linked_environment_that_cannot_be_used_is_left_alone(checkout: Checkout) -> None:
@@ -137,7 +137,7 @@ def test_a_second_make_waits_for_the_first_and_installs_nothing(
     for each in both:
         each.join(timeout=30)
 
-    assert checkout.calls() == [f"venv {checkout.venv}", "pip install"]
+    assert checkout.calls() == [f"venv {checkout.venv}", "pip install", "pip install"]
 
 
 def test_a_failure_leaves_with_one_and_says_what_to_do(
