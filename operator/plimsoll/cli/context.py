@@ -17,7 +17,7 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
-from plimsoll.domain.errors import InvalidInput, SourceUnavailable
+from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
@@ -82,15 +82,47 @@ def prices_from(path: str | None) -> dict[str, Price]:
     return prices
 
 
+class Models:
+    """The facts of models, from the same sources as the operator's, each asked for once.
+
+    A source that does not answer is asked once too: forty objects of one model wait for one time-out.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str | None], ModelFacts | PlimsollError] = {}
+
+    def of(self, resource: InferenceDeployment) -> ModelFacts:
+        """The model's facts. Blocks on the Hub where it must be asked."""
+        return self._facts(resource.spec.model)
+
+    def draft_of(self, resource: InferenceDeployment) -> ModelFacts | None:
+        """The facts of its draft; None where speculative decoding names none."""
+        draft = draft_model(resource.spec)
+        return None if draft is None else self._facts(draft)
+
+    def _facts(self, model: ModelSpec) -> ModelFacts:
+        if model.config is not None:
+            return _facts(model)
+        key = (model.name, model.revision)
+        if key not in self._known:
+            try:
+                self._known[key] = _facts(model)
+            except PlimsollError as error:
+                self._known[key] = error
+        known = self._known[key]
+        if isinstance(known, PlimsollError):
+            raise known
+        return known
+
+
 def model_of(resource: InferenceDeployment) -> ModelFacts:
-    """The model's facts, from the same sources as the operator's. Blocks on the Hub where it must be asked."""
-    return _facts(resource.spec.model)
+    """The model's facts, for one question."""
+    return Models().of(resource)
 
 
 def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
-    """The facts of its draft, from the same sources; None where speculative decoding names none."""
-    draft = draft_model(resource.spec)
-    return None if draft is None else _facts(draft)
+    """The facts of its draft, for one question."""
+    return Models().draft_of(resource)
 
 
 def _facts(model: ModelSpec) -> ModelFacts:
