@@ -3,8 +3,14 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
+RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
+
+##@ Try it
+try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no GPU (a minute on first use)
+	$(BIN)/plimsoll estimate RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic --gpu h100-sxm-80gb
+	$(BIN)/plimsoll plan -f examples/02-70b-fp8/deployment.yaml --fleet examples/fleet.yaml
 
 ##@ See it
 demo: $(READY) ## a live demonstration on an embedded control plane; Ctrl-C ends it (ARGS="--exit" ends by itself)
@@ -55,13 +61,15 @@ constraints: ## pin the newest versions of everything
 	scripts/pin_constraints.sh
 
 clean: ## remove .venv and caches of this checkout
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml constraints.txt
-	scripts/make_venv.sh
-	touch $@
+$(RUNS): pyproject.toml constraints.txt
+	scripts/make_venv.sh run
 
-.PHONY: demo test test-unit test-cluster test-engine check accuracy init format crds goldens build constraints clean help
+$(READY): pyproject.toml constraints.txt
+	scripts/make_venv.sh all
+
+.PHONY: try demo test test-unit test-cluster test-engine check accuracy init format crds goldens build constraints clean help

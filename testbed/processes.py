@@ -21,6 +21,11 @@ _KILL_WAIT_SECONDS = 15.0
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testbed-spawner")
 
 
+def dies_with_us() -> list[str]:
+    """What to put before a command line so that the kernel ends the program when the thread that starts it ends."""
+    return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())]
+
+
 class Child:
     """One program, started in its own process group with its output in a log file.
 
@@ -82,10 +87,9 @@ class Child:
         Child._running.add(self)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())]
         with self.log.open("ab") as output:
             return subprocess.Popen(
-                [*launcher, *self._command],
+                [*dies_with_us(), *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
