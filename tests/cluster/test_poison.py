@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import time
@@ -28,6 +29,8 @@ MINIMAL = {"model": {"name": LLAMA_8B}, "contextLength": 4096, "concurrency": 6}
 TRACEBACKS = 3
 """An object that could not be handled may say so once with its stack; it must not do so again and again."""
 
+logger = logging.getLogger(__name__)
+
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
@@ -46,7 +49,7 @@ def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
 @pytest.fixture(scope="module")
 def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
     assert operator.is_running
-    with namespace_of(control_plane, "honest") as view:
+    with namespace_of(control_plane, "tenant-honest") as view:
         tenant = Honest(view)
         tenant.measure()
         yield tenant
@@ -99,12 +102,12 @@ def test_no_fuzzed_object_hurts_another_tenant(operator: OperatorProcess, honest
             began = time.monotonic()
             made = {number: create_fuzzed(poisoner, fuzzer, number) for number in numbers}
             names = [f"fuzz-{number}" for number, was_admitted in made.items() if was_admitted]
-            print(f"{first}: {len(names)} of {len(made)} admitted; {[fuzzer.spec(number)[0] for number in made]}")
+            logger.info("%s admitted: %s", len(names), {number: fuzzer.spec(number)[0] for number in made})
             honest.assert_served()
             assert_explained(poisoner, names)
             clear(poisoner)
             admitted += len(names)
-            print(f"{time.monotonic() - began:.0f} s; {honest.laps[-1]}")
+            logger.info("%.0f s; %s", time.monotonic() - began, honest.laps[-1])
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS + OBJECTS // 100, lines=3000 + 50 * OBJECTS)
     assert admitted >= OBJECTS // 5, "a generator whose objects are all refused tries nothing"
@@ -113,7 +116,7 @@ def test_no_fuzzed_object_hurts_another_tenant(operator: OperatorProcess, honest
 def create_fuzzed(view: View, fuzzer: SpecFuzzer, number: int) -> bool:
     """Create the object of this number, with nonsense in its metadata as well."""
     _, spec = fuzzer.spec(number)
-    dice = random.Random(f"{SEED}/metadata/{number}")
+    dice = random.Random(f"{SEED}/metadata/{number}")  # noqa: S311 - must be repeatable, not secret
     ours = ("plimsoll.dev/pool-record", "plimsoll.dev/rendered", "kubectl.kubernetes.io/last-applied-configuration")
     annotations = {key: dice.choice(("", "{", "[]", "null", "x" * 10_000)) for key in dice.sample(ours, 2)}
     labels = {"plimsoll.dev/deployment": dice.choice(("", "other", "fuzz-0")), "app.kubernetes.io/managed-by": "x"}

@@ -24,7 +24,8 @@ _STATED: Mapping[Path, Mapping[str, Any]] = {
 
 _WORDS: tuple[Any, ...] = (
     "", " ", "0", "-1", "1e400", "NaN", "null", "../../etc", "a b", "\u202ex\U0001f4a5é", "x" * 300, "x" * 100_000,
-    "9" * 5000, "9" * 5000 + "Gi", "0." + "1" * 5000 + "Gi", "0Gi", "1Mi", "lots", "{{ .Values }}", "$(A)", "%s%n", "\x00",
+    "9" * 5000, "9" * 5000 + "Gi", "0." + "1" * 5000 + "Gi", "0Gi", "1Mi", "lots", "{{ .Values }}", "$(A)", "%s%n",
+    "\x00",
 )  # fmt: skip
 _NUMBERS: tuple[Any, ...] = (0, -1, 1, 2**31, 2**53, 2**63 - 1, -(2**63), 10**30, 1.5, 1e308, "1", True)
 _WRONG: tuple[Any, ...] = (None, "", 0, [], {}, [[]], [None], {"": None}, True, 1.5)
@@ -102,7 +103,7 @@ def _word(schema: Mapping[str, Any], dice: random.Random) -> Any:
 def _list(schema: Mapping[str, Any], dice: random.Random) -> Any:
     of = schema.get("items", {})
     many = dice.choice((0, 1, 2, int(schema.get("maxItems", 50)), 10_000))
-    if many > 100:  # noqa: PLR2004 - long enough to hurt; one value for all
+    if many > 100:
         return [_item(of, dice)] * many
     return [_item(of, dice) for _ in range(many)]
 
