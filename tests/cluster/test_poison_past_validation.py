@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.cluster
 TRACEBACKS = 3
 WILD = 20
 MINIMAL = {"model": {"name": LLAMA_8B}, "contextLength": 4096, "concurrency": 6}
-FAR_FROM_THE_TYPE = {
+FAR_FROM_THE_TYPE: dict[str, dict[str, Any]] = {
     "template-of-words": {"podTemplate": {"env": "x", "volumes": 7, "tolerations": {"a": 1}}},
     "template-is-empty": {"podTemplate": {}},
     "unknown-fields": {"podTemplate": {"hostNetwork": True, "nobody": {"knows": "it"}}},
@@ -30,7 +31,7 @@ FAR_FROM_THE_TYPE = {
     "engine-beyond-bounds": {"engine": {"gpuMemoryUtilizationPercent": 10**30, "maxBatchedTokens": -1}},
     "engine-of-lists": {"engine": {"image": ["x"], "lora": [], "multimodal": "all", "speculation": 3}},
 }
-STATUSES = {
+STATUSES: dict[str, dict[str, Any]] = {
     "pools-is-a-word": {"pools": "many"},
     "pools-of-words": {"pools": ["x", None, 7]},
     "pools-of-nothing": {"pools": [{}]},
@@ -75,7 +76,11 @@ def test_no_nonsense_that_reaches_the_operator_hurts_another_tenant(
     operator: OperatorProcess, honest: Honest, poisoner: View
 ) -> None:
     calm, fuzzer = Calm.now(operator), SpecFuzzer(7, MINIMAL, wild=0.9)
-    specs = {**POISONED_SPECS, **FAR_FROM_THE_TYPE, **{f"wild-{n}": fuzzer.spec(n)[1] for n in range(WILD)}}
+    specs: dict[str, Mapping[str, Any]] = {
+        **POISONED_SPECS,
+        **FAR_FROM_THE_TYPE,
+        **{f"wild-{n}": fuzzer.spec(n)[1] for n in range(WILD)},
+    }
     with sampled_health(operator) as health, honest.standing():
         admitted = [name for name, spec in specs.items() if create(poisoner, name, spec)]
         honest.assert_served()
