@@ -18,7 +18,7 @@ from testbed.operator_process import OperatorProcess
 from tests.support.faulty import IMPATIENT, Calm, sampled_health
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, condition, install, namespace_of, on_gpu
-from tests.support.poison import assert_explained
+from tests.support.poison import assert_explained, create
 from tests.support.workloads import gpu_deployment
 
 pytestmark = pytest.mark.cluster
@@ -211,37 +211,44 @@ def edited(view: View, name: str, status: dict[str, Any]) -> bool:
     return True
 
 
+@pytest.fixture
+def limited(control_plane: ControlPlane) -> Iterator[View]:
+    """A namespace whose LimitRange refuses every engine."""
+    with namespace_of(control_plane, f"limited-{uuid.uuid4().hex[:6]}") as view:
+        limit = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": view.namespace}}
+        control_plane.apply([limit | {"spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]}}])
+        yield view
+
+
+@pytest.fixture
+def heirs(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"heirs-{uuid.uuid4().hex[:6]}") as view:
+        yield view
+
+
 def test_gpus_promised_to_pods_that_cannot_be_made_are_given_to_others(
-    operator: OperatorProcess, control_plane: ControlPlane, honest: Honest, forger: View
+    operator: OperatorProcess, honest: Honest, forger: View, limited: View, heirs: View
 ) -> None:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": forger.namespace}}
-    control_plane.apply([quota | {"spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}])
+    forger.control_plane.apply([quota | {"spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}])
     calm = Calm.now(operator)
-    with namespace_of(control_plane, f"limited-{uuid.uuid4().hex[:6]}") as limited, honest.standing():
-        limit = {
-            "apiVersion": "v1",
-            "kind": "LimitRange",
-            "metadata": {"name": "small", "namespace": limited.namespace},
-        }
-        control_plane.apply([limit | {"spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]}}])
-        forger.apply("beyond-quota", **on_gpu("h100-sxm-80gb", 8))
-        limited.apply(
-            "beyond-limit", **on_gpu("mi300x-192gb", 8), podTemplate={"resources": {"requests": {"memory": "1Gi"}}}
-        )
-        limited.apply(
-            "invalid", **on_gpu("a100-sxm-80gb", 8), podTemplate={"volumeMounts": [{"name": "no", "mountPath": "/x"}]}
-        )
-        for view, name in ((forger, "beyond-quota"), (limited, "beyond-limit"), (limited, "invalid")):
-            assert_explained(view, [name])
-        heirs = {"h100": "h100-sxm-80gb", "mi300x": "mi300x-192gb", "a100": "a100-sxm-80gb"}
-        with namespace_of(control_plane, f"heirs-{uuid.uuid4().hex[:6]}") as others:
-            for name, gpu in heirs.items():
-                others.apply(name, **on_gpu(gpu, 8))
-            honest.assert_served()
-            for name in heirs:
-                others.wait_ready(name, timeout=EXPIRED_SECONDS)
-        for view, name in ((forger, "beyond-quota"), (limited, "beyond-limit"), (limited, "invalid")):
-            assert condition(view.get(name), "Ready")["status"] == "False"
+    mount_of_nothing = {"volumeMounts": [{"name": "no", "mountPath": "/x"}]}
+    too_much = {"resources": {"requests": {"memory": "1Gi"}}}
+    forger.apply("beyond-quota", **on_gpu("h100-sxm-80gb", 8))
+    limited.apply("beyond-limit", **on_gpu("mi300x-192gb", 8), podTemplate=too_much)
+    hopeless = [(forger, "beyond-quota"), (limited, "beyond-limit")]
+    if create(limited, "invalid", {**on_gpu("a100-sxm-80gb", 8), "podTemplate": mount_of_nothing}):
+        hopeless.append((limited, "invalid"))
+    for view, name in hopeless:
+        assert_explained(view, [name])
+    wanted = {"h100": "h100-sxm-80gb", "mi300x": "mi300x-192gb", "a100": "a100-sxm-80gb"}
+    for name, gpu in wanted.items():
+        heirs.apply(name, **on_gpu(gpu, 8))
+    honest.assert_served()
+    for name in wanted:
+        heirs.wait_ready(name, timeout=EXPIRED_SECONDS)
+    for view, name in hopeless:
+        assert condition(view.get(name), "Ready")["status"] == "False"
     calm.assert_kept(tracebacks=0)
 
 
@@ -282,7 +289,8 @@ def test_somebody_who_fights_over_the_replicas_is_named_and_does_not_win(
 
 def test_a_workload_whose_name_is_taken_waits_alone(operator: OperatorProcess, honest: Honest, forger: View) -> None:
     calm = Calm.now(operator)
-    forger.control_plane.apply([gpu_deployment("late-h100-sxm-80gb-tp1", forger.namespace, gpus=0)])
+    foreign = gpu_deployment("late-h100-sxm-80gb-tp1", forger.namespace, replicas=0)
+    forger.control_plane.apply([foreign])
     forger.apply("late", **on_gpu("h100-sxm-80gb"))
     forger.wait_condition("late", "Ready", "False", "NameConflict")
     honest.assert_served()
