@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import ssl
 import threading
 import time
@@ -82,6 +83,7 @@ class FaultProxy:
         self._rules: tuple[Rule, ...] = ()
         self._lock = threading.Lock()
         self._kill: Callable[[], None] | None = None
+        self._last = re.compile("")
         self._client_is_dead = False
         self._one_write = asyncio.Lock()
         self._streams: set[asyncio.Transport] = set()
@@ -178,9 +180,13 @@ class FaultProxy:
         """Reset every watch that is open now."""
         self._loop.call_soon_threadsafe(self._abort, self._streams)
 
-    def arm(self, kill: Callable[[], None]) -> None:
-        """Let ``kill`` end the client when its next write has been applied; nothing after that write gets through."""
+    def arm(self, kill: Callable[[], None], *, at: str = "") -> None:
+        """Let ``kill`` end the client when its next write has been applied; nothing after that write gets through.
+
+        ``at`` is a regular expression: only a write with such a path is the last one, others pass before it.
+        """
         self._client_is_dead = False
+        self._last = re.compile(at)
         self._kill = kill
 
     def disarm(self) -> None:
@@ -266,11 +272,11 @@ class FaultProxy:
                 return _reset(request)
             async with self._upstream(request, body) as answer:
                 content = await answer.read()
-            kill, self._kill = self._kill, None
-            if kill is None:
+            kill = self._kill
+            if kill is None or self._last.search(seen.path) is None:
                 seen.done, seen.status = "passed", answer.status
                 return web.Response(status=answer.status, body=content, headers=_headers(answer.headers))
-            self._client_is_dead = True
+            self._kill, self._client_is_dead = None, True
             kill()  # blocks the loop, on purpose
             seen.done = "killed"
             self.killed_at.append(f"{request.method} {seen.path}")

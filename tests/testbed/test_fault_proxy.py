@@ -287,6 +287,14 @@ def test_of_many_writes_at_once_only_the_one_that_kills_gets_through(proxy: Faul
     assert len(deaths) == len(upstream.written) == len(proxy.killed_at) == 1
     proxy.disarm()
     write(proxy, "alive again")
+    proxy.arm(lambda: deaths.append(2), at="^(?!.*/leases)")
+    write(proxy, "a lease", "/apis/coordination.k8s.io/v1/leases/x")
+    assert deaths == [1]
+    with pytest.raises(OSError, match=r".*"):
+        write(proxy, "the last one")
+    assert deaths == [1, 2]
+    proxy.disarm()
+    write(proxy, "alive again")
     assert upstream.written[-1] == "alive again"
 
 
