@@ -116,7 +116,7 @@ class FaultProxy:
     async def _open(self) -> int:
         connector = aiohttp.TCPConnector(limit=0, ssl=self._tls)
         self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False, timeout=_NO_LIMIT)
-        self._web = web.Server(self._handle, handler_cancellation=True)
+        self._web = web.Server(self._handle, handler_cancellation=True, access_log=None)
         self._runner = web.ServerRunner(self._web, shutdown_timeout=0.2)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, backlog=1024)

@@ -77,8 +77,9 @@ def running(control_plane: ControlPlane, proxy: FaultProxy) -> Iterator[Operator
 
 @pytest.fixture
 def operator(running: OperatorProcess, proxy: FaultProxy) -> Iterator[OperatorProcess]:
-    """The operator, healthy; a test that ended it fails, and the next one gets it started again."""
-    if not running.is_running:
+    """The operator, healthy; a test that broke it fails, and the next one gets it started again."""
+    if not running.healthy():
+        running.kill()
         running.start()
     yield running.wait_healthy()
     proxy.clear()
