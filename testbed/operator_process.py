@@ -85,7 +85,7 @@ class OperatorProcess:
             "PLIMSOLL_METRICS_PORT": str(self.metrics_port),
             "PLIMSOLL_HEALTH_PORT": str(self.health_port),
             "PLIMSOLL_NAMESPACE": NAMESPACE,
-            "PLIMSOLL_IDENTITY": f"operator-{self.health_port}",  # one per instance, and the same after a restart
+            "PLIMSOLL_IDENTITY": directory.name,
             **({"PLIMSOLL_PROMETHEUS_URL": prometheus_url} if prometheus_url else {}),
         }
         self.log = directory / "operator.log"
