@@ -26,6 +26,16 @@ test-unit: $(READY) ## the fast part: no cluster, no engine
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
 	$(PYTEST) -m cluster $(ARGS)
 
+poison: $(READY) build ## many fuzzed objects against the operator (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
+	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py --log-cli-level=INFO $(ARGS)
+
+chaos: $(READY) build ## chains of faults over 50 objects, many seeds (PLIMSOLL_CHAOS_OBJECTS, PLIMSOLL_CHAOS_SEEDS)
+	PLIMSOLL_CHAOS_OBJECTS=$${PLIMSOLL_CHAOS_OBJECTS:-50} PLIMSOLL_CHAOS_SEEDS=$${PLIMSOLL_CHAOS_SEEDS:-20} \
+	  $(PYTEST) tests/cluster/test_chains.py --log-cli-level=INFO $(ARGS)
+
+scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without a slow API server: a table, in minutes
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
+
 test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on first use)
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/engine $(ARGS)
@@ -72,4 +82,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster test-engine check accuracy init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy init format crds goldens build constraints clean help

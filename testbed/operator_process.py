@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -109,6 +110,11 @@ class OperatorProcess:
         """Its process id."""
         return self._child.pid
 
+    @property
+    def exit_status(self) -> int | None:
+        """What it ended with, negative for a signal; None while it runs."""
+        return self._child.exit_status
+
     def start(self) -> Self:
         """Start it; see :meth:`wait_healthy`."""
         self._child.start()
@@ -127,6 +133,14 @@ class OperatorProcess:
         """SIGKILL: it gets no chance to tidy up."""
         self._child.kill()
 
+    def pause(self) -> None:
+        """SIGSTOP: it keeps its connections and does nothing."""
+        self._child.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._child.resume()
+
     def restart(self) -> None:
         """Stop it politely and start it on the same ports."""
         self.stop()
@@ -134,11 +148,20 @@ class OperatorProcess:
 
     def healthy(self) -> bool:
         """Whether its health endpoint answers well."""
+        return self.probe("/healthz")[0] == HTTPStatus.OK
+
+    def ready(self) -> bool:
+        """Whether it says that it is ready: it leads, or it stands by."""
+        return self.probe("/readyz")[0] == HTTPStatus.OK
+
+    def probe(self, path: str, timeout: float = 2.0) -> tuple[int, str]:
+        """HTTP status and body of a path on its health port; 0 and the reason where nobody answers."""
         try:
-            http_text(f"http://127.0.0.1:{self.health_port}/healthz", timeout=2)
-        except (ApiError, OSError):
-            return False
-        return True
+            return HTTPStatus.OK, http_text(f"http://127.0.0.1:{self.health_port}{path}", timeout=timeout)
+        except ApiError as error:
+            return error.status, str(error)
+        except OSError as error:
+            return 0, repr(error)
 
     def wait_healthy(self, timeout: float = 30.0) -> Self:
         """Wait for its health endpoint. Raises NotInTime with the end of its log, at once if the process ended."""

@@ -64,6 +64,11 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def exit_status(self) -> int | None:
+        """What it ended with, negative for a signal; None before its start and while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    @property
     def was_started(self) -> bool:
         """Whether it was ever started, running or not."""
         return self._process is not None
