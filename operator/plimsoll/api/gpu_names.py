@@ -39,9 +39,9 @@ def alike(name: str, known: Iterable[str]) -> list[str]:
     whole = [each for each in names if "-mig-" not in each]
     for among in (whole, names):
         begin = [each for each in among if name and each.startswith(name.lower())]
-        if found := begin or get_close_matches(name.lower(), among):
-            return found
-    return []
+        if begin:
+            return begin
+    return get_close_matches(name.lower(), whole) or get_close_matches(name.lower(), names)
 
 
 def _named(spec: InferenceDeploymentSpec) -> Iterator[tuple[str, str]]:
