@@ -1,4 +1,4 @@
-"""What the user adds to the pods: refused by the field's name where it cannot work, passed on as written where it can."""
+"""What the user adds to the pods: refused by its field where it cannot work, passed on as written where it can."""
 
 from __future__ import annotations
 
