@@ -160,7 +160,7 @@ def test_an_upgrade_brings_new_values_and_a_newer_crd(installed: ControlPlane, t
     new_field = "              newField:\n                type: string\n"
     template.write_text(text.replace(added, new_field + added))
 
-    values = ("--set-string", "prices.l4-24gb=0.71", "--set", "logLevel=debug,hub.readTokenSecrets=false")
+    values = ("--set-string", "prices.l4=0.71", "--set", "logLevel=debug,hub.readTokenSecrets=false")
     installed.helm("upgrade", RELEASE[0], str(newer), *RELEASE[1:], *values)
 
     spec_of = "{.spec.versions[0].schema.openAPIV3Schema.properties.spec.properties.newField.type}"

@@ -38,10 +38,12 @@ def alike(name: str, known: Iterable[str]) -> list[str]:
     names = sorted(known)
     whole = [each for each in names if "-mig-" not in each]
     for among in (whole, names):
-        begin = [each for each in among if name and each.startswith(name.lower())]
-        if begin:
+        if name and (begin := [each for each in among if each.startswith(name.lower())]):
             return begin
-    return get_close_matches(name.lower(), whole) or get_close_matches(name.lower(), names)
+    for among in (whole, names):
+        if close := get_close_matches(name.lower(), among):
+            return close
+    return []
 
 
 def _named(spec: InferenceDeploymentSpec) -> Iterator[tuple[str, str]]:
