@@ -190,6 +190,16 @@ def test_prices_without_a_config_map_and_bad_prices_are_refused(run: Run, write:
     assert "yes     l40s-48gb" in shown
 
 
+def test_a_gpu_type_that_does_not_exist_is_refused_with_those_like_it(run: Run, write: Callable[[str], str]) -> None:
+    manifest = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+    manifest["spec"]["gpu"] = {"allow": ["h100"]}
+    status, _, said = run("plan", "-f", write(yaml.safe_dump(manifest)), "--fleet", FLEET)
+    plain = " ".join(said.split())
+    assert status == 2
+    assert "spec.gpu.allow[0]: 'h100' cannot be used" in plain
+    assert "did you mean h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb?" in plain
+
+
 def test_a_missing_option_is_a_usage_error(run: Run) -> None:
     status, _, told = run("plan")
     assert status == 2

@@ -14,10 +14,10 @@ from plimsoll.api.convert import check_without_model
 from plimsoll.api.owned_flags import owned_flag
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed.control_plane import ControlPlane
 from testbed.waiting import wait_until
+from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
 
 pytestmark = pytest.mark.cluster
 
@@ -216,167 +216,6 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "weights at a relative path": ({"model": {"name": "m", "path": "models"}}, "spec.model.path in body should match"),
     "a misspelt field": ({"contextLenght": 1}, 'unknown field "spec.contextLenght"'),
 }
-DIGITS = "9" * 5000
-LIKE_SHM = {"name": "shm", "mountPath": "/x"}
-POISON: dict[str, tuple[dict[str, Any], str, str]] = {
-    "a variable without a name": ({"env": [{"foo": "bar"}]}, "spec.podTemplate.env[0].foo", "env[0].name"),
-    "a number as a variable": ({"env": [{"name": "A", "value": 1}]}, "spec.podTemplate.env[0].value", "env[0].value"),
-    "a variable of two values": (
-        {"env": [{"name": "A", "value": "1", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
-        "env.value and env.valueFrom exclude each other",
-        "env[0].value",
-    ),
-    "a variable from nowhere": (
-        {"env": [{"name": "A", "valueFrom": {}}]},
-        "env.valueFrom needs exactly one of",
-        "env[0].valueFrom",
-    ),
-    "a variable twice": (
-        {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]},
-        "spec.podTemplate.env[1]: Duplicate value",
-        "env[1].name",
-    ),
-    "a variable with a space": ({"env": [{"name": "A B"}]}, "spec.podTemplate.env[0].name", "env[0].name"),
-    "variables from two places": (
-        {"envFrom": [{"configMapRef": {"name": "a"}, "secretRef": {"name": "b"}}]},
-        "envFrom needs exactly one of configMapRef and secretRef",
-        "envFrom[0]",
-    ),
-    "requests in words": (
-        {"resources": {"requests": "lots"}},
-        "spec.podTemplate.resources.requests",
-        "resources.requests",
-    ),
-    "memory in words": (
-        {"resources": {"requests": {"memory": "lots"}}},
-        "spec.podTemplate.resources.requests.memory",
-        "resources.requests.memory",
-    ),
-    "memory of 5,000 digits": (
-        {"resources": {"limits": {"memory": DIGITS}}},
-        "spec.podTemplate.resources.limits.memory",
-        "resources.limits.memory",
-    ),
-    "a negative limit": (
-        {"resources": {"limits": {"cpu": -1}}},
-        "spec.podTemplate.resources.limits.cpu",
-        "resources.limits.cpu",
-    ),
-    "a resource that does not exist": (
-        {"resources": {"limits": {"ram": "1Gi"}}},
-        "resources: write cpu, memory",
-        "resources.limits",
-    ),
-    "a volume twice": (
-        {"volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}]},
-        "spec.podTemplate.volumes[1]: Duplicate value",
-        "volumes[1].name",
-    ),
-    "a volume of the operator's": (
-        {"volumes": [{"name": "shm", "emptyDir": {}}]},
-        "volumes.name: cache, shm, tmp, home are the operator's",
-        "volumes[0].name",
-    ),
-    "a volume in capitals": ({"volumes": [{"name": "A"}]}, "spec.podTemplate.volumes[0].name", "volumes[0].name"),
-    "a volume of two sources": (
-        {"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/"}}]},
-        "volumes: a volume has one source",
-        "volumes[0]",
-    ),
-    "a claim without a name": (
-        {"volumes": [{"name": "a", "persistentVolumeClaim": {}}]},
-        "spec.podTemplate.volumes[0].persistentVolumeClaim.claimName",
-        "volumes[0].persistentVolumeClaim.claimName",
-    ),
-    "a mount of nothing": (
-        {"volumeMounts": [{"name": "a", "mountPath": "/a"}]},
-        "volumeMounts.name must be the name of a volume",
-        "volumeMounts[0].name",
-    ),
-    "a mount over the operator's": (
-        {"volumeMounts": [{"name": "cache", "mountPath": "/cache/"}]},
-        "volumeMounts.mountPath: /cache, /dev/shm, /tmp are the operator's",
-        "volumeMounts[0].mountPath",
-    ),
-    "a relative mount": (
-        {"volumeMounts": [{"name": "cache", "mountPath": "a"}]},
-        "spec.podTemplate.volumeMounts[0].mountPath",
-        "volumeMounts[0].mountPath",
-    ),
-    "a mount over another": (
-        {"volumeMounts": [LIKE_SHM, LIKE_SHM]},
-        "spec.podTemplate.volumeMounts[1]: Duplicate value",
-        "volumeMounts[1].mountPath",
-    ),
-    "a toleration without a key": (
-        {"tolerations": [{"effect": "NoSchedule"}]},
-        "tolerations: without a key the operator must be Exists",
-        "tolerations[0].operator",
-    ),
-    "a toleration of any value": (
-        {"tolerations": [{"key": "a", "operator": "Exists", "value": "b"}]},
-        "tolerations: with operator Exists the value must be empty",
-        "tolerations[0].value",
-    ),
-    "a toleration that ends without an eviction": (
-        {"tolerations": [{"key": "a", "tolerationSeconds": 5}]},
-        "tolerations: tolerationSeconds is for effect NoExecute alone",
-        "tolerations[0].tolerationSeconds",
-    ),
-    "a label value with a space": ({"labels": {"team": "a b"}}, "spec.podTemplate.labels.team", "labels.team"),
-    "a label key with a space": ({"labels": {"a b": "c"}}, "labels: a key is a name", "labels"),
-    "a label of the operator's": (
-        {"labels": {"plimsoll.dev/pool": "x"}},
-        "labels: keys under plimsoll.dev/ are the operator's",
-        "labels",
-    ),
-    "an annotation key of slashes": ({"annotations": {"a/b/c": ""}}, "annotations: a key is a name", "annotations"),
-    "a node label key with a space": ({"nodeSelector": {"a b": ""}}, "nodeSelector: a key is a name", "nodeSelector"),
-    "a pull secret without a name": (
-        {"imagePullSecrets": [{}]},
-        "spec.podTemplate.imagePullSecrets[0].name",
-        "imagePullSecrets[0].name",
-    ),
-    "a service account in capitals": (
-        {"serviceAccountName": "Admin"},
-        "spec.podTemplate.serviceAccountName",
-        "serviceAccountName",
-    ),
-    "a cache of 5,000 digits": (
-        {"modelCache": {"sizeLimit": DIGITS}},
-        "spec.podTemplate.modelCache.sizeLimit",
-        "modelCache.sizeLimit",
-    ),
-}
-BEYOND_THE_CRD: dict[str, tuple[dict[str, Any], str]] = {
-    "a memory limit below the request": (
-        {"resources": {"requests": {"memory": "2Gi"}, "limits": {"memory": "1Gi"}}},
-        "resources.limits.memory",
-    ),
-    "a device without a limit": (
-        {"resources": {"requests": {"example.com/nic": 1}}},
-        "resources.requests.example.com/nic",
-    ),
-    "half a device": (
-        {"resources": {"requests": {"example.com/nic": "500m"}, "limits": {"example.com/nic": "500m"}}},
-        "resources.limits.example.com/nic",
-    ),
-    "a mount over the operator's, in disguise": (
-        {"volumeMounts": [{"name": "cache", "mountPath": "/models/../cache"}]},
-        "volumeMounts[0].mountPath",
-    ),
-    "a way out of a volume": (
-        {"volumeMounts": [{"name": "cache", "mountPath": "/a", "subPath": "../b"}]},
-        "volumeMounts[0].subPath",
-    ),
-    "a volume of two sources, one handed on": (
-        {"volumes": [{"name": "a", "rbd": {}, "cephfs": {}}]},
-        "volumes[0]",
-    ),
-    "annotations of a megabyte": ({"annotations": {f"a{index}": "x" * 60_000 for index in range(16)}}, "annotations"),
-}
-"""What only the operator's own check can say."""
-
 BAD_NAMES = {
     "llama.8b": "metadata.name becomes a Service name: use lower-case letters, digits and dashes",
     "8b-llama": "metadata.name becomes a Service name: use lower-case letters, digits and dashes",
@@ -410,27 +249,20 @@ def test_a_bad_spec_is_refused_with_a_reason(cluster: ControlPlane, case: str) -
     assert "created" not in said
 
 
-def refused_by_the_operator(spec: dict[str, Any]) -> InvalidInput:
-    """What the operator says of an object that a file, or an older CRD, let through."""
-    with pytest.raises(InvalidInput) as caught:
-        check_without_model(parse_inference_deployment(json.loads(manifest(spec))).spec)
-    return caught.value
-
-
 @pytest.mark.parametrize("case", POISON)
 def test_what_would_break_the_pods_is_refused_by_the_fields_name(cluster: ControlPlane, case: str) -> None:
     template, message, field = POISON[case]
     said = answer(cluster, MINIMAL | {"podTemplate": template})
     assert message in said
     assert "created" not in said
-    assert refused_by_the_operator(MINIMAL | {"podTemplate": template}).field == f"spec.podTemplate.{field}"
+    assert refusal(podTemplate=template).field == f"spec.podTemplate.{field}"
 
 
 @pytest.mark.parametrize("case", BEYOND_THE_CRD)
 def test_what_a_crd_cannot_say_is_refused_by_the_operator(cluster: ControlPlane, case: str) -> None:
     template, field = BEYOND_THE_CRD[case]
     assert "created" in answer(cluster, MINIMAL | {"podTemplate": template})
-    assert refused_by_the_operator(MINIMAL | {"podTemplate": template}).field == f"spec.podTemplate.{field}"
+    assert refusal(podTemplate=template).field == f"spec.podTemplate.{field}"
 
 
 @pytest.mark.parametrize(
@@ -449,7 +281,7 @@ def test_texts_and_numbers_are_bounded(cluster: ControlPlane, change: dict[str, 
     said = answer(cluster, MINIMAL | change)
     assert field in said
     assert "created" not in said
-    assert refused_by_the_operator(MINIMAL | change).field == field
+    assert refusal(**change).field == field
 
 
 @pytest.mark.parametrize("nothing", [None, {}, {"requests": None}])
@@ -523,7 +355,7 @@ def test_what_an_older_crd_let_through_is_named_and_leaves_its_neighbour_alone(c
     listed = json.loads(cluster.kubectl("get", "infd", "-o", "json"))["items"]
     bodies = {body["metadata"]["name"]: body for body in listed}
     for index, field in enumerate(("env[0].name", "volumes[1].name", "labels.team")):
-        assert refused_by_the_operator(bodies[f"old-{index}"]["spec"]).field == f"spec.podTemplate.{field}"
+        assert refusal(**bodies[f"old-{index}"]["spec"]).field == f"spec.podTemplate.{field}"
         patch = json.dumps({"status": {"observedGeneration": 1}})
         said = cluster.kubectl("patch", "infd", f"old-{index}", "--subresource=status", "--type=merge", "-p", patch)
         assert "patched" in said

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from plimsoll.api.resource_checks import check_resources
 from plimsoll.api.v1alpha1 import PodTemplateSpec, Toleration
 from plimsoll.api.v1alpha1.environment import EnvFromSource, EnvVar, EnvVarSource
-from plimsoll.api.v1alpha1.values import LONGEST_KEY, OWN_PREFIX, QUALIFIED_NAME
+from plimsoll.api.v1alpha1.values import ANNOTATION_KEY, LABEL_KEY, LONGEST_KEY, OWN_PREFIX
 from plimsoll.api.volume_checks import check_volume_mounts, check_volumes
 from plimsoll.domain.errors import InvalidInput
 
@@ -37,7 +37,7 @@ def check_pod_template(template: PodTemplateSpec | None) -> None:
         return
     _check_labels(template.labels or {})
     _check_annotations(template.annotations or {})
-    _check_keys(f"{FIELD}.nodeSelector", template.node_selector or {})
+    _check_keys(f"{FIELD}.nodeSelector", template.node_selector or {}, LABEL_KEY)
     _check_environment(template.env or ())
     for index, source in enumerate(template.env_from or ()):
         _check_environment_source(f"{FIELD}.envFrom[{index}]", source)
@@ -59,14 +59,14 @@ def check_unique(field: str, member: str, values: Iterable[str]) -> None:
 
 
 def _check_labels(labels: Mapping[str, str]) -> None:
-    _check_keys(f"{FIELD}.labels", labels)
+    _check_keys(f"{FIELD}.labels", labels, LABEL_KEY)
     for key in labels:
         if re.fullmatch(OWN_PREFIX, key):
             raise InvalidInput(f"{FIELD}.labels", key, "Keys under plimsoll.dev/ are the operator's: remove it.")
 
 
 def _check_annotations(annotations: Mapping[str, str]) -> None:
-    _check_keys(f"{FIELD}.annotations", annotations)
+    _check_keys(f"{FIELD}.annotations", annotations, ANNOTATION_KEY)
     size = sum(len(part.encode("utf-8", "replace")) for pair in annotations.items() for part in pair)
     if size > MOST_ANNOTATION_BYTES:
         raise InvalidInput(
@@ -74,9 +74,9 @@ def _check_annotations(annotations: Mapping[str, str]) -> None:
         )
 
 
-def _check_keys(field: str, values: Mapping[str, str]) -> None:
+def _check_keys(field: str, values: Iterable[str], pattern: str) -> None:
     for key in values:
-        if len(key) > LONGEST_KEY or not re.fullmatch(QUALIFIED_NAME, key):
+        if len(key) > LONGEST_KEY or not re.fullmatch(pattern, key):
             raise InvalidInput(field, key, _KEY_FIX)
 
 

@@ -10,8 +10,8 @@ from pydantic.config import JsonDict
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel, rule
 from plimsoll.api.v1alpha1.environment import EnvFromSource, EnvVar
 from plimsoll.api.v1alpha1.values import (
+    LABEL_KEY,
     LONGEST_QUANTITY,
-    QUALIFIED_NAME,
     Annotations,
     DnsSubdomain,
     Labels,
@@ -39,7 +39,7 @@ class Toleration(ApiModel):
             "tolerations: tolerationSeconds is for effect NoExecute alone",
         ),
     )
-    key: Annotated[str, Field(max_length=317, pattern=rf"^({QUALIFIED_NAME})?$")] | None = Field(
+    key: Annotated[str, Field(max_length=317, pattern=rf"^({LABEL_KEY})?$")] | None = Field(
         default=None, description="Key of the taint. Empty with Exists: every taint."
     )
     operator: Annotated[str, Field(pattern=r"^(Exists|Equal)?$")] | None = Field(

@@ -18,8 +18,10 @@ from plimsoll.api.v1alpha1.base import LARGEST_BOUND, rule
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
-QUALIFIED_NAME = r"([A-Za-z0-9](\.?[-A-Za-z0-9])*/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]"
-"""A label's or an annotation's key. The prefix is looser than a DNS subdomain: annotations may have capitals there."""
+_NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]"
+LABEL_KEY = rf"({_SUBDOMAIN}/)?{_NAME_PART}"
+ANNOTATION_KEY = rf"([A-Za-z0-9](\.?[-A-Za-z0-9])*/)?{_NAME_PART}"
+"""Annotations may have capitals in the prefix, too."""
 
 LONGEST_KEY = 253 + 1 + 63
 
@@ -32,6 +34,7 @@ RESOURCE_NAME = (
     rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_SUBDOMAIN}/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 )
 
+_MOST_KEYS = 1024
 _MOST_MEMBERS = 200_000
 _LONGEST_MEMBER = 4096
 _BELOW_LISTS = 3
@@ -58,7 +61,7 @@ def _schema(levels: int) -> WithJsonSchema:
     The API server itself takes 10,000 levels. Python's reader fails at about 1,000, and an object that cannot be read
     would keep the operator from reading all the others: so the CRD counts the levels.
     """
-    return WithJsonSchema({"type": "object", "maxProperties": 1024, "additionalProperties": _any_json(levels)})
+    return WithJsonSchema({"type": "object", "maxProperties": _MOST_KEYS, "additionalProperties": _any_json(levels)})
 
 
 def _any_json(levels: int) -> JsonDict:
@@ -72,6 +75,8 @@ def _any_json(levels: int) -> JsonDict:
 
 def _bounded(value: dict[str, Any], *, levels: int) -> dict[str, Any]:
     """Plain JSON within the same bounds. Walked without recursion."""
+    if len(value) > _MOST_KEYS:
+        raise ValueError(f"It has more than {_MOST_KEYS} members")
     members = 0
     pending: list[tuple[Any, int]] = [(value, levels + 1)]
     while pending:
@@ -156,7 +161,7 @@ Labels = Annotated[
         json_schema_extra={
             "x-kubernetes-validations": [
                 rule(
-                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{QUALIFIED_NAME}$'))",
+                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{LABEL_KEY}$'))",
                     "labels: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a DNS "
                     "prefix and '/'",
                 ),
@@ -175,7 +180,7 @@ NodeLabels = Annotated[
         json_schema_extra={
             "x-kubernetes-validations": [
                 rule(
-                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{QUALIFIED_NAME}$'))",
+                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{LABEL_KEY}$'))",
                     "nodeSelector: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a "
                     "DNS prefix and '/'",
                 )
@@ -190,7 +195,7 @@ Annotations = Annotated[
         json_schema_extra={
             "x-kubernetes-validations": [
                 rule(
-                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{QUALIFIED_NAME}$'))",
+                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{ANNOTATION_KEY}$'))",
                     "annotations: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a "
                     "DNS prefix and '/'",
                 )
