@@ -170,7 +170,7 @@ async def test_an_object_whose_planning_fails_says_so_and_its_neighbour_is_place
         told[body["metadata"]["name"]] = status
         return True
 
-    desk.recorder.write_status = write_status  # type: ignore[method-assign]
+    monkeypatch.setattr(desk.recorder, "write_status", write_status)
     spec = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 8192, "concurrency": 16}
     bodies = [inference_deployment_body(name, uid=name, spec=spec) for name in ("poison", "honest")]
     desk.store.replace(INFERENCE_DEPLOYMENTS, bodies)

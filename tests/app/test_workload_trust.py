@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
-from plimsoll.app.objects import Surroundings, read_pools, surroundings_of
+from plimsoll.app.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
 from plimsoll.app.status_reading import ReadStatus, read_status
 from plimsoll.app.store import Store
 from plimsoll.app.workload_trust import is_adoptable
@@ -96,14 +96,14 @@ def test_what_does_not_agree_with_itself_is_ignored_and_named(change: Callable[[
     assert read_pools(ReadStatus(), seen, wanted=1, now=0, grace_seconds=1) == ()
 
 
-annotations = st.dictionaries(
+any_annotations = st.dictionaries(
     st.sampled_from([POOL_ANNOTATION, HASH_ANNOTATION, "x"]),
     st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps),
 )
-labels = st.dictionaries(
+any_labels = st.dictionaries(
     st.sampled_from([DEPLOYMENT_LABEL, POOL_LABEL, MANAGED_BY]), st.sampled_from(["llama", POOL, "x"])
 )
-references = st.lists(
+any_references: st.SearchStrategy[list[Any]] = st.lists(
     st.fixed_dictionaries(
         {}, optional={"kind": st.text(), "name": st.text(), "uid": st.just("u1"), "controller": st.booleans()}
     ),
@@ -111,10 +111,10 @@ references = st.lists(
 )
 
 
-@given(labels, annotations, references)
+@given(any_labels, any_annotations, any_references)
 @settings(max_examples=150, deadline=None)
 def test_no_labels_annotations_or_references_harm_anybody(
-    labelled: dict[str, str], annotated: dict[str, str], referred: list[Body]
+    labelled: dict[str, str], annotated: dict[str, str], referred: list[Any]
 ) -> None:
     def change(head: Body) -> None:
         head["labels"] |= labelled
@@ -141,6 +141,15 @@ class TestPods:
         seen = around(workload_body(), pods=(pod_body("real"), forged, bare))
         assert [pod.name for pod in seen.pods[POOL]] == ["real"]
         assert sorted(complaint.split(" is ")[0] for complaint in seen.complaints) == ["Pod ns/bare", "Pod ns/forged"]
+
+    def test_ten_thousand_of_them_fill_no_log(self) -> None:
+        def forged(name: str) -> Body:
+            body = pod_body(name)
+            body["metadata"]["ownerReferences"] = []
+            return body
+
+        seen = around(workload_body(), pods=tuple(forged(f"p{index}") for index in range(MOST_COMPLAINTS + 30)))
+        assert len(seen.complaints) == MOST_COMPLAINTS
 
 
 class TestOrphans:
