@@ -30,9 +30,8 @@ from plimsoll.app.planner import Planner
 from plimsoll.app.prices import PriceList
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import Store
-from plimsoll.placement.place import place
 from testbed.fleet import gpu_node
-from tests.support.bodies import Body, inference_deployment_body, workload_body
+from tests.support.bodies import Body, inference_deployment_body
 from tests.support.speculation import EAGLE3_HEAD
 
 KINDS = (INFERENCE_DEPLOYMENTS, NODES, PODS, DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS)
@@ -146,52 +145,3 @@ async def test_a_draft_of_another_model_is_the_spec_s_mistake(desk: Desk) -> Non
     reason, message = desk.recorder.ready()
     assert reason == "InvalidSpec"
     assert "spec.engine.speculation.draftModel.name" in message
-
-
-async def two_passes(desk: Desk) -> None:
-    """One that asks for the configurations, and the one after they were read."""
-    await desk.planner.one_pass()
-    await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
-    await desk.planner.one_pass()
-
-
-async def test_an_object_whose_planning_fails_says_so_and_its_neighbour_is_placed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def throw(wanted: Any, *rest: Any) -> Any:
-        if wanted.key.name == "poison":
-            raise OverflowError("too large")
-        return place(wanted, *rest)
-
-    monkeypatch.setattr("plimsoll.placement.plan.place", throw)
-    told: dict[str, Mapping[str, Any]] = {}
-
-    async def write_status(body: Body, status: Mapping[str, Any]) -> bool:
-        told[body["metadata"]["name"]] = status
-        return True
-
-    monkeypatch.setattr(desk.recorder, "write_status", write_status)
-    spec = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 8192, "concurrency": 16}
-    bodies = [inference_deployment_body(name, uid=name, spec=spec) for name in ("poison", "honest")]
-    desk.store.replace(INFERENCE_DEPLOYMENTS, bodies)
-    await two_passes(desk)
-    ready = {name: status["conditions"][0] for name, status in told.items()}
-    assert (ready["poison"]["reason"], ready["poison"]["message"]) == ("PlanFailed", "OverflowError: too large")
-    assert "Stalled" in {each["type"] for each in told["poison"]["conditions"]}
-    assert [pool["gpuType"] for pool in told["honest"]["pools"]] == ["h100-sxm-80gb"]
-
-
-async def test_what_is_not_to_be_trusted_is_logged_once_and_plans_go_on(
-    desk: Desk, caplog: pytest.LogCaptureFixture
-) -> None:
-    spec = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 8192, "concurrency": 16}
-    broken = {"pools": [{"name": "x"}], "observations": 7}
-    desk.store.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(spec=spec, status=broken)])
-    forged = workload_body()
-    forged["metadata"]["annotations"] = {}
-    desk.store.replace(DEPLOYMENTS, [forged])
-    await two_passes(desk)
-    warned = [record.getMessage() for record in caplog.records if " is ignored: " in record.getMessage()]
-    assert len(warned) == 3
-    assert any("Deployment ns/llama-h100-sxm-80gb-tp1" in each for each in warned)
-    assert desk.recorder.ready()[0] == "CreatingPods"
