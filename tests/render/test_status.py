@@ -10,8 +10,10 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
+from plimsoll.placement.rehoming import Rehoming
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from plimsoll.render.status import MAX_REJECTIONS, status
 from tests.render.workloads import decision
@@ -168,3 +170,15 @@ def test_while_there_is_a_problem_the_last_decision_stays_readable() -> None:
     kept = ("estimate", "placement", "model", "pools", "rejections")
     assert {field: after[field] for field in kept} == {field: before[field] for field in kept}
     assert after["conditions"] != before["conditions"]
+
+
+def test_places_that_were_left_are_told_and_stay_told_while_there_is_a_problem() -> None:
+    places = (Rehoming(L4, Split(1), 1_767_225_600.0, "InsufficientGpus"), Rehoming(L40S, Split(2, 2), 1_767_225_660.0))
+    document = written(replace(SERVING, rehomings=places))
+    assert document["rehomings"] == [
+        {"gpuType": L4, "tensorParallel": 1, "at": "2026-01-01T00:00:00Z", "reason": "InsufficientGpus"},
+        {"gpuType": L40S, "tensorParallel": 2, "pipelineParallel": 2, "at": "2026-01-01T00:01:00Z", "reason": ""},
+    ]
+    InferenceDeploymentStatus.model_validate(document)
+    assert written(BROKEN, document)["rehomings"] == document["rehomings"]
+    assert "rehomings" not in written(SERVING, document)
