@@ -38,7 +38,7 @@ def store_with(*workloads: Body, pods: tuple[Body, ...] = ()) -> Store:
 
 
 def around(*workloads: Body, pods: tuple[Body, ...] = ()) -> Surroundings:
-    found = surroundings_of(store_with(*workloads, pods=pods))
+    found = surroundings_of(store_with(*workloads, pods=pods).picture())
     honest = found[HONEST]
     assert (list(honest.workloads), len(honest.pods[POOL]), honest.complaints) == ([POOL], 1, ())
     return found[KEY]
