@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
@@ -79,15 +80,60 @@ class IgnoredNode:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep pods off a node; PreferNoSchedule is a wish."""
+
+Labels = tuple[tuple[str, str], ...]
+Asked = tuple[str, Labels, tuple[Toleration, ...]]
+
+
+@dataclass(frozen=True)
 class Fleet:
-    """Every GPU node of the cluster at one moment; ``nodes`` can take pods, ``ignored`` cannot and say why."""
+    """Every GPU node of the cluster at one moment; ``nodes`` can take pods, ``ignored`` cannot and say why.
+
+    It never changes, so whatever is asked of it is worked out once. (Hence no slots: the answers need a place.)
+    """
 
     nodes: tuple[GpuNode, ...] = ()
     ignored: tuple[IgnoredNode, ...] = field(default=())
 
     def gpu_types(self) -> tuple[GpuType, ...]:
         """The distinct types, by name. Where nodes of one type differ in memory, the smallest speaks for the type."""
+        return self._gpu_types
+
+    def of_type(self, name: str) -> tuple[GpuNode, ...]:
+        """The nodes with GPUs of that type."""
+        return self._by_type.get(name, ())
+
+    def accepting(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> tuple[GpuNode, ...]:
+        """The type's nodes that carry all these labels and whose blocking taints are tolerated."""
+        asked = (gpu_type, labels, tolerations)
+        if asked not in self._accepting:
+            self._accepting[asked] = self._find_accepting(*asked)
+        return self._accepting[asked]
+
+    def most_gpus(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> int | None:
+        """The most GPUs that one engine can have on one of those nodes, whoever holds them; None without a node.
+
+        Slices of a GPU cannot work together.
+        """
+        asked = (gpu_type, labels, tolerations)
+        if asked not in self._most_gpus:
+            nodes = self.accepting(*asked)
+            self._most_gpus[asked] = max((1 if node.gpu.is_slice else node.allocatable for node in nodes), default=None)
+        return self._most_gpus[asked]
+
+    def with_nodes(self, nodes: Iterable[GpuNode]) -> Fleet:
+        """The same fleet with other nodes, in a stable order."""
+        return replace(self, nodes=tuple(sorted(nodes, key=lambda node: node.name)))
+
+    @cached_property
+    def emptied(self) -> Fleet:
+        """The same nodes with nothing running."""
+        return self.with_nodes(replace(node, held=0, host_free=node.host) for node in self.nodes)
+
+    @cached_property
+    def _gpu_types(self) -> tuple[GpuType, ...]:
         smallest: dict[str, GpuType] = {}
         for node in self.nodes:
             seen = smallest.get(node.gpu.name)
@@ -95,10 +141,35 @@ class Fleet:
                 smallest[node.gpu.name] = node.gpu
         return tuple(smallest[name] for name in sorted(smallest))
 
-    def of_type(self, name: str) -> tuple[GpuNode, ...]:
-        """The nodes with GPUs of that type."""
-        return tuple(node for node in self.nodes if node.gpu.name == name)
+    @cached_property
+    def _by_type(self) -> Mapping[str, tuple[GpuNode, ...]]:
+        found: dict[str, list[GpuNode]] = {}
+        for node in self.nodes:
+            found.setdefault(node.gpu.name, []).append(node)
+        return {name: tuple(nodes) for name, nodes in found.items()}
 
-    def with_nodes(self, nodes: Iterable[GpuNode]) -> Fleet:
-        """The same fleet with other nodes, in a stable order."""
-        return replace(self, nodes=tuple(sorted(nodes, key=lambda node: node.name)))
+    @cached_property
+    def _label_sets(self) -> Mapping[str, frozenset[tuple[str, str]]]:
+        return {node.account: frozenset(node.labels) for node in self.nodes}
+
+    @cached_property
+    def _accepting(self) -> dict[Asked, tuple[GpuNode, ...]]:
+        return {}
+
+    @cached_property
+    def _most_gpus(self) -> dict[Asked, int | None]:
+        return {}
+
+    def _find_accepting(
+        self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]
+    ) -> tuple[GpuNode, ...]:
+        nodes = self.of_type(gpu_type)
+        if labels:
+            nodes = tuple(node for node in nodes if self._label_sets[node.account].issuperset(labels))
+        tolerated = {taints: _is_tolerated(taints, tolerations) for taints in {node.taints for node in nodes}}
+        return tuple(node for node in nodes if tolerated[node.taints])
+
+
+def _is_tolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> bool:
+    blocking = (taint for taint in taints if taint.effect in BLOCKING_EFFECTS)
+    return all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in blocking)

@@ -12,6 +12,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.placement.divisibility import replica_refusal
+from plimsoll.placement.memo import Memo
 
 TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
 """Degrees that one node of eight GPUs can hold and that divide the head counts of every catalogued model."""
@@ -30,9 +31,9 @@ class Candidate:
     resource: str
 
 
-def candidates(request: Request, fleet: Fleet) -> Iterator[Candidate]:
+def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iterator[Candidate]:
     """Every type of the fleet at every split, by name and degree; an admin's degree is tried too, whatever it is."""
-    splits = splits_for(request)
+    splits = splits_for(request) if memo is None else memo.recall(request, "splits", (), lambda: splits_for(request))
     for gpu in fleet.gpu_types():
         node = fleet.of_type(gpu.name)[0]
         for split in splits:

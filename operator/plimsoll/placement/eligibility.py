@@ -10,20 +10,12 @@ GPU_TAINT_KEYS = ("amd.com/gpu", "nvidia.com/gpu")
 
 DEFAULT_TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in GPU_TAINT_KEYS)
 
-_BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
-
 
 def eligible_nodes(request: Request, fleet: Fleet, gpu_type: str) -> tuple[GpuNode, ...]:
     """The type's nodes that match the request's node selector and whose taints its pods tolerate."""
-    return tuple(node for node in fleet.of_type(gpu_type) if _selected(request, node) and _tolerated(request, node))
+    return fleet.accepting(gpu_type, request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations))
 
 
-def _selected(request: Request, node: GpuNode) -> bool:
-    labels = dict(node.labels)
-    return all(labels.get(key) == value for key, value in request.node_selector)
-
-
-def _tolerated(request: Request, node: GpuNode) -> bool:
-    tolerations = (*DEFAULT_TOLERATIONS, *request.tolerations)
-    blocking = (taint for taint in node.taints if taint.effect in _BLOCKING_EFFECTS)
-    return all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in blocking)
+def most_gpus(request: Request, fleet: Fleet, gpu_type: str) -> int | None:
+    """The most GPUs that one engine can have on one of those nodes; None where there is no such node."""
+    return fleet.most_gpus(gpu_type, request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations))

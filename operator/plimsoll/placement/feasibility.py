@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, EngineSettings, Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.reasons import Reason
@@ -16,27 +16,31 @@ from plimsoll.domain.serving import Request
 from plimsoll.memory.estimate import estimate
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.divisibility import replica_refusal
-from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.precision_gate import missing_capability
 from plimsoll.placement.settings import engine_settings, with_a_small_step
 
 Numbers = tuple[tuple[str, int | str], ...]
 
 
-def judge(request: Request, candidate: Candidate, fleet: Fleet) -> Choice | Rejection:
-    """Judge one candidate against the request and the fleet's nodes, whoever holds their GPUs now."""
+def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Choice | Rejection:
+    """Judge one candidate against the request and the fleet's nodes, whoever holds their GPUs now.
+
+    Estimates are looked up in ``memo``, if there is one, before they are made.
+    """
     refusal = (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
         or _against_hardware(request, candidate)
         or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
     )
-    return refusal or _by_memory_and_price(request, candidate)
+    return refusal or _by_memory_and_price(request, candidate, memo)
 
 
-def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rejection:
+def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | None) -> Choice | Rejection:
     """The last two questions: does it fit, and may it cost that."""
-    settings, figures = sized(request, candidate.gpu, candidate.split)
+    settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
     if (candidate.gpu.name, candidate.split) in request.failed_starts and not forced:
         return _rejection(candidate, Reason.START_FAILED)
@@ -66,11 +70,19 @@ def _by_memory_and_price(request: Request, candidate: Candidate) -> Choice | Rej
     )
 
 
-def sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
+def sized(
+    request: Request, gpu: GpuType, split: Split, memo: Memo | None = None
+) -> tuple[EngineSettings, MemoryEstimate]:
     """The usual settings and their estimate; those with a smaller step where the usual ones do not fit for sure.
 
     No step makes room for weights that are larger than the budget: the smaller one is not tried there.
     """
+    if memo is None:
+        return _sized(request, gpu, split)
+    return memo.recall(request, (gpu.name, split), gpu, lambda: _sized(request, gpu, split))
+
+
+def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
     usual = engine_settings(request, gpu, split)
     figures = estimate(request, gpu, split, usual)
     lean = with_a_small_step(request, usual)
@@ -118,19 +130,13 @@ def _against_hardware(request: Request, candidate: Candidate) -> Rejection | Non
 
 
 def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
-    nodes = eligible_nodes(request, fleet, candidate.gpu.name)
-    if not nodes:
+    largest = most_gpus(request, fleet, candidate.gpu.name)
+    if largest is None:
         present = len(fleet.of_type(candidate.gpu.name))
         return _rejection(candidate, Reason.NODES_NOT_SELECTED, (("nodes", present),))
-    largest = _largest_node(nodes)
     if largest < candidate.split.gpus:
         return _rejection(candidate, Reason.NODE_TOO_SMALL, (("gpus", candidate.split.gpus), ("largest", largest)))
     return None
-
-
-def _largest_node(nodes: tuple[GpuNode, ...]) -> int:
-    """The most GPUs that one engine can have; slices of a GPU cannot work together."""
-    return max(1 if node.gpu.is_slice else node.allocatable for node in nodes)
 
 
 def _too_small(figures: MemoryEstimate) -> tuple[Reason, Numbers]:

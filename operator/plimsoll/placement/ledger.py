@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
+
+Answer = TypeVar("Answer")
 
 NO_HOST_NEED = HostNeed()
 
@@ -25,6 +28,10 @@ class Ledger:
     free: Mapping[str, int]
     hosts: Mapping[str, HostRoom] = field(default_factory=dict)
     quota: Quotas = field(default_factory=dict)
+    _known: dict[tuple[object, ...], tuple[tuple[GpuNode, ...], object]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """Answers about nodes, which no quota changes; the nodes are kept with them, so that no others have their id."""
 
     @staticmethod
     def of(fleet: Fleet, quota: Quotas | None = None) -> Ledger:
@@ -37,19 +44,30 @@ class Ledger:
 
     def room_for(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> int:
         """How many replicas of ``gpus`` GPUs and ``need``, each whole on one node, these nodes still take."""
-        return sum(self._room_on(node, gpus, need) for node in nodes)
+        return self.once("room", nodes, (gpus, need), lambda: sum(self._room_on(node, gpus, need) for node in nodes))
 
     def has_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> bool:
         """Whether these nodes still take one replica."""
-        return any(self._room_on(node, gpus, need) for node in nodes)
+        return self.room_for(nodes, gpus, need) > 0
 
     def largest(self, nodes: tuple[GpuNode, ...]) -> int:
         """The most free GPUs on any one of these nodes."""
-        return max((self.free[node.account] for node in nodes), default=0)
+        return self.once("largest", nodes, (), lambda: max((self.free[node.account] for node in nodes), default=0))
 
     def hosts_with(self, nodes: tuple[GpuNode, ...], gpus: int) -> list[tuple[GpuNode, HostRoom]]:
         """The nodes with so many free GPUs, each with what is left of the rest."""
         return [(node, self.hosts.get(node.name, UNKNOWN_HOST)) for node in nodes if self.free[node.account] >= gpus]
+
+    def once(
+        self, question: str, nodes: tuple[GpuNode, ...], about: tuple[object, ...], find: Callable[[], Answer]
+    ) -> Answer:
+        """The answer to a question about what these nodes have left, which is found once."""
+        key = (question, id(nodes), *about)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = nodes, find()
+        answer: Answer = known[1]  # type: ignore[assignment]
+        return answer
 
     def quota_left(self, namespace: str, resource: str) -> int | None:
         """GPUs that the namespace may still ask for. None: it is not limited."""
@@ -74,7 +92,7 @@ class Ledger:
                 hosts[node.name] = hosts[node.name].less(taken * need.cpu_millis, taken * need.memory_bytes, taken)
             left -= taken
             if left == 0:
-                return replace(self, free=free, hosts=hosts)
+                return Ledger(free, hosts, self.quota)
         raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
 
     def charge(self, namespace: str, resource: str, gpus: int) -> Ledger:

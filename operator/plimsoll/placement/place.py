@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
-from plimsoll.placement.candidates import candidates
+from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.shortage import shortage
 from plimsoll.placement.warnings import warnings_for
@@ -23,20 +24,25 @@ NO_PRICE = Decimal("Infinity")
 
 
 def place(
-    request: Request, fleet: Fleet, ledger: Ledger | None = None, closed: Collection[tuple[str, Split]] = ()
+    request: Request,
+    fleet: Fleet,
+    ledger: Ledger | None = None,
+    closed: Collection[tuple[str, Split]] = (),
+    memo: Memo | None = None,
 ) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
     What fits for sure comes before what fits probably. Then feasible candidates are ranked by how many of the replicas
     they take, by price per replica, fewer GPUs, fewer stages, and name, so that the same facts always give the same
     choice. The request's overrides are obeyed and their consequence told. ``closed`` are GPU types and splits whose
-    pods found no node a short while ago: they are judged, and not taken.
+    pods found no node a short while ago: they are judged, and not taken. Estimates are looked up in ``memo``, if there
+    is one, before they are made.
     """
     ledger = ledger or Ledger.of(fleet)
     fitting: list[tuple[Choice, int]] = []
     rejections: list[Rejection] = []
-    for candidate in candidates(request, fleet):
-        verdict = judge(request, candidate, fleet)
+    for candidate in candidates(request, fleet, memo):
+        verdict = judge(request, candidate, fleet, memo)
         if isinstance(verdict, Rejection):
             rejections.append(verdict)
             continue
@@ -60,13 +66,13 @@ def place(
     )
 
 
-def alternatives_to(kept: Choice, request: Request, fleet: Fleet) -> tuple[Rejection, ...]:
+def alternatives_to(kept: Choice, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
     """Every other candidate and why a running choice is not left for it, whatever GPUs are free."""
     told: list[Rejection] = []
-    for candidate in candidates(request, fleet):
+    for candidate in candidates(request, fleet, memo):
         if (candidate.gpu.name, candidate.split) == (kept.gpu.name, kept.split):
             continue
-        verdict = judge(request, candidate, fleet)
+        verdict = judge(request, candidate, fleet, memo)
         if isinstance(verdict, Rejection):
             told.append(verdict)
         else:
@@ -82,8 +88,12 @@ def _not_preferred(choice: Choice, kept: Choice) -> Rejection:
 
 def rank(choice: Choice) -> tuple[Decimal, int, int, str]:
     """The order of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
-    price = NO_PRICE if choice.hourly_price is None else choice.hourly_price
-    return price, choice.split.gpus, choice.split.pipeline_parallel, choice.gpu.name
+    return preference(choice.gpu, choice.split, choice.hourly_price)
+
+
+def preference(gpu: GpuType, split: Split, price: Decimal | None) -> tuple[Decimal, int, int, str]:
+    """The same of a candidate at a price for one replica."""
+    return NO_PRICE if price is None else price, split.gpus, split.pipeline_parallel, gpu.name
 
 
 def _fit_order(choice: Choice) -> int:
@@ -107,16 +117,11 @@ def _only_probably(choice: Choice) -> Rejection:
     return Rejection(choice.gpu.name, choice.split, Reason.FITS_ONLY_PROBABLY, numbers)
 
 
-def on_an_empty_fleet(fleet: Fleet) -> Fleet:
-    """The same nodes with nothing running: tells "too small" from "taken"."""
-    return fleet.with_nodes(replace(node, held=0, host_free=node.host) for node in fleet.nodes)
-
-
-def room_of(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> int:
-    """How many replicas of a choice have room: on its nodes, and in the namespace's quota."""
-    room = ledger.room_for(eligible_nodes(request, fleet, choice.gpu.name), choice.split.gpus, request.host_need)
-    quota = ledger.quota_left(request.key.namespace, choice.resource)
-    return room if quota is None else min(room, quota // choice.split.gpus)
+def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Ledger) -> int:
+    """How many replicas have room, cut so: on the nodes of the type, and in the namespace's quota."""
+    room = ledger.room_for(eligible_nodes(request, fleet, cut.gpu.name), cut.split.gpus, request.host_need)
+    quota = ledger.quota_left(request.key.namespace, cut.resource)
+    return room if quota is None else min(room, quota // cut.split.gpus)
 
 
 def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:

@@ -22,11 +22,12 @@ from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger, Quotas
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import NO_PRICE, alternatives_to, place, rank, taken
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
 from plimsoll.placement.promises import promise_earlier, promise_standing
 from plimsoll.placement.rehoming import Departure, is_spent
-from plimsoll.placement.remedies import only_waits, remedies
+from plimsoll.placement.remedies import Adviser, only_waits
 from plimsoll.placement.remedies_beside_gpus import remedies_beside_gpus
 from plimsoll.placement.warnings import warnings_for
 
@@ -40,15 +41,18 @@ def plan(
     catalog: Sequence[GpuType] = (),
     standing: Sequence[Pool] = (),
     quotas: Quotas | None = None,
+    memo: Memo | None = None,
 ) -> tuple[Decision, ...]:
     """Decide every deployment, in the order of the answer's tuple: oldest first, names breaking ties.
 
     ``catalog`` is only consulted for remedies (which GPUs would help if there were any). ``standing`` are pools of
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will bind all the same.
     ``quotas`` are the GPUs that namespaces may still ask for; those of one namespace share them.
+    ``memo`` carries answers from one pass to the next: it saves time and changes no decision.
 
     It never raises for one deployment's sake: an error is written into that deployment's decision.
     """
+    adviser = Adviser(fleet, catalog, Memo() if memo is None else memo)
     order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
     ledger = Ledger.of(fleet, quotas)
     for pool in standing:
@@ -57,13 +61,13 @@ def plan(
         ledger = promise_earlier(tenant, fleet, ledger)
     decisions: list[Decision] = []
     for tenant in order:
-        decision, ledger = _decide(tenant, fleet, ledger, catalog)
+        decision, ledger = _decide(tenant, fleet, ledger, adviser)
         decisions.append(decision)
     return tuple(decisions)
 
 
-def _decide(tenant: Tenant, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Decision, Ledger]:
-    desk = _Desk(tenant, fleet, ledger, catalog)
+def _decide(tenant: Tenant, fleet: Fleet, ledger: Ledger, adviser: Adviser) -> tuple[Decision, Ledger]:
+    desk = _Desk(tenant, fleet, ledger, adviser)
     try:
         return desk.decide(), desk.ledger
     except PlimsollError as error:
@@ -96,8 +100,12 @@ class _Desk:
     tenant: Tenant
     fleet: Fleet
     ledger: Ledger
-    catalog: Sequence[GpuType]
+    adviser: Adviser
     findings: _Findings = field(default_factory=_Findings)
+
+    @property
+    def memo(self) -> Memo:
+        return self.adviser.memo
 
     @property
     def request(self) -> Request:
@@ -118,7 +126,7 @@ class _Desk:
             and any(pool.generation != self.tenant.generation for pool in self.tenant.pools)
         ):
             self.findings.placed = True
-            self.findings.rejections = alternatives_to(chosen, self.request, self.fleet)
+            self.findings.rejections = alternatives_to(chosen, self.request, self.fleet, self.memo)
         return Decision(
             request=self.request,
             pools=tuple(self._with_surge(pool) for pool in pools),
@@ -160,10 +168,10 @@ class _Desk:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.split, pool.selector, pool.resource)
         as_it_runs = self._with_step_of(pool)
-        verdict = judge(as_it_runs, candidate, self.fleet)
+        verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
         if isinstance(verdict, Choice) or (as_it_runs is not self.request and not self.tenant.accepts_move):
             return verdict
-        return judge(self.request, candidate, self.fleet)
+        return judge(self.request, candidate, self.fleet, self.memo)
 
     def _with_step_of(self, pool: Pool) -> Request:
         """The request with the step that the pool's engines run with: what they teach must not restart them."""
@@ -251,7 +259,7 @@ class _Desk:
         wish of the user's was turned down. ``may_open`` False allows pools that are there already.
         """
         request = replace(self.request, replicas=replicas)
-        outcome = place(request, self.fleet, self.ledger, self._closed(leaving))
+        outcome = place(request, self.fleet, self.ledger, self._closed(leaving), self.memo)
         if leaving is not None and not (isinstance(outcome, Placed) and (may_open or self._has_pool(outcome))):
             return None
         self.findings.placed = True
@@ -260,8 +268,8 @@ class _Desk:
             self._book(outcome)
             return outcome
         self.findings.remedies = (
-            *remedies_beside_gpus(self.request, self.fleet, self.ledger, outcome.rejections),
-            *(each for each in remedies(self.request, self.fleet, self.ledger, self.catalog) if self._may_help(each)),
+            *remedies_beside_gpus(self.request, self.fleet, self.ledger, outcome.rejections, self.memo),
+            *(each for each in self.adviser.remedies(self.request, self.ledger) if self._may_help(each)),
         )
         return None
 

@@ -10,22 +10,30 @@ from plimsoll.domain.outcomes import Placed, Rejection, Remedy
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import place
+
+_ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY)
 
 
 def remedies_beside_gpus(
-    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection]
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
     """A larger quota, or smaller requests of the pod."""
     one = replace(request, replicas=1)
-    found = (_larger_quota(one, fleet, ledger, rejections), _smaller_requests(one, fleet, ledger, rejections))
+    found = (
+        _larger_quota(one, fleet, ledger, rejections, memo),
+        _smaller_requests(one, fleet, ledger, rejections, memo),
+    )
     return tuple(remedy for remedy in found if remedy is not None)
 
 
-def _larger_quota(request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection]) -> Remedy | None:
+def _larger_quota(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
+) -> Remedy | None:
     if not any(rejection.reason is Reason.QUOTA_EXCEEDED for rejection in rejections):
         return None
-    outcome = place(request, fleet, ledger.without_quota())
+    outcome = place(request, fleet, ledger.without_quota(), memo=memo)
     if not isinstance(outcome, Placed):
         return None
     choice = outcome.choice
@@ -39,16 +47,20 @@ def _larger_quota(request: Request, fleet: Fleet, ledger: Ledger, rejections: Se
     return Remedy(RemedyKind.RAISE_QUOTA, numbers) if choice.split.gpus > left else None
 
 
-def _smaller_requests(request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection]) -> Remedy | None:
+def _smaller_requests(
+    request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
+) -> Remedy | None:
     """As much as the node with most of it has left, where that leaves anything."""
     for rejection in rejections:
+        if rejection.reason not in _ABOUT_HOSTS:
+            continue
         numbers = dict(rejection.numbers)
         cpu = min(request.cpu_millis, int(numbers.get("free_millis", request.cpu_millis)))
         memory = min(request.memory_bytes, int(numbers.get("free_bytes", request.memory_bytes)))
         smaller = replace(request, cpu_millis=cpu, memory_bytes=memory)
         if smaller == request or 0 in (cpu, memory):
             continue
-        outcome = place(smaller, fleet, ledger)
+        outcome = place(smaller, fleet, ledger, memo=memo)
         if isinstance(outcome, Placed):
             told = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
             return Remedy(RemedyKind.LOWER_REQUESTS, told)

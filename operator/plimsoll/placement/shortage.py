@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.host import HostRoom
+from plimsoll.domain.host import HostNeed, HostRoom
 from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
@@ -24,21 +24,21 @@ def shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> 
     if quota is not None and quota < gpus:
         return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.resource))
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
-    hosts = ledger.hosts_with(nodes, gpus)
-    if not hosts or ledger.has_room(nodes, gpus, request.host_need):
-        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", ledger.largest(nodes)))
-    return _beside_gpus(request, hosts)
+    largest, need = ledger.largest(nodes), request.host_need
+    if largest < gpus or ledger.has_room(nodes, gpus, need):
+        return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest))
+    return ledger.once("beside GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
 
 
-def _beside_gpus(request: Request, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:
+def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:
     cpu = [(node.host.cpu_millis, room.cpu_millis) for node, room in hosts]
     memory = [(node.host.memory_bytes, room.memory_bytes) for node, room in hosts]
     if all(room.pods is not None and room.pods < 1 for _, room in hosts):
         return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
-    if _all_short(memory, request.memory_bytes) and not _all_short(cpu, request.cpu_millis):
-        return Reason.NODE_LACKS_MEMORY, _lacking(memory, request.memory_bytes, "bytes")
+    if _all_short(memory, need.memory_bytes) and not _all_short(cpu, need.cpu_millis):
+        return Reason.NODE_LACKS_MEMORY, _lacking(memory, need.memory_bytes, "bytes")
     # Where one node is short of this and another of that, the processor stands for all.
-    return Reason.NODE_LACKS_CPU, _lacking(cpu, request.cpu_millis, "millis")
+    return Reason.NODE_LACKS_CPU, _lacking(cpu, need.cpu_millis, "millis")
 
 
 def _all_short(rooms: Rooms, asked: int) -> bool:

@@ -1,0 +1,1 @@
+"""How long a pass over a large cluster takes: ``python -m benchmarks.planning``."""

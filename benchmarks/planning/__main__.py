@@ -1,0 +1,83 @@
+"""Time passes over 1,250 nodes and print a table: ``python -m benchmarks.planning``.
+
+Every figure is CPU time of this process, so that other work on the machine adds little to it. The fleet is read anew
+for each pass, as the operator reads it; the memo goes from pass to pass.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from statistics import median
+from time import process_time
+
+from benchmarks.planning.worlds import CATALOG, NODES, World, empty_fleet, full, newcomers, running, too_large
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision
+
+TIMES = 5
+"""Passes of which the median is told; a cold pass is made once."""
+
+
+def main() -> int:
+    """Run every scenario."""
+    print(f"{NODES} nodes of five kinds; CPU seconds of one pass")  # noqa: T201 - what the command is for
+    for name, seconds in scenarios():
+        print(f"{seconds:9.3f}  {name}", flush=True)  # noqa: T201 - same
+    return 0
+
+
+def scenarios() -> Iterator[tuple[str, float]]:
+    """The name and the seconds of each."""
+    empty = empty_fleet()
+    for alike in (True, False):
+        loads = "20 different requests" if alike else "each with a load of its own"
+        yield from _thousand(World(empty, newcomers(1000, alike=alike)), loads)
+        yield from _waiting(World(full(empty), newcomers(300, alike=alike)), loads)
+    yield from _mixed(World(empty, (*newcomers(300), *too_large(40))))
+
+
+def _thousand(new: World, loads: str) -> Iterator[tuple[str, float]]:
+    memo = Memo()
+    decisions, spent = _pass(new, memo)
+    yield f"1,000 new deployments, {loads}", spent
+    there = running(new.fleet, decisions)
+    yield "  the next pass, when they run", _pass(there.read_anew(), memo)[1]
+    yield "  later, nothing to do", _median(lambda: _pass(there.read_anew(), memo)[1])
+    fresh = iter(newcomers(TIMES, first=1000, alike=False))
+
+    def with_one_more() -> float:
+        later = there.read_anew()
+        return _pass(World(later.fleet, (*later.tenants, next(fresh))), memo)[1]
+
+    yield "  later, with one new deployment", _median(with_one_more)
+
+
+def _waiting(world: World, loads: str) -> Iterator[tuple[str, float]]:
+    memo = Memo()
+    yield f"300 deployments wait on full nodes, {loads}", _pass(world, memo)[1]
+    yield "  later", _median(lambda: _pass(world.read_anew(), memo)[1])
+
+
+def _mixed(new: World) -> Iterator[tuple[str, float]]:
+    memo = Memo()
+    decisions, spent = _pass(new, memo)
+    yield "300 new deployments and 40 that fit nowhere", spent
+    there = running(new.fleet, decisions)
+    yield "  the next pass, when the 300 run", _pass(there.read_anew(), memo)[1]
+    yield "  later", _median(lambda: _pass(there.read_anew(), memo)[1])
+
+
+def _pass(world: World, memo: Memo) -> tuple[tuple[Decision, ...], float]:
+    start = process_time()
+    decisions = plan(world.tenants, world.fleet, CATALOG, memo=memo)
+    return decisions, process_time() - start
+
+
+def _median(spent: Callable[[], float]) -> float:
+    return median(spent() for _ in range(TIMES))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,44 @@
+"""Where would one replica go for sure? The answer of :mod:`place`, without a word on the other candidates."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Choice, Fit
+from plimsoll.domain.serving import Request
+from plimsoll.placement.candidates import Candidate, candidates
+from plimsoll.placement.feasibility import hourly_price, judge
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.place import preference, room_of
+
+
+def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Choice | None:
+    """The choice that ``place`` would make for one replica; None where it would make none that fits for sure.
+
+    Candidates are judged in the order of preference up to the first that does: what has no room or is dearer need not
+    be judged at all.
+    """
+    roomy = with_room(request, fleet, ledger, memo)
+    for candidate in sorted(roomy, key=_preference):
+        verdict = judge(request, candidate, fleet, memo)
+        if isinstance(verdict, Choice) and verdict.estimate.fit is Fit.SURE:
+            return verdict
+    return None
+
+
+def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> list[Candidate]:
+    """The candidates that have room for one replica, be it large enough for the request or not."""
+    asked = candidates(request, fleet, memo)
+    return [each for each in asked if room_of(request, each, fleet, ledger) > 0]
+
+
+def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:
+    """Whether one candidate would do, whatever is free."""
+    verdict = judge(request, candidate, fleet)
+    return isinstance(verdict, Choice) and verdict.estimate.fit is Fit.SURE
+
+
+def _preference(candidate: Candidate) -> tuple[Decimal, int, int, str]:
+    return preference(candidate.gpu, candidate.split, hourly_price(candidate.gpu, candidate.split))
