@@ -283,6 +283,7 @@ class Shell:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.stack.aclose()
+        self.stop_kopf()  # a thread of Kopf's waits for this, and the process would wait for the thread
 
     def alive(self) -> Verdict:
         """Liveness: would a restart help?"""
