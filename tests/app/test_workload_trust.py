@@ -202,6 +202,7 @@ class TestWhatTheStatusSays:
         assert pool.replicas == 2
 
     def test_where_an_entry_is_unusable_what_runs_of_it_is_read_back_and_not_removed(self) -> None:
-        broken = read_status({"pools": [{**ENTRY, "replicas": -7}]})
-        [pool] = read_pools(broken, around(workload_body()), wanted=2, now=0, grace_seconds=1)
-        assert (pool.name, pool.replicas) == (POOL, 2)
+        other = {**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}
+        broken = read_status({"pools": [{**ENTRY, "replicas": -7}, other]})
+        pools = read_pools(broken, around(workload_body()), wanted=2, now=0, grace_seconds=1)
+        assert [(pool.name, pool.replicas) for pool in pools] == [("l4-24gb-tp1", 2), (POOL, 2)]

@@ -68,8 +68,8 @@ def test_without_a_refusal_pods_that_are_being_made_are_trusted_to_be_within_the
 
 def test_pods_that_wait_for_something_else_than_gpus_keep_none() -> None:
     waits = pool(L40S, bound=0, ready=0, stuck=1)
-    decisions = plan([first("a", waits), honest()], fleet(node("l", L40S, 1), node("h", H100, 1)))
-    assert placed(decisions) == 1
+    decisions = plan([first("a", waits), honest(2)], fleet(node("l", L40S, 1), node("h", H100, 1)))
+    assert placed(decisions) == 2
     assert [(each.gpu_type, each.replicas) for each in decisions[0].pools] == [(L40S, 1)]
     assert decisions[0].departures == ()
 

@@ -82,3 +82,12 @@ def test_pods_that_exist_are_in_the_count_already() -> None:
     assert not decision.pools[0].surge  # an update must not wait for a pod that the quota refuses
     (roomy,) = plan([running], fleet(node("h", H100, 8, held=2)), quotas={"tight": {RESOURCE: 1}})
     assert roomy.pools[0].surge
+
+
+def test_pods_that_are_still_to_be_made_count_against_it() -> None:
+    coming = replace(who("a", replicas=2), pools=(pool(H100, replicas=2, bound=0, ready=0, uncreated=2),))
+    where = fleet(node("h", H100, 8))
+    first, second, neighbour = plan(
+        [coming, who("b", replicas=2), who("c", namespace="wide", replicas=2)], where, quotas={"tight": {RESOURCE: 3}}
+    )
+    assert [placed(each) for each in (first, second, neighbour)] == [2, 1, 2]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from plimsoll.domain.fleet import Taint
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Overrides
 from plimsoll.placement.plan import MAX_POOLS, plan
-from plimsoll.placement.pools import Decision, Pool
+from plimsoll.placement.pools import Decision, Pool, PoolState
 from plimsoll.placement.rehoming import (
     MAX_REHOMINGS_PER_HOUR,
     MOST_REMEMBERED,
@@ -96,6 +98,11 @@ class TestPlan:
         for who in (forced, changed):
             (decision,) = plan([who], self.where)
             assert places(decision) == {L4: 1}
+
+    def test_an_old_pool_that_serves_on_is_no_word_of_the_user_s(self) -> None:
+        old, stuck = pool(A100, state=PoolState.RETIRING), replace(stranded(L40S), generation=2)
+        (decision,) = plan([tenant(request(), stuck, old, generation=2, left=left(L4))], self.where)
+        assert places(decision) == {H100: 1}
 
     def test_beyond_the_bound_replicas_stay_and_it_is_said(self) -> None:
         enough = left(*(f"gpu-{index}" for index in range(MAX_REHOMINGS_PER_HOUR)))
