@@ -66,6 +66,7 @@ class OperatorProcess:
         kubeconfig: what it connects with; by default a fresh token of its own service account.
         environment: more settings.
         arguments: more command-line arguments.
+        module: what is run; a test that plays another release wraps the real one.
     """
 
     def __init__(
@@ -76,6 +77,7 @@ class OperatorProcess:
         kubeconfig: Path | None = None,
         environment: Mapping[str, str] | None = None,
         arguments: tuple[str, ...] = (),
+        module: str = "plimsoll",
     ) -> None:
         self._reservation = PortReservation()
         self.metrics_port, self.health_port = self._reservation.take(), self._reservation.take()
@@ -93,7 +95,7 @@ class OperatorProcess:
         self.log = directory / "operator.log"
         self._child = Child(
             "operator",
-            [sys.executable, "-m", "plimsoll", "run", *arguments],
+            [sys.executable, "-m", module, "run", *arguments],
             log=self.log,
             environment=os.environ | settings | dict(environment or {}),
             directory=directory,
