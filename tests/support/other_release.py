@@ -22,7 +22,7 @@ def play(release: str) -> None:
     real_template = vars(objects)["pod_template"]
 
     def template(*arguments: Any) -> Manifest:
-        made = real_template(*arguments)
+        made: Manifest = real_template(*arguments)
         made["spec"]["terminationGracePeriodSeconds"] += 1
         made["spec"]["containers"][0]["env"] = made["spec"]["containers"][0]["env"][:-1]
         return made

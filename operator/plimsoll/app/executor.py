@@ -63,16 +63,27 @@ class Executor:
     store: Store
     contests: Contests = field(default_factory=Contests)
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
     _told: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
         """Write the status if it differs from what is there. True when something was written."""
-        if _comparable(owner.get("status") or {}) == _comparable(status):
+        head, shown = owner["metadata"], _comparable(owner.get("status") or {})
+        wanted = _comparable(status)
+        if shown == wanted or self._statuses.get(head["uid"]) == (wanted, shown):
             return False
-        head = owner["metadata"]
         answer = await self.cluster.apply_status(INFERENCE_DEPLOYMENTS, key_of(owner), head["uid"], status)
         self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", answer)
+        self._remember_status(head["uid"], wanted, _comparable(answer.get("status") or {}))
         return True
+
+    def _remember_status(self, uid: str, wanted: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+        """Entries that somebody else wrote into a list stay: the same status would be written again and again."""
+        self._statuses.pop(uid, None)
+        if shown != wanted:
+            self._statuses[uid] = (wanted, shown)
+            if len(self._statuses) > MOST_REMEMBERED:
+                self._statuses.pop(next(iter(self._statuses)))
 
     async def check_names(self, owner: Body, manifests: Sequence[Manifest]) -> None:
         """Find out whether everything rendered may be written, before the status says so.

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from plimsoll.adapters.cluster import Kind
@@ -25,6 +26,19 @@ VANISH_GUARD = 5
 logger = logging.getLogger("plimsoll.store")
 
 
+class Page:
+    """The objects of one kind at one moment. Pictures share it until one of them changes; sorting is done once."""
+
+    def __init__(self, objects: Mapping[ObjectKey, Body], version: int) -> None:
+        self.objects = objects
+        self.version = version
+
+    @cached_property
+    def ordered(self) -> tuple[Body, ...]:
+        """By key."""
+        return tuple(self.objects[key] for key in sorted(self.objects))
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """The objects at one moment, for a thread that must not see them change. Bodies are never changed in place.
@@ -32,17 +46,16 @@ class Picture:
     ``versions`` count the changes of each kind: two pictures with the same count hold the same objects.
     """
 
-    objects: Mapping[Kind, Mapping[ObjectKey, Body]]
+    pages: Mapping[Kind, Page]
     versions: Mapping[Kind, int]
 
     def all(self, kind: Kind) -> tuple[Body, ...]:
         """Every object of a kind, by key."""
-        objects = self.objects[kind]
-        return tuple(objects[key] for key in sorted(objects))
+        return self.pages[kind].ordered
 
     def get(self, kind: Kind, key: ObjectKey) -> Body | None:
         """One object, or None."""
-        return self.objects[kind].get(key)
+        return self.pages[kind].objects.get(key)
 
 
 @dataclass(slots=True)
@@ -57,6 +70,7 @@ class Shelf:
     listed_at: float = 0.0
     doubted: bool = False
     version: int = 0
+    page: Page | None = None
     ahead: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Changes (uid, version, since) that a list knew of and the watch has not brought yet."""
 
@@ -148,9 +162,13 @@ class Store:
 
     def picture(self) -> Picture:
         """Everything as it is now."""
+        for shelf in self._shelves.values():
+            if shelf.page is None or shelf.page.version != shelf.version:
+                shelf.page = Page(dict(shelf.objects), shelf.version)
         shelves = self._shelves.items()
         return Picture(
-            {kind: dict(shelf.objects) for kind, shelf in shelves}, {kind: shelf.version for kind, shelf in shelves}
+            {kind: shelf.page for kind, shelf in shelves if shelf.page is not None},
+            {kind: shelf.version for kind, shelf in shelves},
         )
 
     def is_complete(self) -> bool:
