@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -66,9 +67,9 @@ def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[H
         yield tenant
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def poisoner(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, "poisoner") as view:
+    with namespace_of(control_plane, f"poison-{uuid.uuid4().hex[:6]}") as view:
         yield view
 
 
