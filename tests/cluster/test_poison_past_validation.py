@@ -39,7 +39,7 @@ STATUSES: dict[str, dict[str, Any]] = {
     "pool-of-wrong-types": {"pools": [{"name": 7, "nodeSelector": [], "replicas": "x", "tensorParallel": None}]},
     "conditions-of-words": {"conditions": ["x", {"type": 7}]},
     "observations-of-words": {"observations": [{"pool": 7}, "x"], "rebalancing": "x", "placement": [1]},
-    "figures-of-words": {"observedGeneration": "x", "replicas": "x", "estimate": 7, "model": [], "tooSmall": 3},
+    "figures-of-words": {"observedGeneration": "x", "readyReplicas": "x", "estimate": 7, "model": [], "tooSmall": 3},
 }
 
 
