@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ STATUSES: dict[str, dict[str, Any]] = {
     "pool-of-wrong-types": {"pools": [{"name": 7, "nodeSelector": [], "replicas": "x", "tensorParallel": None}]},
     "conditions-of-words": {"conditions": ["x", {"type": 7}]},
     "observations-of-words": {"observations": [{"pool": 7}, "x"], "rebalancing": "x", "placement": [1]},
-    "figures-of-words": {"observedGeneration": "x", "replicas": "x", "estimate": 7, "model": [], "tooSmall": 3},
+    "figures-of-words": {"observedGeneration": "x", "readyReplicas": "x", "estimate": 7, "model": [], "tooSmall": 3},
 }
 
 
@@ -66,9 +67,9 @@ def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[H
         yield tenant
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def poisoner(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, "poisoner") as view:
+    with namespace_of(control_plane, f"poison-{uuid.uuid4().hex[:6]}") as view:
         yield view
 
 

@@ -16,6 +16,8 @@ _TENANT = "tenant"
 _FACTOR, _FLOOR_SECONDS = 4.0, 20.0
 """A machine of two cores that runs other tests at the same time is not slow because of a fault."""
 _FIRST_SECONDS = 60.0
+_LOADING_SECONDS = 60.0
+"""The fake kubelet's part: it has the same two cores, and a poisoner's pods to play as well."""
 
 _serial = itertools.count(1)
 
@@ -46,7 +48,7 @@ def honest_spec(**more: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """Seconds until an object served, until a change of its spec had reached its pods, and until all of it was gone."""
+    """Seconds until an object's pods had nodes, until a change was in its Deployment, and until all of it was gone."""
 
     placed: float
     updated: float
@@ -77,15 +79,19 @@ class Honest:
         name = f"honest-{next(_serial)}"
         began = time.monotonic()
         self.view.apply(name, **honest_spec())
-        self.view.wait_ready(name, timeout=self._limit("placed"))
+        self.view.wait_condition(name, "Placed", "True", timeout=self._limit("placed"))
         placed = time.monotonic()
+        self.view.wait_ready(name, timeout=_LOADING_SECONDS)
+        changed = time.monotonic()
         self.view.patch(name, {"contextLength": 8192})
-        self.view.wait(lambda: self._serves_only(name, "8192"), f"the change in {name}'s pods", self._limit("updated"))
-        self.view.wait_ready(name, timeout=self._limit("updated"))
+        self.view.wait(lambda: self._told(name, "8192"), f"the change in {name}'s Deployment", self._limit("updated"))
         updated = time.monotonic()
+        self.view.wait(lambda: self._serves_only(name, "8192"), f"the change in {name}'s pods", _LOADING_SECONDS)
+        self.view.wait_ready(name, timeout=_LOADING_SECONDS)
+        ended = time.monotonic()
         self.view.delete("inferencedeployments", name)
         self.view.wait(lambda: self._is_gone(name), f"{name} gone", self._limit("deleted"))
-        lap = Lap(placed - began, updated - placed, time.monotonic() - updated)
+        lap = Lap(placed - began, updated - changed, time.monotonic() - ended)
         self.laps.append(lap)
         return lap
 
@@ -96,7 +102,7 @@ class Honest:
         self.view.wait_ready(name, timeout=_FIRST_SECONDS)
         before = [pod["metadata"]["uid"] for pod in self.view.pods(name)]
         yield
-        self.view.wait_ready(name, timeout=self._limit("placed"))
+        self.view.wait_ready(name, timeout=_LOADING_SECONDS)
         assert [pod["metadata"]["uid"] for pod in self.view.pods(name)] == before, "its pod was replaced"
         self.view.delete("inferencedeployments", name)
         self.view.wait(lambda: self._is_gone(name), f"{name} gone", self._limit("deleted"))
@@ -106,10 +112,19 @@ class Honest:
             return _FIRST_SECONDS
         return max(_FLOOR_SECONDS, _FACTOR * float(getattr(self.usual, step)))
 
+    def _told(self, name: str, context: str) -> bool:
+        live = self.view.all("deployments", name)
+        return bool(live) and all(_context_of(body["spec"]["template"]) == context for body in live)
+
     def _serves_only(self, name: str, context: str) -> bool:
         pods = self.view.pods(name)
-        told = [pod["spec"]["containers"][0]["args"] for pod in pods]
-        return bool(pods) and all(words[words.index("--max-model-len") + 1] == context for words in told)
+        return bool(pods) and all(_context_of(pod) == context for pod in pods)
 
     def _is_gone(self, name: str) -> bool:
         return not self.view.get(name) and not any(self.view.all(kind, name) for kind in ("deployments", "pods"))
+
+
+def _context_of(pod: dict[str, Any]) -> str:
+    """What a pod, or a template of pods, tells its engine to serve."""
+    words = pod["spec"]["containers"][0]["args"]
+    return str(words[words.index("--max-model-len") + 1])
