@@ -3,8 +3,14 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 BIN := .venv/bin
+RUNS := .venv/.runs
 READY := .venv/.ready
 PYTEST := $(BIN)/python -m pytest
+
+##@ Try it
+try: $(RUNS) ## size and place a 70B model on an example fleet: no cluster, no GPU (a minute on first use)
+	$(BIN)/plimsoll estimate RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic --gpu h100-sxm-80gb
+	$(BIN)/plimsoll plan -f examples/02-70b-fp8/deployment.yaml --fleet examples/fleet.yaml
 
 ##@ See it
 demo: $(READY) ## a live demonstration on an embedded control plane; Ctrl-C ends it (ARGS="--exit" ends by itself)
@@ -19,6 +25,16 @@ test-unit: $(READY) ## the fast part: no cluster, no engine
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
 	$(PYTEST) -m cluster $(ARGS)
+
+poison: $(READY) build ## many fuzzed objects against the operator (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
+	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py --log-cli-level=INFO $(ARGS)
+
+chaos: $(READY) build ## chains of faults over 50 objects, many seeds (PLIMSOLL_CHAOS_OBJECTS, PLIMSOLL_CHAOS_SEEDS)
+	PLIMSOLL_CHAOS_OBJECTS=$${PLIMSOLL_CHAOS_OBJECTS:-50} PLIMSOLL_CHAOS_SEEDS=$${PLIMSOLL_CHAOS_SEEDS:-20} \
+	  $(PYTEST) tests/cluster/test_chains.py --log-cli-level=INFO $(ARGS)
+
+scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without a slow API server: a table, in minutes
+	$(BIN)/python -m benchmarks.cluster $(ARGS)
 
 test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on first use)
 	$(BIN)/python -m testbed.engine install
@@ -55,13 +71,15 @@ constraints: ## pin the newest versions of everything
 	scripts/pin_constraints.sh
 
 clean: ## remove .venv and caches of this checkout
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 help: ## this
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml constraints.txt
-	scripts/make_venv.sh
-	touch $@
+$(RUNS): pyproject.toml constraints.txt
+	scripts/make_venv.sh run
 
-.PHONY: demo test test-unit test-cluster test-engine check accuracy init format crds goldens build constraints clean help
+$(READY): pyproject.toml constraints.txt
+	scripts/make_venv.sh all
+
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy init format crds goldens build constraints clean help

@@ -11,3 +11,4 @@ python3 -m venv "$scratch/venv"
   echo "# Exact versions of everything the project installs, direct or not. Regenerate with \`make constraints\`."
   "$scratch/venv/bin/python" -m pip freeze --all --exclude plimsoll --exclude setuptools | sort -f
 } > constraints.txt
+"$scratch/venv/bin/python" scripts/lock_hashes.py

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import sys
 
 from testbed.binaries import ensure_binaries
 from testbed.ending import end_on_signals, stay_up
+
+_INTERRUPTED = 130
+"""The exit status that shells give to Ctrl-C."""
 
 
 def main() -> None:
@@ -17,10 +21,13 @@ def main() -> None:
     up = commands.add_parser("up", help="start a control plane with a mixed GPU fleet; Ctrl-C ends it")
     up.add_argument("--judged", action="store_true", help="engine pods start only if the judge says that they fit")
     arguments = parser.parse_args()
+    end_on_signals()
     if arguments.command == "build":
-        _build()
+        try:
+            _build()
+        except KeyboardInterrupt:
+            sys.exit(_INTERRUPTED)
     else:
-        end_on_signals()
         with contextlib.suppress(KeyboardInterrupt):
             _up(judged=arguments.judged)
 

@@ -101,14 +101,14 @@ class ApiClient:
 
     def merge_patch(self, path: str, patch: dict[str, Any]) -> Any:
         """Send a JSON merge patch and return the object. Raises like :func:`http_text`."""
+        return self.send("PATCH", path, patch, content_type="application/merge-patch+json")
+
+    def send(self, method: str, path: str, body: Any = None, *, content_type: str = "application/json") -> Any:
+        """Any other request, with a JSON body, and its decoded answer. Raises like :func:`http_text`."""
+        text = None if body is None else json.dumps(body)
+        kind = None if body is None else content_type
         return json.loads(
-            http_text(
-                f"{self._server}{path}",
-                tls=self._tls,
-                method="PATCH",
-                body=json.dumps(patch),
-                content_type="application/merge-patch+json",
-            )
+            http_text(f"{self._server}{path}", tls=self._tls, method=method, body=text, content_type=kind)
         )
 
     def pods(self, label_selector: str) -> list[dict[str, Any]]:

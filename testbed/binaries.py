@@ -1,4 +1,4 @@
-"""The programs of the control plane: found, or built from source on first use."""
+"""The programs of the control plane: found on this machine, or built from source on first use."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from testbed import versions
 from testbed.cache import TOOLCHAIN, build_lock, cache_directory, family_directory
 from testbed.go_toolchain import find_go, required_go
+from testbed.own_programs import from_assets, from_path
+from testbed.processes import dies_with_us
 from testbed.versions import FAMILIES, Family, Program
 
 _SIGN_OF_LIFE_SECONDS = 20.0
@@ -50,56 +52,75 @@ def say_to_stderr(line: str) -> None:
 
 
 def ensure_binaries(say: Callable[[str], None] = say_to_stderr) -> Binaries:
-    """Build what is missing, and return where everything is.
+    """Find what there is, build what is missing, and return where everything is.
 
-    A second run side by side waits for the first one's build. A run that was cut off continues: finished binaries stay,
-    and Go's own cache holds the packages of the unfinished one.
+    In this order: ``$KUBEBUILDER_ASSETS``, what was built before, ``$PATH``. A second run side by side waits for the
+    first one's build. A run that was cut off continues: finished binaries stay, and Go's own cache holds the packages
+    of the unfinished one.
 
     Raises:
         BuildFailed: Go turned a build down.
         GoNotUsable: something must be built, and there is no Go to do it.
     """
-    found = {program.name: _find(family, program) for family in FAMILIES for program in family.programs}
+    found = {program.name: _find(family, program, say) for family in FAMILIES for program in family.programs}
     stages = family_directory(_family("kwok")) / "stages"
-    if all(path.exists() for path in found.values()) and _has_stages(stages):
-        return Binaries(programs=found, stages=stages)
-    with build_lock():
-        _build_missing(say)
+    if not all(path.exists() for path in found.values()) or not _has_stages(stages):
+        with build_lock(say):
+            _build_missing(found, say)
     return Binaries(programs=found, stages=stages)
 
 
-def _find(family: Family, program: Program) -> Path:
-    """A binary that somebody provides through ``$KUBEBUILDER_ASSETS`` goes before one of our own."""
-    provided = os.environ.get("KUBEBUILDER_ASSETS")
-    if provided and os.access(Path(provided) / program.name, os.X_OK):
-        return Path(provided) / program.name
-    return family_directory(family) / program.name
+def _find(family: Family, program: Program, say: Callable[[str], None]) -> Path:
+    """The program's path; that of one of our own where it is yet to be built."""
+    built = family_directory(family) / program.name
+    for look, is_wanted in ((from_assets, True), (from_path, not built.exists())):
+        own = look(family, program) if is_wanted else None
+        if own is not None:
+            _say_once(own.words(program.name), say)
+            if not own.refused:
+                return own.path
+    return built
+
+
+_SAID: set[str] = set()
+
+
+def _say_once(line: str, say: Callable[[str], None]) -> None:
+    """Every control plane of a test run asks for the programs, and one line about each is enough."""
+    if line not in _SAID:
+        _SAID.add(line)
+        say(line)
 
 
 def _family(name: str) -> Family:
     return next(family for family in FAMILIES if family.name == name)
 
 
-def _build_missing(say: Callable[[str], None]) -> None:
+def _build_missing(found: Mapping[str, Path], say: Callable[[str], None]) -> None:
     jobs = [
         _Job(family, program, target)
         for family in FAMILIES
         for program in family.programs
-        if not (target := _find(family, program)).exists()
+        if not (target := found[program.name]).exists()
     ]
     stages = family_directory(_family("kwok")) / "stages"
     if not jobs and _has_stages(stages):
         return
-    needed = max(required_go((TOOLCHAIN / family.name / "go.mod").read_text()) for family in FAMILIES)
-    go = find_go(needed, cache_directory(), say)
     if jobs:
         say(
-            f"Building {len(jobs)} programs from source into {cache_directory()}: minutes on the first run, never again"
+            f"Building {len(jobs)} of {len(found)} programs from source into {cache_directory()}, once: all of them "
+            "take about 9 minutes on 2 cores. Ctrl-C is safe: the next run goes on where this one stopped."
         )
-    for number, job in enumerate(jobs, start=1):
-        _build(go, job, f"[{number}/{len(jobs)}] {job.program.name} {job.family.version}", say)
-    if not _has_stages(stages):
-        _copy_stages(go, stages)
+    needed = max(required_go((TOOLCHAIN / family.name / "go.mod").read_text()) for family in FAMILIES)
+    go = find_go(needed, cache_directory(), say)
+    try:
+        for number, job in enumerate(jobs, start=1):
+            _build(go, job, f"[{number}/{len(jobs)}] {job.program.name} {job.family.version}", say)
+        if not _has_stages(stages):
+            _copy_stages(go, stages)
+    except KeyboardInterrupt:
+        say("Interrupted. What is finished stays, and the next run goes on from here.")
+        raise
 
 
 def build_command(go: Path, family: Family, program: Program, output: Path) -> list[str]:
@@ -116,12 +137,15 @@ def _go_environment() -> dict[str, str]:
 def _build(go: Path, job: _Job, title: str, say: Callable[[str], None]) -> None:
     started = time.monotonic()
     job.target.parent.mkdir(parents=True, exist_ok=True)
-    partial = job.target.with_name(f".{job.target.name}.partial")
+    for left in job.target.parent.glob(f".{job.target.name}.*partial"):
+        left.unlink()
+    # Of this process alone: whatever a killed run left behind cannot write into it.
+    partial = job.target.with_name(f".{job.target.name}.{os.getpid()}.partial")
     log = job.target.with_name(f"{job.target.name}.build.log")
     say(f"{title}: building")
     with log.open("w") as output:
         build = subprocess.Popen(
-            build_command(go, job.family, job.program, partial),
+            [*dies_with_us(), *build_command(go, job.family, job.program, partial)],
             cwd=TOOLCHAIN / job.family.name,
             env=_go_environment(),
             stdout=output,

@@ -6,7 +6,7 @@ import fcntl
 import hashlib
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,8 +41,12 @@ def _digest(family: Family) -> str:
 
 
 @contextmanager
-def build_lock() -> Iterator[None]:
-    """Hold the cache's build lock; waits for as long as another run builds. Freed by the kernel if we die."""
+def build_lock(say: Callable[[str], None] = print) -> Iterator[None]:
+    """Hold the cache's build lock; waits for as long as another run builds. Freed by the kernel if its holder dies."""
     with (cache_directory() / "build.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another run builds the programs: waiting for it")
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield

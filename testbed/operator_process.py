@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -40,7 +41,9 @@ def install_rbac(
     Raises:
         CommandFailed: Helm cannot render the chart, or the API server turns the result down.
     """
-    options = [word for key, value in (values or {}).items() for word in ("--set", f"{key}={value}")]
+    # The chart renders nothing without a place to take its image from, and no image is run here.
+    settings = {"image.registry": "registry.example", **(values or {})}
+    options = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
     # Without a cluster to ask, Helm takes the release it was built against; the chart asks for a newer one.
     options += ["--kube-version", f"v{KUBERNETES}"]
     rendered = control_plane.helm("template", SERVICE_ACCOUNT, str(chart), "--namespace", NAMESPACE, *options)
@@ -63,6 +66,7 @@ class OperatorProcess:
         kubeconfig: what it connects with; by default a fresh token of its own service account.
         environment: more settings.
         arguments: more command-line arguments.
+        module: what is run; a test that plays another release wraps the real one.
     """
 
     def __init__(
@@ -73,6 +77,7 @@ class OperatorProcess:
         kubeconfig: Path | None = None,
         environment: Mapping[str, str] | None = None,
         arguments: tuple[str, ...] = (),
+        module: str = "plimsoll",
     ) -> None:
         self._reservation = PortReservation()
         self.metrics_port, self.health_port = self._reservation.take(), self._reservation.take()
@@ -90,7 +95,7 @@ class OperatorProcess:
         self.log = directory / "operator.log"
         self._child = Child(
             "operator",
-            [sys.executable, "-m", "plimsoll", "run", *arguments],
+            [sys.executable, "-m", module, "run", *arguments],
             log=self.log,
             environment=os.environ | settings | dict(environment or {}),
             directory=directory,
@@ -106,6 +111,11 @@ class OperatorProcess:
     def pid(self) -> int:
         """Its process id."""
         return self._child.pid
+
+    @property
+    def exit_status(self) -> int | None:
+        """What it ended with, negative for a signal; None while it runs."""
+        return self._child.exit_status
 
     def start(self) -> Self:
         """Start it; see :meth:`wait_healthy`."""
@@ -125,6 +135,14 @@ class OperatorProcess:
         """SIGKILL: it gets no chance to tidy up."""
         self._child.kill()
 
+    def pause(self) -> None:
+        """SIGSTOP: it keeps its connections and does nothing."""
+        self._child.pause()
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        self._child.resume()
+
     def restart(self) -> None:
         """Stop it politely and start it on the same ports."""
         self.stop()
@@ -132,11 +150,20 @@ class OperatorProcess:
 
     def healthy(self) -> bool:
         """Whether its health endpoint answers well."""
+        return self.probe("/healthz")[0] == HTTPStatus.OK
+
+    def ready(self) -> bool:
+        """Whether it says that it is ready: it leads, or it stands by."""
+        return self.probe("/readyz")[0] == HTTPStatus.OK
+
+    def probe(self, path: str, timeout: float = 2.0) -> tuple[int, str]:
+        """HTTP status and body of a path on its health port; 0 and the reason where nobody answers."""
         try:
-            http_text(f"http://127.0.0.1:{self.health_port}/healthz", timeout=2)
-        except (ApiError, OSError):
-            return False
-        return True
+            return HTTPStatus.OK, http_text(f"http://127.0.0.1:{self.health_port}{path}", timeout=timeout)
+        except ApiError as error:
+            return error.status, str(error)
+        except OSError as error:
+            return 0, repr(error)
 
     def wait_healthy(self, timeout: float = 30.0) -> Self:
         """Wait for its health endpoint. Raises NotInTime with the end of its log, at once if the process ended."""

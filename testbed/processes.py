@@ -21,6 +21,11 @@ _KILL_WAIT_SECONDS = 15.0
 _SPAWNER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="testbed-spawner")
 
 
+def dies_with_us() -> list[str]:
+    """What to put before a command line so that the kernel ends the program when the thread that starts it ends."""
+    return [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())]
+
+
 class Child:
     """One program, started in its own process group with its output in a log file.
 
@@ -59,6 +64,11 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     @property
+    def exit_status(self) -> int | None:
+        """What it ended with, negative for a signal; None before its start and while it runs."""
+        return None if self._process is None else self._process.poll()
+
+    @property
     def was_started(self) -> bool:
         """Whether it was ever started, running or not."""
         return self._process is not None
@@ -82,10 +92,9 @@ class Child:
         Child._running.add(self)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        launcher = [sys.executable, "-I", "-S", str(_LAUNCHER), str(os.getpid())]
         with self.log.open("ab") as output:
             return subprocess.Popen(
-                [*launcher, *self._command],
+                [*dies_with_us(), *self._command],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from benchmarks.planning.worlds import MODELS, PRODUCTS
@@ -19,10 +19,10 @@ from plimsoll.adapters.cluster import (
 )
 from plimsoll.app import pruning
 from plimsoll.app.case import Case
-from plimsoll.app.store import Store
+from plimsoll.app.store import Store, key_of
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.pools import PlannedPool
-from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, POOL_LABEL, workload_name
 from testbed.fleet import gpu_node
 
 Body = dict[str, Any]
@@ -59,14 +59,21 @@ def carry_out(store: Store, cases: Sequence[Case], version: int) -> None:
     """The cluster once everything that was decided is written and every pod serves."""
     free = {body["metadata"]["name"]: Counter(_gpus(body)) for body in store.all(NODES)}
     for case in cases:
-        body = {**case.body, "status": case.new_status}
-        body["metadata"] = {**body["metadata"], "resourceVersion": str(version)}
-        store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", body)
+        if case.new_status != case.body.get("status"):
+            head = {**case.body["metadata"], "resourceVersion": str(version)}
+            written = {**case.body, "metadata": head, "status": case.new_status}
+            store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
         for manifest in case.manifests:
-            store.observe(OWN_KINDS[manifest["kind"]], "ADDED", _created(manifest, case, version))
+            kind, created = OWN_KINDS[manifest["kind"]], _created(manifest, case, version)
+            if _digest(store.get(kind, key_of(created))) != _digest(manifest):
+                store.observe(kind, "ADDED", created)
         for pool in () if case.decision is None else case.decision.pools:
             for pod in _pods(case, pool, store, free, version):
                 store.observe(PODS, "ADDED", pod)
+
+
+def _digest(body: Mapping[str, Any] | None) -> object:
+    return None if body is None else body["metadata"]["annotations"][HASH_ANNOTATION]
 
 
 def _node(index: int) -> Body:

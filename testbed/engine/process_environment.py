@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 from testbed.cache import cache_directory
@@ -14,8 +15,11 @@ _PASSED_ON: Final = ("HOME", "LANG", "PATH", "TMPDIR")
 """All that is taken from the caller, so that nobody's ``VLLM_*`` or ``HF_*`` setting changes a test."""
 
 
-def engine_process_environment() -> dict[str, str]:
-    """No network, no usage statistics, two threads that may run on any core, and caches away from the user's own."""
+def engine_process_environment(pod: Mapping[str, str] | None = None) -> dict[str, str]:
+    """No network, no usage statistics, two threads that may run on any core, and caches away from the user's own.
+
+    ``pod`` is the environment of a rendered container; it wins, so that the engine writes where it would in its pod.
+    """
     own = {
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "2",
@@ -24,4 +28,4 @@ def engine_process_environment() -> dict[str, str]:
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "VLLM_NO_USAGE_STATS": "1",
     }
-    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | own
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | own | dict(pod or {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,10 +32,25 @@ REQUEST_TIMEOUT_S: Final = 240.0
 _HOST: Final = "127.0.0.1"
 
 _SCRIPT: Final = Path(__file__).with_name("serve.py")
+_POD_ROOT: Final = Path(__file__).with_name("pod_root.sh")
+
+
+def in_pod_root(root: Path, visible: Path) -> list[str]:
+    """What goes before a command to run it with the file systems of the engine's pod; Linux only.
+
+    Args:
+        root: a folder to make, for the new root.
+        visible: what the command must see although it lies in a temporary folder.
+    """
+    root.mkdir()
+    as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    return [shutil.which("unshare") or "unshare", "--mount", *as_root, str(_POD_ROOT), str(root), str(visible)]
 
 
 class EngineServer:
     """``vllm serve`` with adapted arguments, from :meth:`start` (or ``with``) to :meth:`stop`.
+
+    With ``pod_environment`` it runs with that environment on a read-only root, as the rendered pod does.
 
     Attributes:
         arguments: what the server is started with.
@@ -45,7 +61,14 @@ class EngineServer:
     """
 
     def __init__(
-        self, argv: Sequence[str], *, model_dir: Path, port: int, log: Path, kv_blocks: int | None = None
+        self,
+        argv: Sequence[str],
+        *,
+        model_dir: Path,
+        port: int,
+        log: Path,
+        kv_blocks: int | None = None,
+        pod_environment: Mapping[str, str] | None = None,
     ) -> None:
         self.arguments, self.replacements = for_cpu(
             argv, model_dir=model_dir, port=port, host=_HOST, kv_blocks=kv_blocks
@@ -54,11 +77,12 @@ class EngineServer:
         self.url = f"http://{_HOST}:{port}"
         self.metrics_url = f"{self.url}/metrics"
         self._port = port
+        prefix = [] if pod_environment is None else in_pod_root(log.with_name("root"), model_dir)
         self._process = Child(
             "vllm",
-            [str(ensure_engine()), "-P", str(_SCRIPT), *self.arguments],
+            [*prefix, str(ensure_engine()), "-P", str(_SCRIPT), *self.arguments],
             log=log,
-            environment=engine_process_environment(),
+            environment=engine_process_environment(pod_environment),
             grace_seconds=STOP_TIMEOUT_S,
         )
 

@@ -12,11 +12,12 @@ from plimsoll.api.convert import to_request, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_CPU_MILLIS, DEFAULT_MEMORY, DEFAULT_MEMORY_BYTES
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, ServingShape
-from plimsoll.domain.units import GIB
+from plimsoll.domain.units import GIB, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import SecretKey
 from tests.api.manifests import deployment, manifest
@@ -163,7 +164,7 @@ def test_a_contradiction_names_its_field_its_value_and_the_way_out(
         ({"gpu": {"maxHourlyPrice": "5 dollars"}}, "spec.gpu.maxHourlyPrice"),
         ({"overrides": {"memoryPerGpu": "70 GB"}}, "spec.overrides.memoryPerGpu"),
         ({"engine": {"version": "latest"}}, "spec.engine.version"),
-        ({"podTemplate": {"tolerations": [{"operator": "Like"}]}}, "spec.podTemplate.tolerations.0.operator"),
+        ({"podTemplate": {"tolerations": [{"operator": "Like"}]}}, "spec.podTemplate.tolerations[0].operator"),
     ],
 )
 def test_a_field_that_cannot_be_read_is_named(change: dict[str, Any], field: str) -> None:
@@ -212,3 +213,35 @@ class TestWorkloadOptions:
         assert options.pod.env == ({"name": "A", "value": "1"},)
         assert options.pod.cache_claim == "cache"
         assert options.pod.tolerations == ({"key": "team", "tolerationSeconds": 5},)
+
+
+def resources(**requests: Any) -> dict[str, Any]:
+    return {"podTemplate": {"resources": {"requests": requests}}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu_millis", "memory_bytes"),
+    [
+        ({}, 2000, 8 * GIB),
+        ({"podTemplate": {"resources": {"limits": {"cpu": "9"}}}}, 2000, 8 * GIB),
+        (resources(cpu="500m"), 500, 8 * GIB),
+        (resources(cpu="0.0001", memory="64Gi"), 1, 64 * GIB),
+        (resources(cpu=4), 4000, 8 * GIB),
+    ],
+)
+def test_what_the_pods_ask_of_their_nodes_is_what_will_be_rendered(
+    spec: dict[str, Any], cpu_millis: int, memory_bytes: int
+) -> None:
+    wanted = to_request(deployment(**spec), model())
+    assert (wanted.cpu_millis, wanted.memory_bytes) == (cpu_millis, memory_bytes)
+
+
+def test_the_usual_requests_are_written_the_same_way_twice() -> None:
+    assert parse_quantity(DEFAULT_CPU) * 1000 == DEFAULT_CPU_MILLIS
+    assert parse_bytes(DEFAULT_MEMORY) == DEFAULT_MEMORY_BYTES
+
+
+@pytest.mark.parametrize("name", ["cpu", "memory"])
+def test_a_request_that_is_no_quantity_is_named(name: str) -> None:
+    with pytest.raises(InvalidInput, match=rf"spec\.podTemplate\.resources\.requests\.{name}: 'lots'"):
+        to_request(deployment(**resources(**{name: "lots"})), model())

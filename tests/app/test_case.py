@@ -29,10 +29,31 @@ def test_how_an_engine_is_run_does(changed: dict[str, Any]) -> None:
     assert digest(**changed) != digest()
 
 
+READY = {
+    "type": "Ready",
+    "status": "True",
+    "reason": "Serving",
+    "message": "1 of 1 replicas serve.",
+    "lastTransitionTime": "2026-11-21T03:00:00Z",
+    "observedGeneration": 1,
+}
+POOL = {
+    "name": "h100-sxm-80gb-tp1",
+    "gpuType": "h100-sxm-80gb",
+    "tensorParallel": 1,
+    "nodeSelector": {"nvidia.com/gpu.product": "H100"},
+    "resource": "nvidia.com/gpu",
+    "state": "Active",
+    "generation": 1,
+    "replicas": 1,
+    "readyReplicas": 0,
+}
+
+
 def said(problem: Problem, **status: Any) -> bool:
     """Whether a problem comes into a status that says something already."""
     body = inference_deployment_body("chat")
-    body["status"] = {"conditions": [{"type": "Ready"}], **status}
+    body["status"] = {"conditions": [READY], **status}
     return not is_passing(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), problem=problem))
 
 
@@ -40,8 +61,8 @@ def said(problem: Problem, **status: Any) -> bool:
 def test_what_an_object_without_a_placement_waits_for_is_said_at_once(reason: str) -> None:
     waiting = Problem(reason, "Secret ns/hf does not exist yet.", permanent=False)
     assert said(waiting)
-    assert said(waiting, pools=[{}], observedGeneration=0)
-    assert not said(waiting, pools=[{}], observedGeneration=1)
+    assert said(waiting, pools=[POOL], observedGeneration=0)
+    assert not said(waiting, pools=[POOL], observedGeneration=1)
 
 
 def test_a_first_look_up_does_not_replace_an_earlier_word() -> None:
@@ -49,4 +70,4 @@ def test_a_first_look_up_does_not_replace_an_earlier_word() -> None:
 
 
 def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
-    assert said(Problem("TokenSecretUnreadable", "Grant it.", permanent=True), pools=[{}], observedGeneration=1)
+    assert said(Problem("TokenSecretUnreadable", "Grant it.", permanent=True), pools=[POOL], observedGeneration=1)

@@ -156,6 +156,23 @@ async def test_a_status_is_written_only_when_it_says_something_else(executor: Ex
     assert cluster.calls == ["status llama u1"]
 
 
+async def test_a_status_in_which_others_keep_an_entry_is_written_once(
+    executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def keeps_an_entry(kind: Kind, key: ObjectKey, uid: str, status: Body) -> Body:
+        cluster.calls.append(f"status {key.name}")
+        assert kind is INFERENCE_DEPLOYMENTS
+        return inference_deployment_body(key.name, uid=uid, version=200, status={**status, "rejections": [{"odd": 1}]})
+
+    monkeypatch.setattr(cluster, "apply_status", keeps_an_entry)
+    owner = inference_deployment_body(status={"replicas": 1})
+    assert await executor.write_status(owner, {"replicas": 2})
+    after = inference_deployment_body(status={"replicas": 2, "rejections": [{"odd": 1}]})
+    assert not await executor.write_status(after, {"replicas": 2})
+    assert await executor.write_status(after, {"replicas": 3})
+    assert cluster.calls == ["status llama", "status llama"]
+
+
 async def test_scaling_and_removing_touch_only_what_is_ours(executor: Executor, cluster: FakeCluster) -> None:
     ours, foreign = workload_body(replicas=2), workload_body(uid="other", replicas=2)
     await executor.scale(OWNER, ours, 2)

@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
-from plimsoll.app.objects import Surroundings, read_pools, surroundings_of
+from plimsoll.app.objects import Surroundings, read_pools, rehomings_of, surroundings_of, wanted_replicas
 from plimsoll.app.status_reading import read_status
 from plimsoll.app.store import Store
 from plimsoll.domain.keys import ObjectKey
@@ -149,3 +149,71 @@ def test_nobody_is_stranded_while_a_pod_of_the_pool_is_leaving(store: Store) -> 
     store.observe(PODS, "ADDED", leaving)
     [pool] = pools(store, RECORDED)
     assert (pool.stranded, pool.bound) == (0, 2)
+
+
+CPU = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+
+
+def refusing(since: str) -> dict[str, Any]:
+    body = workload_body()
+    failed = {"type": "ReplicaFailure", "status": "True", "lastTransitionTime": since, "message": "exceeded quota"}
+    body["status"] = {"conditions": [failed]}
+    return body
+
+
+def test_a_pod_that_waits_for_something_else_is_stuck_and_not_stranded(store: Store) -> None:
+    waits = unschedulable("2026-11-21T03:00:00Z")
+    waits["conditions"][0]["message"] = CPU
+    store.observe(PODS, "ADDED", pod_body("waits", **waits))
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.stuck, pool.obstacle) == (0, 1, "")
+
+
+def test_a_stranded_pool_knows_what_the_scheduler_has_against_it(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("waits", **unschedulable("2026-11-21T03:00:00Z")))
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.stuck, pool.obstacle) == (1, 0, "InsufficientGpus")
+
+
+@pytest.mark.parametrize(("since", "over"), [("2026-11-21T02:59:59Z", True), ("2026-11-21T03:00:01Z", False)])
+def test_pods_that_are_refused_for_a_minute_have_no_promise_any_more(
+    store: Store,
+    since: str,
+    over: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", refusing(since))
+    store.observe(PODS, "ADDED", pod_body("one"))
+    [pool] = pools(store, RECORDED)
+    assert (pool.uncreated, pool.refused, pool.promise_over) == (1, True, over)
+
+
+def test_pods_that_nobody_refuses_are_promised_however_long_they_take(store: Store) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", workload_body())
+    [pool] = pools(store, RECORDED)
+    assert (pool.uncreated, pool.refused, pool.promise_over) == (2, False, False)
+
+
+@pytest.mark.parametrize(("seconds", "over"), [(61, True), (59, False)])
+def test_so_it_is_where_the_workload_itself_is_refused(
+    store: Store,
+    seconds: int,
+    over: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    read = read_status({"pools": [{**RECORDED, "readyReplicas": 0}]})
+    seen = around(store)
+    [pool] = read_pools(read, seen, wanted=5, now=NOW, grace_seconds=GRACE_SECONDS, refused_since={POOL: NOW - seconds})
+    assert (pool.refused, pool.promise_over) == (True, over)
+
+
+def test_where_it_was_re_homed_from_is_read_back_for_an_hour() -> None:
+    entry = {"gpuType": "l4-24gb", "tensorParallel": 2, "at": "2026-11-21T03:00:00Z", "reason": "NodesUnavailable"}
+    [seen] = rehomings_of({"rehomings": [entry]}, NOW)
+    assert (seen.place, seen.at, seen.reason) == (("l4-24gb", Split(2)), NOW - 60, "NodesUnavailable")
+    assert rehomings_of({"rehomings": [entry]}, NOW + 3600) == ()
+
+
+def test_how_many_are_wanted_is_the_user_s_number_or_the_live_loop_s_where_it_may_change_it() -> None:
+    loop = {"decision": "Keep", "reason": "R", "message": "", "baseReplicas": 2, "targetReplicas": 4}
+    for mode, wanted in (("Auto", 4), ("Recommend", 2)):
+        spec = {"replicas": 2, "rebalancing": {"mode": mode}}
+        assert wanted_replicas(inference_deployment_body(spec=spec, status={"rebalancing": loop})) == wanted

@@ -2,124 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
-from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import (
-    DEPLOYMENTS,
-    DISRUPTION_BUDGETS,
-    INFERENCE_DEPLOYMENTS,
-    NODES,
-    PODS,
-    RESOURCE_QUOTAS,
-    SERVICES,
-)
-from plimsoll.adapters.hub import HubModels
-from plimsoll.adapters.metrics import Metrics
-from plimsoll.adapters.models import ModelSources
-from plimsoll.app.contests import Contests
-from plimsoll.app.executor import Executor
-from plimsoll.app.faults import Faults
-from plimsoll.app.live import LiveSignals
-from plimsoll.app.model_book import ModelBook
-from plimsoll.app.passes import Passes
-from plimsoll.app.planner import Planner
-from plimsoll.app.prices import PriceList
-from plimsoll.app.settings import Settings
-from plimsoll.app.store import Store
-from plimsoll.app.writers import Writers
-from testbed.fleet import gpu_node
-from tests.support.bodies import Body, inference_deployment_body
+from tests.support.desk import Desk
 from tests.support.speculation import EAGLE3_HEAD
-
-KINDS = (INFERENCE_DEPLOYMENTS, NODES, PODS, DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, RESOURCE_QUOTAS)
-
-
-class Recorder:
-    """An executor that keeps what it was given."""
-
-    def __init__(self) -> None:
-        self.status: Mapping[str, Any] = {}
-        self.applied: list[Body] = []
-        self.contests = Contests()
-
-    async def write_status(self, _: Body, status: Mapping[str, Any]) -> bool:
-        self.status = status
-        return True
-
-    async def check_names(self, _: Body, manifests: Sequence[Body]) -> None:
-        assert len({(each["kind"], each["metadata"]["name"]) for each in manifests}) == len(manifests)
-
-    async def apply(self, _: Body, manifest: Body) -> bool:
-        self.applied.append(manifest)
-        return True
-
-    async def tell(self, _: Body, notes: Sequence[Any]) -> None:
-        assert all(note.reason for note in notes)
-
-    def ready(self) -> tuple[str, str]:
-        """Reason and message of the first condition."""
-        first = self.status["conditions"][0]
-        return first["reason"], first["message"]
-
-    def arguments(self) -> list[str]:
-        """Arguments of the one engine that was applied."""
-        (workload,) = (each for each in self.applied if each["kind"] == "Deployment")
-        (engine,) = workload["spec"]["template"]["spec"]["containers"]
-        return list(engine["args"])
-
-
-class Desk:
-    """A planner with its fakes: one node with an H100, no network, no Prometheus."""
-
-    def __init__(self, cache: Path) -> None:
-        self.recorder = Recorder()
-        self.store = Store({kind: lambda body: body for kind in KINDS}, lambda: None)
-        self.book = ModelBook(ModelSources(hub=HubModels(cache)), _no_token, lambda: None)
-        metrics, wake = Metrics(), asyncio.Event()
-        faults = Faults(metrics.fault)
-        passes = Passes(
-            settings=Settings(),
-            models=self.book,
-            live=LiveSignals(None, lambda: None),
-            prices=cast("PriceList", SimpleNamespace(current={})),
-            gpu_types=load_gpu_types(),
-            metrics=metrics,
-            faults=faults,
-        )
-        writers = Writers(cast("Executor", self.recorder), faults, passes.refusals, metrics, wake)
-        self.planner = Planner(self.store, passes, writers, metrics, wake=wake)
-        self.store.replace(NODES, [_stamped(gpu_node("h100-0", "H100-80GB-HBM3", 1))])
-
-    async def plan(self, draft: dict[str, Any]) -> None:
-        """One pass that asks for the configurations, and the one after they were read."""
-        spec = {
-            "model": {"name": "meta-llama/Llama-3.1-8B-Instruct"},
-            "contextLength": 8192,
-            "concurrency": 16,
-            "engine": {"speculation": {"method": "Eagle", "tokens": 3, "draftModel": draft}},
-        }
-        self.store.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(spec=spec)])
-        await self.planner.one_pass()
-        assert self.recorder.ready()[0] == "ResolvingModel"
-        await asyncio.gather(*(asyncio.all_tasks() - {asyncio.current_task()}))
-        await self.planner.one_pass()
-
-
-async def _no_token(*_: str) -> str:
-    return "none"
-
-
-def _stamped(node: Body) -> Body:
-    node["metadata"] |= {"uid": "node-0", "resourceVersion": "1"}
-    return node
 
 
 @pytest.fixture

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import re
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import Cluster, Kind
 from plimsoll.app.prices import PriceList, parse_prices
 from plimsoll.domain.keys import ObjectKey
@@ -33,8 +36,17 @@ def test_what_is_no_price_is_left_out_and_quoted(text: str) -> None:
 def test_a_gpu_type_that_nobody_knows_is_complained_of() -> None:
     assert parse_prices({"h100": "3"}, "ns/prices", KNOWN) == (
         {},
-        ("ns/prices: h100 is no GPU type; `plimsoll gpus` lists them",),
+        ("ns/prices: h100 is no GPU type; did you mean h100-sxm-80gb? `plimsoll gpus` lists them all",),
     )
+
+
+def test_the_charts_own_example_names_types_that_there_are() -> None:
+    values = (Path(__file__).resolve().parents[2] / "charts" / "plimsoll" / "values.yaml").read_text(encoding="utf-8")
+    example = dict(re.findall(r'^#  (\S+): "([0-9.]+)"$', values, re.MULTILINE))
+    prices, complaints = parse_prices(example, "ns/prices", frozenset(gpu.name for gpu in load_gpu_types()))
+
+    assert len(prices) == 2
+    assert complaints == ()
 
 
 class OneConfigMap:
@@ -58,5 +70,5 @@ async def test_a_change_wakes_the_planner_and_a_complaint_is_logged_once(caplog:
 
     assert len(changes) == 1
     assert [record.getMessage() for record in caplog.records] == [
-        "ns/prices: h100 is no GPU type; `plimsoll gpus` lists them"
+        "ns/prices: h100 is no GPU type; did you mean h100-sxm-80gb? `plimsoll gpus` lists them all"
     ]

@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
 
 import pytest
 import yaml
 
-from plimsoll.cli import main as command_line
+from tests.cli.conftest import Run
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET, PRICES = str(ROOT / "examples" / "fleet.yaml"), str(ROOT / "examples" / "prices.yaml")
 MINIMAL, TOO_BIG = (str(ROOT / "examples" / name / "deployment.yaml") for name in ("01-minimal", "04-does-not-fit"))
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
-    """Runs the command as a shell would, on a machine without any network."""
-
-    def no_network(*_: Any, **__: Any) -> NoReturn:
-        raise OSError("there is no network here")
-
-    monkeypatch.setattr(socket, "getaddrinfo", no_network)
-    monkeypatch.setattr(socket.socket, "connect", no_network)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
-
-    def run_command(*words: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["plimsoll", *words])
-        with pytest.raises(SystemExit) as left:
-            command_line.main()
-        printed = capsys.readouterr()
-        return int(left.value.code or 0), printed.out, printed.err
-
-    return run_command
 
 
 @pytest.fixture
@@ -104,7 +78,7 @@ def test_a_catalogued_model_needs_no_network_and_an_unknown_one_says_so(run: Run
     unknown = Path(MINIMAL).read_text(encoding="utf-8").replace("meta-llama/Llama-3.1-8B-Instruct", "nobody/nothing")
     status, shown, told = run("plan", "-f", write(unknown), "--fleet", FLEET)
     assert (status, shown) == (2, "")
-    assert told.startswith("error: model nobody/nothing at revision main could not be read: the hub at ")
+    assert "given.yaml, document 1, InferenceDeployment llama-8b: model nobody/nothing at revision main could" in told
 
 
 def test_without_a_fleet_and_without_a_cluster_the_kubeconfig_is_named(run: Run) -> None:
@@ -123,8 +97,8 @@ spec:
 """
 
 BAD_MANIFESTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "no YAML": ("a: [", ("file: ", "It is not YAML")),
-    "a list": ("- a", ("file: ", "Write Kubernetes objects")),
+    "no YAML": ("a: [", ("given.yaml, document 1: ", "It is not YAML at line ")),
+    "a list": ("- a", ("given.yaml, document 1: ", "Write Kubernetes objects")),
     "something else": ("kind: Pod", ("-f: ", "at least one InferenceDeployment")),
     "nothing": ("", ("-f: ", "at least one InferenceDeployment")),
     "an unknown field": (DEPLOYMENT + "  modell: x\n", ("spec.modell: 'x'",)),
@@ -159,6 +133,30 @@ BAD_FLEETS: dict[str, tuple[str, str]] = {
         "kind: Node\nmetadata: {name: n, labels: {nvidia.com/gpu.memory: 81559}}\n",
         "n: metadata.labels[nvidia.com/gpu.memory]: 81559 cannot be used. Labels are strings: quote it.",
     ),
+    "allocatable in a list": (
+        "kind: Node\nmetadata: {name: n}\nstatus: {allocatable: [gpu]}\n",
+        "given.yaml, document 1, Node n: status.allocatable: ['gpu'] cannot be used. Write a mapping of quantities.",
+    ),
+    "GPUs in words": (
+        "kind: Node\nmetadata: {name: n}\nstatus: {allocatable: {nvidia.com/gpu: eight}}\n",
+        "n: status.allocatable[nvidia.com/gpu]: 'eight' cannot be used. Write a number from 0 to 1024.",
+    ),
+    "a taint that is none": (
+        "kind: Node\nmetadata: {name: n}\nspec: {taints: [a=b:NoSchedule]}\n",
+        "n: spec.taints[0]: 'a=b:NoSchedule' cannot be used. Write a mapping.",
+    ),
+    "a pod without containers": (
+        "kind: Node\nmetadata: {name: n}\n---\nkind: Pod\nmetadata: {name: p}\nspec: {containers: none}\n",
+        "given.yaml, document 2, Pod p: spec.containers: 'none' cannot be used.",
+    ),
+    "a pod that asks for a list": (
+        "kind: Pod\nmetadata: {name: p}\nspec: {containers: [{resources: {limits: [1]}}]}\n",
+        "Pod p: spec.containers[0].resources.limits: [1] cannot be used.",
+    ),
+    "a node written twice": (
+        "kind: Node\nmetadata: {name: n}\n---\nkind: Node\nmetadata: {name: n}\n",
+        "given.yaml, document 2, Node n: ",
+    ),
     "a status that is none": ("kind: Node\nmetadata: {name: n}\nstatus: fine\n", "n: status: 'fine'"),
 }
 
@@ -190,6 +188,16 @@ def test_prices_without_a_config_map_and_bad_prices_are_refused(run: Run, write:
     status, shown, _ = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", cheaper)
     assert status == 0
     assert "yes     l40s-48gb" in shown
+
+
+def test_a_gpu_type_that_does_not_exist_is_refused_with_those_like_it(run: Run, write: Callable[[str], str]) -> None:
+    manifest = yaml.safe_load(Path(MINIMAL).read_text(encoding="utf-8"))
+    manifest["spec"]["gpu"] = {"allow": ["h100"]}
+    status, _, said = run("plan", "-f", write(yaml.safe_dump(manifest)), "--fleet", FLEET)
+    plain = " ".join(said.split())
+    assert status == 2
+    assert "spec.gpu.allow[0]: 'h100' cannot be used" in plain
+    assert "did you mean h100-nvl-94gb, h100-pcie-80gb or h100-sxm-80gb?" in plain
 
 
 def test_a_missing_option_is_a_usage_error(run: Run) -> None:

@@ -10,10 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll.api.convert import check_without_model
 from plimsoll.api.owned_flags import owned_flag
+from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed.control_plane import ControlPlane
+from testbed.waiting import wait_until
+from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
 
 pytestmark = pytest.mark.cluster
 
@@ -32,7 +36,7 @@ FULL: dict[str, Any] = MINIMAL | {
     "kvCache": {"precision": "fp8"},
     "expectedTokens": {"prompt": 6000, "output": 2192},
     "replicas": 0,
-    "gpu": {"allow": ["h100-sxm"], "deny": ["l4"], "maxPerReplica": 8, "maxHourlyPrice": "12.50"},
+    "gpu": {"allow": ["h100-sxm-80gb"], "deny": ["l4-24gb"], "maxPerReplica": 8, "maxHourlyPrice": "12.50"},
     "engine": {
         "image": "vllm:own",
         "version": "0.31",
@@ -46,13 +50,33 @@ FULL: dict[str, Any] = MINIMAL | {
     },
     "podTemplate": {
         "labels": {"team": "search"},
-        "env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}],
+        "annotations": {"Example.com/Note": "a b"},
+        "nodeSelector": {"disk": "ssd"},
+        "env": [
+            {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}},
+            {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+            {"name": "LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.memory", "divisor": "1Mi"}}},
+        ],
+        "envFrom": [{"prefix": "P_", "configMapRef": {"name": "c"}}, {"secretRef": {"name": "s", "optional": True}}],
+        "imagePullSecrets": [{"name": "registry"}],
         "tolerations": [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}],
-        "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": "models"}}],
+        "volumes": [
+            {"name": "models", "persistentVolumeClaim": {"claimName": "models"}},
+            {"name": "mixed", "projected": {"sources": [{"downwardAPI": {"items": [{"path": "x"}]}}]}},
+            {
+                "name": "own",
+                "ephemeral": {"volumeClaimTemplate": {"spec": {"resources": {"requests": {"storage": 1}}}}},
+            },
+            {"name": "old", "rbd": {"monitors": ["a"], "image": "i", "secretRef": {"name": "s"}}},
+        ],
+        "volumeMounts": [
+            {"name": "models", "mountPath": "/models", "readOnly": True},
+            {"name": "cache", "mountPath": "/elsewhere", "subPath": "x"},
+        ],
         "modelCache": {"sizeLimit": "200Gi"},
-        "resources": {"requests": {"cpu": 4, "memory": "32Gi"}},
+        "resources": {"requests": {"cpu": 4, "memory": "32Gi"}, "limits": {"memory": "64Gi"}},
     },
-    "overrides": {"gpuType": "h100-sxm", "tensorParallel": 8, "memoryPerGpu": "70.5Gi"},
+    "overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 8, "memoryPerGpu": "70.5Gi"},
     "rebalancing": {"mode": "Auto", "maxReplicas": 3, "minReplicas": 3},
     "suspend": True,
 }
@@ -111,7 +135,7 @@ FREE_ARGUMENTS = (
 )
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "one GPU type allowed and denied": (
-        {"gpu": {"allow": ["h100-sxm", "l4"], "deny": ["l4"]}},
+        {"gpu": {"allow": ["h100-sxm-80gb", "l4-24gb"], "deny": ["l4-24gb"]}},
         "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",
     ),
     "more replicas at least than at most": (
@@ -163,7 +187,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         "overrides.tensorParallel exceeds gpu.maxPerReplica: raise one or lower the other",
     ),
     "an override that is denied": (
-        {"gpu": {"deny": ["l4"]}, "overrides": {"gpuType": "l4"}},
+        {"gpu": {"deny": ["l4-24gb"]}, "overrides": {"gpuType": "l4-24gb"}},
         "overrides.gpuType is in gpu.deny",
     ),
     "memory without a unit": (
@@ -223,6 +247,119 @@ def test_a_bad_spec_is_refused_with_a_reason(cluster: ControlPlane, case: str) -
     said = answer(cluster, MINIMAL | change)
     assert message in said
     assert "created" not in said
+
+
+@pytest.mark.parametrize("case", POISON)
+def test_what_would_break_the_pods_is_refused_by_the_fields_name(cluster: ControlPlane, case: str) -> None:
+    template, message, field = POISON[case]
+    said = answer(cluster, MINIMAL | {"podTemplate": template})
+    assert message in said
+    assert "created" not in said
+    assert refusal(podTemplate=template).field == f"spec.podTemplate.{field}"
+
+
+@pytest.mark.parametrize("case", BEYOND_THE_CRD)
+def test_what_a_crd_cannot_say_is_refused_by_the_operator(cluster: ControlPlane, case: str) -> None:
+    template, field = BEYOND_THE_CRD[case]
+    assert "created" in answer(cluster, MINIMAL | {"podTemplate": template})
+    assert refusal(podTemplate=template).field == f"spec.podTemplate.{field}"
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"engine": {"cpuOffload": f"{DIGITS}Gi"}}, "spec.engine.cpuOffload"),
+        ({"overrides": {"memoryPerGpu": f"{DIGITS}Gi"}}, "spec.overrides.memoryPerGpu"),
+        ({"gpu": {"maxHourlyPrice": DIGITS}}, "spec.gpu.maxHourlyPrice"),
+        ({"engine": {"image": "a b"}}, "spec.engine.image"),
+        ({"model": {"name": "m", "config": []}}, "spec.model.config"),
+        ({"model": {"name": "m", "config": {f"k{index}": 0 for index in range(1025)}}}, "spec.model.config"),
+        ({"model": {"name": "m", "tokenSecretRef": {"name": "A_B"}}}, "spec.model.tokenSecretRef.name"),
+    ],
+)
+def test_texts_and_numbers_are_bounded(cluster: ControlPlane, change: dict[str, Any], field: str) -> None:
+    said = answer(cluster, MINIMAL | change)
+    assert field in said
+    assert "created" not in said
+    assert refusal(**change).field == field
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"requests": None}])
+def test_no_resources_are_no_harm(cluster: ControlPlane, nothing: Any) -> None:
+    spec = MINIMAL | {"podTemplate": {"resources": nothing}}
+    assert "created" in answer(cluster, spec)
+    check_without_model(parse_inference_deployment(json.loads(manifest(spec))).spec)
+
+
+DEEP = 5000
+"""Levels: an API server reads 10,000, Python's reader about 1,000."""
+
+
+@pytest.mark.parametrize(
+    "config",
+    ['{"a":' * DEEP + "1" + "}" * DEEP, '{"a":' + "[" * DEEP + "1" + "]" * DEEP + "}"],
+    ids=["objects", "lists"],
+)
+@pytest.mark.parametrize(
+    "place",
+    [
+        '"model": {{"name": "a/b", "config": {}}}',
+        '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "rbd": {}}}]}}',
+        '"model": {{"name": "a/b"}}, "podTemplate": {{"volumes": [{{"name": "a", "projected": {{"sources": [{}]}}}}]}}',
+    ],
+    ids=["model", "volume", "projection"],
+)
+def test_what_python_could_not_read_is_never_stored(cluster: ControlPlane, place: str, config: str) -> None:
+    """One object that cannot be read would keep the operator from listing all the others."""
+    spec = f'{place.format(config)}, "contextLength": 1, "concurrency": 1'
+    body = f'{{"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"name": "deep"}}, "spec": {{{spec}}}}}'
+    path = f"/apis/{API_VERSION}/namespaces/default/inferencedeployments"
+    said = cluster.kubectl("create", "--raw", path, "-f", "-", stdin=body, check=False)
+    assert "must have at most 0 items" in said
+    assert "created" in answer(cluster, MINIMAL)
+    assert isinstance(json.loads(cluster.kubectl("get", "--raw", path)), dict)
+
+
+def test_a_configuration_keeps_its_nulls_lists_and_numbers(cluster: ControlPlane) -> None:
+    config = {"rope_scaling": None, "a": [None, {"b": [[1, 2.5, "x", True]]}], "c": {"d": {"e": {"f": {"g": 1e-05}}}}}
+    spec = MINIMAL | {"model": {"name": "a/b", "config": config}}
+    told = cluster.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=manifest(spec))
+    assert json.loads(told)["spec"]["model"]["config"] == config
+
+
+def test_what_an_older_crd_let_through_is_named_and_leaves_its_neighbour_alone(cluster: ControlPlane) -> None:
+    """An upgrade finds objects that would be refused today. They can be read, and their status can be written."""
+    crd = yaml.safe_load(CRD.read_text())
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["podTemplate"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    cluster.kubectl("replace", "-f", "-", stdin=json.dumps(crd))
+    bad = {
+        "env": [{"foo": "bar"}],
+        "volumes": [{"name": "a", "emptyDir": {}}, {"name": "a", "emptyDir": {}}],
+        "labels": {"team": "a b"},
+    }
+    cases = [{"podTemplate": {name: value}} for name, value in bad.items()]
+
+    def stored() -> bool:
+        said = [
+            cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL | case, f"old-{index}"), check=False)
+            for index, case in enumerate(cases)
+        ]
+        return all("created" in each or "unchanged" in each for each in said)
+
+    wait_until(stored, 30, "the older CRD is served")
+    cluster.kubectl("apply", "-f", "-", stdin=manifest(MINIMAL, "honest"))
+    cluster.kubectl("replace", "-f", str(CRD))
+    wait_until(lambda: "created" not in answer(cluster, MINIMAL | cases[2], "new"), 30, "the CRD of today is served")
+
+    listed = json.loads(cluster.kubectl("get", "infd", "-o", "json"))["items"]
+    bodies = {body["metadata"]["name"]: body for body in listed}
+    for index, field in enumerate(("env[0].name", "volumes[1].name", "labels.team")):
+        assert refusal(**bodies[f"old-{index}"]["spec"]).field == f"spec.podTemplate.{field}"
+        patch = json.dumps({"status": {"observedGeneration": 1}})
+        said = cluster.kubectl("patch", "infd", f"old-{index}", "--subresource=status", "--type=merge", "-p", patch)
+        assert "patched" in said
+    check_without_model(parse_inference_deployment(bodies["honest"]).spec)
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -288,7 +425,7 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
         "replicasSummary": "1/1",
         "selector": "app=shown",
         "placement": {
-            "gpuType": "h100-sxm",
+            "gpuType": "h100-sxm-80gb",
             "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
             "tensorParallel": 2,
             "pipelineParallel": 1,
@@ -322,7 +459,7 @@ def test_kubectl_shows_waits_for_and_scales_a_deployment(cluster: ControlPlane) 
     cluster.kubectl("wait", "--for=condition=Ready", "--timeout=10s", "infd/shown")
     header, row = cluster.kubectl("get", "infd", "shown", "-o", "wide").splitlines()
     assert header.split("  ")[0] == "NAME"
-    for shown in ("True", "Serving", "meta-llama/Llama-3.1-8B", "h100-sxm", "2", "1/1", "8192", "16", "5.90"):
+    for shown in ("True", "Serving", "meta-llama/Llama-3.1-8B", "h100-sxm-80gb", "2", "1/1", "8192", "16", "5.90"):
         assert shown in row.split()
     assert "shown" in cluster.kubectl("get", "inference")
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import signal
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-import yaml
 
 from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane
+from testbed.fault_proxy import FaultProxy
 from testbed.fleet import gpu_node, mixed_fleet
-from testbed.operator_process import NAMESPACE, SERVICE_ACCOUNT, OperatorProcess
+from testbed.operator_process import OperatorProcess
+from tests.support.faulty import IMPATIENT, fault_proxy, operator_through
 from tests.support.installed import (
     View,
     condition,
@@ -27,15 +26,14 @@ from tests.support.installed import (
     operator_writes,
     secret_reads,
 )
-from tests.support.killing_proxy import KillingProxy
 from tests.support.workloads import H100, gpu_deployment
 
 pytestmark = pytest.mark.cluster
 
 L4 = {"nvidia.com/gpu.product": "NVIDIA-L4"}
 WHOLE_H100_NODE = on_gpu("h100-sxm-80gb", 8)
-IMPATIENT = {"PLIMSOLL_STRANDED_SECONDS": "2"}
-"""A pod without a node is offered another place after 2 s: nobody wants to wait for the default in a test."""
+NO_LEASE = "^(?!.*/leases)"
+"""Every process writes a lease first, whatever there is to do."""
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +67,12 @@ def here(control_plane: ControlPlane) -> Iterator[View]:
 
 
 def test_killed_after_every_single_write_it_ends_with_one_of_each(
-    control_plane: ControlPlane, started: OperatorProcess, here: View, tmp_path: Path
+    control_plane: ControlPlane, started: OperatorProcess, here: View
 ) -> None:
     started.stop()
-    config = yaml.safe_load(control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT).read_text())
     since = AuditLog(control_plane.audit_log).offset()
-    cluster = config["clusters"][0]["cluster"]
-    authority = base64.b64decode(cluster["certificate-authority-data"]).decode()
-    with KillingProxy(control_plane.server, authority) as proxy:
-        cluster["server"] = proxy.url
-        kubeconfig = tmp_path / "through-the-proxy.kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(config))
-        victim = OperatorProcess(control_plane, kubeconfig=kubeconfig)
+    with fault_proxy(control_plane) as proxy:
+        victim = operator_through(control_plane, proxy)
         try:
             here.apply("hurt", **on_gpu("h100-sxm-80gb"))
             only_decided = 0
@@ -107,10 +99,10 @@ def test_killed_after_every_single_write_it_ends_with_one_of_each(
     ]
 
 
-def killed(victim: OperatorProcess, proxy: KillingProxy, here: View) -> bool:
+def killed(victim: OperatorProcess, proxy: FaultProxy, here: View) -> bool:
     """Start the operator with its next write as its last. False if it lives on, with everything ready and still."""
     deaths = len(proxy.killed_at)
-    proxy.arm(victim.kill)
+    proxy.arm(victim.kill, at=NO_LEASE)
     victim.start()
 
     def settled() -> bool:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,11 +38,11 @@ def rendered_arguments(tiny_model: Path) -> list[str]:
 
 @pytest.fixture(scope="session")
 def make_server(tiny_model: Path, ports: PortReservation, tmp_path_factory: pytest.TempPathFactory) -> MakeServer:
-    """Makes servers, not started, for rendered arguments; with ``kv_blocks``, with a small KV cache."""
+    """Makes servers, not started, for rendered arguments; options are those of ``EngineServer``."""
 
-    def make(arguments: Sequence[str], *, kv_blocks: int | None = None) -> EngineServer:
+    def make(arguments: Sequence[str], **options: Any) -> EngineServer:
         log = tmp_path_factory.mktemp("engine") / "vllm.log"
-        return EngineServer(arguments, model_dir=tiny_model, port=ports.take(), log=log, kv_blocks=kv_blocks)
+        return EngineServer(arguments, model_dir=tiny_model, port=ports.take(), log=log, **options)
 
     return make
 

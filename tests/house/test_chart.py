@@ -21,20 +21,26 @@ VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 METADATA = yaml.safe_load((CHART / "Chart.yaml").read_text())
 TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
-READ = ["get", "list", "watch"]
-OWN = ["get", "list", "watch", "create", "patch", "delete"]
-CLUSTER_RIGHTS = {
-    ("plimsoll.dev", "inferencedeployments"): READ,
-    ("plimsoll.dev", "inferencedeployments/status"): ["get", "patch", "update"],
+WATCH = ["list", "watch"]
+OWN = ["get", "list", "watch", "create", "patch"]
+SERVED_RIGHTS = {
+    ("plimsoll.dev", "inferencedeployments"): WATCH,
+    ("plimsoll.dev", "inferencedeployments/status"): ["patch"],
     ("plimsoll.dev", "inferencedeployments/finalizers"): ["update"],
-    ("", "nodes"): READ,
-    ("", "pods"): READ,
     ("", "secrets"): ["get"],
     ("", "services"): OWN,
-    ("apps", "deployments"): OWN,
+    ("", "resourcequotas"): WATCH,
+    ("apps", "deployments"): [*OWN, "delete"],
     ("policy", "poddisruptionbudgets"): OWN,
-    ("events.k8s.io", "events"): ["create", "patch"],
+    ("events.k8s.io", "events"): ["create"],
 }
+
+
+LEFT_OUT = "values.podPolicy"
+"""Absent keys leave the operator's defaults, so that none of them is in values.yaml."""
+
+GLOBAL = "values.global"
+"""Holds what a parent chart says to all of its parts: keys of other charts are not refused."""
 
 
 def resolved(node: dict[str, Any]) -> dict[str, Any]:
@@ -54,9 +60,10 @@ def disagreements(values: Any, node: dict[str, Any], path: str = "values") -> It
     if "pattern" in node and not re.search(node["pattern"], values):
         yield f"{path}: {values!r} does not match {node['pattern']}"
     if "properties" in node:
-        if node.get("additionalProperties") is not False:
+        if node.get("additionalProperties") is not False and path != GLOBAL:
             yield f"{path}: the schema takes keys that nothing reads"
-        for key in sorted(values.keys() ^ (node["properties"].keys() - {"global"})):
+        expected = values.keys() if path == LEFT_OUT else node["properties"].keys()
+        for key in sorted(values.keys() ^ expected):
             yield f"{path}.{key}: in one of values.yaml and values.schema.json only"
         for key in values.keys() & node["properties"].keys():
             yield from disagreements(values[key], node["properties"][key], f"{path}.{key}")
@@ -69,10 +76,18 @@ def documents(name: str) -> list[dict[str, Any]]:
     return list(yaml.safe_load_all(re.sub(r"\{\{.*?\}\}", "TEMPLATED", "\n".join(lines))))
 
 
-def rights(role: dict[str, Any]) -> dict[tuple[str, str], list[str]]:
+def part(name: str) -> list[dict[str, Any]]:
+    """The rules of one named part of ``_rights.tpl``."""
+    text = (TEMPLATES / "_rights.tpl").read_text()
+    (body,) = re.findall(rf'define "plimsoll\.rights\.{name}" -\}}\}}\n(.*?)\{{\{{- end -\}}\}}', text, re.DOTALL)
+    lines = [line for line in body.splitlines() if not line.startswith("{{-")]
+    return list(yaml.safe_load("\n".join(lines)))
+
+
+def rights(rules: list[dict[str, Any]]) -> dict[tuple[str, str], list[str]]:
     return {
         (group, resource): rule["verbs"]
-        for rule in role["rules"]
+        for rule in rules
         for group in rule["apiGroups"]
         for resource in rule["resources"]
     }
@@ -89,7 +104,7 @@ def test_values_and_their_schema_agree() -> None:
 
 def leaves(values: dict[str, Any], path: str = "") -> Iterator[str]:
     for key, value in values.items():
-        nested = isinstance(value, dict) and "properties" in resolved(schema_at(f"{path}.{key}"))
+        nested = isinstance(value, dict) and value and "properties" in resolved(schema_at(f"{path}.{key}"))
         yield from leaves(value, f"{path}.{key}") if nested else [f"{path}.{key}"]
 
 
@@ -124,23 +139,28 @@ def test_every_value_is_documented() -> None:
 
 
 def test_the_cluster_role_grants_exactly_what_the_operator_needs() -> None:
-    role, _ = documents("clusterrole.yaml")
-    assert rights(role) == CLUSTER_RIGHTS
-    assert all("resourceNames" not in rule for rule in role["rules"])
+    assert rights(part("served")) == SERVED_RIGHTS
+    assert rights(part("nodes")) == {("", "nodes"): WATCH}
+    assert rights(part("pods")) == {("", "pods"): WATCH}
 
 
 def test_secrets_are_granted_only_where_the_switch_says_so() -> None:
-    text = (TEMPLATES / "clusterrole.yaml").read_text()
+    assert VALUES["hub"]["readTokenSecrets"] is False
+    text = (TEMPLATES / "_rights.tpl").read_text()
     guarded = re.search(r"\{\{- if \.Values\.hub\.readTokenSecrets \}\}(.*?)\{\{- end \}\}", text, re.DOTALL)
     assert guarded is not None
     assert "secrets" in guarded[1]
     assert "secrets" not in text.replace(guarded[1], "")
 
 
-def test_the_namespaced_role_reads_config_maps_and_nothing_else() -> None:
+def test_in_its_own_namespace_it_reads_its_prices_and_holds_its_lease() -> None:
     role, _ = documents("role.yaml")
-    assert rights(role) == {("", "configmaps"): READ}
     assert role["kind"] == "Role"
+    prices, lease, new_lease = role["rules"]
+    assert rights([prices]) == {("", "configmaps"): ["get"]}
+    assert rights([lease]) == {("coordination.k8s.io", "leases"): ["get", "patch", "update"]}
+    assert rights([new_lease]) == {("coordination.k8s.io", "leases"): ["create"]}
+    assert [len(rule.get("resourceNames", ())) for rule in role["rules"]] == [1, 1, 0]
 
 
 def test_people_get_roles_that_aggregate_into_the_clusters_own() -> None:
@@ -155,8 +175,8 @@ def test_people_get_roles_that_aggregate_into_the_clusters_own() -> None:
         f"{aggregation}edit",
         f"{aggregation}admin",
     }
-    assert all(set(verbs) <= {"get", "list", "watch"} for verbs in rights(viewer).values())
-    assert (names.GROUP, f"{names.PLURAL}/status") not in rights(editor)
+    assert all(set(verbs) <= {"get", "list", "watch"} for verbs in rights(viewer["rules"]).values())
+    assert (names.GROUP, f"{names.PLURAL}/status") not in rights(editor["rules"])
 
 
 def test_no_template_uses_a_wildcard_right() -> None:
@@ -178,10 +198,13 @@ def test_the_pod_is_hardened() -> None:
     assert not re.search(r"hostNetwork|hostPID|hostIPC|hostPath|privileged", text)
 
 
-def test_there_is_one_operator_at_a_time() -> None:
+def test_a_standby_waits_by_default_and_no_update_leaves_fewer() -> None:
     (deployment,) = documents("deployment.yaml")
-    assert deployment["spec"]["replicas"] == 1
-    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert VALUES["replicaCount"] == 2
+    assert deployment["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    (budget,) = documents("poddisruptionbudget.yaml")
+    assert budget["spec"]["minAvailable"] == 1
+    assert "podAntiAffinity" in (TEMPLATES / "deployment.yaml").read_text()
 
 
 def test_whatever_is_written_to_has_a_volume() -> None:
@@ -189,6 +212,9 @@ def test_whatever_is_written_to_has_a_volume() -> None:
     pod = deployment["spec"]["template"]["spec"]
     mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
     homes = {each["name"]: each.get("value") for each in pod["containers"][0]["env"]}
+    fleet = mounts.pop("/etc/plimsoll/fleet")
+    assert homes["PLIMSOLL_FLEET_FILE"] == "/etc/plimsoll/fleet/fleet.yaml"
+    assert [volume["name"] for volume in pod["volumes"] if "configMap" in volume] == [fleet]
     assert mounts == {"/tmp": "tmp", homes["PLIMSOLL_CACHE_DIR"]: "hub-cache"}  # noqa: S108 - a path of the container
     assert homes["HF_HOME"].startswith(f"{homes['PLIMSOLL_CACHE_DIR']}/")
     assert {volume["name"] for volume in pod["volumes"] if "emptyDir" in volume} == set(mounts.values())
@@ -223,8 +249,9 @@ def test_the_charts_ports_and_names_are_the_operators_defaults() -> None:
 def test_probes_use_the_health_port() -> None:
     (deployment,) = documents("deployment.yaml")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        assert container[probe]["httpGet"] == {"path": "/healthz", "port": "health"}
+    paths = {"startupProbe": "/healthz", "livenessProbe": "/healthz", "readinessProbe": "/readyz"}
+    for probe, path in paths.items():
+        assert container[probe]["httpGet"] == {"path": path, "port": "health"}
     assert [port["name"] for port in container["ports"]] == ["metrics", "health"]
     assert container["args"] == ["run"]
 

@@ -70,11 +70,16 @@ def test_braces_in_a_description_do_not_become_template_actions(monkeypatch: pyt
 
 
 def test_every_node_is_structural() -> None:
-    assert offenders(lambda node: node.get("type") not in SIMPLE_TYPES) == []
-    assert offenders(lambda node: FORBIDDEN & node.keys()) == []
-    assert offenders(lambda node: node["type"] == "array" and "items" not in node) == []
+    assert offenders(lambda node: node.get("type") not in SIMPLE_TYPES and not may_be_several(node)) == []
+    assert offenders(lambda node: FORBIDDEN & node.keys() and not may_be_several(node)) == []
+    assert offenders(lambda node: node.get("type") == "array" and "items" not in node) == []
     assert offenders(lambda node: "properties" in node and "additionalProperties" in node) == []
     assert offenders(lambda node: isinstance(node.get("additionalProperties"), bool)) == []
+
+
+def may_be_several(node: dict[str, Any]) -> bool:
+    """Whether values of several types are meant: quantities, and what is inside of free-form objects."""
+    return bool(node.get("x-kubernetes-int-or-string") or node.get("x-kubernetes-preserve-unknown-fields"))
 
 
 def test_no_default_is_null_and_no_required_field_has_one() -> None:
@@ -88,8 +93,8 @@ def test_no_default_is_null_and_no_required_field_has_one() -> None:
 
 
 def test_numbers_are_64_bit_integers_and_never_floats() -> None:
-    assert offenders(lambda node: node["type"] == "number") == []
-    assert offenders(lambda node: node["type"] == "integer" and node.get("format") != "int64") == []
+    assert offenders(lambda node: node.get("type") == "number") == []
+    assert offenders(lambda node: node.get("type") == "integer" and node.get("format") != "int64") == []
 
 
 def test_there_is_no_phase() -> None:
@@ -113,8 +118,40 @@ def test_descriptions_are_plain_text() -> None:
 
 
 def test_lists_and_maps_of_the_spec_are_bounded() -> None:
-    assert offenders(lambda node: node["type"] == "array" and "maxItems" not in node, SPEC_NODES) == []
-    assert offenders(lambda node: "additionalProperties" in node and "maxProperties" not in node, SPEC_NODES) == []
+    assert offenders(lambda node: node.get("type") == "array" and "maxItems" not in node, SPEC_NODES) == []
+    maps = {path: node for path, node in SPEC_NODES.items() if not may_be_several(node)}
+    assert offenders(lambda node: "additionalProperties" in node and "maxProperties" not in node, maps) == []
+
+
+def test_texts_numbers_and_quantities_of_the_spec_are_bounded() -> None:
+    """What a rule walks over costs what it may be long; what is parsed must not be a number of 5,000 digits."""
+    bounded = ("maxLength", "enum")
+    texts = {path: node for path, node in SPEC_NODES.items() if node.get("type") == "string"}
+    quantities = {path: node for path, node in SPEC_NODES.items() if node.get("x-kubernetes-int-or-string")}
+    numbers = {path: node for path, node in SPEC_NODES.items() if node.get("type") == "integer"}
+    assert (bool(texts), bool(quantities), bool(numbers)) == (True, True, True)
+    assert offenders(lambda node: not any(each in node for each in bounded) and is_endless(node), texts) == []
+    assert offenders(lambda node: not {"maxLength", "pattern", "minimum", "maximum"} <= node.keys(), quantities) == []
+    assert offenders(lambda node: not {"minimum", "maximum"} <= node.keys(), numbers) == []
+
+
+def is_endless(node: dict[str, Any]) -> bool:
+    """Whether the pattern of a text, where it has one, matches texts of any length."""
+    return "pattern" not in node or re.search(r"[*+]|,\}", node["pattern"]) is not None
+
+
+def test_what_is_inside_of_free_form_objects_ends_somewhere() -> None:
+    """An object that is nested 1,000 levels deep could be stored, and Python could not read it any more."""
+    free = {path: node for path, node in ALL_NODES.items() if node.get("x-kubernetes-preserve-unknown-fields")}
+    assert free, "nothing to check"
+    assert offenders(lambda node: not ends(node), free) == []
+
+
+def ends(node: dict[str, Any]) -> bool:
+    """Whether each object and list below is either described, level by level, or must be empty."""
+    return ("additionalProperties" in node or node.get("maxProperties") == 0) and (
+        "items" in node or node.get("maxItems") == 0
+    )
 
 
 def test_every_rule_has_a_message_that_names_a_field() -> None:
@@ -142,7 +179,7 @@ def test_printer_columns_point_at_fields_of_their_type() -> None:
         "Ready", "Reason", "Model", "GPU", "TP", "Replicas", "GiB/GPU", "Age",
     ]  # fmt: skip
     assert [name for name, column in columns.items() if "priority" in column] == [
-        "Context", "Concurrency", "KV Tokens", "$/h",
+        "Context", "Concurrency", "KV Tokens", "$/h", "URL",
     ]  # fmt: skip
     for column in columns.values():
         path = re.sub(r'\[\?\(@\.type=="Ready"\)\]', "[*]", column["jsonPath"])

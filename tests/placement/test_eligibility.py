@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
+from plimsoll.domain.host import HostRoom
 from plimsoll.placement.eligibility import eligible_nodes, most_gpus
 from tests.support.planning import H100, L4, fleet, node, request
 
@@ -63,6 +66,12 @@ def test_an_emptied_fleet_has_the_same_nodes_with_nothing_held() -> None:
     busy = fleet(*(node(each.name, each.gpu, each.allocatable, held=1) for each in NODES.nodes))
     assert [(each.name, each.free) for each in busy.emptied.nodes] == [free(each) for each in NODES.nodes]
     assert busy.emptied is busy.emptied
+
+
+def test_an_emptied_node_has_all_of_its_processors_and_memory() -> None:
+    whole = HostRoom(64_000, 2**38, 110)
+    busy = fleet(*(replace(each, host=whole, host_free=HostRoom(0, 0, 0)) for each in NODES.nodes))
+    assert {each.host_free for each in busy.emptied.nodes} == {whole}
 
 
 def free(each: GpuNode) -> tuple[str, int]:

@@ -28,6 +28,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (Reason.HEADS_NOT_DIVISIBLE, {"heads": 28, "next_degree": 4}, "28 attention heads do not divide; 4 works"),
     (Reason.KV_HEADS_NOT_DIVISIBLE, {"kv_heads": 10}, "10 KV heads do not divide"),
     (
+        Reason.IMAGE_FOR_OTHER_VENDOR,
+        {"image_vendor": "amd", "gpu_vendor": "nvidia"},
+        "spec.engine.image is made for AMD GPUs, this one is NVIDIA's (spec.engine.imageVendor names the vendor)",
+    ),
+    (
         Reason.WIDTH_NOT_DIVISIBLE,
         {"what": "intermediate_size", "width": 14338, "next_degree": 2},
         "intermediate_size 14338 does not divide; 2 works",

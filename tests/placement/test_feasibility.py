@@ -9,6 +9,7 @@ from itertools import count, takewhile
 import pytest
 
 from plimsoll.domain.fleet import Fleet, Taint, Toleration
+from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Choice, Fit, Rejection, Split
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -116,6 +117,14 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
             Reason.PRECISION_NOT_SUPPORTED,
             {"need": "compute capability 8.0", "have": "7.5"},
             id="gate",
+        ),
+        pytest.param(
+            request(engine=EngineChoice(EngineVersion(0, 32), image_vendor=Vendor.AMD)),
+            H100,
+            1,
+            Reason.IMAGE_FOR_OTHER_VENDOR,
+            {"image_vendor": "amd", "gpu_vendor": "nvidia"},
+            id="image",
         ),
         pytest.param(
             request("Qwen/Qwen2.5-7B-Instruct"), H100, 8, Reason.HEADS_NOT_DIVISIBLE, {"heads": 28}, id="heads"

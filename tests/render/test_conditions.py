@@ -239,6 +239,21 @@ def test_the_schedulers_words_are_passed_on() -> None:
     assert told(about)["Placed"]["message"] == "1 pods wait for a node: 0/3 nodes are available"
 
 
+def test_what_the_scheduler_waits_for_is_said_in_plain_words_too() -> None:
+    about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available", waits_for="free CPU"))
+    assert (
+        told(about)["Placed"]["message"] == "1 pods wait for a node (they wait for free CPU): 0/3 nodes are available"
+    )
+
+
+def test_whoever_was_moved_too_often_is_told_that_the_pods_stay() -> None:
+    spent = replace(PLACED, rehomings_spent=True)
+    message = told(report(spent, view(1, 0, unbound=1, scheduler_message="0/3 nodes.")))["Placed"]["message"]
+    assert message.startswith("1 pods wait for a node: 0/3 nodes. They stay where they are: ")
+    assert "4 placements within the last hour" in message
+    assert "stay" not in told(report(PLACED, view(1, 0, unbound=1)))["Placed"]["message"]
+
+
 def test_a_retiring_pool_that_serves_keeps_the_deployment_available() -> None:
     old = replace(PLACED.pools[0], name="old", state=PoolState.RETIRING, choice=None)
     moving = replace(PLACED, pools=(*PLACED.pools, old))

@@ -166,7 +166,27 @@ class TestPod:
         assert container(rendered())["securityContext"] == {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
         }
+
+    def test_whatever_the_engine_writes_to_is_a_volume(self) -> None:
+        engine = container(rendered())
+        mounts = {mount["mountPath"]: mount["name"] for mount in engine["volumeMounts"]}
+        assert mounts == {"/cache": "cache", "/dev/shm": "shm", "/tmp": "tmp"}  # noqa: S108 - paths of the container
+        assert {volume["name"] for volume in pod_spec()["volumes"]} == set(mounts.values())
+        paths = [entry["value"] for entry in engine["env"] if entry.get("value", "").startswith("/")]
+        assert len(paths) >= 10
+        assert [path for path in paths if not any(f"{path}/".startswith(f"{mount}/") for mount in mounts)] == []
+
+    def test_a_users_volume_for_temporary_files_takes_the_place_of_ours(self) -> None:
+        pod = PodOptions(
+            volumes=({"name": "scratch", "emptyDir": {"sizeLimit": "9Gi"}},),
+            volume_mounts=({"name": "scratch", "mountPath": "/tmp/"},),  # noqa: S108 - a path of the container
+        )
+        mounted = [mount["name"] for mount in container(rendered(options(pod=pod)))["volumeMounts"]]
+        assert mounted == ["cache", "shm", "scratch"]
+        names = [volume["name"] for volume in rendered(options(pod=pod))["spec"]["template"]["spec"]["volumes"]]
+        assert names == ["cache", "shm", "scratch"]
 
     def test_the_last_words_of_a_crash_are_kept(self) -> None:
         assert container(rendered())["terminationMessagePolicy"] == "FallbackToLogsOnError"

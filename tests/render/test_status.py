@@ -10,8 +10,10 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
+from plimsoll.placement.rehoming import Rehoming
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from plimsoll.render.status import MAX_REJECTIONS, status
 from tests.render.workloads import decision
@@ -33,7 +35,7 @@ LIVE = RebalancingReport(
 
 
 def report(decided: Any = None, **more: Any) -> Report:
-    return Report("llama", 3, 1, decision=decided, model=model(), engine_version="0.32.0", **more)
+    return Report("llama", 3, 1, namespace="ml", decision=decided, model=model(), engine_version="0.32.0", **more)
 
 
 SERVING = report(decision(), pools=(PoolView(POOL, pods=1, ready=1, kv_tokens_reported=400_000),), rebalancing=LIVE)
@@ -108,6 +110,20 @@ def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
     assert document["rebalancing"]["ceiling"]["promptTokensPerSecond"] == 4000
 
 
+def test_the_url_is_there_from_the_plan_on_and_stays_while_a_source_is_down() -> None:
+    planned = written(report(decision()))
+    assert planned["url"] == "http://llama.ml.svc:8000/v1"
+    down = report(problem=Problem("ModelSourceUnavailable", "no answer", permanent=False))
+    assert written(down, planned)["url"] == planned["url"]
+    assert "url" not in written(NOWHERE)
+    assert "url" not in written(NOWHERE, planned)
+
+
+def test_a_service_that_may_be_somebody_elses_is_no_url() -> None:
+    taken = report(decision(), name_conflict="Service ml/llama exists")
+    assert "url" not in written(taken, written(report(decision())))
+
+
 def test_the_terms_of_the_estimate_add_up() -> None:
     seen = written(SERVING)["estimate"]
     terms = ("weights", "kvCache", "activations", "cudaGraphs", "overhead", "margin")
@@ -154,3 +170,15 @@ def test_while_there_is_a_problem_the_last_decision_stays_readable() -> None:
     kept = ("estimate", "placement", "model", "pools", "rejections")
     assert {field: after[field] for field in kept} == {field: before[field] for field in kept}
     assert after["conditions"] != before["conditions"]
+
+
+def test_places_that_were_left_are_told_and_stay_told_while_there_is_a_problem() -> None:
+    places = (Rehoming(L4, Split(1), 1_767_225_600.0, "InsufficientGpus"), Rehoming(L40S, Split(2, 2), 1_767_225_660.0))
+    document = written(replace(SERVING, rehomings=places))
+    assert document["rehomings"] == [
+        {"gpuType": L4, "tensorParallel": 1, "at": "2026-01-01T00:00:00Z", "reason": "InsufficientGpus"},
+        {"gpuType": L40S, "tensorParallel": 2, "pipelineParallel": 2, "at": "2026-01-01T00:01:00Z", "reason": ""},
+    ]
+    InferenceDeploymentStatus.model_validate(document)
+    assert written(BROKEN, document)["rehomings"] == document["rehomings"]
+    assert "rehomings" not in written(SERVING, document)

@@ -43,7 +43,7 @@ def install(control_plane: ControlPlane) -> None:
     """
     control_plane.apply([yaml.safe_load(CRD.read_text())])
     control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"-f={CRD}")
-    install_rbac(control_plane, CHART)
+    install_rbac(control_plane, CHART, values={"hub.readTokenSecrets": "true"})
     controllers = control_plane.process("kube-controller-manager")
     controllers.kill()
     controllers.start()

@@ -141,9 +141,14 @@ def choice_of(planned: Planned) -> Choice:
 
 def container_arguments(planned: Planned) -> list[str]:
     """``args`` of the engine's container in the one rendered Deployment."""
+    return list(container_of(planned)["args"])
+
+
+def container_of(planned: Planned) -> dict[str, Any]:
+    """The engine's container in the one rendered Deployment."""
     (workload,) = [entry for entry in planned.objects() if entry["kind"] == "Deployment"]
     (container,) = workload["spec"]["template"]["spec"]["containers"]
-    return list(container["args"])
+    return dict(container)
 
 
 _B200: Final = {

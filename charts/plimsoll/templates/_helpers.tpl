@@ -26,11 +26,48 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* Whether a repository begins with a registry: its first part has a dot or a port, or is "localhost". */}}
+{{- define "plimsoll.namesRegistry" -}}
+{{- $host := first (splitList "/" .) -}}
+{{- if and (contains "/" .) (or (contains "." $host) (contains ":" $host) (eq $host "localhost")) -}}true{{- end -}}
+{{- end -}}
+
 {{- define "plimsoll.image" -}}
+{{- $registry := default .Values.image.registry .Values.global.imageRegistry -}}
+{{- $version := default .Chart.AppVersion .Values.image.tag -}}
+{{- $repository := .Values.image.repository -}}
+{{- if not (include "plimsoll.namesRegistry" $repository) -}}
+{{- if not $registry -}}
+{{- fail (printf "image.registry is empty, and image.repository %q names no registry: no public registry has this image. Build and push it (podman build --file Containerfile --tag REGISTRY/%s:%s . && podman push REGISTRY/%s:%s), then add --set image.registry=REGISTRY, or set global.imageRegistry." $repository $repository $version $repository $version) -}}
+{{- end -}}
+{{- $repository = printf "%s/%s" $registry $repository -}}
+{{- end -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ default .Chart.AppVersion .Values.image.tag }}
+{{ $repository }}:{{ $version }}
+{{- end -}}
+{{- end -}}
+
+{{/* The engines' registry: as with the operator's image, the global one wins. */}}
+{{- define "plimsoll.engineRegistry" -}}
+{{ default .Values.engine.registry .Values.global.imageRegistry }}
+{{- end -}}
+
+{{/* The ConfigMap with the fleet file; empty where nodes are read from the cluster. */}}
+{{- define "plimsoll.fleetConfigMap" -}}
+{{- if and .Values.fleet.file .Values.fleet.configMap -}}
+{{- fail "fleet.file and fleet.configMap are both set: keep one of them." -}}
+{{- end -}}
+{{- $given := or .Values.fleet.file .Values.fleet.configMap -}}
+{{- if and .Values.fleet.readNodes $given -}}
+{{- fail "fleet.readNodes is true and a fleet file is given: set fleet.readNodes=false to plan with the file, or remove fleet.file and fleet.configMap." -}}
+{{- end -}}
+{{- if not .Values.fleet.readNodes -}}
+{{- if not $given -}}
+{{- fail "fleet.readNodes is false and there is no fleet file: add --set-file fleet.file=fleet.yaml (kubectl get nodes -o yaml > fleet.yaml), or name a ConfigMap in fleet.configMap." -}}
+{{- end -}}
+{{- default (printf "%s-fleet" (include "plimsoll.fullname" .)) .Values.fleet.configMap -}}
 {{- end -}}
 {{- end -}}
 

@@ -227,15 +227,17 @@ class Cluster:
         )
         return _whole(answer)
 
-    async def scale(self, kind: Kind, key: ObjectKey, uid: str, replicas: int) -> Manifest:
-        """Set the number of replicas and nothing else."""
+    async def scale(
+        self, kind: Kind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None
+    ) -> Manifest:
+        """Set the number of replicas, and these parts of the metadata, and nothing else."""
         answer = await self._write(
             f"scale {kind.plural} {key}",
             "patch",
             kind,
             name=key.name,
             namespace=key.namespace,
-            body={"metadata": {"uid": uid}, "spec": {"replicas": replicas}},
+            body={"metadata": {**(metadata or {}), "uid": uid}, "spec": {"replicas": replicas}},
             field_manager=FIELD_MANAGER,
             content_type="application/merge-patch+json",
         )

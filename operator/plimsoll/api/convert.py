@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.owned_flags import owned_flag
+from plimsoll.api.pod_checks import check_pod_template
+from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.unfollowed_flags import unfollowed_arguments
 from plimsoll.api.v1alpha1 import (
+    ApiModel,
     EngineSpec,
     InferenceDeployment,
     InferenceDeploymentSpec,
@@ -21,23 +25,20 @@ from plimsoll.api.v1alpha1 import Toleration as ApiToleration
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
-from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
+from plimsoll.domain.gpus import Vendor
+from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, Request, ServingShape, Speculation
 from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import PodOptions, SecretKey, WorkloadOptions
+from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.facts.quantization import ONLINE
 from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.memory.laws import OLDEST_VERSION
 from plimsoll.memory.served import served_model
 from plimsoll.memory.shared_indexers import with_loaded_indexers
-
-RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
-"""Environment the engine or the operator gives a meaning of its own; a user's value would break the pod."""
-
 
 STREAMING_SINCE = EngineVersion(0, 17)
 """The first release with ``--offload-group-size`` (vLLM's pull request 29941; in the documentation of 0.17.1)."""
@@ -78,21 +79,16 @@ def to_request(
         node_selector=_node_selector(spec),
         tolerations=_tolerations(spec),
         created=resource.metadata.creation_timestamp,
-        cpu_millis=_requested(spec, "cpu", DEFAULT_CPU, 1000),
-        memory_bytes=_requested(spec, "memory", DEFAULT_MEMORY, 1),
+        cpu_millis=_requested(spec, "cpu", 1000),
+        memory_bytes=_requested(spec, "memory", 1),
     )
 
 
-def _requested(spec: InferenceDeploymentSpec, name: str, usual: str, unit: int) -> int:
+def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int:
     """What the engine's pod asks of its node, in whole units, rounded up as the scheduler does it."""
-    resources = (spec.pod_template.resources if spec.pod_template else None) or {}
-    requests = resources.get("requests") or {}
-    stated = requests.get(name, usual) if isinstance(requests, dict) else usual
-    try:
-        return max(0, int((parse_quantity(str(stated)) * unit).to_integral_value(ROUND_CEILING)))
-    except (ValueError, ArithmeticError) as error:
-        fix = "Write a quantity, for example 4 or 500m." if name == "cpu" else "Write a quantity, for example 16Gi."
-        raise InvalidInput(f"spec.podTemplate.resources.requests.{name}", stated, fix) from error
+    given = engine_resources(spec.pod_template.resources if spec.pod_template else None).get("requests") or {}
+    stated = given.get(name, DEFAULT_REQUESTS[name])
+    return int((parse_quantity(str(stated)) * unit).to_integral_value(ROUND_CEILING))
 
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
@@ -103,11 +99,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
-    for index, entry in enumerate((spec.pod_template.env if spec.pod_template else None) or []):
-        if entry.get("name") in RESERVED_ENVIRONMENT:
-            raise InvalidInput(
-                f"spec.podTemplate.env[{index}].name", entry["name"], "The engine gives it another meaning; remove it."
-            )
+    check_pod_template(spec.pod_template)
     check_speculation(spec.engine.speculation, _version(spec.engine))
     if _version(spec.engine) < OLDEST_VERSION:
         raise InvalidInput(
@@ -210,7 +202,14 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         speculation=speculation,
         media=media,
         unfollowed=unfollowed_arguments(engine.extra_args or ()),
+        image_vendor=_image_vendor(engine),
     )
+
+
+def _image_vendor(engine: EngineSpec) -> Vendor | None:
+    if engine.image is None:
+        return None
+    return vendor_of(engine.image) if engine.image_vendor is None else Vendor(engine.image_vendor.value.lower())
 
 
 def _residency(engine: EngineSpec) -> Residency | None:
@@ -267,7 +266,7 @@ def _toleration(toleration: ApiToleration) -> Toleration:
     )
 
 
-def to_workload_options(resource: InferenceDeployment) -> WorkloadOptions:
+def to_workload_options(resource: InferenceDeployment, images: EngineImages | None = None) -> WorkloadOptions:
     """What rendering the pods needs beside the placement."""
     spec = resource.spec
     token = spec.model.token_secret_ref
@@ -284,6 +283,7 @@ def to_workload_options(resource: InferenceDeployment) -> WorkloadOptions:
         pod=_pod_options(spec.pod_template or PodTemplateSpec()),
         draft_source=None if draft is None else draft.path or draft.name,
         draft_revision=None if draft is None or draft.path else draft.revision,
+        images=images or EngineImages(),
     )
 
 
@@ -293,17 +293,20 @@ def _pod_options(template: PodTemplateSpec) -> PodOptions:
         labels=dict(template.labels or {}),
         annotations=dict(template.annotations or {}),
         node_selector=dict(template.node_selector or {}),
-        tolerations=tuple(
-            toleration.model_dump(by_alias=True, exclude_none=True) for toleration in template.tolerations or ()
-        ),
-        env=tuple(template.env or ()),
-        volumes=tuple(template.volumes or ()),
-        volume_mounts=tuple(template.volume_mounts or ()),
-        image_pull_secrets=tuple(template.image_pull_secrets or ()),
+        tolerations=_as_written(template.tolerations),
+        env=_as_written(template.env),
+        env_from=_as_written(template.env_from),
+        volumes=_as_written(template.volumes),
+        volume_mounts=_as_written(template.volume_mounts),
+        image_pull_secrets=_as_written(template.image_pull_secrets),
         service_account_name=template.service_account_name,
         priority_class_name=template.priority_class_name,
         runtime_class_name=template.runtime_class_name,
-        resources=dict(template.resources or {}),
+        resources=engine_resources(template.resources),
         cache_claim=cache.claim_name if cache else None,
         cache_size_limit=cache.size_limit if cache else None,
     )
+
+
+def _as_written(entries: Sequence[ApiModel] | None) -> tuple[Manifest, ...]:
+    return tuple(entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in entries or ())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from plimsoll.api.schema import crd
+from plimsoll.api.schema import Schema, crd
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.names import API_VERSION, KIND
+
+_LONGEST_PART = 80
+_MOST_PARTS = 5
 
 
 def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
@@ -22,31 +25,77 @@ def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
         InvalidInput: the first field that cannot be used, as the user wrote it.
     """
     if body.get("kind") != KIND or body.get("apiVersion") != API_VERSION:
-        kind = f"{body.get('apiVersion')}/{body.get('kind')}"
+        kind = f"{_said(body.get('apiVersion'))}/{_said(body.get('kind'))}"
         raise InvalidInput("kind", kind, f"Write apiVersion: {API_VERSION} and kind: {KIND}.")
     try:
         return InferenceDeployment.model_validate(body)
     except ValidationError as error:
-        first = error.errors()[0]
+        first = error.errors(include_url=False)[0]
         # Of what is missing, pydantic shows all that is there.
         value = None if first["type"] == "missing" else first.get("input")
-        path = ".".join(str(part) for part in first["loc"])
-        raise InvalidInput(path, value, _fix(first)) from error
+        raise InvalidInput(_path(first["loc"]), value, _fix(first)) from error
+    except RecursionError as error:  # from a file: the API server keeps nothing that is so deep
+        raise InvalidInput(_path(_deepest(body)), "...", "It is nested too deep: write fewer levels.") from error
+
+
+def _deepest(body: Mapping[str, Any]) -> tuple[str | int, ...]:
+    """The beginning of the path to what is nested too deep, found level by level."""
+    level: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
+    path: tuple[str | int, ...] = ()
+    while level:
+        path = level[0][0]
+        level = [((*path, key)[:_MOST_PARTS], child) for path, node in level for key, child in _members(node)]
+    return path
+
+
+def _members(node: Any) -> Iterable[tuple[str | int, Any]]:
+    """The containers in a container, with their names."""
+    members: Iterable[tuple[Any, Any]] = ()
+    if isinstance(node, dict):
+        members = node.items()
+    elif isinstance(node, list):
+        members = enumerate(node)
+    return [
+        (key if isinstance(key, int) else str(key), child) for key, child in members if isinstance(child, dict | list)
+    ]
+
+
+def _said(value: object) -> str:
+    return value if isinstance(value, str) and len(value) <= _LONGEST_PART else shortened(value)
+
+
+def _path(location: Sequence[str | int]) -> str:
+    """The field as users write it, e.g. ``spec.podTemplate.env[0].name``. Keys may be anybody's: they are shortened."""
+    path = ""
+    for part in location:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        elif part != "[key]":  # pydantic's mark of an error in a mapping's key, which is the part before
+            plain = len(part) <= _LONGEST_PART and part.isprintable()
+            path += f".{part}" if plain else f".{shortened(part[:_LONGEST_PART])}..."
+    return path.removeprefix(".")
 
 
 def _fix(error: ErrorDetails) -> str:
     """What is wrong in pydantic's words, and in those of the field's description what to write."""
     if error["type"] == "extra_forbidden":
         return "There is no such field: check its spelling, or remove it."
-    told = "Write a mapping" if error["type"] == "model_type" else error["msg"]
-    return f"{told}. {_description(tuple(error['loc']))}".rstrip()
+    told = "Write a mapping" if error["type"] == "model_type" else error["msg"].removeprefix("Value error, ")
+    return f"{told}. {_description(error['loc'])}".rstrip()
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1)
+def _root() -> Schema:
+    root: Schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return root
+
+
 def _description(path: Sequence[str | int]) -> str:
-    """The description of a field in the CRD; empty where it has none."""
-    node = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    """The description of a field in the CRD, or of the nearest field around it that has one."""
+    node, found = _root(), ""
     for part in path:
+        key = "items" if isinstance(part, int) else part
         children = {"items": node.get("items", {})} if isinstance(part, int) else node.get("properties", {})
-        node = children.get("items" if isinstance(part, int) else part, {})
-    return str(node.get("description", ""))
+        node = children.get(key) or node.get("additionalProperties") or {}
+        found = str(node.get("description", "")) or found if node else found
+    return found

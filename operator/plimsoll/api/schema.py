@@ -33,7 +33,7 @@ ROOT_RULES = (
 _KEPT_KEYWORDS = frozenset(
     {
         "type", "format", "description", "default", "enum", "required", "pattern", "minLength", "maxLength", "minimum",
-        "maximum", "minItems", "maxItems", "minProperties", "maxProperties",
+        "maximum", "minItems", "maxItems", "minProperties", "maxProperties", "nullable",
     }
 )  # fmt: skip
 _DROPPED_KEYWORDS = frozenset({"title", "$defs"})
@@ -101,6 +101,7 @@ def _printer_columns() -> list[Schema]:
             "KV Tokens", "integer", ".status.estimate.kvCapacityTokens", "Tokens the cache has room for.", wide=True
         ),
         _column("$/h", "string", ".status.placement.hourlyPrice", "US dollars per hour of all replicas.", wide=True),
+        _column("URL", "string", ".status.url", "Base URL of the OpenAI API, inside the cluster.", wide=True),
     ]
 
 

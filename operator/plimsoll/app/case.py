@@ -18,10 +18,12 @@ from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.observations import Seen, as_status
 from plimsoll.app.rebalancing import Standing, Turn
 from plimsoll.app.refusals import Refusal
+from plimsoll.app.settings import Settings
 from plimsoll.app.status_reading import status_of
 from plimsoll.app.store import Body, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
@@ -118,6 +120,7 @@ def report_of(case: Case, now: float) -> Report:
         rebalancing=None if case.turn is None else case.turn.report(case.status, mode),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
+        namespace=case.key.namespace,
         refused="" if case.refusal is None else case.refusal.sentence(),
     )
 
@@ -133,13 +136,18 @@ def _declared_replicas(body: Body) -> int:
     return declared if isinstance(declared, int) else 0
 
 
-def manifests_of(case: Case) -> list[Manifest]:
+def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifest]:
     """What the decision renders to; nothing while there is no plan or the user wants no change."""
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
-    options = to_workload_options(case.resource)
+    options = to_workload_options(case.resource, images)
     pools = [deployment(options, pool, pool.choice) for pool in case.decision.pools if pool.choice is not None]
     return [service(options), disruption_budget(options), *pools]
+
+
+def images_of(settings: Settings) -> EngineImages:
+    """The engines' images as the admin set them."""
+    return EngineImages.of(settings.engine_image_nvidia, settings.engine_image_amd, settings.engine_registry)
 
 
 def is_passing(case: Case) -> bool:

@@ -26,6 +26,7 @@ from plimsoll.app.store import Body, Store, key_of
 from plimsoll.app.workload_trust import is_adoptable
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
+from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import HASH_ANNOTATION
 
 MOST_REMEMBERED = 10_000
@@ -62,16 +63,27 @@ class Executor:
     store: Store
     contests: Contests = field(default_factory=Contests)
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
+    _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
     _told: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
         """Write the status if it differs from what is there. True when something was written."""
-        if _comparable(owner.get("status") or {}) == _comparable(status):
+        head, shown = owner["metadata"], _comparable(owner.get("status") or {})
+        wanted = _comparable(status)
+        if shown == wanted or self._statuses.get(head["uid"]) == (wanted, shown):
             return False
-        head = owner["metadata"]
         answer = await self.cluster.apply_status(INFERENCE_DEPLOYMENTS, key_of(owner), head["uid"], status)
         self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", answer)
+        self._remember_status(head["uid"], wanted, _comparable(answer.get("status") or {}))
         return True
+
+    def _remember_status(self, uid: str, wanted: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
+        """Entries that somebody else wrote into a list stay: the same status would be written again and again."""
+        self._statuses.pop(uid, None)
+        if shown != wanted:
+            self._statuses[uid] = (wanted, shown)
+            if len(self._statuses) > MOST_REMEMBERED:
+                self._statuses.pop(next(iter(self._statuses)))
 
     async def check_names(self, owner: Body, manifests: Sequence[Manifest]) -> None:
         """Find out whether everything rendered may be written, before the status says so.
@@ -91,9 +103,27 @@ class Executor:
         live = await self._live(owner, manifest)
         if live is not None and (self._is_settled(live, manifest) or self._is_left_to_others(live, manifest)):
             return False
+        if live is not None and kind_of(manifest) == DEPLOYMENTS and is_left_running(live, manifest):
+            return await self._leave_running(live, manifest)
         answer = await self.cluster.apply(manifest)
         self.store.observe(kind_of(manifest), "MODIFIED", answer)
         self._remember(answer, manifest)
+        return True
+
+    async def _leave_running(self, live: Body, manifest: Manifest) -> bool:
+        """Bring a Deployment that another release rendered to its number of replicas; its template stays.
+
+        The digest of what the template was made from is put there if it is missing, and the owner reference as well.
+        """
+        head, replicas = manifest["metadata"], manifest["spec"]["replicas"]
+        wanted = {
+            "annotations": {INPUTS_ANNOTATION: head["annotations"][INPUTS_ANNOTATION]},
+            "ownerReferences": head["ownerReferences"],
+        }
+        if (live.get("spec") or {}).get("replicas") == replicas and _shown(live["metadata"], wanted) == wanted:
+            return False
+        answer = await self.cluster.scale(DEPLOYMENTS, key_of(live), live["metadata"]["uid"], replicas, wanted)
+        self.store.observe(DEPLOYMENTS, "MODIFIED", answer)
         return True
 
     async def _live(self, owner: Body, manifest: Manifest) -> Body | None:

@@ -35,7 +35,7 @@ _DOING = {
     Step.READ: "Reading the spec",
     Step.OBSERVE: "Reading what the engines report",
     Step.LISTEN: "Deciding about the number of replicas",
-    Step.PLAN: "Planning",
+    Step.PLAN: "Planning its place",
     Step.RENDER: "Rendering the objects",
     Step.WRITE: "Writing the objects",
     Step.EVENTS: "Recording events",

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from plimsoll.adapters.kinds import NODES
 from plimsoll.app.store import Body
 from plimsoll.domain.errors import SourceUnavailable
 
@@ -33,7 +34,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise SourceUnavailable(f"{path.name}: the fleet file cannot be read ({type(error).__name__})") from error
     items = [item for document in documents if isinstance(document, dict) for item in document.get("items", [document])]
-    nodes = [item for item in items if isinstance(item, dict) and item.get("kind") == "Node"]
+    nodes = [item for item in items if isinstance(item, dict) and item.get("kind") == NODES.kind]
     if any(not isinstance(node.get("metadata"), dict) or not node["metadata"].get("name") for node in nodes):
         raise SourceUnavailable(f"{path.name}: the fleet file holds a Node without a name")
     version = str(path.stat().st_mtime_ns)

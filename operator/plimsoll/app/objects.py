@@ -24,6 +24,9 @@ from plimsoll.render.report import PoolView
 PROMISE_SECONDS = 60
 """How long GPUs are kept for pods that the API server refuses: a policy or a quota is mended by a person, or not."""
 
+MOST_COMPLAINTS = 20
+"""Complaints about one object's surroundings in one pass: whoever makes ten thousand such pods fills no log."""
+
 ReadPod = Callable[[Body], PodFacts]
 
 _NEVER_REFUSED: Mapping[str, float] = MappingProxyType({})
@@ -54,6 +57,10 @@ class _Gathering:
     workloads: dict[str, Body]
     complaints: list[str]
 
+    def complain(self, complaint: str) -> None:
+        if len(self.complaints) < MOST_COMPLAINTS:
+            self.complaints.append(complaint)
+
 
 def surroundings_of(store: Picture, read: ReadPod = read_pod) -> dict[ObjectKey, Surroundings]:
     """The surroundings of every InferenceDeployment, in one sweep."""
@@ -79,16 +86,14 @@ def _gather_workload(body: Body, pool: str, into: _Gathering) -> None:
         return  # of an object that was deleted: Kubernetes takes it away
     doubt = workload_doubt(body, into.owner)
     if doubt:
-        into.complaints.append(f"Deployment {key_of(body)} is ignored: {doubt}")
+        into.complain(f"Deployment {key_of(body)} is ignored: {doubt}")
     else:
         into.workloads[pool] = body
 
 
 def _gather_pod(body: Body, pool: str, into: _Gathering, read: ReadPod) -> None:
     if not _was_made_by(body, workload_name(into.owner["metadata"]["name"], pool)):
-        into.complaints.append(
-            f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and not its ReplicaSet"
-        )
+        into.complain(f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and not its ReplicaSet")
         return
     if _is_older(body, into.owner, into.workloads.get(pool)):
         return

@@ -16,6 +16,10 @@ from plimsoll.adapters.cluster import Kind
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
 
+DEEPEST_JSON = 20_000
+"""Frames that reading an object may take. The API server stores JSON of 10,000 levels, and one object that Python
+cannot read would fail the LIST of all of them."""
+
 
 def build_registry(shell: Shell) -> kopf.OperatorRegistry:
     """All handlers of the process."""
@@ -71,6 +75,7 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
 
 def run(settings: Settings) -> None:
     """Run the operator until it is told to stop. Ends the process with status 1 where it may not go on."""
+    sys.setrecursionlimit(DEEPEST_JSON)
     kopf.configure(verbose=settings.log_level == "DEBUG", quiet=settings.log_level in ("WARNING", "ERROR"))
     if settings.log_level != "DEBUG":
         for chatty in ("kopf.objects", "aiohttp.access"):  # a line per watch event and per probe

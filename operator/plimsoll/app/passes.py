@@ -20,12 +20,15 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request
+from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.v1alpha1 import RebalancingMode
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.case import (
     Case,
     figures_of,
+    images_of,
     is_judged,
     manifests_of,
     report_of,
@@ -57,7 +60,7 @@ from plimsoll.app.rendered import Rendered
 from plimsoll.app.settings import Settings
 from plimsoll.app.status_reading import status_of, with_status
 from plimsoll.app.store import Picture, key_of, uid_of
-from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
@@ -92,6 +95,7 @@ class Passes:
     gpu_types: tuple[GpuType, ...]
     metrics: Metrics
     faults: Faults
+    pod_policy: PodPolicy = field(default_factory=PodPolicy)
     refusals: Refusals = field(default_factory=Refusals)
     contests: Contests = field(default_factory=Contests)
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
@@ -101,6 +105,11 @@ class Passes:
     memo: Memo = field(default_factory=Memo)
     rendered: Rendered = field(default_factory=Rendered)
     shown: tuple[Any, ...] = ()
+    gpu_names: frozenset[str] = field(init=False)
+    """GPU types that may be named: the catalogue has them and their slices."""
+
+    def __post_init__(self) -> None:
+        self.gpu_names = frozenset(gpu.name for gpu in self.gpu_types)
 
     def make(self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float) -> PassResult:
         """Make one pass.
@@ -196,6 +205,8 @@ class Passes:
         try:
             case.resource = resource = self.reading.resource(case.body, parse_inference_deployment)
             check_without_model(case.resource.spec)
+            check_pod_policy(case.resource.spec, self.pod_policy, case.key.namespace)
+            check_gpu_names(case.resource.spec, self.gpu_names)
             model = self.models.look_up(case.key.namespace, case.resource.spec.model)
             draft = self.models.look_up_draft(case.key.namespace, case.resource.spec)
             if isinstance(model, Problem):
@@ -207,6 +218,8 @@ class Passes:
                 return
             convert = partial(to_request, resource, model, draft=draft)
             case.request = self.reading.converted(resource, model, draft, convert)
+        except NotPermitted as error:
+            case.problem = Problem("NotPermitted", str(error), permanent=True)
         except InvalidInput as error:
             case.problem = Problem("InvalidSpec", str(error), permanent=True)
         except PlimsollError as error:
@@ -317,7 +330,7 @@ class Passes:
         if self.rendered.fill_in(case):
             return
         case.report = report_of(case, now)
-        case.manifests = manifests_of(case)
+        case.manifests = manifests_of(case, images_of(self.settings))
         case.new_status = render_status(case.report, case.status, to_rfc3339(now))
         self.rendered.keep(case)
 

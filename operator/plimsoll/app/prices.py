@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
 from plimsoll.adapters.cluster import CONFIG_MAPS, Cluster
+from plimsoll.api.gpu_names import did_you_mean
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
@@ -69,7 +70,7 @@ def parse_prices(
         if value is None:
             complaints.append(f"{source}: {name}: {text!r} is no price; write US dollars per GPU and hour, e.g. 2.50")
         elif name not in known:
-            complaints.append(f"{source}: {name} is no GPU type; `plimsoll gpus` lists them")
+            complaints.append(f"{source}: {name} is no GPU type{did_you_mean(name, known)}")
         else:
             prices[name] = Price(value, f"ConfigMap {source}")
     return prices, tuple(complaints)

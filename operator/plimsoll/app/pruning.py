@@ -9,7 +9,7 @@ from typing import Any
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.status_reading import READ_STATUS, read_status
 from plimsoll.facts.fleet_reading import holds_gpus
-from plimsoll.facts.host_reading import ENDED, REQUESTS, pod_need
+from plimsoll.facts.host_reading import REQUESTS, is_bound, pod_need
 from plimsoll.facts.quota_reading import limits_gpus, read_quotas
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 
@@ -94,13 +94,12 @@ def is_plain(body: Body) -> bool:
 
 def _plain(body: Body) -> Body | None:
     """Identity, node and requests. Clusters have a hundred thousand of these, so equal parts are shared."""
-    node = (body.get("spec") or {}).get("nodeName")
-    if not node or (body.get("status") or {}).get("phase") in ENDED:
+    if not is_bound(body):
         return None
     need = pod_need(body)
     return {
         "metadata": _only(body["metadata"], _IDENTITY),
-        "spec": _on_node(node),
+        "spec": _on_node(body["spec"]["nodeName"]),
         REQUESTS: _requests(need.cpu_millis, need.memory_bytes),
     }
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -38,6 +38,7 @@ class Relist:
         broken: ends the pause. A watch had to start over, and what was deleted meanwhile it will never say.
         namespaces: where namespaced kinds are listed; empty for everywhere.
         instead: other sources of a kind.
+        everywhere: namespaced kinds that are listed in all namespaces all the same.
     """
 
     cluster: Cluster
@@ -47,6 +48,7 @@ class Relist:
     broken: asyncio.Event
     namespaces: Iterable[str] = ()
     instead: Mapping[Kind, Source] = field(default_factory=dict)
+    everywhere: Collection[Kind] = ()
     trouble: dict[Kind, tuple[float, str]] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -83,7 +85,7 @@ class Relist:
     async def _list(self, kind: Kind, selector: str | None) -> Sequence[Body]:
         if kind in self.instead:
             return await self.instead[kind]()
-        namespaces = list(self.namespaces) if kind.namespaced else []
+        namespaces = list(self.namespaces) if kind.namespaced and kind not in self.everywhere else []
         if not namespaces:
             return await self.cluster.list(kind, labels=selector)
         return [

@@ -48,6 +48,6 @@ class Rendered:
 
     def keep(self, case: Case) -> None:
         """Remember what was rendered, where it is what the object's status says already."""
-        if case.new_status == case.status:
+        if case.new_status == case.body.get("status"):
             rendered = case.report, case.manifests, case.new_status
             self._kept.put(case.uid, _Last(case.body, _what_is_rendered(case), rendered))

@@ -29,6 +29,9 @@ class Settings:
     watch_namespaces: tuple[str, ...] = ()
     """Namespaces whose InferenceDeployments are served. Empty: all, with rights in the whole cluster."""
 
+    read_all_pods: bool = False
+    """Whether pods of all namespaces are read although only some are served, so that GPUs they hold are not free."""
+
     fleet_file: Path | None = None
     """Nodes from a file (as ``kubectl get nodes -o yaml`` writes them), for where nodes may not be read."""
 
@@ -96,6 +99,7 @@ class Settings:
         return Settings(
             namespace=given.get("PLIMSOLL_NAMESPACE") or plain.namespace,
             watch_namespaces=_namespaces(given, "PLIMSOLL_WATCH_NAMESPACES"),
+            read_all_pods=_switch(given, "PLIMSOLL_READ_ALL_PODS", default=plain.read_all_pods),
             fleet_file=Path(file) if (file := given.get("PLIMSOLL_FLEET_FILE")) else None,
             lease_name=given.get("PLIMSOLL_LEASE_NAME") or plain.lease_name,
             identity=given.get("PLIMSOLL_IDENTITY") or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",

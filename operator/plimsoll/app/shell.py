@@ -27,6 +27,7 @@ from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.secrets import read_entry
+from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app import pruning
 from plimsoll.app.executor import Executor
 from plimsoll.app.faults import Faults
@@ -57,6 +58,9 @@ DEAF_SECONDS = 60.0
 HOPELESSLY_DEAF_SECONDS = 300.0
 """... and for this long calls for a new process: watches are opened anew."""
 
+LISTED_ONLY_SECONDS = 30.0
+"""How often kinds are listed where no watch brings some of them."""
+
 QUOTA_SECONDS = 15.0
 """How often GPU quotas are read: what a namespace may still ask for changes with every pod."""
 
@@ -86,6 +90,12 @@ def kept(_: Settings) -> dict[Kind, str | None]:
         SERVICES: OWNED_SELECTOR,
         DISRUPTION_BUDGETS: OWNED_SELECTOR,
     }
+
+
+def listed_only(settings: Settings) -> set[Kind]:
+    """Kinds that watches do not bring, or not all of: nodes from a file, pods beyond the watched namespaces."""
+    nodes = {NODES} if settings.fleet_file is not None else set()
+    return nodes | ({PODS} if settings.watch_namespaces and settings.read_all_pods else set())
 
 
 def watched(settings: Settings) -> dict[Kind, str | None]:
@@ -122,7 +132,13 @@ class Shell:
         metrics = Metrics()
         metrics.serve(self.settings.metrics_port)
         wake = asyncio.Event()
-        self.store = Store(_PRUNERS, wake.set, optional={RESOURCE_QUOTAS}, is_quiet=pruning.is_plain)
+        self.store = Store(
+            _PRUNERS,
+            wake.set,
+            optional={RESOURCE_QUOTAS},
+            unwatched={RESOURCE_QUOTAS, *listed_only(self.settings)},
+            is_quiet=pruning.is_plain,
+        )
         self.elector = self._elector(cluster)
         cluster.fence = self.elector.fence
         self.relist = self._relist(cluster, self.store)
@@ -158,10 +174,13 @@ class Shell:
             cluster,
             store,
             kept(self.settings),
-            self.settings.relist_seconds,
+            min(self.settings.relist_seconds, LISTED_ONLY_SECONDS)
+            if listed_only(self.settings)
+            else self.settings.relist_seconds,
             self.broken,
             self.settings.watch_namespaces,
             instead,
+            everywhere={PODS} if self.settings.read_all_pods else (),
         )
 
     def _quotas(self, cluster: Cluster, store: Store) -> Relist:
@@ -202,6 +221,7 @@ class Shell:
             gpu_types=load_gpu_types(),
             metrics=metrics,
             faults=faults,
+            pod_policy=PodPolicy.from_json(self.settings.pod_policy or "{}"),
             contests=executor.contests,
             beats=self.beats,
         )
@@ -263,6 +283,7 @@ class Shell:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.stack.aclose()
+        self.stop_kopf()  # a thread of Kopf's waits for this, and the process would wait for the thread
 
     def alive(self) -> Verdict:
         """Liveness: would a restart help?"""

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from plimsoll.adapters.cluster import Kind
@@ -25,6 +26,19 @@ VANISH_GUARD = 5
 logger = logging.getLogger("plimsoll.store")
 
 
+class Page:
+    """The objects of one kind at one moment. Pictures share it until one of them changes; sorting is done once."""
+
+    def __init__(self, objects: Mapping[ObjectKey, Body], version: int) -> None:
+        self.objects = objects
+        self.version = version
+
+    @cached_property
+    def ordered(self) -> tuple[Body, ...]:
+        """By key."""
+        return tuple(self.objects[key] for key in sorted(self.objects))
+
+
 @dataclass(frozen=True, slots=True)
 class Picture:
     """The objects at one moment, for a thread that must not see them change. Bodies are never changed in place.
@@ -32,17 +46,16 @@ class Picture:
     ``versions`` count the changes of each kind: two pictures with the same count hold the same objects.
     """
 
-    objects: Mapping[Kind, Mapping[ObjectKey, Body]]
+    pages: Mapping[Kind, Page]
     versions: Mapping[Kind, int]
 
     def all(self, kind: Kind) -> tuple[Body, ...]:
         """Every object of a kind, by key."""
-        objects = self.objects[kind]
-        return tuple(objects[key] for key in sorted(objects))
+        return self.pages[kind].ordered
 
     def get(self, kind: Kind, key: ObjectKey) -> Body | None:
         """One object, or None."""
-        return self.objects[kind].get(key)
+        return self.pages[kind].objects.get(key)
 
 
 @dataclass(slots=True)
@@ -50,12 +63,14 @@ class Shelf:
     """One kind."""
 
     prune: Pruner
+    is_needed: bool = True
     is_watched: bool = True
     objects: dict[ObjectKey, Body] = field(default_factory=dict)
     buried: dict[str, int] = field(default_factory=dict)
     listed_at: float = 0.0
     doubted: bool = False
     version: int = 0
+    page: Page | None = None
     ahead: dict[str, tuple[int, float]] = field(default_factory=dict)
     """Changes (uid, version, since) that a list knew of and the watch has not brought yet."""
 
@@ -66,7 +81,8 @@ class Store:
     Args:
         pruners: the kinds, each with what cuts its objects down.
         on_change: called after every change that somebody should look at.
-        optional: kinds that are listed and not watched, and that may not be readable at all.
+        optional: kinds that may not be readable at all: the picture is complete without them.
+        unwatched: kinds that lists alone bring, in whole or in part: no watch owes us their changes.
         is_quiet: whether an object (cut down) counts in sums only, so that its changes need no look of their own.
     """
 
@@ -76,9 +92,13 @@ class Store:
         on_change: Callable[[], None],
         *,
         optional: Collection[Kind] = (),
+        unwatched: Collection[Kind] = (),
         is_quiet: Callable[[Body], bool] = lambda _: False,
     ) -> None:
-        self._shelves = {kind: Shelf(prune, is_watched=kind not in optional) for kind, prune in pruners.items()}
+        self._shelves = {
+            kind: Shelf(prune, is_needed=kind not in optional, is_watched=kind not in unwatched)
+            for kind, prune in pruners.items()
+        }
         self._on_change = on_change
         self._is_quiet = is_quiet
 
@@ -142,14 +162,18 @@ class Store:
 
     def picture(self) -> Picture:
         """Everything as it is now."""
+        for shelf in self._shelves.values():
+            if shelf.page is None or shelf.page.version != shelf.version:
+                shelf.page = Page(dict(shelf.objects), shelf.version)
         shelves = self._shelves.items()
         return Picture(
-            {kind: dict(shelf.objects) for kind, shelf in shelves}, {kind: shelf.version for kind, shelf in shelves}
+            {kind: shelf.page for kind, shelf in shelves if shelf.page is not None},
+            {kind: shelf.version for kind, shelf in shelves},
         )
 
     def is_complete(self) -> bool:
         """Whether every kind has been listed at least once: nothing is decided on half a picture."""
-        return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_watched)
+        return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_needed)
 
     def deaf_seconds(self, kind: Kind) -> float:
         """How long the watch of a kind has owed us a change that a list knows of; 0 where it owes none."""

@@ -70,6 +70,10 @@ class Writers:
         """Statuses by uid that are being written."""
         return dict(self._intended)
 
+    def running(self) -> tuple[asyncio.Task[None], ...]:
+        """Writes that are not done yet."""
+        return tuple(self._running.values())
+
     def forget_all_but(self, uids: Iterable[str]) -> None:
         """Objects that are gone take along what is remembered of them."""
         kept = list(uids)

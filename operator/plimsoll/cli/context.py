@@ -1,4 +1,7 @@
-"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig."""
+"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig.
+
+The cluster's client takes longer to import than most answers take, so it is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,23 @@ import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.models import ModelSources
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
-from plimsoll.app.prices import parse_prices
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
-from plimsoll.domain.errors import InvalidInput, SourceUnavailable
+from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.fleet_reading import read_fleet
+
+if TYPE_CHECKING:
+    from plimsoll.adapters.cluster import Cluster
 
 Body = dict[str, Any]
 
@@ -40,6 +44,8 @@ class ClusterAccess:
 
     def open(self) -> Cluster:
         """A connection, to be entered."""
+        from plimsoll.adapters.cluster import Cluster  # noqa: PLC0415 - see the module's first lines
+
         return Cluster(self.kubeconfig or os.environ.get("KUBECONFIG") or None, self.context)
 
 
@@ -57,7 +63,9 @@ def prices_from(path: str | None) -> dict[str, Price]:
     """
     if path is None:
         return {}
-    maps = [body for body in load_bodies(path) if body.get("kind") == CONFIG_MAPS.kind]
+    from plimsoll.app.prices import parse_prices  # noqa: PLC0415 - imports the cluster's client
+
+    maps = [body for body in load_bodies(path) if body.get("kind") == "ConfigMap"]
     if not maps:
         raise InvalidInput(
             "--prices", path, "Name a file with a ConfigMap: GPU type and US dollars per hour as its data."
@@ -74,15 +82,47 @@ def prices_from(path: str | None) -> dict[str, Price]:
     return prices
 
 
+class Models:
+    """The facts of models, from the same sources as the operator's, each asked for once.
+
+    A source that does not answer is asked once too: forty objects of one model wait for one time-out.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str | None], ModelFacts | PlimsollError] = {}
+
+    def of(self, resource: InferenceDeployment) -> ModelFacts:
+        """The model's facts. Blocks on the Hub where it must be asked."""
+        return self._facts(resource.spec.model)
+
+    def draft_of(self, resource: InferenceDeployment) -> ModelFacts | None:
+        """The facts of its draft; None where speculative decoding names none."""
+        draft = draft_model(resource.spec)
+        return None if draft is None else self._facts(draft)
+
+    def _facts(self, model: ModelSpec) -> ModelFacts:
+        if model.config is not None:
+            return _facts(model)
+        key = (model.name, model.revision)
+        if key not in self._known:
+            try:
+                self._known[key] = _facts(model)
+            except PlimsollError as error:
+                self._known[key] = error
+        known = self._known[key]
+        if isinstance(known, PlimsollError):
+            raise known
+        return known
+
+
 def model_of(resource: InferenceDeployment) -> ModelFacts:
-    """The model's facts, from the same sources as the operator's. Blocks on the Hub where it must be asked."""
-    return _facts(resource.spec.model)
+    """The model's facts, for one question."""
+    return Models().of(resource)
 
 
 def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
-    """The facts of its draft, from the same sources; None where speculative decoding names none."""
-    draft = draft_model(resource.spec)
-    return None if draft is None else _facts(draft)
+    """The facts of its draft, for one question."""
+    return Models().draft_of(resource)
 
 
 def _facts(model: ModelSpec) -> ModelFacts:
@@ -101,10 +141,14 @@ def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None
 
 
 async def _fleet_objects(access: ClusterAccess) -> tuple[list[Body], list[Body]]:
+    from plimsoll.adapters.cluster import NODES, PODS  # noqa: PLC0415 - see the module's first lines
+
     async with access.open() as cluster:
         return await cluster.list(NODES), await cluster.list(PODS)
 
 
 async def _live_object(key: ObjectKey, access: ClusterAccess) -> Body | None:
+    from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS  # noqa: PLC0415 - see the module's first lines
+
     async with access.open() as cluster:
         return await cluster.get(INFERENCE_DEPLOYMENTS, key)

@@ -1,78 +1,197 @@
-"""Manifests and fleets from YAML or JSON files."""
+"""Manifests and fleets from YAML or JSON: every object with the place where it stands."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.domain.errors import InvalidInput
-from plimsoll.domain.names import KIND
+from plimsoll.cli.files import files_of, read_text, title
+from plimsoll.cli.shapes import refuse_misshapen
+from plimsoll.cli.yaml_documents import Broken, read_documents
+from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.names import API_VERSION, KIND
 
 Body = dict[str, Any]
+
+
+class UnusableDocument(PlimsollError):
+    """A document of a file cannot be used; the message begins with its place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """An object and where it stands: the file, the document's number, the number in a List."""
+
+    place: str
+    body: Body
+
+    @property
+    def title(self) -> str:
+        """Kind, namespace and name, as far as they are written."""
+        metadata = self.body.get("metadata")
+        head = metadata if isinstance(metadata, dict) else {}
+        names = [part for part in (head.get("namespace"), head.get("name")) if isinstance(part, str)]
+        return " ".join([str(self.body.get("kind")), "/".join(names)]).strip()
+
+    @property
+    def where(self) -> str:
+        """Place and title, as messages begin."""
+        return f"{self.place}, {self.title}"
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What files hold: the InferenceDeployments in order, the kinds passed over, and what cannot be used."""
+
+    found: list[Located] = field(default_factory=list)
+    passed_over: list[Located] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+    def note(self) -> str | None:
+        """A word on what was passed over."""
+        if not self.passed_over:
+            return None
+        kinds = Counter(str(each.body.get("kind", "without a kind")) for each in self.passed_over)
+        listed = ", ".join(f"{count} x {kind}" for kind, count in sorted(kinds.items()))
+        return f"only {KIND}s are planned; passed over: {listed} (the first: {self.passed_over[0].where})."
+
+
+def read_manifests(names: Sequence[str], *, recursive: bool = False) -> Manifests:
+    """Everything that ``-f`` names: files, folders, standard input. Raises nothing: each problem is kept."""
+    manifests = Manifests()
+    for name in _files(names, manifests.problems, recursive=recursive):
+        try:
+            entries = list(_entries(name))
+        except PlimsollError as error:
+            manifests.problems.append(str(error))
+            continue
+        for entry in entries:
+            if isinstance(entry, UnusableDocument):
+                manifests.problems.append(str(entry))
+            elif _is_ours(entry.body):
+                manifests.found.append(entry)
+            else:
+                manifests.passed_over.append(entry)
+    return manifests
+
+
+def _files(names: Sequence[str], problems: list[str], *, recursive: bool) -> list[str]:
+    """The files in order, each once: a folder and a file in it may both be named."""
+    files: dict[str, str] = {}
+    for name in names:
+        try:
+            for each in files_of(name, recursive=recursive):
+                files.setdefault(str(Path(each).resolve()), each)
+        except PlimsollError as error:
+            problems.append(str(error))
+    return list(files.values())
+
+
+def _is_ours(body: Body) -> bool:
+    """Whether it is meant for us: there is one kind in our group, so any other is a slip of the pen."""
+    group = API_VERSION.partition("/")[0]
+    return body.get("kind") == KIND or str(body.get("apiVersion")).startswith(f"{group}/")
 
 
 def load_deployments(paths: Sequence[str]) -> list[InferenceDeployment]:
     """Every InferenceDeployment in the files, in order; documents of other kinds are passed over.
 
     Raises:
-        InvalidInput: a file cannot be read, holds no InferenceDeployment, or one that cannot be used.
+        InvalidInput: a file cannot be read, or none holds an InferenceDeployment.
+        UnusableDocument: a document, or an InferenceDeployment in it, cannot be used.
     """
-    found = [
-        parse_inference_deployment(body) for path in paths for body in load_bodies(path) if body.get("kind") == KIND
-    ]
-    if not found:
-        raise InvalidInput("-f", ", ".join(paths), f"Name a file with at least one {KIND}.")
-    return found
+    manifests = read_manifests(paths)
+    if manifests.problems:
+        raise UnusableDocument(manifests.problems[0])
+    if not manifests.found:
+        raise no_deployment(paths)
+    return [parse_located(each) for each in manifests.found]
+
+
+def no_deployment(paths: Sequence[str]) -> InvalidInput:
+    """What to say of files without a single InferenceDeployment."""
+    return InvalidInput("-f", ", ".join(title(path) for path in paths), f"Name a file with at least one {KIND}.")
+
+
+def parse_located(each: Located) -> InferenceDeployment:
+    """Parse one object. Raises :class:`UnusableDocument` with its place."""
+    try:
+        return parse_inference_deployment(each.body)
+    except PlimsollError as error:
+        raise UnusableDocument(f"{each.where}: {error}") from error
 
 
 def load_fleet_objects(path: str) -> tuple[list[Body], list[Body]]:
     """Nodes and pods from a file, as ``kubectl get nodes,pods -A -o yaml`` writes it.
 
     Raises:
-        InvalidInput: the file cannot be read, holds no Node, or holds an object that no API server would take.
+        InvalidInput: the file cannot be read, or holds no Node.
+        UnusableDocument: it holds a document that is none, or an object that no API server would have.
     """
-    bodies = [_checked(body) for body in load_bodies(path)]
-    nodes = [body for body in bodies if body.get("kind") == "Node"]
+    objects = list(_located(path))
+    for each in objects:
+        try:
+            refuse_misshapen(each.body)
+        except PlimsollError as error:
+            raise UnusableDocument(f"{each.place}, {error}") from error
+    nodes = [each for each in objects if each.body.get("kind") == "Node"]
     if not nodes:
-        raise InvalidInput("--fleet", path, "Name a file with Nodes: kubectl get nodes,pods -A -o yaml > fleet.yaml")
-    return nodes, [body for body in bodies if body.get("kind") == "Pod"]
+        fix = "Name a file with Nodes: kubectl get nodes,pods -A -o yaml > fleet.yaml"
+        raise InvalidInput("--fleet", title(path), fix)
+    _refuse_twins(nodes)
+    return [each.body for each in nodes], [each.body for each in objects if each.body.get("kind") == "Pod"]
+
+
+def _refuse_twins(nodes: Sequence[Located]) -> None:
+    """Two nodes of one name are one node written twice: its GPUs would count twice."""
+    seen: dict[str, Located] = {}
+    for node in nodes:
+        first = seen.setdefault(node.body["metadata"]["name"], node)
+        if first is not node:
+            raise UnusableDocument(f"{node.where}: {first.place} holds it already. Write every node once.")
 
 
 def load_bodies(path: str) -> Iterator[Body]:
-    """The documents of a file, Lists opened. Raises :class:`InvalidInput` where it cannot be read or is no YAML."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        documents = list(yaml.safe_load_all(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput("file", path, f"It cannot be read: {error}.") from error
-    except yaml.YAMLError as error:
-        raise InvalidInput("file", path, f"It is not YAML: {error}.") from error
-    for document in documents:
-        if document is None:
+    """The objects of a file, Lists opened.
+
+    Raises:
+        InvalidInput: the file cannot be read.
+        UnusableDocument: it holds a document that is no object.
+    """
+    return (each.body for each in _located(path))
+
+
+def _located(path: str) -> Iterator[Located]:
+    for entry in _entries(path):
+        if isinstance(entry, UnusableDocument):
+            raise entry
+        yield entry
+
+
+def _entries(name: str) -> Iterator[Located | UnusableDocument]:
+    """The objects of a file, Lists opened, and what is none. Raises :class:`InvalidInput` where it cannot be read."""
+    for document in read_documents(read_text(name), is_json=name.endswith(".json")):
+        place = f"{title(name)}, document {document.number}"
+        if isinstance(document, Broken):
+            yield UnusableDocument(f"{place}: {document.why}")
             continue
-        if not isinstance(document, dict):
-            raise InvalidInput("file", path, "Write Kubernetes objects: a mapping with apiVersion and kind.")
-        listed = document.get("items") if str(document.get("kind", "")).endswith("List") else None
-        yield from (item for item in (listed if isinstance(listed, list) else [document]) if isinstance(item, dict))
+        listed = _items(document.value)
+        for number, item in enumerate([document.value] if listed is None else listed, start=1):
+            here = place if listed is None else f"{place}, item {number}"
+            if isinstance(item, dict):
+                yield Located(here, item)
+            else:
+                yield UnusableDocument(f"{here}: Write Kubernetes objects: a mapping with apiVersion and kind.")
 
 
-def _checked(body: Body) -> Body:
-    """An object as the API server would have it: files are written by hand, and reading trusts the server's types."""
-    metadata = body.get("metadata")
-    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
-        raise InvalidInput(f"{body.get('kind')}.metadata", metadata, "Give the object a metadata.name.")
-    labels = metadata.get("labels") or {}
-    if not isinstance(labels, dict):
-        raise InvalidInput(f"{metadata['name']}: metadata.labels", labels, "Write a mapping of strings.")
-    for key, value in labels.items():
-        if not isinstance(value, str):
-            raise InvalidInput(f"{metadata['name']}: metadata.labels[{key}]", value, "Labels are strings: quote it.")
-    for part in ("spec", "status"):
-        if not isinstance(body.get(part) or {}, dict):
-            raise InvalidInput(f"{metadata['name']}: {part}", body[part], "Write a mapping.")
-    return body
+def _items(value: Any) -> list[Any] | None:
+    """What a List lists; None for anything else."""
+    if not isinstance(value, dict) or not str(value.get("kind", "")).endswith("List"):
+        return None
+    items = value.get("items")
+    return items if isinstance(items, list) else None

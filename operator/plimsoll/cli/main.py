@@ -20,10 +20,11 @@ from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.api.v1alpha1 import SpeculationMethod
 from plimsoll.cli.bars import print_answers, print_one
 from plimsoll.cli.context import ClusterAccess, fleet_from, live_object, prices_from
-from plimsoll.cli.documents import load_deployments
+from plimsoll.cli.documents import no_deployment, read_manifests
 from plimsoll.cli.estimate import Asked, Question, question_for
 from plimsoll.cli.estimate_json import answer_document
-from plimsoll.cli.planning import plan_manifests
+from plimsoll.cli.files import refuse_second_stdin
+from plimsoll.cli.planning import Planned, plan_located
 from plimsoll.cli.story import print_story
 from plimsoll.cli.tables import print_details, print_ignored, print_plan
 from plimsoll.cli.types import answers, left_out
@@ -66,34 +67,73 @@ def run() -> None:
 
 
 @cli.command()
-@click.option("-f", "--filename", "files", multiple=True, required=True, help="Manifest; may be repeated.")
-@click.option("--fleet", help="Nodes and pods from a file instead of the cluster: kubectl get nodes,pods -A -o yaml.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    help="Manifest, folder of manifests, or - for standard input; may be repeated.",
+)
+@click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
+@click.option(
+    "--fleet", help="Nodes and pods from a file (or -) instead of the cluster: kubectl get nodes,pods -A -o yaml."
+)
 @click.option("--prices", help="ConfigMap manifest with US dollars per GPU and hour, by GPU type.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "objects"]), default="table")
 @_with_cluster
 def plan(
     files: tuple[str, ...],
+    recursive: bool,  # noqa: FBT001 - a flag of the command line
     fleet: str | None,
     prices: str | None,
     output: str,
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Say where manifests would be placed, with which estimate, and why not elsewhere. Changes nothing."""
+    """Say where manifests would be placed, with which estimate, and why not elsewhere. Changes nothing.
+
+    They are planned together: the first gets its GPUs first. Exit status: 0 everything is placed, 1 something cannot be
+    placed, 2 some input cannot be used (the rest is planned without it).
+    """
+    refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""])
+    manifests = read_manifests(files, recursive=recursive)
+    _complain(manifests.problems)
+    if not manifests.found:
+        if not manifests.problems:
+            raise no_deployment(files)
+        sys.exit(EXIT_BAD_INPUT)
+    note = manifests.note()
+    if note is not None:
+        click.echo(f"note: {note}", err=True)
     seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), prices_from(prices))
-    planned = plan_manifests(load_deployments(files), seen)
-    documents = [entry.document() for entry in planned]
+    show = Planned.objects if output == "objects" else Planned.document
+    shown, problems = plan_located(manifests.found, seen, show)
+    _complain(problems)
+    if shown:
+        _print_plan([printed for _, printed in shown], output, seen.ignored)
+    unusable = len(manifests.problems) + len(problems)
+    if shown and unusable:
+        click.echo(f"error: {unusable} of the inputs cannot be used (see above): this plan is without them.", err=True)
+    if unusable:
+        sys.exit(EXIT_BAD_INPUT)
+    sys.exit(EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED)
+
+
+def _complain(problems: Sequence[str]) -> None:
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+
+
+def _print_plan(printed: Sequence[Any], output: str, ignored: Sequence[IgnoredNode]) -> None:
     if output == "objects":
-        click.echo(
-            yaml.safe_dump_all([body for entry in planned for body in entry.objects()], sort_keys=False), nl=False
-        )
+        click.echo(yaml.safe_dump_all([body for bodies in printed for body in bodies], sort_keys=False), nl=False)
     elif output == "json":
-        click.echo(json.dumps(documents, indent=2))
+        click.echo(json.dumps(printed, indent=2))
     elif output == "yaml":
-        click.echo(yaml.safe_dump(documents, sort_keys=False), nl=False)
+        click.echo(yaml.safe_dump(printed, sort_keys=False), nl=False)
     else:
-        _show_plan(documents, seen.ignored)
-    sys.exit(EXIT_PLACED if all(entry.is_placed for entry in planned) else EXIT_UNPLACED)
+        _show_plan(list(printed), ignored)
 
 
 def _show_plan(documents: list[dict[str, Any]], ignored: Sequence[IgnoredNode]) -> None:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment
-from plimsoll.cli.context import draft_of, model_of
+from plimsoll.cli.context import Models
+from plimsoll.cli.documents import Located, UnusableDocument, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.serving import Request
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.render.command import engine_arguments
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Report
 from plimsoll.render.status import status
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +71,7 @@ class Planned:
         """The report that the operator's status would be made of."""
         return Report(
             name=self.resource.metadata.name,
+            namespace=self.resource.metadata.namespace,
             generation=self.resource.metadata.generation,
             replicas=self.decision.request.replicas,
             decision=self.decision,
@@ -78,22 +87,109 @@ def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> li
         PlimsollError: a manifest or its model cannot be used.
     """
     _refuse_namesakes(resources)
-    requests = [to_request(resource, model_of(resource), draft=draft_of(resource)) for resource in resources]
+    asked = [Asked("", resource, _request(resource, Models())) for resource in resources]
+    return [_unfailed(entry) for _, entry in _planned(asked, fleet)]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An object that could be read, where it stands, and what it asks for."""
+
+    where: str
+    resource: InferenceDeployment
+    request: Request
+
+
+def plan_located(
+    found: Sequence[Located], fleet: Fleet, show: Callable[[Planned], T]
+) -> tuple[list[tuple[Planned, T]], list[str]]:
+    """Plan all that can be used together, as if applied in this order, and say what is wrong with the rest.
+
+    Args:
+        found: the objects of the user's files.
+        fleet: what they share.
+        show: makes of each decision what is printed.
+    """
+    problems: list[str] = []
+    models = Models()
+    asked = [each for one in found if (each := _attempt(one.where, partial(_asked, one, models), problems)) is not None]
+    asked = _without_namesakes(asked, problems)
+    planned = _planned_or_said(asked, fleet, problems)
+    shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
+    return [(entry, printed) for entry, printed in shown if printed is not None], problems
+
+
+def _unfailed(entry: Planned) -> Planned:
+    """The same, unless planning it failed. Raises :class:`PlimsollError` with the reason."""
+    if entry.decision.failure:
+        raise PlimsollError(entry.decision.failure)
+    return entry
+
+
+def _shown(entry: Planned, show: Callable[[Planned], T]) -> T:
+    return show(_unfailed(entry))
+
+
+def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None:
+    """What ``work`` makes of one object, or None and a problem more: nothing of it may hide the others' verdicts."""
+    try:
+        return work()
+    except UnusableDocument as error:
+        problems.append(str(error))
+    except PlimsollError as error:
+        problems.append(f"{where}: {error}")
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's
+        problems.append(f"{where}: It cannot be planned ({type(error).__name__}: {error}). Please report this.")
+    return None
+
+
+def _asked(each: Located, models: Models) -> Asked:
+    resource = parse_located(each)
+    return Asked(each.where, resource, _request(resource, models))
+
+
+def _request(resource: InferenceDeployment, models: Models) -> Request:
+    check_gpu_names(resource.spec, {gpu.name for gpu in load_gpu_types()})
+    return to_request(resource, models.of(resource), draft=models.draft_of(resource))
+
+
+def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:
+    """Of several objects with one name nobody knows which is meant."""
+    places: dict[ObjectKey, list[str]] = {}
+    for each in asked:
+        places.setdefault(each.request.key, []).append(each.where)
+    for key, where in places.items():
+        if len(where) > 1:
+            twice = InvalidInput(
+                "metadata.name", f"{key.namespace}/{key.name}", "Give every InferenceDeployment a name of its own."
+            )
+            problems.append(f"{where[-1]}: {twice} It is also the name of {', '.join(where[:-1])}.")
+    return [each for each in asked if len(places[each.request.key]) == 1]
+
+
+def _planned_or_said(asked: Sequence[Asked], fleet: Fleet, problems: list[str]) -> list[tuple[str, Planned]]:
+    """All of them planned; where that stumbles, without those that it stumbles over alone, too."""
+    try:
+        return _planned(asked, fleet)
+    except Exception:  # noqa: BLE001 - said below, of the object that it belongs to
+        alone = [_attempt(each.where, partial(_planned, [each], fleet), problems) for each in asked]
+        return _planned([each for each, done in zip(asked, alone, strict=True) if done is not None], fleet)
+
+
+def _planned(asked: Sequence[Asked], fleet: Fleet) -> list[tuple[str, Planned]]:
+    """Decide on one ledger, the first to be asked first."""
     tenants = [
-        Tenant(replace(request, created=f"{index:06d}"), resource.metadata.generation)
-        for index, (request, resource) in enumerate(zip(requests, resources, strict=True))
+        Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
+        for index, each in enumerate(asked)
     ]
     decisions = {decision.request.key: decision for decision in plan(tenants, fleet, load_gpu_types())}
-    for decision in decisions.values():
-        if decision.failure:
-            raise PlimsollError(decision.failure)
-    return [Planned(resource, decisions[request.key]) for request, resource in zip(requests, resources, strict=True)]
+    return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
 
 
 def _refuse_namesakes(resources: Sequence[InferenceDeployment]) -> None:
-    names = [(resource.metadata.namespace, resource.metadata.name) for resource in resources]
-    for namespace, name in names:
-        if names.count((namespace, name)) > 1:
+    names = Counter((resource.metadata.namespace, resource.metadata.name) for resource in resources)
+    for (namespace, name), count in names.items():
+        if count > 1:
             raise InvalidInput(
                 "metadata.name", f"{namespace}/{name}", "Give every InferenceDeployment a name of its own."
             )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from plimsoll.cli.files import read_text
+from plimsoll.cli.yaml_documents import Broken, Document, read_documents
 from plimsoll.domain.errors import InvalidInput
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?")
@@ -28,16 +27,6 @@ def name_of(path: Path) -> str:
 def _check_name(source: str, field: str) -> None:
     if not _NAME.fullmatch(source):
         raise InvalidInput(field, source, "There is no such file or folder. " + _NAME_ONE)
-
-
-def _where(error: ValueError | yaml.YAMLError) -> str:
-    """Line and column of a mistake, where the parser tells."""
-    mark = getattr(error, "problem_mark", None)
-    if mark is not None:
-        return f" at line {mark.line + 1}, column {mark.column + 1}"
-    if isinstance(error, json.JSONDecodeError):
-        return f" at line {error.lineno}, column {error.colno}"
-    return ""
 
 
 def config_file(source: str) -> Path:
@@ -69,13 +58,14 @@ def document_of(source: str, field: str = "MODEL") -> dict[str, Any] | None:
         if not path.is_file() and path.suffix not in _SUFFIXES:
             _check_name(source, field)
             return None
-        text = path.read_text(encoding="utf-8")
-        document = json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, RecursionError) as error:
-        why = getattr(error, "strerror", None) or type(error).__name__
+        documents = list(read_documents(read_text(str(path)), is_json=path.suffix == ".json"))
+    except OSError as error:
+        why = error.strerror or type(error).__name__
         raise InvalidInput(field, source, f"It cannot be read ({why}). {_NAME_ONE}") from error
-    except (ValueError, yaml.YAMLError) as error:
-        raise InvalidInput(field, source, f"It cannot be parsed{_where(error)}. {_WRITE}") from error
-    if not isinstance(document, dict):
+    broken = next((each for each in documents if isinstance(each, Broken)), None)
+    if broken is not None:
+        raise InvalidInput(field, source, f"It cannot be parsed{broken.at}: {broken.problem}. {_WRITE}")
+    values = [each.value for each in documents if isinstance(each, Document)]
+    if len(values) != 1 or not isinstance(values[0], dict):
         raise InvalidInput(field, source, _WRITE)
-    return document
+    return dict(values[0])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 
 from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.api.gpu_names import alike
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Rejection, Split
@@ -81,10 +81,8 @@ def _types_of(request: Request) -> Sequence[GpuType]:
 
 
 def _alike(name: str, known: Iterable[str]) -> str:
-    """Types that begin as the name does, or are spelled much like it."""
-    names = sorted(known, key=lambda each: ("-mig-" in each, each))
-    begin = [each for each in names if name and each.startswith(name.lower())]
-    found = (begin or get_close_matches(name.lower(), names))[:_MOST_NAMES]
+    """Types that may be meant, for the end of a sentence."""
+    found = alike(name, known)[:_MOST_NAMES]
     return f", e.g. {', '.join(found)}" if found else ""
 
 

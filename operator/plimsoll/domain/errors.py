@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+_LONGEST_FIELD = 200
+_LONGEST_VALUE = 120
+
 
 class PlimsollError(Exception):
     """The root of every error this project raises on purpose."""
+
+
+def shortened(value: object) -> str:
+    """``repr`` of a value, cut to a length that a status and a log line can hold. It never fails.
+
+    ``repr`` itself fails for integers of more than 4,300 digits and for structures that are too deep.
+    """
+    if isinstance(value, int) and value.bit_length() > 64:  # noqa: PLR2004 - no integer of the API is larger
+        return f"an integer of {value.bit_length()} bits"
+    try:
+        text = repr(value[:_LONGEST_VALUE]) if isinstance(value, str) else repr(value)
+    except (ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+    if isinstance(value, str) and len(value) > _LONGEST_VALUE:
+        return f"{text}..."
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
 
 
 class InvalidInput(PlimsollError):
@@ -12,15 +33,24 @@ class InvalidInput(PlimsollError):
 
     Args:
         field: dotted path of the field, as the user writes it.
-        value: what it holds.
+        value: what it holds; the message shows a short form of it.
         fix: what to write instead, as an imperative sentence.
     """
 
+    verdict: ClassVar[str] = "cannot be used"
+
     def __init__(self, field: str, value: object, fix: str) -> None:
-        super().__init__(f"{field}: {value!r} cannot be used. {fix}")
+        named = field if len(field) <= _LONGEST_FIELD else f"{field[:_LONGEST_FIELD]}..."
+        super().__init__(f"{named}: {shortened(value)} {self.verdict}. {fix}")
         self.field = field
         self.value = value
         self.fix = fix
+
+
+class NotPermitted(InvalidInput):
+    """A field asks for more than the cluster admin lets the authors of InferenceDeployments ask for."""
+
+    verdict: ClassVar[str] = "is not permitted"
 
 
 class UnsupportedModel(PlimsollError):

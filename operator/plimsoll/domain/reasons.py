@@ -19,6 +19,7 @@ class Reason(StrEnum):
     EXPERTS_NOT_DIVISIBLE = "ExpertsNotDivisible"
     CONTEXT_RANKS_NOT_DIVISIBLE = "ContextRanksNotDivisible"
     PRECISION_NOT_SUPPORTED = "PrecisionNotSupported"
+    IMAGE_FOR_OTHER_VENDOR = "ImageForOtherVendor"
     GPU_TYPE_DENIED = "GpuTypeDenied"
     GPU_TYPE_NOT_FORCED = "GpuTypeNotForced"
     SPLIT_NOT_FORCED = "SplitNotForced"

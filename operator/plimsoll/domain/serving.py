@@ -8,6 +8,7 @@ from decimal import Decimal
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, DraftMethod, HeadMethod, LoraSlots, MediaUse, Residency
 from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
@@ -66,7 +67,8 @@ class EngineChoice:
     """How the engine is run, where the user may choose.
 
     ``gpu_memory_utilization_percent`` is of the usable memory; ``residency`` None keeps all weights on the GPU.
-    ``unfollowed`` are further arguments that can change the memory and that no law follows.
+    ``unfollowed`` are further arguments that can change the memory and that no law follows. ``image_vendor`` is whose
+    GPUs the user's own image is made for; None where the image is chosen by the GPU.
     """
 
     version: EngineVersion
@@ -78,6 +80,7 @@ class EngineChoice:
     speculation: Speculation | None = None
     media: MediaUse = ALL_MEDIA
     unfollowed: tuple[str, ...] = ()
+    image_vendor: Vendor | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
+from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
 
 Manifest = dict[str, Any]
 """A Kubernetes object as plain data."""
+
+DEFAULT_REQUESTS = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
+"""What an engine requests of a node beside its GPUs, where the user says nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,7 @@ class PodOptions:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Manifest, ...] = ()
     env: tuple[Manifest, ...] = ()
+    env_from: tuple[Manifest, ...] = ()
     volumes: tuple[Manifest, ...] = ()
     volume_mounts: tuple[Manifest, ...] = ()
     image_pull_secrets: tuple[Manifest, ...] = ()
@@ -45,7 +51,7 @@ class WorkloadOptions:
     """Everything that rendering needs and planning does not.
 
     ``model_source`` is what the engine loads: a Hub id or a path in the pod; ``draft_source`` the same of a draft, if
-    there is one. ``image`` None takes the release's image for the GPU's vendor.
+    there is one. ``image`` None takes the release's of ``images`` for the GPU's vendor.
     """
 
     key: ObjectKey
@@ -59,3 +65,4 @@ class WorkloadOptions:
     pod: PodOptions = field(default_factory=PodOptions)
     draft_source: str | None = None
     draft_revision: str | None = None
+    images: EngineImages = field(default_factory=EngineImages)

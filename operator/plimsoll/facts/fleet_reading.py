@@ -29,7 +29,7 @@ from plimsoll.facts.gpu_labels import (
     slice_labels,
 )
 from plimsoll.facts.gpu_match import match_gpu, usable_bytes_from_label
-from plimsoll.facts.host_reading import ENDED, REQUESTS, host_room, taken_by_node
+from plimsoll.facts.host_reading import REQUESTS, host_room, is_bound, taken_by_node
 
 Body = Mapping[str, Any]
 
@@ -48,8 +48,8 @@ def read_fleet(
         types: the GPU catalogue.
         prices: prices by type name that replace the catalogue's; a card's price is that of its slices too, in part.
     """
-    bound = [pod for pod in pods if _is_bound(pod)]
-    held, taken = _held_by_node(bound), taken_by_node(bound)
+    pods = tuple(pods)
+    held, taken = _held_by_node(pods), taken_by_node(pods)
     priced = [_repriced(gpu, prices or {}) for gpu in types]
     nodes = list(nodes)
     rooms = {_name(node): host_room((node.get("status") or {}).get("allocatable") or {}) for node in nodes}
@@ -99,14 +99,10 @@ def _count(quantity: Any) -> int:
         return 0
 
 
-def _is_bound(pod: Body) -> bool:
-    return bool((pod.get("spec") or {}).get("nodeName")) and (pod.get("status") or {}).get("phase") not in ENDED
-
-
-def _held_by_node(bound: Iterable[Body]) -> dict[tuple[str, str], int]:
+def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
     held: dict[tuple[str, str], int] = {}
-    for pod in bound:
-        if REQUESTS in pod:
+    for pod in pods:
+        if REQUESTS in pod or not is_bound(pod):
             continue  # cut down to its requests: it holds no GPU
         node = pod["spec"]["nodeName"]
         for resource in _gpu_resources(pod):

@@ -40,17 +40,28 @@ def host_room(allocatable: Body) -> HostRoom:
     )
 
 
+def is_bound(pod: Body) -> bool:
+    """Whether a pod holds something of a node."""
+    return bool((pod.get("spec") or {}).get("nodeName")) and (pod.get("status") or {}).get("phase") not in ENDED
+
+
 def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int]]:
     """CPU in thousandths, bytes and number of all pods that are bound and have not ended, by node."""
-    taken: dict[str, tuple[int, int, int]] = {}
+    taken: dict[str, list[int]] = {}
     for pod in pods:
-        node = (pod.get("spec") or {}).get("nodeName")
-        if not node or (pod.get("status") or {}).get("phase") in ENDED:
-            continue
-        need = pod_need(pod)
-        cpu, memory, count = taken.get(node, (0, 0, 0))
-        taken[node] = (cpu + need.cpu_millis, memory + need.memory_bytes, count + 1)
-    return taken
+        summed = pod.get(REQUESTS)
+        if summed is None:
+            if not is_bound(pod):
+                continue
+            need = pod_need(pod)
+            cpu, memory = need.cpu_millis, need.memory_bytes
+        else:  # cut down: bound, and one of a hundred thousand
+            cpu, memory = summed["cpu"], summed["memory"]
+        sums = taken.setdefault(pod["spec"]["nodeName"], [0, 0, 0])
+        sums[0] += cpu
+        sums[1] += memory
+        sums[2] += 1
+    return {node: (cpu, memory, count) for node, (cpu, memory, count) in taken.items()}
 
 
 def _needed(spec: Body, resource: str, unit: int) -> int:

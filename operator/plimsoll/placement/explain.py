@@ -100,6 +100,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"spreads tokens over {f['ranks']} ranks where {f['copies']} hold the same KV heads"
     ),
     Reason.PRECISION_NOT_SUPPORTED: lambda f: f"{f['what']} needs {f['need']}, the GPU has {f['have']}",
+    Reason.IMAGE_FOR_OTHER_VENDOR: lambda f: (
+        f"spec.engine.image is made for {str(f['image_vendor']).upper()} GPUs, "
+        f"this one is {str(f['gpu_vendor']).upper()}'s (spec.engine.imageVendor names the vendor)"
+    ),
     Reason.GPU_TYPE_DENIED: lambda f: f"ruled out by {f['field']}",
     Reason.GPU_TYPE_NOT_FORCED: lambda f: f"spec.overrides.gpuType asks for {f['forced']}",
     Reason.SPLIT_NOT_FORCED: lambda f: f"spec.overrides.tensorParallel asks for {f['forced']}",

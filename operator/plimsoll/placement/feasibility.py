@@ -120,7 +120,13 @@ def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection |
 
 def _against_hardware(request: Request, candidate: Candidate) -> Rejection | None:
     missing = missing_capability(request.model, request.precision, request.kv_precision, candidate.gpu)
-    return _rejection(candidate, Reason.PRECISION_NOT_SUPPORTED, missing) if missing else None
+    if missing:
+        return _rejection(candidate, Reason.PRECISION_NOT_SUPPORTED, missing)
+    made_for = request.engine.image_vendor
+    if made_for is not None and made_for is not candidate.gpu.vendor:
+        numbers = (("image_vendor", made_for.value), ("gpu_vendor", candidate.gpu.vendor.value))
+        return _rejection(candidate, Reason.IMAGE_FOR_OTHER_VENDOR, numbers)
+    return None
 
 
 def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:

@@ -18,10 +18,8 @@ Answer = TypeVar("Answer")
 Answers = dict[Hashable, tuple[object, Any]]
 
 MOST_ANSWERS = 50_000
-"""Answers that are kept, of 1.1 KiB each on average: 36 candidates of 1,400 different requests in 55 MiB.
-
-Measured with ``tracemalloc`` over estimates of catalogued models; the chart gives the operator 512 MiB.
-"""
+"""Answers that are kept: 36 candidates of 1,400 different requests. By the sizes of their objects an answer takes about
+a KiB, so these take some 55 MiB of the 512 that the chart gives the operator."""
 
 _NEVER_READ = ("key", "replicas", "created", "cpu_millis", "memory_bytes")
 """Fields of a request that no remembered answer depends on, but by its basis.

@@ -330,8 +330,9 @@ class _Desk:
         return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
 
 
-_ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL)
-"""Lost nodes are the scheduler's to report, pod by pod; they do not make a placement wrong-sized."""
+_ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
+"""Lost nodes are the scheduler's to report, pod by pod, and an image that runs there is made for it after all: these do
+not make a placement wrong-sized."""
 
 
 def _planned(pool: Pool, choice: Choice, generation: int) -> PlannedPool:

@@ -14,7 +14,10 @@ _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
 
 def promise_standing(pool: Pool, fleet: Fleet, ledger: Ledger) -> Ledger:
     """Keep GPUs for a pool whose deployment cannot be planned now."""
-    return _promise(pool, fleet.of_type(pool.gpu_type), ledger, _USUAL_NEED)
+    try:
+        return _promise(pool, fleet.of_type(pool.gpu_type), ledger, _USUAL_NEED)
+    except Exception:  # noqa: BLE001 - what cannot be planned anyway must not cost the others their plan
+        return ledger
 
 
 def promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:

@@ -27,6 +27,11 @@ def workload_name(name: str, pool: str) -> str:
     return f"{name}-{pool}"
 
 
+def service_url(name: str, namespace: str) -> str:
+    """Where the OpenAI API of an InferenceDeployment is found in its cluster."""
+    return f"http://{name}.{namespace}.svc:{ENGINE_PORT}/v1"
+
+
 def deployment_labels(name: str) -> dict[str, str]:
     """Labels of every object of one InferenceDeployment. The user's are not copied: GitOps tools track by them."""
     return {MANAGED_BY: FIELD_MANAGER, DEPLOYMENT_LABEL: name}

@@ -8,6 +8,7 @@ import json
 from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.workload import Manifest, WorkloadOptions
 from plimsoll.placement.pools import PlannedPool
+from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, inputs_digest
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
     ENGINE_PORT,
@@ -63,7 +64,14 @@ def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Choice) -> M
         {
             "apiVersion": "apps/v1",
             "kind": "Deployment",
-            "metadata": {**head, "annotations": {POOL_ANNOTATION: _record(pool)}},
+            "metadata": {
+                **head,
+                "annotations": {
+                    POOL_ANNOTATION: _record(pool),
+                    RENDERING_ANNOTATION: str(RENDERING),
+                    INPUTS_ANNOTATION: inputs_digest(options, choice),
+                },
+            },
             "spec": {
                 "replicas": pool.replicas,
                 "revisionHistoryLimit": 2,

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.gpus import Vendor
-from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.units import GIB, ceil_div
-from plimsoll.domain.workload import Manifest, PodOptions, WorkloadOptions
+from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, WorkloadOptions
 from plimsoll.render.command import DRAIN_SECONDS, PRE_STOP_SECONDS, engine_arguments
 from plimsoll.render.names import CONTAINER, ENGINE_PORT, pool_labels
 
-IMAGES = {Vendor.NVIDIA: "vllm/vllm-openai", Vendor.AMD: "vllm/vllm-openai-rocm"}
-"""Release images whose entry point is ``vllm serve``."""
-
 CACHE_PATH = "/cache"
+TEMPORARY_PATH = "/tmp"  # noqa: S108 - a volume of the pod's own is mounted there
+WRITTEN_PATHS = {
+    "HOME": f"{CACHE_PATH}/home",
+    "XDG_CACHE_HOME": f"{CACHE_PATH}/xdg",
+    "HF_HOME": f"{CACHE_PATH}/huggingface",
+    "VLLM_CACHE_ROOT": f"{CACHE_PATH}/vllm",
+    "VLLM_CONFIG_ROOT": f"{CACHE_PATH}/vllm-config",
+    "VLLM_RPC_BASE_PATH": TEMPORARY_PATH,
+    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE_PATH}/torchinductor",
+    "TRITON_CACHE_DIR": f"{CACHE_PATH}/triton",
+    "FLASHINFER_WORKSPACE_BASE": f"{CACHE_PATH}/flashinfer",
+    "NUMBA_CACHE_DIR": f"{CACHE_PATH}/numba",
+    "TMPDIR": TEMPORARY_PATH,
+}
+"""Where the engine and its libraries write: the root file system is read-only. What is costly to make (weights,
+compiled kernels) is on the cache volume, the rest is on a volume that ends with the pod."""
+
 GRACE_SECONDS = PRE_STOP_SECONDS + DRAIN_SECONDS + 15
 """Strictly longer than pre-stop and drain together, so that the engine ends itself."""
 
@@ -67,9 +79,10 @@ def _container(options: WorkloadOptions, choice: Choice) -> Manifest:
     budget = start_budget_seconds(choice)
     return {
         "name": CONTAINER,
-        "image": options.image or f"{IMAGES[choice.gpu.vendor]}:v{options.engine_version}",
+        "image": options.image or options.images.reference(choice.gpu.vendor, options.engine_version),
         "args": engine_arguments(options, choice),
         "env": _environment(options, budget),
+        **({"envFrom": list(options.pod.env_from)} if options.pod.env_from else {}),
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "resources": _resources(options.pod, choice),
         "startupProbe": _health(PROBE_PERIOD_SECONDS, ceil_div(budget, PROBE_PERIOD_SECONDS)),
@@ -77,10 +90,15 @@ def _container(options: WorkloadOptions, choice: Choice) -> Manifest:
         "livenessProbe": _health(PROBE_PERIOD_SECONDS, 6),
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(PRE_STOP_SECONDS)]}}},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": True,
+        },
         "volumeMounts": [
             {"name": "cache", "mountPath": CACHE_PATH},
             {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the engine's ranks talk through it
+            *([] if _mounts_temporary(options.pod) else [{"name": "tmp", "mountPath": TEMPORARY_PATH}]),
             *options.pod.volume_mounts,
         ],
     }
@@ -96,11 +114,9 @@ def _health(period: int, failures: int) -> Manifest:
 
 
 def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
-    """Caches on the volume, the engine's own start-up cap raised with the probe's, the token from its secret."""
+    """Whatever is written on a volume, the engine's start-up cap raised with the probe's, the token from its secret."""
     own: list[Manifest] = [
-        {"name": "HOME", "value": f"{CACHE_PATH}/home"},
-        {"name": "HF_HOME", "value": f"{CACHE_PATH}/huggingface"},
-        {"name": "VLLM_CACHE_ROOT", "value": f"{CACHE_PATH}/vllm"},
+        *({"name": name, "value": path} for name, path in WRITTEN_PATHS.items()),
         {"name": "VLLM_ENGINE_READY_TIMEOUT_S", "value": str(budget)},
         {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
     ]
@@ -113,7 +129,7 @@ def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
 
 def _resources(user: PodOptions, choice: Choice) -> Manifest:
     gpus = {choice.resource: str(choice.split.gpus)}
-    requests = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY, **user.resources.get("requests", {}), **gpus}
+    requests = {**DEFAULT_REQUESTS, **user.resources.get("requests", {}), **gpus}
     return {"requests": requests, "limits": {**user.resources.get("limits", {}), **gpus}}
 
 
@@ -138,7 +154,13 @@ def _own_volumes(choice: Choice, user: PodOptions) -> list[Manifest]:
         cache = {"name": "cache", "emptyDir": {"sizeLimit": user.cache_size_limit}}
     else:
         cache = {"name": "cache", "emptyDir": {}}
-    return [cache, {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shm}Gi"}}]
+    memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shm}Gi"}}
+    return [cache, memory, *([] if _mounts_temporary(user) else [{"name": "tmp", "emptyDir": {}}])]
+
+
+def _mounts_temporary(user: PodOptions) -> bool:
+    """Whether the user has a volume of their own for temporary files."""
+    return any(str(mount.get("mountPath")).rstrip("/") == TEMPORARY_PATH for mount in user.volume_mounts)
 
 
 def _optional(user: PodOptions) -> Manifest:

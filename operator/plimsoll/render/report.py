@@ -86,6 +86,7 @@ class Report:
     refused: str = ""
     contested: str = ""
     rehomings: tuple[Rehoming, ...] = ()
+    namespace: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """KV tokens of one replica as foretold when the spec was last judged.

@@ -13,7 +13,7 @@ from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.render.conditions import conditions
-from plimsoll.render.names import pod_selector, stages
+from plimsoll.render.names import pod_selector, service_url, stages
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
@@ -24,7 +24,7 @@ MAX_REMEDIES = 10
 MAX_CHANGE_TIMES = 120
 """The most changes that any hour may see: enough for the hourly budget."""
 
-_CARRIED_OVER = ("estimate", "placement", "model", "tooSmall")
+_CARRIED_OVER = ("url", "estimate", "placement", "model", "tooSmall")
 """What stays readable while there is a problem: the last decision still describes what runs."""
 
 
@@ -47,6 +47,8 @@ def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, A
         document |= {"pools": previous.get("pools"), "rehomings": previous.get("rehomings")}
     else:
         document |= _decided(report, decision)
+    if report.name_conflict:
+        document["url"] = None  # the Service of that name may be somebody else's
     document["observations"] = list(report.observations)
     if report.rebalancing is not None:
         document["rebalancing"] = _rebalancing(report.rebalancing)
@@ -64,6 +66,7 @@ def _told_earlier(previous: Mapping[str, Any]) -> dict[str, Any]:
 def _decided(report: Report, decision: Decision) -> dict[str, Any]:
     choice = decision.choice
     document: dict[str, Any] = {
+        "url": service_url(report.name, report.namespace) if decision.pools else None,
         "pools": [_pool(report, pool) for pool in decision.pools],
         "tooSmall": _too_small(report, decision),
         "rehomings": [_rehoming(each) for each in report.rehomings],

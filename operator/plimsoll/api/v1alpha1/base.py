@@ -17,7 +17,6 @@ MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
 Bytes64 = Annotated[int, Field(ge=0, le=LARGEST_BOUND)]
 GpuTypeName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-FreeForm = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
 
 
 def rule(expression: str, message: str) -> JsonDict:

@@ -7,23 +7,51 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from plimsoll.api.v1alpha1.base import ApiModel, FreeForm, rule
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel, rule
+from plimsoll.api.v1alpha1.environment import EnvFromSource, EnvVar
+from plimsoll.api.v1alpha1.values import (
+    LABEL_KEY,
+    LONGEST_QUANTITY,
+    Annotations,
+    DnsSubdomain,
+    Labels,
+    NodeLabels,
+    OptionalSubdomain,
+    ResourceList,
+)
+from plimsoll.api.v1alpha1.volumes import MOUNTABLE_OWN_VOLUMES, Volume, VolumeMount
 
 
 class Toleration(ApiModel):
     """A toleration, as in a pod."""
 
-    key: str | None = Field(
-        default=None, max_length=317, description="Key of the taint. Empty with Exists: every taint."
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "(has(self.key) && self.key != '') || (has(self.operator) && self.operator == 'Exists')",
+            "tolerations: without a key the operator must be Exists",
+        ),
+        rule(
+            "!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value == ''",
+            "tolerations: with operator Exists the value must be empty",
+        ),
+        rule(
+            "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",
+            "tolerations: tolerationSeconds is for effect NoExecute alone",
+        ),
     )
-    operator: Annotated[str, Field(pattern=r"^(Exists|Equal)$")] | None = Field(
+    key: Annotated[str, Field(max_length=317, pattern=rf"^({LABEL_KEY})?$")] | None = Field(
+        default=None, description="Key of the taint. Empty with Exists: every taint."
+    )
+    operator: Annotated[str, Field(pattern=r"^(Exists|Equal)?$")] | None = Field(
         default=None, description="Exists or Equal (the default)."
     )
-    value: str | None = Field(default=None, max_length=63, description="Value of the taint, for Equal.")
-    effect: Annotated[str, Field(pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)$")] | None = Field(
+    value: Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")] | None = (
+        Field(default=None, description="Value of the taint, for Equal.")
+    )
+    effect: Annotated[str, Field(pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)?$")] | None = Field(
         default=None, description="NoSchedule, PreferNoSchedule or NoExecute. Empty: every effect."
     )
-    toleration_seconds: int | None = Field(
+    toleration_seconds: Annotated[int, Field(ge=-LARGEST_BOUND, le=LARGEST_BOUND)] | None = Field(
         default=None, description="How long a NoExecute taint is tolerated, in seconds. Empty: for ever."
     )
 
@@ -37,41 +65,72 @@ class ModelCacheSpec(ApiModel):
             "modelCache: claimName and sizeLimit exclude each other; a claim has a size of its own",
         ),
     )
-    claim_name: str | None = Field(
-        default=None, min_length=1, max_length=253, description="PersistentVolumeClaim to mount; survives pods."
-    )
-    size_limit: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$")] | None = Field(
-        default=None, description="Limit of the default emptyDir."
-    )
+    claim_name: DnsSubdomain | None = Field(default=None, description="PersistentVolumeClaim to mount; survives pods.")
+    size_limit: (
+        Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$")] | None
+    ) = Field(default=None, description="Limit of the default emptyDir.")
+
+
+class ResourcesSpec(ApiModel):
+    """CPU, memory and other resources of the engine's container."""
+
+    requests: ResourceList | None = Field(default=None, description="What the node must have free for the container.")
+    limits: ResourceList | None = Field(default=None, description="The most the container may take.")
+
+
+class PullSecret(ApiModel):
+    """A Secret with the password of an image registry."""
+
+    name: DnsSubdomain = Field(description="Name of the Secret.")
 
 
 class PodTemplateSpec(ApiModel):
     """What the pods get beside what the operator decides."""
 
-    labels: Annotated[dict[str, str], Field(max_length=32)] | None = Field(
-        default=None, description="Further pod labels."
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            f"!has(self.volumeMounts) || self.volumeMounts.all(m, m.name in {list(MOUNTABLE_OWN_VOLUMES)} || "
+            "(has(self.volumes) && self.volumes.exists(v, v.name == m.name)))",
+            "volumeMounts.name must be the name of a volume in podTemplate.volumes",
+        ),
     )
-    annotations: Annotated[dict[str, str], Field(max_length=32)] | None = Field(
-        default=None, description="Further pod annotations."
-    )
-    node_selector: Annotated[dict[str, str], Field(max_length=32)] | None = Field(
-        default=None, description="Only nodes with these labels are considered."
-    )
+    labels: Labels | None = Field(default=None, description="Further pod labels.")
+    annotations: Annotations | None = Field(default=None, description="Further pod annotations.")
+    node_selector: NodeLabels | None = Field(default=None, description="Only nodes with these labels are considered.")
     tolerations: list[Toleration] | None = Field(
         default=None, max_length=32, description="Further tolerations; the GPU taints are tolerated already."
     )
-    env: list[FreeForm] | None = Field(
-        default=None, max_length=64, description="Further environment, as in a container."
+    env: list[EnvVar] | None = Field(
+        default=None,
+        max_length=64,
+        description="Further environment, as in a container.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )
-    service_account_name: str | None = Field(default=None, max_length=253, description="Service account of the pods.")
-    image_pull_secrets: list[FreeForm] | None = Field(default=None, max_length=16, description="As in a pod.")
-    priority_class_name: str | None = Field(default=None, max_length=253, description="As in a pod.")
-    runtime_class_name: str | None = Field(default=None, max_length=253, description="As in a pod, e.g. nvidia.")
-    volumes: list[FreeForm] | None = Field(default=None, max_length=32, description="Further volumes, as in a pod.")
-    volume_mounts: list[FreeForm] | None = Field(
-        default=None, max_length=32, description="Further mounts, as in a container."
+    env_from: list[EnvFromSource] | None = Field(
+        default=None, max_length=16, description="ConfigMaps and Secrets whose keys become environment."
+    )
+    service_account_name: OptionalSubdomain | None = Field(default=None, description="Service account of the pods.")
+    image_pull_secrets: list[PullSecret] | None = Field(
+        default=None,
+        max_length=16,
+        description="As in a pod.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    priority_class_name: OptionalSubdomain | None = Field(default=None, description="As in a pod.")
+    runtime_class_name: OptionalSubdomain | None = Field(default=None, description="As in a pod, e.g. nvidia.")
+    volumes: list[Volume] | None = Field(
+        default=None,
+        max_length=32,
+        description="Further volumes, as in a pod.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
+    )
+    volume_mounts: list[VolumeMount] | None = Field(
+        default=None,
+        max_length=32,
+        description="Further mounts, as in a container.",
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["mountPath"]},
     )
     model_cache: ModelCacheSpec | None = Field(default=None, description="Default: an emptyDir.")
-    resources: FreeForm | None = Field(
+    resources: ResourcesSpec | None = Field(
         default=None, description="CPU and memory requests and limits of the engine container; GPUs are the operator's."
     )

@@ -9,10 +9,11 @@ from pydantic import Field
 from pydantic.config import JsonDict
 
 from plimsoll.api.owned_flags import EVERY_OWNED_SPELLING
-from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, FreeForm, GpuTypeName, Tokens, rule
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, GpuTypeName, Tokens, rule
 from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.speculation import SpeculationSpec
+from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
 
 
 class PrecisionChoice(StrEnum):
@@ -58,8 +59,8 @@ class RebalancingMode(StrEnum):
 class SecretKeyRef(ApiModel):
     """A key of a Secret in the same namespace."""
 
-    name: str = Field(min_length=1, max_length=253, description="Name of the Secret.")
-    key: str = Field(default="token", min_length=1, max_length=253, description="Key that holds the token.")
+    name: DnsSubdomain = Field(description="Name of the Secret.")
+    key: DataKey = Field(default="token", description="Key that holds the token.")
 
 
 class ModelSpec(ApiModel):
@@ -146,6 +147,13 @@ def _owned_flags_rule() -> JsonDict:
     )
 
 
+class ImageVendor(StrEnum):
+    """Whose GPUs an image is made for."""
+
+    NVIDIA = "NVIDIA"
+    AMD = "AMD"
+
+
 class LoraSpec(ApiModel):
     """Room for LoRA adapters."""
 
@@ -191,13 +199,22 @@ class EngineSpec(ApiModel):
             "!self.textOnly || !has(self.multimodal)",
             "engine.textOnly leaves the tower out, which engine.multimodal is about: remove one of them",
         ),
+        rule(
+            "!has(self.imageVendor) || has(self.image)",
+            "engine.imageVendor is about engine.image, which is missing: name the image, or remove imageVendor",
+        ),
     )
 
     image: str | None = Field(
         default=None,
         min_length=1,
         max_length=512,
+        pattern=r"^[^ \t\r\n]+$",
         description="Image with `vllm serve` as entry point. Default: the release's.",
+    )
+    image_vendor: ImageVendor | None = Field(
+        default=None,
+        description="NVIDIA or AMD: whose GPUs image is made for. Default: AMD where image contains rocm, else NVIDIA.",
     )
     version: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")] = Field(
         default="0.32.0", description="vLLM release; decides the memory law. Name it when image is your own build."
@@ -215,7 +232,9 @@ class EngineSpec(ApiModel):
         default=None, description="Tokens per engine step. Default: by the GPU's memory."
     )
     enforce_eager: bool = Field(default=False, description="Run without CUDA graphs: slower, needs less memory.")
-    cpu_offload: Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None = Field(
+    cpu_offload: (
+        Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None
+    ) = Field(
         default=None,
         description="Weights of each GPU to keep in host memory, e.g. 8Gi: read over PCIe in every step, so slow.",
     )
@@ -247,9 +266,9 @@ class OverridesSpec(ApiModel):
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] | None = Field(
         default=None, description="Use this tensor-parallel degree, or nothing."
     )
-    memory_per_gpu: Annotated[str, Field(max_length=32, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None = Field(
-        default=None, description="Use this instead of the computed need of one GPU, e.g. 70Gi."
-    )
+    memory_per_gpu: (
+        Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None
+    ) = Field(default=None, description="Use this instead of the computed need of one GPU, e.g. 70Gi.")
 
 
 class RebalancingSpec(ApiModel):

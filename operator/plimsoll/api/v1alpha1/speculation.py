@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.config import JsonDict
 
-from plimsoll.api.v1alpha1.base import MODEL_NAME, ApiModel, FreeForm, rule
+from plimsoll.api.v1alpha1.base import MODEL_NAME, ApiModel, rule
+from plimsoll.api.v1alpha1.values import FreeForm
 
 
 class SpeculationMethod(StrEnum):

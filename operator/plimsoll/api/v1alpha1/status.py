@@ -231,6 +231,7 @@ class InferenceDeploymentStatus(ApiModel):
     ready_replicas: int | None = Field(default=None, description="Pods that serve.")
     replicas_summary: str | None = Field(default=None, description="ready/desired, for the printer column.")
     selector: str | None = Field(default=None, description="Label selector of the pods, for the scale subresource.")
+    url: str | None = Field(default=None, description="Base URL of the OpenAI API, inside the cluster.")
     model: ModelStatus | None = Field(default=None, description="What was found out about the model.")
     estimate: EstimateStatus | None = Field(default=None, description="VRAM of one GPU of one replica, term by term.")
     placement: PlacementStatus | None = Field(

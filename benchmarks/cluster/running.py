@@ -1,0 +1,143 @@
+"""One scenario on a control plane of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.cluster.scenarios import Figures, Scenario
+from testbed.control_plane import ControlPlane
+from testbed.fault_proxy import FaultProxy
+from testbed.fleet import gpu_node
+from testbed.operator_process import OperatorProcess
+from testbed.waiting import NotInTime, wait_until
+from tests.support.faulty import fault_proxy, operator_through, sampled_health
+from tests.support.installed import GROUP, View, condition, inference_deployment, install
+
+NAMESPACE = "many"
+MODELS = (
+    "meta-llama/Llama-3.1-8B-Instruct",
+    "Qwen/Qwen2.5-7B-Instruct",
+    "mistralai/Mistral-7B-Instruct-v0.3",
+    "meta-llama/Llama-3.3-70B-Instruct",
+    "google/gemma-3-27b-it",
+)
+SETTLED_SECONDS = 60.0
+NODE_BATCH = 250
+LARGE_FLEET = 100
+"""More nodes than this need long leases: kwok renews about 30 a second."""
+
+Say = Callable[[str], object]
+
+
+def run(scenario: Scenario, say: Say) -> Figures:
+    """Start everything, create the objects, and measure until all is still."""
+    figures = Figures(scenario.objects, scenario.nodes)
+    with ControlPlane(lease_seconds=200 if scenario.nodes > LARGE_FLEET else 40) as plane:
+        say(f"{scenario.objects} objects on {scenario.nodes} nodes: making the nodes")
+        make_nodes(plane, scenario.nodes)
+        install(plane)
+        view = View(plane, plane.create_namespace(NAMESPACE))
+        with fault_proxy(plane) as proxy, started(plane, proxy) as operator:
+            with sampled_health(operator, every_seconds=1.0) as health:
+                measure(scenario, view, operator, proxy, figures, say)
+            figures.health = dict(Counter(status for _, status in health.samples))
+    return figures
+
+
+def measure(
+    scenario: Scenario, view: View, operator: OperatorProcess, proxy: FaultProxy, figures: Figures, say: Say
+) -> None:
+    """Fill in the figures, in the order in which things happen."""
+    rule = None
+    if scenario.fault is not None:
+        rule = proxy.add(scenario.fault, verbs=scenario.verbs, share=scenario.share)
+    began = time.monotonic()
+    put_objects(view, scenario.objects)
+    figures.creating_seconds = time.monotonic() - began
+    say(f"created in {figures.creating_seconds:.0f} s")
+    try:
+        figures.first_deployment_seconds = reached(lambda: deployments(view) > 0, scenario, began)
+        figures.last_deployment_seconds = reached(lambda: deployments(view) >= scenario.objects, scenario, began)
+        say(f"the last Deployment after {figures.last_deployment_seconds:.0f} s")
+        figures.serving_seconds = reached(lambda: serving(view) >= scenario.objects, scenario, began)
+        say(f"all serving after {figures.serving_seconds:.0f} s")
+    except NotInTime as error:
+        say(f"given up: {error}")
+        return
+    if rule is not None:
+        proxy.remove(rule)
+    figures.rss_mib = resident_mib(operator)
+    figures.settled_cpu_share = cpu_share(operator, SETTLED_SECONDS)
+    began = time.monotonic()
+    view.apply("one-more")
+    figures.new_object_seconds = reached(lambda: bool(view.all("pods", "one-more")), scenario, began)
+
+
+def reached(question: Callable[[], bool], scenario: Scenario, began: float) -> float:
+    """Seconds since ``began`` when the answer is true for the first time."""
+    left = max(1.0, began + scenario.limit_seconds - time.monotonic())
+    wait_until(question, left, "the next step", poll_seconds=0.5)
+    return time.monotonic() - began
+
+
+def make_nodes(plane: ControlPlane, count: int) -> None:
+    """Half of them with H100s, half with L40S."""
+    products = ("H100-80GB-HBM3", "L40S")
+    nodes = [gpu_node(f"node-{index:04}", products[index % 2], 8) for index in range(count)]
+    for first in range(0, count, NODE_BATCH):
+        plane.apply(nodes[first : first + NODE_BATCH])
+
+
+def put_objects(view: View, count: int) -> None:
+    """Create them in parallel, as a pipeline does that applies a whole repository."""
+    path = f"{GROUP}/namespaces/{view.namespace}/inferencedeployments"
+
+    def put(number: int) -> None:
+        spec = {"model": {"name": MODELS[number % len(MODELS)]}}
+        view.control_plane.client.send("POST", path, inference_deployment(f"many-{number:04}", view.namespace, **spec))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(put, range(count)))
+
+
+def deployments(view: View) -> int:
+    """How many Deployments there are."""
+    return len(view.all("deployments"))
+
+
+def serving(view: View) -> int:
+    """How many InferenceDeployments serve."""
+    return sum(condition(body, "Ready").get("status") == "True" for body in view.all("inferencedeployments"))
+
+
+@contextmanager
+def started(plane: ControlPlane, proxy: FaultProxy) -> Iterator[OperatorProcess]:
+    """The operator behind the proxy, healthy."""
+    with operator_through(plane, proxy) as operator:
+        yield operator
+
+
+def resident_mib(operator: OperatorProcess) -> int:
+    """Resident memory, from the kernel."""
+    found = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{operator.pid}/status").read_text(), re.MULTILINE)
+    return int(found[1]) // 1024 if found else 0
+
+
+def cpu_share(operator: OperatorProcess, seconds: float) -> float:
+    """Share of one core that the process takes over so many seconds."""
+    end, used = time.monotonic() + seconds, cpu_seconds(operator)
+    wait_until(lambda: time.monotonic() >= end, seconds + 30, "the end of the measurement")
+    return (cpu_seconds(operator) - used) / seconds
+
+
+def cpu_seconds(operator: OperatorProcess) -> float:
+    """CPU time of the process so far, user and system."""
+    fields = Path(f"/proc/{operator.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

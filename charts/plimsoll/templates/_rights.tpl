@@ -1,0 +1,57 @@
+{{/*
+What the operator may do, in three parts: in every namespace that it serves, about nodes, and about pods.
+It never writes a spec of its own API, never touches a pod or a node, and never lists a Secret.
+*/}}
+{{- define "plimsoll.rights.served" -}}
+- apiGroups: [plimsoll.dev]
+  resources: [inferencedeployments]
+  verbs: [list, watch]
+- apiGroups: [plimsoll.dev]
+  resources: [inferencedeployments/status]
+  verbs: [patch]
+# Owner references that block deletion need this where OwnerReferencesPermissionEnforcement is on.
+- apiGroups: [plimsoll.dev]
+  resources: [inferencedeployments/finalizers]
+  verbs: [update]
+- apiGroups: [apps]
+  resources: [deployments]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, list, watch, create, patch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [get, list, watch, create, patch]
+# GPUs are not kept for pods that a quota will refuse.
+- apiGroups: [""]
+  resources: [resourcequotas]
+  verbs: [list, watch]
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- if .Values.hub.readTokenSecrets }}
+# Tokens of gated models live in the namespaces of their InferenceDeployments.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get]
+{{- end }}
+{{- end -}}
+
+{{- define "plimsoll.rights.nodes" -}}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
+{{- end -}}
+
+{{- define "plimsoll.rights.pods" -}}
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [list, watch]
+{{- end -}}
+
+{{/* The operator as the subject of a binding. */}}
+{{- define "plimsoll.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "plimsoll.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end -}}

@@ -1,0 +1,208 @@
+"""How much of a pod the authors of InferenceDeployments may ask for.
+
+The operator may create Deployments in every namespace. Whoever may create InferenceDeployments there and no pods must
+not get through the operator what no pod of theirs could have: the policy is the cluster admin's word on it.
+``docs/security.md`` says what it amounts to.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from typing import Any
+
+from pydantic.alias_generators import to_camel
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, PodTemplateSpec
+from plimsoll.api.v1alpha1.volumes import SOURCES, Volume
+from plimsoll.api.volume_checks import sources_of
+from plimsoll.domain.errors import InvalidInput, NotPermitted
+
+CHART_KEY = "podPolicy"
+"""Where the chart's values hold the policy."""
+
+_POD = "spec.podTemplate"
+_MOST_ENTRIES = 256
+_LONGEST_ENTRY = 253
+_BY_CONTENT = ("projected", "secret")
+"""Volumes that are judged by the names of the Secrets and service accounts in them, not by their type."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodPolicy:
+    """What somebody who may only create InferenceDeployments may ask of a pod.
+
+    All but ``volume_types`` are shell patterns (``*``, ``?``, ``[ab]``) over names.
+    """
+
+    volume_types: tuple[str, ...] = (
+        "configMap",
+        "downwardAPI",
+        "emptyDir",
+        "ephemeral",
+        "image",
+        "persistentVolumeClaim",
+    )
+    """Sources of volumes. ``secret`` and ``projected`` need no entry: they are judged by what they name."""
+
+    secrets: tuple[str, ...] = ()
+    """Secrets whose content the pods may get, as environment or as files."""
+
+    token_secrets: tuple[str, ...] = ("hf-token", "hf-token-*", "*-hf-token", "huggingface-*", "token")
+    """Secrets that ``spec.model.tokenSecretRef`` may name, beside ``secrets``."""
+
+    service_accounts: tuple[str, ...] = ()
+    """Service accounts beside ``default``, which the pods may run as; and those whose token they may mount."""
+
+    priority_classes: tuple[str, ...] = ()
+    """Priority classes that begin with ``system-``; all others are free."""
+
+    unrestricted_namespaces: tuple[str, ...] = ()
+    """Namespaces in which this policy permits everything."""
+
+    @staticmethod
+    def from_json(text: str) -> PodPolicy:
+        """Read the chart's form of it, an object of lists; what it leaves out is as by default.
+
+        Raises:
+            InvalidInput: it is no such object. Nonsense never permits anything.
+        """
+        try:
+            given = json.loads(text, object_pairs_hook=_once_each)
+        except (ValueError, RecursionError) as error:
+            raise InvalidInput(CHART_KEY, text, f"Write a JSON object: {error}.") from error
+        if not isinstance(given, dict):
+            raise InvalidInput(CHART_KEY, text, "Write a JSON object.")
+        names = {to_camel(each.name): each.name for each in fields(PodPolicy)}
+        for key in given:
+            if key not in names:
+                raise InvalidInput(f"{CHART_KEY}.{key}", given[key], f"Write one of {', '.join(names)}.")
+        policy = PodPolicy(**{names[key]: _texts(f"{CHART_KEY}.{key}", value) for key, value in given.items()})
+        for source in policy.volume_types:
+            if source not in SOURCES:
+                raise InvalidInput(
+                    f"{CHART_KEY}.volumeTypes", source, f"Write sources of volumes, e.g. {', '.join(SOURCES[:4])}."
+                )
+        return policy
+
+
+def check_pod_policy(spec: InferenceDeploymentSpec, policy: PodPolicy, namespace: str) -> None:
+    """Refuse what the policy does not permit. Call it before anything is done in the object's name.
+
+    Args:
+        spec: what the user wrote, already checked by :func:`plimsoll.api.convert.check_without_model`.
+        policy: the cluster admin's word.
+        namespace: the object's.
+
+    Raises:
+        NotPermitted: with the field, its value and what the cluster admin would set.
+    """
+    if _matches(namespace, policy.unrestricted_namespaces):
+        return
+    token = spec.model.token_secret_ref
+    if token is not None and not _matches(token.name, (*policy.token_secrets, *policy.secrets)):
+        raise _refused("spec.model.tokenSecretRef.name", token.name, "tokenSecrets", policy.token_secrets)
+    if spec.pod_template is not None:
+        _check_template(spec.pod_template, policy)
+
+
+def _check_template(template: PodTemplateSpec, policy: PodPolicy) -> None:
+    account = template.service_account_name
+    if account and account != "default" and not _matches(account, policy.service_accounts):
+        raise _refused(f"{_POD}.serviceAccountName", account, "serviceAccounts", ("default", *policy.service_accounts))
+    priority = template.priority_class_name
+    if priority and priority.startswith("system-") and not _matches(priority, policy.priority_classes):
+        raise _refused(f"{_POD}.priorityClassName", priority, "priorityClasses", policy.priority_classes)
+    cache = template.model_cache
+    if cache is not None and cache.claim_name is not None and "persistentVolumeClaim" not in policy.volume_types:
+        field = f"{_POD}.modelCache.claimName"
+        raise _refused(field, cache.claim_name, "volumeTypes", policy.volume_types, needed="persistentVolumeClaim")
+    for field, name in _environment_secrets(template):
+        _check_secret(field, name, policy)
+    for index, volume in enumerate(template.volumes or ()):
+        _check_volume(f"{_POD}.volumes[{index}]", volume, policy, account or "default")
+    _check_annotations(template.annotations or {})
+
+
+def _environment_secrets(template: PodTemplateSpec) -> Iterable[tuple[str, str]]:
+    for index, entry in enumerate(template.env or ()):
+        if entry.value_from is not None and entry.value_from.secret_key_ref is not None:
+            yield f"{_POD}.env[{index}].valueFrom.secretKeyRef.name", entry.value_from.secret_key_ref.name
+    for index, source in enumerate(template.env_from or ()):
+        if source.secret_ref is not None:
+            yield f"{_POD}.envFrom[{index}].secretRef.name", source.secret_ref.name
+
+
+def _check_volume(field: str, volume: Volume, policy: PodPolicy, account: str) -> None:
+    for source in sources_of(volume):
+        if source not in _BY_CONTENT and source not in policy.volume_types:
+            raise _refused(field, source, "volumeTypes", policy.volume_types)
+    if volume.secret is not None:
+        _check_secret(f"{field}.secret.secretName", volume.secret.secret_name, policy)
+    if volume.csi is not None and volume.csi.node_publish_secret_ref is not None:
+        _check_secret(f"{field}.csi.nodePublishSecretRef.name", volume.csi.node_publish_secret_ref.name, policy)
+    if volume.projected is not None:
+        for index, projection in enumerate(volume.projected.sources or ()):
+            _check_projection(f"{field}.projected.sources[{index}]", projection, policy, account)
+
+
+def _check_projection(field: str, source: Mapping[str, Any], policy: PodPolicy, account: str) -> None:
+    """One source of a projected volume. What is not known to be harmless is refused."""
+    for kind, content in source.items():
+        if content is None or kind in {"configMap", "downwardAPI", "clusterTrustBundle"}:
+            continue
+        if kind == "secret":
+            name = content.get("name") if isinstance(content, dict) else None
+            _check_secret(f"{field}.secret.name", name if isinstance(name, str) else "", policy)
+        elif kind in {"serviceAccountToken", "podCertificate"}:
+            if not _matches(account, policy.service_accounts):
+                raise _refused(f"{field}.{kind}", account, "serviceAccounts", policy.service_accounts)
+        else:
+            raise NotPermitted(field, kind, "Write configMap, downwardAPI, clusterTrustBundle or a permitted secret.")
+
+
+def _check_secret(field: str, name: str, policy: PodPolicy) -> None:
+    if not _matches(name, policy.secrets):
+        raise _refused(field, name, "secrets", policy.secrets)
+
+
+def _check_annotations(annotations: Mapping[str, str]) -> None:
+    """The one annotation by which a pod loosens its own confinement."""
+    for key, value in annotations.items():
+        if key.lower().startswith("container.apparmor.security.beta.kubernetes.io/") and value != "runtime/default":
+            raise NotPermitted(
+                f"{_POD}.annotations", f"{key}: {value}", "Remove it: the engine runs in the runtime's own profile."
+            )
+
+
+def _refused(field: str, value: str, key: str, permitted: Iterable[str], *, needed: str | None = None) -> NotPermitted:
+    listed = ", ".join(permitted) or "none"
+    return NotPermitted(
+        field,
+        value,
+        f"The cluster admin permits: {listed}. To permit more, {needed or value} goes into {CHART_KEY}.{key} of the "
+        f"chart's values, or the namespace into {CHART_KEY}.unrestrictedNamespaces.",
+    )
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _texts(field: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > _MOST_ENTRIES:
+        raise InvalidInput(field, value, f"Write a list of at most {_MOST_ENTRIES} strings.")
+    for index, entry in enumerate(value):
+        if not isinstance(entry, str) or not 0 < len(entry) <= _LONGEST_ENTRY or entry != entry.strip():
+            raise InvalidInput(f"{field}[{index}]", entry, "Write a name or a pattern without spaces around it.")
+    return tuple(value)
+
+
+def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object whose keys are there once: of two, nobody can say which was meant."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key is there twice")
+    return found

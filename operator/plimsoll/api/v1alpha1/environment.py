@@ -1,0 +1,116 @@
+"""Environment of the engine container, as in core/v1."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.config import JsonDict
+
+from plimsoll.api.v1alpha1.base import ApiModel, rule
+from plimsoll.api.v1alpha1.values import DataKey, DnsSubdomain, Quantity
+
+VariableName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+
+_POD_FIELDS = (
+    r"^(metadata\.(name|namespace|uid)|metadata\.(labels|annotations)\['[^']{1,317}'\]|"
+    r"spec\.(nodeName|serviceAccountName)|status\.(hostIPs?|podIPs?))$"
+)
+
+
+class ConfigMapKeySelector(ApiModel):
+    """A key of a ConfigMap."""
+
+    name: DnsSubdomain = Field(description="Name of the ConfigMap.")
+    key: DataKey = Field(description="Key whose value is taken.")
+    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+
+
+class SecretKeySelector(ApiModel):
+    """A key of a Secret."""
+
+    name: DnsSubdomain = Field(description="Name of the Secret.")
+    key: DataKey = Field(description="Key whose value is taken.")
+    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+
+
+class ObjectFieldSelector(ApiModel):
+    """A field of the pod."""
+
+    api_version: str | None = Field(default=None, max_length=64, description="v1 (the default).")
+    field_path: Annotated[str, Field(max_length=384, pattern=_POD_FIELDS)] = Field(
+        description="Field of the pod, e.g. metadata.name or status.podIP."
+    )
+
+
+class ResourceFieldSelector(ApiModel):
+    """A resource of a container."""
+
+    container_name: str | None = Field(default=None, max_length=63, description="Container; the engine by default.")
+    resource: Annotated[
+        str,
+        Field(max_length=128, pattern=r"^(limits|requests)\.(cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i)$"),
+    ] = Field(description="Resource, e.g. limits.memory.")
+    divisor: Quantity | None = Field(default=None, description="Unit of the value, e.g. 1Mi.")
+
+
+class EnvVarSource(ApiModel):
+    """Where a value is from."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "[has(self.configMapKeyRef), has(self.secretKeyRef), has(self.fieldRef), has(self.resourceFieldRef)]"
+            ".filter(given, given).size() == 1",
+            "env.valueFrom needs exactly one of configMapKeyRef, secretKeyRef, fieldRef and resourceFieldRef",
+        ),
+    )
+    config_map_key_ref: ConfigMapKeySelector | None = Field(default=None, description="A key of a ConfigMap.")
+    secret_key_ref: SecretKeySelector | None = Field(
+        default=None, description="A key of a Secret, where the cluster admin permits it."
+    )
+    field_ref: ObjectFieldSelector | None = Field(default=None, description="A field of the pod.")
+    resource_field_ref: ResourceFieldSelector | None = Field(default=None, description="A resource of the container.")
+
+
+class EnvVar(ApiModel):
+    """One variable."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.value) || !has(self.valueFrom)",
+            "env.value and env.valueFrom exclude each other: remove one of them",
+        ),
+    )
+    name: VariableName = Field(description="Name of the variable.")
+    value: str | None = Field(default=None, max_length=131_071, description="Its value, a string: quote numbers.")
+    value_from: EnvVarSource | None = Field(default=None, description="Where its value is from.")
+
+
+class ConfigMapEnvSource(ApiModel):
+    """A ConfigMap whose keys become variables."""
+
+    name: DnsSubdomain = Field(description="Name of the ConfigMap.")
+    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+
+
+class SecretEnvSource(ApiModel):
+    """A Secret whose keys become variables."""
+
+    name: DnsSubdomain = Field(description="Name of the Secret.")
+    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+
+
+class EnvFromSource(ApiModel):
+    """All keys of a ConfigMap or Secret as variables."""
+
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "has(self.configMapRef) != has(self.secretRef)",
+            "envFrom needs exactly one of configMapRef and secretRef",
+        ),
+    )
+    prefix: VariableName | None = Field(default=None, description="Put before each name.")
+    config_map_ref: ConfigMapEnvSource | None = Field(default=None, description="A ConfigMap.")
+    secret_ref: SecretEnvSource | None = Field(
+        default=None, description="A Secret, where the cluster admin permits it."
+    )

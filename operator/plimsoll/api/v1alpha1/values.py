@@ -1,0 +1,220 @@
+"""Names, labels, quantities and free-form objects, as Kubernetes takes them: each is bounded, so that none can harm.
+
+The patterns are those of the API server's own validation (``k8s.io/apimachinery``: ``util/validation`` and
+``api/resource``), written so that RE2, Rust's engine and Python's read them alike.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field, PlainValidator, WithJsonSchema
+from pydantic.config import JsonDict
+
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND, rule
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_NAME_PART = r"([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]"
+LABEL_KEY = rf"({_SUBDOMAIN}/)?{_NAME_PART}"
+ANNOTATION_KEY = rf"([A-Za-z0-9](\.?[-A-Za-z0-9])*/)?{_NAME_PART}"
+"""Annotations may have capitals in the prefix, too."""
+
+LONGEST_KEY = 253 + 1 + 63
+
+OWN_PREFIX = r"([^/]*\.)?plimsoll\.dev/.*"
+"""Keys that the operator sets and reads."""
+
+LONGEST_QUANTITY = 32
+QUANTITY = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,2}|[KMGTP]i|[mkMGTP])?$"
+RESOURCE_NAME = (
+    rf"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|{_SUBDOMAIN}/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+)
+
+_MOST_KEYS = 1024
+_MOST_MEMBERS = 200_000
+_LONGEST_MEMBER = 4096
+_BELOW_LISTS = 3
+"""Levels that may follow a list: the CRD spells every level out, and one that may be a list or an object doubles it."""
+
+
+def _quantity(value: object) -> str | int:
+    """A quantity as text, or a whole number. A fraction without quotes is taken too: earlier releases took it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError("Write a quantity, e.g. 500m or 16Gi")  # noqa: TRY004 - pydantic reports ValueError
+    if isinstance(value, int):
+        if not 0 <= value <= LARGEST_BOUND:
+            raise ValueError(f"Write a whole number from 0 to {LARGEST_BOUND}, or a quantity such as 16Gi")
+        return value
+    text = value if isinstance(value, str) else str(value)
+    if len(text) > LONGEST_QUANTITY or not re.fullmatch(QUANTITY, text):
+        raise ValueError("Write a quantity, e.g. 500m or 16Gi")
+    return text
+
+
+def _schema(levels: int) -> WithJsonSchema:
+    """The schema of a JSON object of any content whose members are nested at most so many levels deep.
+
+    The API server itself takes 10,000 levels. Python's reader fails at about 1,000, and an object that cannot be read
+    would keep the operator from reading all the others: so the CRD counts the levels.
+    """
+    return WithJsonSchema({"type": "object", "maxProperties": _MOST_KEYS, "additionalProperties": _any_json(levels)})
+
+
+def _any_json(levels: int) -> JsonDict:
+    """The schema of any JSON value of at most so many levels."""
+    node: JsonDict = {"x-kubernetes-preserve-unknown-fields": True, "nullable": True}
+    if levels == 0:
+        return node | {"maxProperties": 0, "maxItems": 0}
+    of_list = _any_json(min(levels - 1, _BELOW_LISTS))
+    return node | {"additionalProperties": _any_json(levels - 1), "items": of_list}
+
+
+def _bounded(value: dict[str, Any], *, levels: int) -> dict[str, Any]:
+    """Plain JSON within the same bounds. Walked without recursion."""
+    if len(value) > _MOST_KEYS:
+        raise ValueError(f"It has more than {_MOST_KEYS} members")
+    members = 0
+    pending: list[tuple[Any, int]] = [(value, levels + 1)]
+    while pending:
+        node, left = pending.pop()
+        children = _members(node)
+        members += len(children)
+        if members > _MOST_MEMBERS:
+            raise ValueError(f"It has more than {_MOST_MEMBERS} members")
+        if children and left == 0:
+            raise ValueError(f"It is nested more than {levels} levels deep, or {_BELOW_LISTS} levels below a list")
+        below = left - 1 if isinstance(node, dict) else min(left - 1, _BELOW_LISTS)
+        pending += [(child, below) for child in children if isinstance(child, dict | list)]
+    return value
+
+
+def _members(node: dict[Any, Any] | list[Any]) -> list[Any]:
+    if isinstance(node, dict) and not all(isinstance(key, str) and len(key) <= _LONGEST_MEMBER for key in node):
+        raise ValueError(f"Its keys must be strings of at most {_LONGEST_MEMBER} characters")
+    members = list(node.values() if isinstance(node, dict) else node)
+    for each in members:
+        if each is not None and not isinstance(each, str | bool | int | float | dict | list):
+            raise ValueError(f"It holds a {type(each).__name__}; put what is no number in quotes")
+    return members
+
+
+def _finite(value: dict[str, Any]) -> dict[str, Any]:
+    """What is handed on to the API server must be JSON in its narrow sense."""
+    pending: list[Any] = [value]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, dict | list):
+            pending += node.values() if isinstance(node, dict) else node
+        elif isinstance(node, float) and not math.isfinite(node):
+            raise ValueError("Its numbers must be finite")
+        elif isinstance(node, int) and abs(node) > LARGEST_BOUND:
+            raise ValueError(f"Its numbers must not be beyond {LARGEST_BOUND}")
+    return value
+
+
+_Finite = AfterValidator(_finite)
+
+FreeForm = Annotated[dict[str, Any], AfterValidator(partial(_bounded, levels=10)), _schema(10)]
+"""A model's ``config.json``: those of the known models have seven levels at most."""
+
+Passed = Annotated[dict[str, Any], AfterValidator(partial(_bounded, levels=5)), _Finite, _schema(5)]
+"""A part of a pod that is handed on to the API server as it stands."""
+
+PassedShallow = Annotated[dict[str, Any], AfterValidator(partial(_bounded, levels=1)), _Finite, _schema(1)]
+"""The same, of plain values, lists of them and references."""
+
+DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=rf"^{_LABEL}$")]
+DnsSubdomain = Annotated[str, Field(min_length=1, max_length=253, pattern=rf"^{_SUBDOMAIN}$")]
+OptionalSubdomain = Annotated[str, Field(max_length=253, pattern=rf"^({_SUBDOMAIN})?$")]
+"""Empty means the cluster's default, as in a pod."""
+
+DataKey = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+"""A key of a ConfigMap or Secret."""
+
+FileMode = Annotated[int, Field(ge=0, le=0o777)]
+
+Quantity = Annotated[
+    str | int,
+    PlainValidator(_quantity),
+    WithJsonSchema(
+        {
+            "x-kubernetes-int-or-string": True,
+            "minimum": 0,
+            "maximum": LARGEST_BOUND,
+            "maxLength": LONGEST_QUANTITY,
+            "pattern": QUANTITY,
+        }
+    ),
+]
+"""A Kubernetes quantity that is not negative."""
+
+_LabelValue = Annotated[str, Field(max_length=63, pattern=r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")]
+
+Labels = Annotated[
+    dict[str, _LabelValue],
+    Field(
+        max_length=32,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{LABEL_KEY}$'))",
+                    "labels: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a DNS "
+                    "prefix and '/'",
+                ),
+                rule(
+                    f"!self.exists(k, k.matches(r'^{OWN_PREFIX}$'))",
+                    "labels: keys under plimsoll.dev/ are the operator's: remove them",
+                ),
+            ]
+        },
+    ),
+]
+NodeLabels = Annotated[
+    dict[str, _LabelValue],
+    Field(
+        max_length=32,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{LABEL_KEY}$'))",
+                    "nodeSelector: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a "
+                    "DNS prefix and '/'",
+                )
+            ]
+        },
+    ),
+]
+Annotations = Annotated[
+    dict[str, Annotated[str, Field(max_length=65_536)]],
+    Field(
+        max_length=32,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^{ANNOTATION_KEY}$'))",
+                    "annotations: a key is a name of at most 63 letters, digits, '-', '_' and '.', with or without a "
+                    "DNS prefix and '/'",
+                )
+            ]
+        },
+    ),
+]
+ResourceList = Annotated[
+    dict[str, Quantity],
+    Field(
+        max_length=32,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                rule(
+                    f"self.all(k, k.size() <= {LONGEST_KEY} && k.matches(r'^({RESOURCE_NAME})$'))",
+                    "resources: write cpu, memory, ephemeral-storage, hugepages-2Mi or an extended resource such as "
+                    "example.com/device",
+                )
+            ]
+        },
+    ),
+]

@@ -1,0 +1,88 @@
+"""Which files ``-f`` and its neighbours stand for, and the text of each."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.units import MIB
+
+STDIN = "-"
+SUFFIXES = (".yaml", ".yml", ".json")
+
+MAX_YAML_BYTES = 64 * MIB
+"""YAML takes about a hundred times its size in memory while it is read."""
+
+MAX_JSON_BYTES = 512 * MIB
+
+
+def refuse_second_stdin(**options: Iterable[str]) -> None:
+    """Raise :class:`InvalidInput` where standard input is to be read twice; options by name, without dashes."""
+    asked = [
+        f"-{'-' if len(name) > 1 else ''}{name}" for name, given in options.items() for each in given if each == STDIN
+    ]
+    if len(asked) > 1:
+        raise InvalidInput(" and ".join(asked), STDIN, "Only one of them can be standard input; name a file.")
+
+
+def files_of(name: str, *, recursive: bool) -> list[str]:
+    """The files that one ``-f`` stands for: itself, or those of a folder, sorted.
+
+    Raises:
+        InvalidInput: the folder cannot be listed, or holds no such file.
+    """
+    if name == STDIN or not Path(name).is_dir():
+        return [name]
+    try:
+        found = sorted(_below(Path(name), recursive=recursive))
+    except OSError as error:
+        raise InvalidInput("-f", name, f"It cannot be read: {error}.") from error
+    if not found:
+        where = "It and the folders below it hold" if recursive else "Use -R to look in folders below it, too. It holds"
+        raise InvalidInput("-f", name, f"{where} no file that ends in {', '.join(SUFFIXES)}.")
+    return [str(path) for path in found]
+
+
+def _below(folder: Path, *, recursive: bool) -> Iterator[Path]:
+    """Files with the right endings; links to folders are not followed, so a circle of them does no harm."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for where, folders, names in os.walk(folder, onerror=fail):
+        yield from (Path(where, name) for name in names if name.endswith(SUFFIXES))
+        if not recursive:
+            folders.clear()
+
+
+def title(name: str) -> str:
+    """What messages call it."""
+    return "standard input" if name == STDIN else name
+
+
+def read_text(name: str) -> str:
+    """The text of a file or of standard input.
+
+    Raises:
+        InvalidInput: it cannot be read, is no text, or too much of it.
+    """
+    try:
+        if name == STDIN:
+            content = sys.stdin.buffer.read(MAX_JSON_BYTES + 1)
+        else:
+            with Path(name).open("rb") as file:
+                content = file.read(MAX_JSON_BYTES + 1)
+        text = content.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise InvalidInput("file", title(name), f"It cannot be read: {error}.") from error
+    limit = MAX_JSON_BYTES if text.lstrip()[:1] == "{" else MAX_YAML_BYTES
+    if len(content) > limit:
+        raise InvalidInput(
+            "file",
+            title(name),
+            f"It holds more than {limit // MIB} MiB: split it, or write JSON (up to {MAX_JSON_BYTES // MIB} MiB).",
+        )
+    return text

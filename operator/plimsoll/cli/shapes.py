@@ -1,0 +1,109 @@
+"""Nodes and pods from a file, checked as an API server would: reading a fleet trusts the server's types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.units import parse_quantity
+from plimsoll.facts.gpu_labels import is_gpu_resource
+
+Body = dict[str, Any]
+
+_MOST_GPUS = 1024
+"""GPUs or slices of one node or pod; more is a slip of the pen."""
+
+
+def refuse_misshapen(body: Body) -> None:
+    """Raise :class:`InvalidInput`, which names the object and the field, where reading the fleet would stumble."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise InvalidInput(f"{body.get('kind')}.metadata", metadata, "Give the object a metadata.name.")
+    check = _Check(f"{body.get('kind')} {metadata['name']}")
+    check.strings(metadata, "metadata", "labels")
+    for part in ("spec", "status"):
+        check.mapping(body, "", part)
+    reader = {"Node": _check_node, "Pod": _check_pod}.get(str(body.get("kind")))
+    if reader is not None:
+        reader(check, body.get("spec") or {}, body.get("status") or {})
+
+
+def _check_node(check: _Check, spec: Body, status: Body) -> None:
+    check.quantities(status, "status", "allocatable")
+    for name, condition in check.mappings(status, "status", "conditions"):
+        check.text(condition, name, "type")
+        check.text(condition, name, "status")
+    for name, taint in check.mappings(spec, "spec", "taints"):
+        for part in ("key", "value", "effect"):
+            check.text(taint, name, part)
+
+
+def _check_pod(check: _Check, spec: Body, status: Body) -> None:
+    check.text(spec, "spec", "nodeName")
+    check.text(status, "status", "phase")
+    for part in ("containers", "initContainers"):
+        for name, container in check.mappings(spec, "spec", part):
+            resources = check.mapping(container, name, "resources")
+            for section in ("requests", "limits"):
+                check.quantities(resources, f"{name}.resources", section)
+
+
+class _Check:
+    """Fields of one object, which every message begins with. What is missing or null is fine."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+
+    def mapping(self, body: Body, where: str, part: str) -> Body:
+        """A mapping, empty where there is none."""
+        return dict(self._value(body, where, part, lambda value: isinstance(value, dict), "Write a mapping.") or {})
+
+    def mappings(self, body: Body, where: str, part: str) -> Iterator[tuple[str, Body]]:
+        """The mappings of a list, each with its path."""
+        listed = self._value(body, where, part, lambda value: isinstance(value, list), "Write a list of mappings.")
+        for index, each in enumerate(listed or ()):
+            if not isinstance(each, dict):
+                raise self._bad(f"{where}.{part}[{index}]", each, "Write a mapping.")
+            yield f"{where}.{part}[{index}]", each
+
+    def text(self, body: Body, where: str, part: str) -> None:
+        """A string."""
+        self._value(body, where, part, lambda value: isinstance(value, str), "Write a string: quote it.")
+
+    def strings(self, body: Body, where: str, part: str) -> None:
+        """A mapping of strings."""
+        for key, value in self._keyed(body, where, part, "Write a mapping of strings."):
+            if not isinstance(value, str):
+                raise self._bad(f"{where}.{part}[{key}]", value, "Labels are strings: quote it.")
+
+    def quantities(self, body: Body, where: str, part: str) -> None:
+        """A mapping of quantities."""
+        for key, value in self._keyed(body, where, part, "Write a mapping of quantities."):
+            if isinstance(value, bool) or not isinstance(value, str | int | float):
+                raise self._bad(f"{where}.{part}[{key}]", value, "Write a quantity, e.g. 500m or 64Gi.")
+            if is_gpu_resource(key) and not _is_count(value):
+                raise self._bad(f"{where}.{part}[{key}]", value, f"Write a number from 0 to {_MOST_GPUS}.")
+
+    def _keyed(self, body: Body, where: str, part: str, fix: str) -> Iterator[tuple[str, Any]]:
+        entries = self._value(body, where, part, lambda value: isinstance(value, dict), fix) or {}
+        for key, value in entries.items():
+            if not isinstance(key, str):
+                raise self._bad(f"{where}.{part}", key, "Its keys are strings: quote them.")
+            yield key, value
+
+    def _value(self, body: Body, where: str, part: str, fits: Callable[[Any], bool], fix: str) -> Any:
+        value = body.get(part)
+        if value is not None and not fits(value):
+            raise self._bad(f"{where}.{part}".lstrip("."), value, fix)
+        return value
+
+    def _bad(self, where: str, value: object, fix: str) -> InvalidInput:
+        return InvalidInput(f"{self._title}: {where}", value, fix)
+
+
+def _is_count(value: str | float) -> bool:
+    try:
+        return 0 <= parse_quantity(str(value)) <= _MOST_GPUS
+    except ValueError:
+        return False

@@ -1,0 +1,97 @@
+"""What a pod template was made from: engines are not restarted for a template that only another release renders.
+
+A release that renders pods differently leaves running engines as they are until something they were made from changes.
+New replicas of such a pool get the template of the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from plimsoll.domain.names import GROUP
+from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.workload import Manifest, WorkloadOptions
+
+RENDERING = 2
+"""Counted up with every change of the pod template. 1 is that of releases before 0.2, which wrote no number."""
+
+OLDEST_LEFT_RUNNING = 1
+"""Templates of this number on are left running. A release that must replace older ones raises it, and says so."""
+
+RENDERING_ANNOTATION = f"{GROUP}/rendering"
+INPUTS_ANNOTATION = f"{GROUP}/inputs"
+
+_SAME_IN_ALL_RENDERINGS = ("args", "image", "resources")
+"""Parts of the engine's container that no rendering has changed: they tell whether a template without a digest of its
+inputs was made from the same ones."""
+
+
+def inputs_digest(options: WorkloadOptions, choice: Choice) -> str:
+    """Hex digits that change with anything a pod template is made from. Fields that are not set leave no trace."""
+    told = {
+        "options": {name: value for name, value in asdict(options).items() if name not in ("uid", "key")},
+        "settings": asdict(choice.settings),
+        "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel],
+        "place": [choice.gpu.name, choice.resource, *choice.selector],
+    }
+    return hashlib.sha256(json.dumps(_set(told), sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def is_left_running(live: Mapping[str, Any], manifest: Manifest) -> bool:
+    """Whether a Deployment's template was rendered by another release from the same inputs.
+
+    Args:
+        live: the Deployment as it is.
+        manifest: the same as rendered now.
+    """
+    annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
+    number = annotations.get(RENDERING_ANNOTATION, "1")
+    if number == str(RENDERING) or not number.isdigit() or int(number) < OLDEST_LEFT_RUNNING:
+        return False
+    inputs = annotations.get(INPUTS_ANNOTATION)
+    if inputs is not None:
+        return bool(inputs == manifest["metadata"]["annotations"][INPUTS_ANNOTATION])
+    return _only_adds(live, manifest)
+
+
+def _only_adds(live: Mapping[str, Any], manifest: Manifest) -> bool:
+    """Whether the template as rendered now holds all of one that was rendered before digests of inputs were written."""
+    old, new = _pod(live), _pod(manifest)
+    if old is None or new is None:
+        return False
+    container, wanted = old["containers"][0], new["containers"][0]
+    same = all(container.get(part) == wanted.get(part) for part in _SAME_IN_ALL_RENDERINGS)
+    settings = all(old.get(part) == new.get(part) for part in ("affinity", "nodeSelector", "tolerations"))
+    return (
+        same
+        and settings
+        and _values(container.get("env") or ()) <= _values(wanted.get("env") or ())
+        and _names(old.get("volumes") or ()) <= _names(new.get("volumes") or ())
+    )
+
+
+def _pod(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    spec = ((body.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return spec if spec.get("containers") else None
+
+
+def _values(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {json.dumps(entry, sort_keys=True) for entry in entries}
+
+
+def _names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {str(entry.get("name")) for entry in entries}
+
+
+def _set(value: Any) -> Any:
+    """Leave out what is not set, at every depth: a field that a later release adds must not change the digest."""
+    if isinstance(value, Mapping):
+        cleaned = {str(key): _set(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in cleaned.items() if entry not in (None, False, "", [], {}, ())}
+    if isinstance(value, list | tuple):
+        return [_set(entry) for entry in value]
+    return value

@@ -1,0 +1,170 @@
+"""Whatever one object provokes, in whatever step, stays with it: its neighbour is served in the same pass."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import generate_latest
+
+from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.app import case, passes
+from plimsoll.app.faults import Step
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.placement import plan as planning
+from tests.support.bodies import Body
+from tests.support.desk import Desk
+
+POISON, HONEST = "a-poison", "b-honest"
+"""The poisoned one comes first in every loop."""
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    made = Desk(tmp_path)
+    yield made
+    await made.writers.close()
+    await made.book.close()
+
+
+def poisoned(real: Callable[..., Any], name_of: Callable[..., str]) -> Callable[..., Any]:
+    """The function, raising for the poisoned object."""
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if name_of(*arguments) == POISON:
+            raise KeyError("name")
+        return real(*arguments, **options)
+
+    return call
+
+
+STEPS: dict[Step, tuple[Any, str, Callable[..., str]]] = {
+    Step.READ: (passes, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
+    Step.OBSERVE: (passes, "reported_tokens", lambda status, *_: str(status.get("marks", ""))),
+    Step.LISTEN: (passes, "failed_starts", lambda request, *_: request.key.name),
+    Step.PLAN: (planning, "warnings_for", lambda request, *_: request.key.name),
+    Step.RENDER: (case, "service", lambda options: options.key.name),
+}
+
+
+@pytest.mark.parametrize("step", [Step.READ, Step.LISTEN, Step.PLAN, Step.RENDER])
+async def test_an_exception_names_its_step_and_leaves_the_neighbour_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, step: Step
+) -> None:
+    where, name, name_of = STEPS[step]
+    monkeypatch.setattr(where, name, poisoned(getattr(where, name), name_of))
+    await desk.settle(POISON, HONEST)
+    assert desk.recorder.reason(POISON) == step.value
+    assert desk.recorder.reason(POISON, "Stalled") == step.value
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
+    assert f'plimsoll_object_faults_total{{step="{step.value}"}}' in page(desk)
+
+
+async def test_it_is_tried_again_after_a_pause_and_at_once_when_the_spec_changes(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        where, name, name_of = STEPS[Step.READ]
+        broken.setattr(where, name, poisoned(getattr(where, name), name_of))
+        await desk.settle(POISON, HONEST)
+        tries = desk.faults.latest(f"uid-{POISON}", 1)
+        assert tries is not None
+        assert desk.faults.standing(f"uid-{POISON}", 1) == tries, "a pause lasts"
+        assert desk.faults.standing(f"uid-{POISON}", 2) is None, "another generation is another try"
+        await desk.planner.one_pass()
+        assert desk.recorder.reason(POISON) == "ReadFailed", "and it says so meanwhile"
+    desk.faults.backoff.succeeded(f"uid-{POISON}")  # the pause is over
+    await desk.planner.one_pass()
+    await desk.look_up()
+    await desk.planner.one_pass()
+    assert desk.recorder.reason(POISON) != "ReadFailed"
+    assert f"{POISON}-h100-sxm-80gb-tp1" in desk.recorder.made()
+    assert desk.faults.latest(f"uid-{POISON}", 1) is None
+
+
+@pytest.mark.parametrize("error", [TypeError("lots"), RecursionError(), UnicodeError("x")], ids=repr)
+async def test_a_write_that_raises_is_on_record_in_the_next_pass(desk: Desk, error: Exception) -> None:
+    def refuse(owner: Body, _: Body) -> None:
+        if owner["metadata"]["name"] == POISON:
+            raise error
+
+    desk.recorder.before_apply = refuse
+    await desk.settle(POISON, HONEST)
+    assert desk.wake.is_set(), "the next pass comes at once"
+    await desk.planner.one_pass()
+    assert desk.recorder.reason(POISON) == "WriteFailed"
+    assert set(desk.recorder.made()) == {f"{HONEST}-h100-sxm-80gb-tp1"}
+
+
+async def test_a_refusal_is_in_the_status_in_the_servers_words_within_the_pass(desk: Desk) -> None:
+    def refuse(owner: Body, manifest: Body) -> None:
+        if owner["metadata"]["name"] == POISON and manifest["kind"] == "Deployment":
+            raise ClusterRefused("apply deployments", 422, "spec.template: Invalid value: mountPath must be unique")
+
+    desk.recorder.before_apply = refuse
+    await desk.settle(POISON, HONEST)
+    placed = next(each for each in desk.recorder.statuses[POISON]["conditions"] if each["type"] == "Placed")
+    assert placed["reason"] == "PodsNotCreated"
+    assert "mountPath must be unique" in placed["message"]
+    assert desk.recorder.reason(POISON, "Stalled") == "PodsNotCreated"
+    assert "PodsNotCreated" in desk.recorder.notes
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
+    assert desk.passes.refusals.since_by_pool(f"uid-{POISON}", ["h100-sxm-80gb-tp1"]).keys() == {"h100-sxm-80gb-tp1"}
+
+    desk.recorder.before_apply = lambda *_: None
+    desk.writers.backoff.succeeded(f"uid-{POISON}")
+    await desk.planner.one_pass()
+    await desk.planner.one_pass()
+    assert desk.recorder.reason(POISON, "Placed") != "PodsNotCreated"
+
+
+async def test_an_api_server_that_is_away_for_one_object_is_no_word_in_its_status(desk: Desk) -> None:
+    def away(owner: Body, _: Body) -> None:
+        if owner["metadata"]["name"] == POISON:
+            raise SourceUnavailable("apply: TimeoutError")
+
+    desk.recorder.before_apply = away
+    await desk.settle(POISON, HONEST)
+    assert desk.recorder.reason(POISON, "Stalled") == ""
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
+    assert next(iter(desk.writers.due_in_seconds())) <= 1.0
+
+
+async def test_a_status_that_is_refused_is_our_defect_and_is_said_in_a_plain_one(desk: Desk) -> None:
+    refused: list[str] = []
+
+    def refuse(owner: Body) -> None:
+        if owner["metadata"]["name"] == POISON and not refused:
+            refused.append("once")
+            raise ClusterRefused("status", 422, "status.pools: Invalid value")
+
+    await desk.settle(HONEST)
+    desk.recorder.before_status = refuse
+    await desk.settle(POISON, HONEST)
+    await desk.planner.one_pass()
+    assert desk.recorder.reason(POISON) == "WriteFailed"
+
+
+async def test_a_slow_write_holds_up_nobody_and_its_decision_counts_meanwhile(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
+    desk.recorder.hold[POISON] = asyncio.Event()
+    await desk.settle(POISON, gpus=1)
+    assert desk.recorder.made() == []
+    desk.put(POISON, HONEST, gpus=1)
+    await desk.planner.one_pass()
+    await desk.planner.one_pass()
+    assert desk.recorder.made() == [], "the only GPU is promised to a decision that is being written"
+    assert desk.recorder.reason(HONEST) == "WaitingForGpus"
+    desk.recorder.hold.pop(POISON).set()
+    await asyncio.gather(*desk.writers.running())
+    assert f"{POISON}-h100-sxm-80gb-tp1" in desk.recorder.made()
+    assert desk.wake.is_set(), "it was left out of a pass, so it gets one of its own"
+
+
+def page(desk: Desk) -> str:
+    return generate_latest(desk.metrics.registry).decode()

@@ -1,0 +1,173 @@
+"""How the process feels: what makes it unready, and what calls for a restart."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster
+from plimsoll.app import relist as relist_module
+from plimsoll.app import shell as module
+from plimsoll.app import store as store_module
+from plimsoll.app.health import PassRecord
+from plimsoll.app.relist import Relist
+from plimsoll.app.settings import Settings
+from plimsoll.app.shell import Shell, listed_only, watched
+from plimsoll.app.store import Store
+from plimsoll.domain.errors import SourceUnavailable
+from tests.support.bodies import inference_deployment_body, node_body
+
+
+class Clock:
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    for where in (store_module, relist_module):
+        monkeypatch.setattr(where, "time", made)
+    return made
+
+
+@pytest.fixture
+def running(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """A leader in the best of health."""
+    kinds: dict[Any, str | None] = {INFERENCE_DEPLOYMENTS: None, NODES: None, PODS: None}
+    monkeypatch.setattr(module, "kept", lambda _: kinds)
+    shell = Shell(Settings(relist_seconds=100))
+    shell.store = Store({kind: lambda body: body for kind in kinds}, lambda: None)
+    shell.relist = Relist(cast("Cluster", None), shell.store, kinds, 100, asyncio.Event())
+    shell.elector = cast("Any", SimpleNamespace(is_leading=True, trouble="", holder="me"))
+    shell.planner = cast("Any", SimpleNamespace(record=PassRecord(clock.monotonic)))
+    shell.beats.clock = clock.monotonic
+    for kind in kinds:
+        shell.store.replace(kind, [])
+    assert shell.alive().is_well
+    assert shell.ready().text() == "leading"
+    return shell
+
+
+def test_before_the_start_it_lives_and_is_not_ready() -> None:
+    shell = Shell(Settings())
+    assert shell.alive().is_well
+    assert shell.ready().problems == ("starting",)
+
+
+def test_lists_that_are_too_old_end_readiness(running: Shell, clock: Clock) -> None:
+    clock.now += 2 * 100 + 31
+    assert "pods were listed 231 s ago" in running.ready().problems
+    assert running.alive().is_well, "a restart would not bring newer ones"
+
+
+async def test_a_kind_that_may_not_be_listed_ends_readiness_after_a_while(running: Shell, clock: Clock) -> None:
+    async def forbidden(*_: object, **__: object) -> list[Any]:
+        raise SourceUnavailable("list pods: 403 forbidden")
+
+    assert running.relist is not None
+    running.relist.cluster = cast("Cluster", SimpleNamespace(list=forbidden))
+    await running.relist._one(PODS, None)  # noqa: SLF001 - the loop around it never ends by itself
+    assert running.ready().is_well
+    clock.now += 31
+    await running.relist._one(PODS, None)  # noqa: SLF001
+    assert running.ready().problems == ("list pods: 403 forbidden (for 31 s)",)
+    assert running.alive().is_well
+
+
+def ahead(store: Store) -> None:
+    """A list knows a newer node than the watch has brought."""
+    store.observe(NODES, "ADDED", node_body(version=1))
+    store.replace(NODES, [node_body(version=5)])
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda store: store.observe(NODES, "MODIFIED", node_body(version=5)),
+        lambda store: store.observe(NODES, None, node_body(version=6)),
+        lambda store: store.observe(NODES, "DELETED", node_body(version=6)),
+    ],
+    ids=["it brings the change", "it starts over", "it brings the deletion"],
+)
+def test_a_watch_that_gives_nothing_is_noticed_until_it_speaks(
+    running: Shell, clock: Clock, end: Callable[[Store], None]
+) -> None:
+    assert running.store is not None
+    ahead(running.store)
+    clock.now += 10
+    assert running.ready().is_well, "it may be on its way"
+    clock.now += 60
+    assert running.ready().problems == ("the watch of nodes has been silent about a change for 70 s",)
+    assert running.alive().is_well
+    clock.now += 300
+    assert not running.alive().is_well, "a new process opens new watches"
+    end(running.store)
+    assert running.alive().is_well
+
+
+def test_a_deletion_that_only_the_list_knows_counts_as_well(running: Shell, clock: Clock) -> None:
+    assert running.store is not None
+    running.store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body())
+    known = running.store.uids(INFERENCE_DEPLOYMENTS)
+    running.store.replace(INFERENCE_DEPLOYMENTS, [], known)
+    clock.now += 70
+    assert "inferencedeployments" in running.ready().text()
+
+
+def test_failing_passes_end_readiness_and_in_the_end_life(running: Shell, clock: Clock) -> None:
+    assert running.planner is not None
+    for _ in range(3):
+        running.planner.record.failed(KeyError("x"))
+    assert running.ready().problems == ("3 passes in a row failed: KeyError: 'x'",)
+    assert running.alive().is_well
+    clock.now += 601
+    assert not running.alive().is_well
+
+
+def test_planning_that_hangs_is_named_with_the_object_it_is_at(running: Shell, clock: Clock) -> None:
+    running.beats.beat("planning", "render ns/llama")
+    clock.now += 61
+    assert running.alive().problems == ("planning has made no progress for 61 s (at: render ns/llama)",)
+
+
+def test_a_standby_is_ready_and_names_the_holder(running: Shell) -> None:
+    running.elector = cast("Any", SimpleNamespace(is_leading=False, trouble="", holder="pod-0"))
+    assert running.ready().is_well
+    assert running.ready().text() == "standby: pod-0 holds the lease"
+    running.elector = cast("Any", SimpleNamespace(is_leading=False, trouble="the lease cannot be read", holder=""))
+    assert running.ready().problems == ("the lease cannot be read",)
+
+
+async def test_a_background_task_that_ends_calls_for_a_restart(running: Shell) -> None:
+    async def ends() -> None:
+        return None
+
+    running.tasks = [asyncio.create_task(ends())]
+    await asyncio.gather(*running.tasks)
+    assert running.alive().problems == ("1 background tasks ended",)
+
+
+@pytest.mark.parametrize("body", [{}, {"metadata": {}}, {"metadata": None}, {"kind": "Status", "code": 410}], ids=str)
+def test_a_line_that_is_no_object_is_left_out(running: Shell, body: dict[str, Any]) -> None:
+    running.seen(PODS, "ADDED", body)
+    running.seen(PODS, "DELETED", body)
+    assert running.store is not None
+    assert running.store.all(PODS) == ()
+
+
+def test_what_no_watch_brings_owes_nothing() -> None:
+    plain = Settings()
+    assert listed_only(plain) == set()
+    assert NODES in watched(plain)
+    beyond = Settings(watch_namespaces=("a",), read_all_pods=True)
+    assert listed_only(beyond) == {PODS}

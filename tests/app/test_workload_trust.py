@@ -1,0 +1,208 @@
+"""Objects with our labels that are not ours to trust, and those that somebody took the owner from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.app import pruning
+from plimsoll.app.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
+from plimsoll.app.status_reading import ReadStatus, read_status
+from plimsoll.app.store import Store
+from plimsoll.app.workload_trust import is_adoptable
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
+from tests.app.test_status_reading import ENTRY
+from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
+
+KEY, HONEST = ObjectKey("ns", "llama"), ObjectKey("ns", "honest")
+
+
+def store_with(*workloads: Body, pods: tuple[Body, ...] = ()) -> Store:
+    """A store with two objects; the second has a pool and a pod of its own."""
+    kinds = {INFERENCE_DEPLOYMENTS: pruning.inference_deployment, PODS: pruning.pod, DEPLOYMENTS: pruning.whole}
+    store = Store(kinds, lambda: None)
+    for name, uid in (("llama", "u1"), ("honest", "u2")):
+        store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(name, uid=uid))
+    for body in (workload_body(owner="honest", uid="u2"), *workloads):
+        store.observe(DEPLOYMENTS, "ADDED", body)
+    for body in (pod_body("its-pod", owner="honest"), *pods):
+        store.observe(PODS, "ADDED", body)
+    return store
+
+
+def around(*workloads: Body, pods: tuple[Body, ...] = ()) -> Surroundings:
+    found = surroundings_of(store_with(*workloads, pods=pods).picture())
+    honest = found[HONEST]
+    assert (list(honest.workloads), len(honest.pods[POOL]), honest.complaints) == ([POOL], 1, ())
+    return found[KEY]
+
+
+def changed(change: Callable[[Body], object], **more: Any) -> Body:
+    body = workload_body(**more)
+    change(body["metadata"])
+    return body
+
+
+def recorded(**record: Any) -> Callable[[Body], object]:
+    def change(head: Body) -> None:
+        told = json.loads(head["annotations"][POOL_ANNOTATION]) | record
+        head["annotations"][POOL_ANNOTATION] = json.dumps(told)
+
+    return change
+
+
+FORGED: list[tuple[str, Callable[[Body], object], str]] = [
+    ("no record", lambda head: head["annotations"].pop(POOL_ANNOTATION), "is missing"),
+    ("no annotations", lambda head: head.update(annotations=None), "is missing"),
+    ("no JSON", lambda head: head["annotations"].update({POOL_ANNOTATION: "{"}), "no JSON"),
+    ("a list", lambda head: head["annotations"].update({POOL_ANNOTATION: "[1]"}), "no JSON object"),
+    ("deep JSON", lambda head: head["annotations"].update({POOL_ANNOTATION: "[" * 100_000}), "no JSON"),
+    ("no split", recorded(tensorParallel=None), "tensorParallel None"),
+    ("a split of nothing", recorded(tensorParallel=0), "tensorParallel 0"),
+    ("a split of more than a node", recorded(tensorParallel=128), "larger than any node"),
+    ("two selectors", recorded(nodeSelector={"a": "b", "c": "d"}), "not one label"),
+    ("another resource", recorded(resource="cpu"), "none of GPUs"),
+    ("another GPU than its labels say", recorded(gpuType="l4-24gb"), "labels do not name"),
+    ("a type that is no text", recorded(gpuType=["h100"]), "is no name"),
+    ("another name", lambda head: head.update(name="llama-other"), "its name is not"),
+    ("another pool", lambda head: head["labels"].update({POOL_LABEL: "other"}), "labels do not name"),
+    (
+        "somebody else's",
+        lambda head: head.update(ownerReferences=[{"kind": "Thing", "name": "t", "uid": "x", "controller": True}]),
+        "its controller is Thing t",
+    ),
+    (
+        "nobody's and not made by us",
+        lambda head: (head.update(ownerReferences=[]), head["annotations"].pop(HASH_ANNOTATION)),
+        "no controller and not the marks",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), [each[1:] for each in FORGED], ids=[each[0] for each in FORGED])
+def test_what_does_not_agree_with_itself_is_ignored_and_named(change: Callable[[Body], object], why: str) -> None:
+    seen = around(changed(change))
+    assert seen.workloads == {}
+    [complaint] = seen.complaints
+    assert complaint.startswith("Deployment ns/llama-")
+    assert why in complaint
+    assert read_pools(ReadStatus(), seen, wanted=1, now=0, grace_seconds=1) == ()
+
+
+any_annotations = st.dictionaries(
+    st.sampled_from([POOL_ANNOTATION, HASH_ANNOTATION, "x"]),
+    st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps),
+)
+any_labels = st.dictionaries(
+    st.sampled_from([DEPLOYMENT_LABEL, POOL_LABEL, MANAGED_BY]), st.sampled_from(["llama", POOL, "x"])
+)
+any_references: st.SearchStrategy[list[Any]] = st.lists(
+    st.fixed_dictionaries(
+        {}, optional={"kind": st.text(), "name": st.text(), "uid": st.just("u1"), "controller": st.booleans()}
+    ),
+    max_size=2,
+)
+
+
+@given(any_labels, any_annotations, any_references)
+@settings(max_examples=150, deadline=None)
+def test_no_labels_annotations_or_references_harm_anybody(
+    labelled: dict[str, str], annotated: dict[str, str], referred: list[Any]
+) -> None:
+    def change(head: Body) -> None:
+        head["labels"] |= labelled
+        head["annotations"] = annotated
+        head["ownerReferences"] = referred
+
+    pod = pod_body("p")
+    change_pod = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **labelled}, "ownerReferences": referred}
+    seen = around(changed(change), pods=({**pod, "metadata": change_pod},))
+    read_pools(ReadStatus(), seen, wanted=1, now=0, grace_seconds=1)
+
+
+def test_what_a_deleted_namesake_left_is_no_lie() -> None:
+    seen = around(workload_body(uid="of-the-namesake"))
+    assert (seen.workloads, seen.complaints) == ({}, ())
+
+
+class TestPods:
+    def test_only_those_of_the_workload_s_replica_set_count(self) -> None:
+        forged = pod_body("forged")
+        forged["metadata"]["ownerReferences"] = [{"kind": "ReplicaSet", "name": "other-rs", "controller": True}]
+        bare = pod_body("bare")
+        bare["metadata"]["ownerReferences"] = []
+        seen = around(workload_body(), pods=(pod_body("real"), forged, bare))
+        assert [pod.name for pod in seen.pods[POOL]] == ["real"]
+        assert sorted(complaint.split(" is ")[0] for complaint in seen.complaints) == ["Pod ns/bare", "Pod ns/forged"]
+
+    def test_ten_thousand_of_them_fill_no_log(self) -> None:
+        def forged(name: str) -> Body:
+            body = pod_body(name)
+            body["metadata"]["ownerReferences"] = []
+            return body
+
+        seen = around(workload_body(), pods=tuple(forged(f"p{index}") for index in range(MOST_COMPLAINTS + 30)))
+        assert len(seen.complaints) == MOST_COMPLAINTS
+
+
+class TestOrphans:
+    """Deleted with ``--cascade=orphan`` and made again: what runs is taken back with its pods."""
+
+    @staticmethod
+    def orphaned(body: Body) -> Body:
+        body["metadata"]["ownerReferences"] = []
+        body["metadata"]["creationTimestamp"] = "2026-11-21T02:00:00Z"
+        return body
+
+    @staticmethod
+    def old_pod(born: str) -> Body:
+        body = pod_body(f"pod-{born[11:13]}")
+        body["metadata"]["creationTimestamp"] = born
+        return body
+
+    def test_an_orphan_is_the_object_s_workload_and_its_pods_are_counted(self) -> None:
+        pods = (self.old_pod("2026-11-21T02:00:05Z"), self.old_pod("2026-11-21T01:00:05Z"))
+        seen = around(self.orphaned(workload_body(replicas=3)), pods=pods)
+        assert seen.complaints == ()
+        assert [pod.name for pod in seen.pods[POOL]] == ["pod-02"]  # the other is older than the workload itself
+        [pool] = read_pools(ReadStatus(), seen, wanted=5, now=0, grace_seconds=1)
+        assert (pool.name, pool.replicas, pool.bound, pool.exists) == (POOL, 3, 1, True)
+
+    def test_pods_of_a_namesake_s_workload_are_not(self) -> None:
+        seen = around(workload_body(uid="gone"), pods=(self.old_pod("2026-11-21T02:00:05Z"),))
+        assert seen.pods == {}
+
+    def test_what_may_be_taken_back(self) -> None:
+        orphan = self.orphaned(workload_body())
+        assert is_adoptable(orphan, "llama")
+        assert not is_adoptable(orphan, "honest")
+        assert not is_adoptable(workload_body(), "llama")
+        service = service_manifest()
+        service["metadata"] |= {"ownerReferences": [], "labels": {MANAGED_BY: "plimsoll", DEPLOYMENT_LABEL: "llama"}}
+        assert is_adoptable(service, "llama")
+        service["metadata"]["annotations"] = {}
+        assert not is_adoptable(service, "llama")
+
+
+class TestWhatTheStatusSays:
+    def test_a_workload_that_it_does_not_speak_of_is_a_leftover(self) -> None:
+        other = read_status({"pools": [{**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}]})
+        pools = read_pools(other, around(workload_body()), wanted=2, now=0, grace_seconds=1)
+        assert [pool.name for pool in pools] == ["l4-24gb-tp1"]
+
+    def test_read_back_from_what_runs_a_pool_is_no_larger_than_what_is_wanted(self) -> None:
+        [pool] = read_pools(ReadStatus(), around(workload_body(replicas=16)), wanted=2, now=0, grace_seconds=1)
+        assert pool.replicas == 2
+
+    def test_where_an_entry_is_unusable_what_runs_of_it_is_read_back_and_not_removed(self) -> None:
+        other = {**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}
+        broken = read_status({"pools": [{**ENTRY, "replicas": -7}, other]})
+        pools = read_pools(broken, around(workload_body()), wanted=2, now=0, grace_seconds=1)
+        assert [(pool.name, pool.replicas) for pool in pools] == [("l4-24gb-tp1", 2), (POOL, 2)]

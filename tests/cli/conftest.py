@@ -1,0 +1,39 @@
+"""The command as a shell would run it, on a machine without any network."""
+
+from __future__ import annotations
+
+import io
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from plimsoll.cli import main as command_line
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Runs the command and gives its exit status and what it printed; ``stdin`` is what somebody pipes into it."""
+
+    def no_network(*_: Any, **__: Any) -> NoReturn:
+        raise OSError("there is no network here")
+
+    monkeypatch.setattr(socket, "getaddrinfo", no_network)
+    monkeypatch.setattr(socket.socket, "connect", no_network)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
+
+    def run_command(*words: str, stdin: str = "") -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["plimsoll", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        with pytest.raises(SystemExit) as left:
+            command_line.main()
+        printed = capsys.readouterr()
+        return int(left.value.code or 0), printed.out, printed.err
+
+    return run_command

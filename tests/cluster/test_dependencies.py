@@ -1,0 +1,294 @@
+"""An API server that is slow, refuses, lies or is away: nothing is lost or made twice, and health stays true."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+
+from testbed.audit import AuditLog
+from testbed.control_plane import ControlPlane
+from testbed.fault_proxy import FaultProxy
+from testbed.faults import (
+    Answer,
+    Cut,
+    Delay,
+    EmptyList,
+    Hang,
+    Lines,
+    Rule,
+    Silence,
+    Truncate,
+    Verb,
+    html,
+    timeout_after_applying,
+    too_many_requests,
+)
+from testbed.fleet import gpu_node, mixed_fleet
+from testbed.operator_process import OperatorProcess
+from tests.support.faulty import Calm, fault_proxy, operator_through, sampled_health
+from tests.support.honest import Honest, honest_nodes
+from tests.support.installed import (
+    View,
+    condition,
+    inference_deployment,
+    install,
+    namespace_of,
+    on_gpu,
+    operator_writes,
+)
+
+pytestmark = pytest.mark.cluster
+
+logger = logging.getLogger(__name__)
+
+WRITES, READS, WATCHES = frozenset({Verb.WRITE}), frozenset({Verb.READ}), frozenset({Verb.WATCH})
+MANY = 80
+MINUTE = 60.0
+IMPATIENT_LISTS = {"PLIMSOLL_RELIST_SECONDS": "5"}
+"""Watches are checked against a list every 5 s: what they lose is noticed while a test waits."""
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as running:
+        spare = [gpu_node(f"spare-{index}", "H100-80GB-HBM3", 8) for index in range(MANY // 8)]
+        running.apply([*mixed_fleet(), *honest_nodes(), *spare])
+        install(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def proxy(control_plane: ControlPlane) -> Iterator[FaultProxy]:
+    with fault_proxy(control_plane) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def running(control_plane: ControlPlane, proxy: FaultProxy) -> Iterator[OperatorProcess]:
+    with operator_through(control_plane, proxy, environment=IMPATIENT_LISTS) as process:
+        yield process
+
+
+@pytest.fixture
+def operator(running: OperatorProcess, proxy: FaultProxy) -> Iterator[OperatorProcess]:
+    """The operator, healthy; a test that broke it fails, and the next one gets it started again."""
+    if not running.healthy():
+        running.kill()
+        running.start()
+    yield running.wait_healthy()
+    proxy.clear()
+
+
+@pytest.fixture(scope="module")
+def honest(control_plane: ControlPlane, running: OperatorProcess) -> Iterator[Honest]:
+    assert running.is_running
+    with namespace_of(control_plane, "tenant-honest") as view:
+        tenant = Honest(view)
+        tenant.measure()
+        yield tenant
+
+
+@pytest.fixture
+def here(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"dependent-{uuid.uuid4().hex[:6]}") as view:
+        yield view
+
+
+def put(view: View, names: list[str]) -> None:
+    """Apply objects that differ in nothing but their name."""
+    view.control_plane.apply([inference_deployment(name, view.namespace, **on_gpu("h100-sxm-80gb")) for name in names])
+
+
+def serving(view: View) -> int:
+    """How many InferenceDeployments of the namespace serve."""
+    return sum(condition(body, "Ready").get("status") == "True" for body in view.all("inferencedeployments"))
+
+
+def assert_made_once(view: View, since: int) -> None:
+    """Every object of ours was created once and never deleted, and every InferenceDeployment has one pod."""
+    writes = [event for event in operator_writes(view.control_plane, since, view.namespace) if event.status < 300]
+    created = Counter(
+        (event.resource, event.name) for event in writes if event.status == 201 and event.resource != "events"
+    )
+    assert [key for key, count in created.items() if count > 1] == []
+    assert [event for event in writes if event.verb == "delete"] == []
+    names = [body["metadata"]["name"] for body in view.all("inferencedeployments")]
+    assert Counter(pod["metadata"]["labels"]["plimsoll.dev/deployment"] for pod in view.all("pods")) == Counter(names)
+
+
+def test_eighty_objects_are_served_although_every_request_takes_100_ms(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    calm, since = Calm.now(operator), AuditLog(here.control_plane.audit_log).offset()
+    with sampled_health(operator) as health, proxy.fault(Delay(0.1)):
+        began = time.monotonic()
+        put(here, [f"slow-{index:02}" for index in range(MANY)])
+        here.wait(lambda: serving(here) == MANY, f"{MANY} objects served", 2 * MINUTE)
+        logger.info("%d objects with 100 ms latency: all served after %.0f s", MANY, time.monotonic() - began)
+        honest.assert_served()
+    assert health.bad == []
+    assert_made_once(here, since)
+    calm.assert_kept(tracebacks=0)
+
+
+def test_half_of_all_answers_may_be_429(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    calm, since = Calm.now(operator), AuditLog(here.control_plane.audit_log).offset()
+    not_streams = WRITES | READS
+    with sampled_health(operator) as health, proxy.fault(too_many_requests(1), verbs=not_streams, share=0.5, seed=5):
+        began = time.monotonic()
+        put(here, [f"refused-{index}" for index in range(5)])
+        here.wait(lambda: serving(here) == 5, "5 objects served", MINUTE)
+        logger.info("5 objects with 50 %% of answers 429: all served after %.0f s", time.monotonic() - began)
+    honest.assert_served()
+    assert health.bad == []
+    assert_made_once(here, since)
+    calm.assert_kept(tracebacks=0)
+
+
+def test_a_retry_waits_as_long_as_the_answer_says(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    path = f"/namespaces/{here.namespace}/deployments/patient"
+    before = len(proxy.exchanges)
+    with proxy.fault(too_many_requests(4), verbs=WRITES, path=path, times=1) as rule:
+        put(here, ["patient", "other"])
+        here.wait_ready("patient", timeout=MINUTE)
+    assert rule.hits == 1
+    tries = [seen for seen in proxy.exchanges[before:] if seen.verb is Verb.WRITE and path in seen.path]
+    assert tries[1].at - tries[0].at >= 4.0, "it asked again before the time that the answer named"
+    here.wait_ready("other")
+    honest.assert_served()
+    assert operator.is_running
+
+
+def test_one_write_that_hangs_keeps_nobody_else_waiting(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    calm = Calm.now(operator)
+    with sampled_health(operator) as health:
+        path = f"/namespaces/{here.namespace}/deployments/a-hangs"
+        with proxy.fault(Hang(), verbs=WRITES, path=path) as rule:
+            put(here, ["a-hangs", "b-goes-on", "c-goes-on"])
+            here.wait(lambda: rule.hits, "the write that hangs")
+            here.wait_ready("b-goes-on", timeout=20)
+            here.wait_ready("c-goes-on", timeout=20)
+            honest.assert_served()
+            assert here.workloads("a-hangs") == []
+        here.wait_ready("a-hangs", timeout=MINUTE)
+    assert health.bad == []
+    calm.assert_kept(tracebacks=0)
+
+
+@pytest.mark.parametrize(
+    "answer", [html(), Answer(), Answer(body="[]"), Answer(body="null"), Truncate()],
+    ids=["html", "empty", "list", "null", "truncated"],
+)  # fmt: skip
+def test_an_answer_that_is_no_kubernetes_object_is_a_failure_and_no_crash(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View, answer: Answer | Truncate
+) -> None:
+    calm, since = Calm.now(operator), AuditLog(here.control_plane.audit_log).offset()
+    with proxy.fault(answer, verbs=WRITES | READS, path=here.namespace, share=0.7, seed=2, times=6) as rule:
+        put(here, ["lied-to"])
+        here.wait_ready("lied-to", timeout=MINUTE)
+        here.wait(lambda: rule.hits >= 3, "some such answers")
+    honest.assert_served()
+    assert_made_once(here, since)
+    calm.assert_kept(tracebacks=0)
+
+
+@pytest.mark.parametrize("answer", [html(), Answer(), EmptyList(), Truncate()], ids=["html", "empty", "none", "half"])
+def test_a_list_that_lies_once_moves_nothing(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View, answer: Answer | EmptyList | Truncate
+) -> None:
+    put(here, ["stays"])
+    here.wait_ready("stays")
+    calm, since = Calm.now(operator), AuditLog(here.control_plane.audit_log).offset()
+    with honest.standing():
+        rules = [
+            proxy.add(answer, verbs=READS, path=rf"/{plural}\?", times=1)
+            for plural in ("nodes", "pods", "deployments", "inferencedeployments", "services")
+        ]
+        here.wait(lambda: all(rule.hits for rule in rules), "a lie about every kind", MINUTE)
+        honest.assert_served()
+    here.wait_ready("stays")
+    assert [
+        event for event in operator_writes(here.control_plane, since, here.namespace) if event.verb == "delete"
+    ] == []
+    assert len(here.all("pods", "stays")) == 1
+    calm.assert_kept(tracebacks=0)
+
+
+@pytest.mark.parametrize("fault", [timeout_after_applying(), Cut(applied=True)], ids=["504", "answer lost"])
+def test_a_write_whose_answer_is_lost_makes_nothing_twice(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View, fault: Answer | Cut
+) -> None:
+    calm, since = Calm.now(operator), AuditLog(here.control_plane.audit_log).offset()
+    with proxy.fault(fault, verbs=WRITES, path=here.namespace, share=0.5, seed=11) as rule:
+        put(here, ["told", "nothing"])
+        here.wait(lambda: serving(here) == 2, "both served", MINUTE)
+        assert rule.hits >= 2
+    honest.assert_served()
+    assert_made_once(here, since)
+    calm.assert_kept(tracebacks=0)
+
+
+def test_silent_watches_delay_and_lose_nothing(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    calm = Calm.now(operator)
+    with honest.standing(), sampled_health(operator) as health:
+        with proxy.fault(Silence(), verbs=WATCHES) as rule:
+            put(here, ["unheard"])
+            here.wait(lambda: rule.hits, "a watch that fell silent")
+            here.wait_ready("unheard", timeout=MINUTE)
+            here.delete("inferencedeployments", "unheard")
+            here.wait(lambda: not here.all("pods"), "its pods gone")
+            honest.assert_served()
+        proxy.cut_streams()
+    assert health.bad == []
+    calm.assert_kept(tracebacks=0)
+
+
+def test_watch_lines_lost_and_repeated_change_nothing(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    calm, since = Calm.now(operator), AuditLog(here.control_plane.audit_log).offset()
+    everything = frozenset({"ADDED", "MODIFIED", "DELETED"})
+    rules: list[Rule] = [
+        proxy.add(Lines(everything), verbs=WATCHES, share=0.3, seed=3),
+        proxy.add(Lines(everything, copies=3), verbs=WATCHES, share=0.5, seed=4),
+    ]
+    put(here, ["a", "b", "c"])
+    here.wait(lambda: serving(here) == 3, "all served", MINUTE)
+    here.delete("inferencedeployments", "b")
+    honest.assert_served()
+    here.wait(lambda: len(here.all("pods")) == 2, "two pods left")
+    assert all(rule.hits for rule in rules)
+    for rule in rules:
+        proxy.remove(rule)
+    assert_made_once(here, since)
+    calm.assert_kept(tracebacks=0)
+
+
+def test_an_api_server_that_is_away_for_some_seconds_is_outlived(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    calm, since = Calm.now(operator), AuditLog(here.control_plane.audit_log).offset()
+    with honest.standing(), sampled_health(operator) as health:
+        with proxy.partition():
+            put(here, ["meanwhile"])
+            gone = len(proxy.exchanges)
+            here.wait(lambda: len(proxy.exchanges) - gone >= 12, "a dozen requests to nobody", MINUTE)
+        here.wait_ready("meanwhile", timeout=MINUTE)
+        honest.assert_served()
+    assert {status for _, status in health.samples} == {HTTPStatus.OK}
+    assert_made_once(here, since)
+    calm.assert_kept(tracebacks=0)

@@ -1,0 +1,299 @@
+"""What looks like ours and is not, and what others do to what is ours: the tenant next door is served as usual."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from testbed.api_client import ApiError
+from testbed.background import BackgroundLoop
+from testbed.control_plane import ControlPlane
+from testbed.fleet import mixed_fleet
+from testbed.operator_process import OperatorProcess
+from tests.support.faulty import IMPATIENT, Calm, sampled_health
+from tests.support.honest import Honest, honest_nodes
+from tests.support.installed import View, condition, install, namespace_of, on_gpu
+from tests.support.poison import assert_explained, create
+from tests.support.workloads import gpu_deployment
+
+pytestmark = pytest.mark.cluster
+
+TRACEBACKS = 3
+EXPIRED_SECONDS = 100.0
+"""Promises of GPUs to pods that cannot be made end after a bounded time; this is that time on a loaded machine."""
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as running:
+        running.apply([*mixed_fleet(), *honest_nodes()])
+        install(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
+    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
+    assert operator.is_running
+    with namespace_of(control_plane, "tenant-honest") as view:
+        tenant = Honest(view)
+        tenant.measure()
+        yield tenant
+
+
+@pytest.fixture
+def forger(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"forger-{uuid.uuid4().hex[:6]}") as view:
+        yield view
+
+
+RECORDS: dict[str, str | None] = {
+    "without-a-record": None,
+    "record-is-no-json": "{",
+    "record-is-a-list": "[]",
+    "record-is-a-number": "7",
+    "record-is-null": "null",
+    "record-without-fields": "{}",
+    "record-of-wrong-types": json.dumps(
+        {"gpuType": 7, "nodeSelector": "x", "resource": [], "tensorParallel": "many", "pipelineParallel": {}}
+    ),
+    "record-of-two-labels": json.dumps(
+        {"gpuType": "h100-sxm-80gb", "nodeSelector": {"a": "b", "c": "d"}, "resource": "x", "tensorParallel": 1}
+    ),
+    "record-of-no-gpus": json.dumps(
+        {"gpuType": "h100-sxm-80gb", "nodeSelector": {"a": "b"}, "resource": "nvidia.com/gpu", "tensorParallel": 0}
+    ),
+    "record-of-endless-gpus": json.dumps(
+        {
+            "gpuType": "h100-sxm-80gb",
+            "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+            "resource": "nvidia.com/gpu",
+            "tensorParallel": 10**18,
+        }
+    ),
+    "record-that-could-be-ours": json.dumps(
+        {
+            "gpuType": "h100-sxm-80gb",
+            "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+            "resource": "nvidia.com/gpu",
+            "tensorParallel": 8,
+        }
+    ),
+}
+
+
+def forged_deployment(name: str, owner: dict[str, Any], record: str | None, replicas: int) -> dict[str, Any]:
+    """A Deployment as an editor of the namespace may write one: our labels, and a real object as its controller."""
+    head = owner["metadata"]
+    manifest = gpu_deployment(name, head["namespace"], replicas=replicas)
+    labels = {
+        "app.kubernetes.io/managed-by": "plimsoll",
+        "plimsoll.dev/deployment": head["name"],
+        "plimsoll.dev/pool": name,
+    }
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": head["name"], "uid": head["uid"]}
+    manifest["metadata"] |= {
+        "labels": labels,
+        "annotations": {} if record is None else {"plimsoll.dev/pool-record": record},
+        "ownerReferences": [reference | {"controller": True}],
+    }
+    manifest["spec"]["paused"] = True  # no controller makes two million pods of it
+    return manifest
+
+
+def forged_pod(name: str, owner: dict[str, Any]) -> dict[str, Any]:
+    """A pod with the labels of a pool."""
+    head = owner["metadata"]
+    labels = {
+        "app.kubernetes.io/managed-by": "plimsoll",
+        "plimsoll.dev/deployment": head["name"],
+        "plimsoll.dev/pool": "h100-sxm-80gb-tp1",
+    }
+    container = {"name": "engine", "image": "x", "args": ["--max-model-len", "lots"]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": head["namespace"], "labels": labels},
+        "spec": {"containers": [container], "nodeSelector": {"nobody": "has"}},
+    }
+
+
+def test_forged_workloads_and_pods_enter_no_plan(operator: OperatorProcess, honest: Honest, forger: View) -> None:
+    forger.apply("real", **on_gpu("l40s-48gb"))
+    owner = forger.wait_ready("real")
+    calm = Calm.now(operator)
+    with sampled_health(operator) as health, honest.standing():
+        forger.control_plane.apply(
+            [
+                *(
+                    forged_deployment(name, owner, record, replicas)
+                    for (name, record), replicas in zip(RECORDS.items(), itertools.cycle([2_000_000, 1]), strict=False)
+                ),
+                *(forged_pod(f"forged-pod-{index}", owner) for index in range(3)),
+            ]
+        )
+        honest.assert_served()
+        forger.wait(lambda: named_in_the_log(calm), "every forged Deployment named in the log")
+        forger.apply("beside", **on_gpu("h100-sxm-80gb", 8))
+        forger.wait_ready("beside")  # nobody believed that the H100s were taken
+    assert [pool["name"] for pool in forger.pools("real")] == ["l40s-48gb-tp1"]
+    assert condition(forger.get("real"), "Ready")["status"] == "True"
+    assert health.bad == []
+    calm.assert_kept(tracebacks=TRACEBACKS)
+
+
+def named_in_the_log(calm: Calm) -> bool:
+    """Whether the log of the operator speaks of every forged Deployment."""
+    log = "\n".join(calm.new_lines())
+    return all(name in log for name in RECORDS if name != "record-that-could-be-ours")
+
+
+STATUSES: dict[str, Any] = {
+    "no-selector": {"nodeSelector": {}},
+    "two-labels": {"nodeSelector": {"a": "b", "c": "d"}},
+    "gpu-of-nobody": {"gpuType": "\u202e", "resource": "no.such/thing"},
+    "less-than-nothing": {"replicas": -5, "tensorParallel": 0, "readyReplicas": -1, "generation": -1},
+    "more-than-everything": {"replicas": 2**62, "tensorParallel": 2**62, "batchedTokens": 2**62},
+    "name-of-a-path": {"name": "../../x"},
+}
+
+
+def test_a_status_edited_by_hand_hurts_only_its_object(operator: OperatorProcess, honest: Honest, forger: View) -> None:
+    pool = {
+        "name": "h100-sxm-80gb-tp1",
+        "gpuType": "h100-sxm-80gb",
+        "tensorParallel": 1,
+        "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
+        "resource": "nvidia.com/gpu",
+        "state": "Active",
+        "generation": 1,
+        "replicas": 1,
+        "readyReplicas": 0,
+    }
+    for name in STATUSES:
+        forger.apply(name, **on_gpu("mi300x-192gb"))
+    for name in STATUSES:
+        forger.wait_ready(name)
+    calm = Calm.now(operator)
+    with sampled_health(operator) as health, honest.standing():
+        taken = [
+            patched
+            for name, nonsense in STATUSES.items()
+            if (patched := edited(forger, name, {"pools": [pool | nonsense], "replicasSummary": "9/9"}))
+        ]
+        honest.assert_served()
+        for name in STATUSES:
+            forger.wait_ready(name)
+        assert_explained(forger, STATUSES)
+    assert taken
+    assert health.bad == []
+    calm.assert_kept(tracebacks=TRACEBACKS)
+
+
+def edited(view: View, name: str, status: dict[str, Any]) -> bool:
+    """Write a status as somebody with too many rights would; False if the API server refuses it."""
+    try:
+        view.patch_object("inferencedeployments", f"{name}/status", {"status": status})
+    except ApiError as error:
+        if error.status != 422:
+            raise
+        return False
+    return True
+
+
+@pytest.fixture
+def limited(control_plane: ControlPlane) -> Iterator[View]:
+    """A namespace whose LimitRange refuses every engine."""
+    with namespace_of(control_plane, f"limited-{uuid.uuid4().hex[:6]}") as view:
+        limit = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "small", "namespace": view.namespace}}
+        control_plane.apply([limit | {"spec": {"limits": [{"type": "Container", "max": {"memory": "1Mi"}}]}}])
+        yield view
+
+
+@pytest.fixture
+def heirs(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"heirs-{uuid.uuid4().hex[:6]}") as view:
+        yield view
+
+
+def test_gpus_promised_to_pods_that_cannot_be_made_are_given_to_others(
+    operator: OperatorProcess, honest: Honest, forger: View, limited: View, heirs: View
+) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": forger.namespace}}
+    forger.control_plane.apply([quota | {"spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}])
+    calm = Calm.now(operator)
+    mount_of_nothing = {"volumeMounts": [{"name": "no", "mountPath": "/x"}]}
+    too_much = {"resources": {"requests": {"memory": "1Gi"}}}
+    forger.apply("beyond-quota", **on_gpu("h100-sxm-80gb", 8))
+    limited.apply("beyond-limit", **on_gpu("mi300x-192gb", 8), podTemplate=too_much)
+    hopeless = [(forger, "beyond-quota"), (limited, "beyond-limit")]
+    if create(limited, "invalid", {**on_gpu("a100-sxm-80gb", 8), "podTemplate": mount_of_nothing}):
+        hopeless.append((limited, "invalid"))
+    for view, name in hopeless:
+        assert_explained(view, [name])
+    wanted = {"h100": "h100-sxm-80gb", "mi300x": "mi300x-192gb", "a100": "a100-sxm-80gb"}
+    for name, gpu in wanted.items():
+        heirs.apply(name, **on_gpu(gpu, 8))
+    honest.assert_served()
+    for name in wanted:
+        heirs.wait_ready(name, timeout=EXPIRED_SECONDS)
+    for view, name in hopeless:
+        assert condition(view.get(name), "Ready")["status"] == "False"
+    calm.assert_kept(tracebacks=0)
+
+
+def test_somebody_who_fights_over_the_replicas_is_named_and_does_not_win(
+    operator: OperatorProcess, honest: Honest, forger: View
+) -> None:
+    forger.apply("fought-over", **on_gpu("h100-sxm-80gb"))
+    forger.wait_ready("fought-over")
+    [workload] = forger.workloads("fought-over")
+    path = f"/apis/apps/v1/namespaces/{forger.namespace}/deployments/{workload}/scale"
+    client, calm = forger.control_plane.client, Calm.now(operator)
+    pushed: list[int] = []
+
+    def push() -> None:
+        scale = client.get(path)
+        pushed.append(scale["spec"].get("replicas", 0))
+        client.send("PUT", f"{path}?fieldManager=horizontal-fighter", scale | {"spec": {"replicas": 16}})
+
+    def named() -> bool:
+        said = [entry["message"] for entry in forger.get("fought-over")["status"]["conditions"]]
+        said += [event["note"] for event in forger.all("events") if event["regarding"]["name"] == "fought-over"]
+        return any("horizontal-fighter" in message for message in said)
+
+    fighter = BackgroundLoop("fighter", push, 2.0)
+    with sampled_health(operator) as health, honest.standing():
+        fighter.start()
+        try:
+            forger.wait(lambda: len(pushed) >= 6, "some rounds of the fight")
+            honest.assert_served()
+            forger.wait(named, "the fighter named in a condition or an event")
+        finally:
+            fighter.stop()
+        forger.wait(lambda: len(forger.pods("fought-over")) == 1, "one pod, as its spec says")
+    forger.wait_ready("fought-over")
+    assert health.bad == []
+    calm.assert_kept(tracebacks=0)
+
+
+def test_a_workload_whose_name_is_taken_waits_alone(operator: OperatorProcess, honest: Honest, forger: View) -> None:
+    calm = Calm.now(operator)
+    foreign = gpu_deployment("late-h100-sxm-80gb-tp1", forger.namespace, replicas=0)
+    forger.control_plane.apply([foreign])
+    forger.apply("late", **on_gpu("h100-sxm-80gb"))
+    forger.wait_condition("late", "Ready", "False", "NameConflict")
+    honest.assert_served()
+    forger.delete("deployments", "late-h100-sxm-80gb-tp1")
+    forger.wait_ready("late")
+    calm.assert_kept(tracebacks=0)

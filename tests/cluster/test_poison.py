@@ -1,0 +1,123 @@
+"""One tenant's nonsense in the fields of the API: another tenant is placed, updated and deleted as usual."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import mixed_fleet
+from testbed.operator_process import NAMESPACE, OperatorProcess
+from tests.support.faulty import IMPATIENT, Calm, sampled_health
+from tests.support.fuzz import SpecFuzzer
+from tests.support.honest import Honest, honest_nodes
+from tests.support.installed import LLAMA_8B, View, install, namespace_of
+from tests.support.poison import POISONED_SPECS, assert_explained, clear, create
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(7200)]
+
+OBJECTS = int(os.environ.get("PLIMSOLL_POISON_OBJECTS", "60"))
+SEED = int(os.environ.get("PLIMSOLL_POISON_SEED", "20261122"))
+BATCH = 20
+MINIMAL = {"model": {"name": LLAMA_8B}, "contextLength": 4096, "concurrency": 6}
+TRACEBACKS = 3
+"""An object that could not be handled may say so once with its stack; it must not do so again and again."""
+
+logger = logging.getLogger(__name__)
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as running:
+        running.apply([*mixed_fleet(), *honest_nodes()])
+        install(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
+    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
+    assert operator.is_running
+    with namespace_of(control_plane, "tenant-honest") as view:
+        tenant = Honest(view)
+        tenant.measure()
+        yield tenant
+
+
+@pytest.fixture
+def poisoner(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"poison-{uuid.uuid4().hex[:6]}") as view:
+        yield view
+
+
+def test_no_spec_that_is_admitted_hurts_another_tenant(
+    operator: OperatorProcess, honest: Honest, poisoner: View
+) -> None:
+    calm = Calm.now(operator)
+    with sampled_health(operator) as health, honest.standing():
+        admitted = [name for name, spec in POISONED_SPECS.items() if create(poisoner, name, spec)]
+        honest.assert_served()
+        assert_explained(poisoner, admitted)
+        clear(poisoner)
+        honest.assert_served()
+    assert health.bad == []
+    calm.assert_kept(tracebacks=TRACEBACKS)
+    assert admitted, "nothing was admitted, so nothing was tried"
+
+
+def test_nonsense_in_the_price_list_hurts_nobody(
+    control_plane: ControlPlane, operator: OperatorProcess, honest: Honest
+) -> None:
+    words = {"l4-24gb": "cheap", "h100-sxm-80gb": "-1", "a100-sxm-80gb": "1e999999", "": "NaN", "no-such-gpu": "1"}
+    data = {name or "empty": text for name, text in words.items()} | {"l40s-48gb": "9" * 5000, "huge": "x" * 100_000}
+    prices = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "plimsoll-prices", "namespace": NAMESPACE}}
+    calm = Calm.now(operator)
+    control_plane.apply([prices | {"data": data}])
+    try:
+        control_plane.wait_until(lambda: "is no price" in "\n".join(calm.new_lines()), 60, "a complaint in the log")
+        honest.assert_served()
+    finally:
+        control_plane.kubectl("delete", "configmap", "plimsoll-prices", "--namespace", NAMESPACE)
+    assert max(len(line) for line in calm.new_lines()) < 10_000, "a value of 100,000 characters was logged whole"
+    calm.assert_kept(tracebacks=0)
+
+
+def test_no_fuzzed_object_hurts_another_tenant(operator: OperatorProcess, honest: Honest, poisoner: View) -> None:
+    """Run longer by ``make poison``; the numbers of the specs in a failure make it repeatable with its seed."""
+    calm, fuzzer, admitted = Calm.now(operator), SpecFuzzer(SEED, MINIMAL), 0
+    with sampled_health(operator) as health:
+        for first in range(0, OBJECTS, BATCH):
+            numbers = range(first, min(first + BATCH, OBJECTS))
+            began = time.monotonic()
+            made = {number: create_fuzzed(poisoner, fuzzer, number) for number in numbers}
+            names = [f"fuzz-{number}" for number, was_admitted in made.items() if was_admitted]
+            logger.info("%s admitted: %s", len(names), {number: fuzzer.spec(number)[0] for number in made})
+            honest.assert_served()
+            assert_explained(poisoner, names)
+            clear(poisoner)
+            admitted += len(names)
+            logger.info("%.0f s; %s", time.monotonic() - began, honest.laps[-1])
+    assert health.bad == []
+    calm.assert_kept(tracebacks=TRACEBACKS + OBJECTS // 100, lines=3000 + 50 * OBJECTS)
+    assert admitted >= OBJECTS // 5, "a generator whose objects are all refused tries nothing"
+
+
+def create_fuzzed(view: View, fuzzer: SpecFuzzer, number: int) -> bool:
+    """Create the object of this number, with nonsense in its metadata as well."""
+    _, spec = fuzzer.spec(number)
+    dice = random.Random(f"{SEED}/metadata/{number}")  # noqa: S311 - must be repeatable, not secret
+    ours = ("plimsoll.dev/pool-record", "plimsoll.dev/rendered", "kubectl.kubernetes.io/last-applied-configuration")
+    annotations = {key: dice.choice(("", "{", "[]", "null", "x" * 10_000)) for key in dice.sample(ours, 2)}
+    labels = {"plimsoll.dev/deployment": dice.choice(("", "other", "fuzz-0")), "app.kubernetes.io/managed-by": "x"}
+    return create(view, f"fuzz-{number}", spec, annotations=annotations, labels=labels)

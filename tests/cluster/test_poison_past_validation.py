@@ -1,0 +1,122 @@
+"""Nonsense that no schema refuses, as under an older or an edited CRD: the tenant next door is served as usual."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import mixed_fleet
+from testbed.operator_process import OperatorProcess
+from tests.support.faulty import IMPATIENT, Calm, sampled_health
+from tests.support.fuzz import SpecFuzzer
+from tests.support.honest import Honest, honest_nodes
+from tests.support.installed import LLAMA_8B, View, install, namespace_of, on_gpu
+from tests.support.poison import POISONED_SPECS, assert_explained, clear, create, opened_crd
+
+pytestmark = pytest.mark.cluster
+
+TRACEBACKS = 3
+WILD = 20
+MINIMAL = {"model": {"name": LLAMA_8B}, "contextLength": 4096, "concurrency": 6}
+FAR_FROM_THE_TYPE: dict[str, dict[str, Any]] = {
+    "template-of-words": {"podTemplate": {"env": "x", "volumes": 7, "tolerations": {"a": 1}}},
+    "template-is-empty": {"podTemplate": {}},
+    "unknown-fields": {"podTemplate": {"hostNetwork": True, "nobody": {"knows": "it"}}},
+    "entries-are-words": {"podTemplate": {"env": ["A=1"], "volumeMounts": [None], "imagePullSecrets": ["x"]}},
+    "labels-of-numbers": {"podTemplate": {"labels": {"a": 1}, "annotations": {"b": None}, "nodeSelector": {"c": []}}},
+    "engine-of-words": {"engine": {"version": 32, "extraArgs": "--x", "gpuMemoryUtilizationPercent": "most"}},
+    "engine-beyond-bounds": {"engine": {"gpuMemoryUtilizationPercent": 10**30, "maxBatchedTokens": -1}},
+    "engine-of-lists": {"engine": {"image": ["x"], "lora": [], "multimodal": "all", "speculation": 3}},
+}
+STATUSES: dict[str, dict[str, Any]] = {
+    "pools-is-a-word": {"pools": "many"},
+    "pools-of-words": {"pools": ["x", None, 7]},
+    "pools-of-nothing": {"pools": [{}]},
+    "pool-of-wrong-types": {"pools": [{"name": 7, "nodeSelector": [], "replicas": "x", "tensorParallel": None}]},
+    "conditions-of-words": {"conditions": ["x", {"type": 7}]},
+    "observations-of-words": {"observations": [{"pool": 7}, "x"], "rebalancing": "x", "placement": [1]},
+    "figures-of-words": {"observedGeneration": "x", "readyReplicas": "x", "estimate": 7, "model": [], "tooSmall": 3},
+}
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    with ControlPlane() as running:
+        running.apply([*mixed_fleet(), *honest_nodes()])
+        install(running)
+        running.apply([opened_crd()])
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
+    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
+    assert operator.is_running
+    with namespace_of(control_plane, "tenant-honest") as view:
+        tenant = Honest(view)
+        tenant.measure()
+        yield tenant
+
+
+@pytest.fixture
+def poisoner(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"poison-{uuid.uuid4().hex[:6]}") as view:
+        yield view
+
+
+def test_no_nonsense_that_reaches_the_operator_hurts_another_tenant(
+    operator: OperatorProcess, honest: Honest, poisoner: View
+) -> None:
+    calm, fuzzer = Calm.now(operator), SpecFuzzer(7, MINIMAL, wild=0.9)
+    specs: dict[str, Mapping[str, Any]] = {
+        **POISONED_SPECS,
+        **FAR_FROM_THE_TYPE,
+        **{f"wild-{n}": fuzzer.spec(n)[1] for n in range(WILD)},
+    }
+    with sampled_health(operator) as health, honest.standing():
+        admitted = [name for name, spec in specs.items() if create(poisoner, name, spec)]
+        honest.assert_served()
+        assert_explained(poisoner, admitted)
+        clear(poisoner)
+    assert {*FAR_FROM_THE_TYPE} <= {*admitted}
+    assert health.bad == []
+    calm.assert_kept(tracebacks=TRACEBACKS)
+
+
+def test_no_status_that_reaches_the_operator_hurts_another_tenant(
+    operator: OperatorProcess, honest: Honest, poisoner: View
+) -> None:
+    for name in STATUSES:
+        poisoner.apply(name, **on_gpu("mi300x-192gb"))
+    for name in STATUSES:
+        poisoner.wait_ready(name)
+    calm = Calm.now(operator)
+    with sampled_health(operator) as health, honest.standing():
+        for name, status in STATUSES.items():
+            poisoner.patch_object("inferencedeployments", f"{name}/status", {"status": status})
+        honest.assert_served()
+        poisoner.wait(lambda: all(is_repaired(poisoner, name) for name in STATUSES), "every status as it should be")
+    for name in STATUSES:
+        poisoner.wait_ready(name)
+        assert len(poisoner.pods(name)) == 1
+    assert health.bad == []
+    calm.assert_kept(tracebacks=TRACEBACKS)
+
+
+def is_repaired(view: View, name: str) -> bool:
+    """Whether the status is again one that this release writes."""
+    status = view.get(name).get("status") or {}
+    pools, conditions = status.get("pools"), status.get("conditions")
+    if not (isinstance(pools, list) and isinstance(conditions, list)):
+        return False
+    named = [entry.get("type") if isinstance(entry, dict) else entry for entry in conditions]
+    return "Ready" in named and [pool["name"] for pool in pools if isinstance(pool, dict)] == ["mi300x-192gb-tp1"]

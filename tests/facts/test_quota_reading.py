@@ -1,0 +1,70 @@
+"""ResourceQuotas: what a namespace may still ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
+
+GPUS = "requests.nvidia.com/gpu"
+
+
+def quota(
+    hard: dict[str, str], used: dict[str, str] | None = None, namespace: str = "ml", name: str = "q", **spec: Any
+) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"hard": hard, **spec},
+        "status": {"hard": hard, "used": used or {}},
+    }
+
+
+def left(*quotas: dict[str, Any]) -> dict[str, dict[str, int]]:
+    return {namespace: dict(limits) for namespace, limits in read_quotas(quotas).remaining.items()}
+
+
+def test_what_is_left_is_the_limit_less_what_is_used() -> None:
+    assert left(quota({GPUS: "8"}, {GPUS: "3"})) == {"ml": {"nvidia.com/gpu": 5}}
+    assert left(quota({GPUS: "8"})) == {"ml": {"nvidia.com/gpu": 8}}
+
+
+def test_a_quota_that_was_lowered_below_its_use_leaves_nothing() -> None:
+    assert left(quota({GPUS: "2"}, {GPUS: "3"})) == {"ml": {"nvidia.com/gpu": 0}}
+
+
+def test_of_several_the_smallest_counts_and_namespaces_do_not_mix() -> None:
+    told = left(
+        quota({GPUS: "8"}, {GPUS: "1"}),
+        quota({GPUS: "4", "requests.amd.com/gpu": "2"}, {GPUS: "1"}, name="tight"),
+        quota({GPUS: "1"}, namespace="other"),
+    )
+    assert told == {"ml": {"nvidia.com/gpu": 3, "amd.com/gpu": 2}, "other": {"nvidia.com/gpu": 1}}
+
+
+def test_limits_of_other_things_are_no_matter() -> None:
+    assert left(quota({"requests.cpu": "8", "pods": "1", "limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"})) == {}
+
+
+@pytest.mark.parametrize("scopes", [["NotTerminating"], ["NotBestEffort"], ["NotBestEffort", "NotTerminating"]])
+def test_scopes_that_engines_are_always_in_count(scopes: list[str]) -> None:
+    assert left(quota({GPUS: "2"}, scopes=scopes)) == {"ml": {"nvidia.com/gpu": 2}}
+
+
+@pytest.mark.parametrize("scopes", [["Terminating"], ["BestEffort"], ["NotTerminating", "BestEffort"]])
+def test_scopes_that_they_are_never_in_do_not_and_nobody_hears_of_it(scopes: list[str]) -> None:
+    assert read_quotas([quota({GPUS: "2"}, scopes=scopes)]) == NamespaceQuotas()
+
+
+def test_a_scope_that_cannot_be_judged_is_left_out_and_named() -> None:
+    term = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    told = read_quotas([quota({GPUS: "0"}, scopeSelector={"matchExpressions": [term]}), quota({GPUS: "4"}, name="b")])
+    assert dict(told.remaining["ml"]) == {"nvidia.com/gpu": 4}
+    [complaint] = told.complaints
+    assert "ResourceQuota ml/q" in complaint
+    assert "PriorityClass In" in complaint
+
+
+def test_a_limit_that_is_no_number_limits_nothing() -> None:
+    assert left(quota({GPUS: "many"})) == {}

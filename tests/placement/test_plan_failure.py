@@ -1,0 +1,84 @@
+"""An error that one deployment provokes stays with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.placement import plan as plan_module
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.feasibility import judge
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision
+from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
+
+POISON = "poison"
+
+
+@pytest.fixture(params=[ValueError("nonsense"), RecursionError("too deep"), UnsupportedModel("m", "a law")], ids=repr)
+def error(request: pytest.FixtureRequest) -> Exception:
+    thrown: Exception = request.param
+    return thrown
+
+
+@pytest.fixture
+def poisoned(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Exception:
+    """Judging one deployment raises."""
+
+    def throw(wanted: Any, *rest: Any) -> Any:
+        if wanted.key.name == POISON:
+            raise error
+        return judge(wanted, *rest)
+
+    monkeypatch.setattr(plan_module, "judge", throw)
+    return error
+
+
+def decide() -> dict[str, Decision]:
+    kept = pool(L40S, bound=0, ready=0)
+    bad, good = request(name=POISON, created="1"), request(name="honest", created="2", replicas=2)
+    decisions = plan([tenant(bad, kept), tenant(good)], fleet(node("l", L40S, 2), node("h", H100, 1)))
+    return {each.request.key.name: each for each in decisions}
+
+
+def test_its_pools_stay_as_they_are_and_its_promises_too(poisoned: Exception) -> None:
+    decisions = decide()
+    failed, honest = decisions[POISON], decisions["honest"]
+    assert [(each.gpu_type, each.replicas, each.choice) for each in failed.pools] == [(L40S, 1, None)]
+    assert str(poisoned) in failed.failure
+    assert failed.is_refusal is isinstance(poisoned, UnsupportedModel)
+    assert honest.failure == ""
+    assert {each.gpu_type: each.replicas for each in honest.pools} == {L40S: 1, H100: 1}
+
+
+def test_type_and_message_tell_of_an_unexpected_error(poisoned: Exception) -> None:
+    told = decide()[POISON].failure
+    assert told == (
+        str(poisoned) if isinstance(poisoned, UnsupportedModel) else f"{type(poisoned).__name__}: {poisoned}"
+    )
+
+
+def test_gpus_that_it_took_before_it_failed_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(wanted: Any, *_: Any) -> Any:
+        if wanted.key.name == POISON:
+            raise ZeroDivisionError
+        return ()
+
+    monkeypatch.setattr(plan_module, "warnings_for", late)
+    bad, good = request(name=POISON, created="1"), request(name="honest", created="2")
+    failed, honest = plan([tenant(bad), tenant(good)], fleet(node("l", L40S, 1)))
+    assert (failed.pools, failed.failure) == ((), "ZeroDivisionError: ")
+    assert [each.replicas for each in honest.pools] == [1]
+
+
+def test_an_error_while_promises_are_kept_costs_nobody_else_the_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    def throw(wanted: Any, where: Any, kind: str) -> Any:
+        if wanted.key.name == POISON:
+            raise KeyError(kind)
+        return eligible_nodes(wanted, where, kind)
+
+    monkeypatch.setattr("plimsoll.placement.promises.eligible_nodes", throw)
+    decisions = decide()
+    assert sum(each.replicas for each in decisions["honest"].pools) == 2

@@ -1,0 +1,93 @@
+"""GPUs kept for pods that are not there yet: for a while, as far as the quota goes, and never for what cannot come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
+
+NO_PODS: dict[str, Any] = {"bound": 0, "ready": 0, "uncreated": 1}
+
+
+def first(name: str, *pools: Pool, **more: Any) -> Tenant:
+    return tenant(request(name=name, created="1"), *pools, **more)
+
+
+def honest(replicas: int = 1) -> Tenant:
+    return tenant(request(name="honest", created="2", replicas=replicas))
+
+
+def placed(decisions: tuple[Decision, ...], name: str = "honest") -> int:
+    decision = next(each for each in decisions if each.request.key.name == name)
+    return sum(each.replicas for each in decision.pools if each.state is PoolState.ACTIVE)
+
+
+def test_gpus_are_kept_for_pods_that_are_still_to_be_made() -> None:
+    where = fleet(node("l", L40S, 1))
+    decisions = plan([first("a", pool(L40S, **NO_PODS)), honest()], where)
+    assert (placed(decisions, "a"), placed(decisions)) == (1, 0)
+
+
+def test_a_refusal_does_not_end_the_promise_at_once() -> None:
+    decisions = plan([first("a", pool(L40S, refused=True, **NO_PODS)), honest()], fleet(node("l", L40S, 1)))
+    assert placed(decisions) == 0
+
+
+def test_a_promise_that_is_over_gives_the_gpus_to_others_and_leaves_the_pool_as_decided() -> None:
+    refused = pool(L40S, refused=True, promise_over=True, **NO_PODS)
+    decisions = plan([first("a", refused), honest()], fleet(node("l", L40S, 1)))
+    assert placed(decisions) == 1
+    assert [(each.name, each.replicas) for each in decisions[0].pools] == [(refused.name, 1)]
+
+
+def test_pods_that_exist_keep_their_promise_though_others_of_the_pool_are_refused() -> None:
+    some = pool(L40S, replicas=3, bound=1, ready=1, uncreated=1, refused=True, promise_over=True)
+    who = tenant(request(name="a", created="1", replicas=3), some)
+    decisions = plan([who, honest(3)], fleet(node("l", L40S, 4, held=1)))
+    assert placed(decisions) == 2  # three are free, and one is kept for the pod that waits for its node
+
+
+def test_where_the_quota_refuses_pods_no_more_gpus_are_kept_than_it_leaves() -> None:
+    refused = pool(L40S, replicas=4, bound=0, ready=0, uncreated=4, refused=True)
+    who = tenant(request(name="a", created="1", replicas=4), refused)
+    other = tenant(request(name="honest", created="2", replicas=4, key=_elsewhere("honest")))
+    decisions = plan([who, other], fleet(node("l", L40S, 4)), quotas={"default": {"nvidia.com/gpu": 1}})
+    assert placed(decisions) == 3
+
+
+def test_without_a_refusal_pods_that_are_being_made_are_trusted_to_be_within_the_quota() -> None:
+    """The quota counts a pod before anybody sees it: what is left may be a moment ahead of what is there."""
+    coming = pool(L40S, **NO_PODS)
+    other = tenant(request(name="honest", created="2", key=_elsewhere("honest")))
+    decisions = plan([first("a", coming), other], fleet(node("l", L40S, 1)), quotas={"default": {"nvidia.com/gpu": 0}})
+    assert placed(decisions) == 0
+
+
+def test_pods_that_wait_for_something_else_than_gpus_keep_none() -> None:
+    waits = pool(L40S, bound=0, ready=0, stuck=1)
+    decisions = plan([first("a", waits), honest(2)], fleet(node("l", L40S, 1), node("h", H100, 1)))
+    assert placed(decisions) == 2
+    assert [(each.gpu_type, each.replicas) for each in decisions[0].pools] == [(L40S, 1)]
+    assert decisions[0].departures == ()
+
+
+def test_a_pool_on_a_type_that_the_fleet_does_not_have_takes_nothing() -> None:
+    unknown = pool(H100, 8, replicas=5, **{**NO_PODS, "uncreated": 5})
+    who = tenant(request(name="a", created="1", replicas=5), unknown)
+    decisions = plan([who, honest(2)], fleet(node("l", L40S, 2)), standing=[unknown])
+    assert not any(each.failure for each in decisions)
+    assert placed(decisions) == 2
+
+
+def test_one_replica_is_never_promised_twice_its_gpus() -> None:
+    odd = pool(L40S, replicas=1, bound=0, ready=0, uncreated=9)
+    decisions = plan([first("a", odd), honest(3)], fleet(node("l", L40S, 4)))
+    assert placed(decisions) == 3
+    assert odd.split == Split(1)
+
+
+def _elsewhere(name: str) -> Any:
+    return type(request().key)("other-namespace", name)

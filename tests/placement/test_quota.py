@@ -1,0 +1,93 @@
+"""A namespace's quota: shared in the plan's order, told with its figures, and no matter to other namespaces."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, Tenant
+from plimsoll.render.conditions import conditions
+from plimsoll.render.report import Report
+from tests.support.planning import H100, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant
+
+RESOURCE = "nvidia.com/gpu"
+
+
+def who(name: str, namespace: str = "tight", replicas: int = 1, **more: Any) -> Tenant:
+    wanted = request(name=name, created=name, replicas=replicas, **more)
+    return tenant(replace(wanted, key=ObjectKey(namespace, name)))
+
+
+def placed(decision: Decision) -> int:
+    return sum(each.replicas for each in decision.pools)
+
+
+def ready(decision: Decision) -> dict[str, str]:
+    told = conditions(Report("x", 1, decision.request.replicas, decision=decision), (), "2026-01-01T00:00:00Z")
+    return {each["type"]: each["reason"] for each in told}
+
+
+def test_no_more_is_placed_than_the_quota_leaves() -> None:
+    (decision,) = plan([who("a", replicas=4)], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: 3}})
+    assert (placed(decision), decision.missing) == (3, 1)
+
+
+def test_a_refusal_by_quota_has_its_figures_and_is_not_stalled() -> None:
+    (decision,) = plan([who("a", facts=LLAMA_70B_FP8)], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: 0}})
+    rejection = next(each for each in decision.rejections if each.reason is Reason.QUOTA_EXCEEDED)
+    assert dict(rejection.numbers) == {"gpus": rejection.split.gpus, "left": 0, "resource": RESOURCE}
+    told = ready(decision)
+    assert told["Ready"] == told["Planned"] == told["Reconciling"] == "WaitingForQuota"
+    assert "Stalled" not in told
+
+
+def test_the_remedy_is_a_larger_quota_and_not_free_gpus() -> None:
+    (decision,) = plan([who("a")], fleet(node("h", H100, 8)), quotas={"tight": {RESOURCE: 0}})
+    kinds = [remedy.kind for remedy in decision.remedies]
+    assert kinds[0] is RemedyKind.RAISE_QUOTA
+    assert RemedyKind.FREE_GPUS not in kinds
+    assert dict(decision.remedies[0].numbers)["more"] == 1
+
+
+def test_where_gpus_are_taken_too_they_are_what_is_waited_for() -> None:
+    where = fleet(node("h", H100, 8, held=8))
+    (decision,) = plan([who("a")], where, quotas={"tight": {RESOURCE: 4}})
+    assert ready(decision)["Ready"] == "WaitingForGpus"
+
+
+def test_tenants_of_one_namespace_share_it_the_older_first_and_others_are_untouched() -> None:
+    where = fleet(node("h", H100, 8))
+    older, younger, neighbour = plan(
+        [who("a", replicas=2), who("b", replicas=2), who("c", namespace="wide", replicas=2)],
+        where,
+        quotas={"tight": {RESOURCE: 3}},
+    )
+    assert [placed(each) for each in (older, younger, neighbour)] == [2, 1, 2]
+
+
+def test_other_resources_of_the_namespace_are_not_limited_by_it() -> None:
+    where = fleet(node("h", H100, 8), node("m", MI300X, 8))
+    (decision,) = plan([who("a")], where, quotas={"tight": {RESOURCE: 0}})
+    assert [each.gpu_type for each in decision.pools] == [MI300X]
+
+
+def test_pods_that_exist_are_in_the_count_already() -> None:
+    running = who("a", replicas=2)
+    running = replace(running, pools=(pool(H100, replicas=2),))
+    (decision,) = plan([running], fleet(node("h", H100, 8, held=2)), quotas={"tight": {RESOURCE: 0}})
+    assert (placed(decision), decision.missing) == (2, 0)
+    assert not decision.pools[0].surge  # an update must not wait for a pod that the quota refuses
+    (roomy,) = plan([running], fleet(node("h", H100, 8, held=2)), quotas={"tight": {RESOURCE: 1}})
+    assert roomy.pools[0].surge
+
+
+def test_pods_that_are_still_to_be_made_count_against_it() -> None:
+    coming = replace(who("a", replicas=2), pools=(pool(H100, replicas=2, bound=0, ready=0, uncreated=2),))
+    where = fleet(node("h", H100, 8))
+    first, second, neighbour = plan(
+        [coming, who("b", replicas=2), who("c", namespace="wide", replicas=2)], where, quotas={"tight": {RESOURCE: 3}}
+    )
+    assert [placed(each) for each in (first, second, neighbour)] == [2, 1, 2]

@@ -1,0 +1,94 @@
+"""A release that renders pods differently leaves running engines alone until what they were made from changes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.workload import Manifest, PodOptions, SecretKey
+from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, is_left_running
+from plimsoll.render.objects import deployment
+from tests.render.workloads import decision, options
+
+POOL = decision().pools[0]
+
+
+def rendered(**changes: Any) -> Manifest:
+    assert POOL.choice is not None
+    return deployment(options(**changes), POOL, POOL.choice)
+
+
+def by_another_release(manifest: Manifest, *, with_digest: bool = True) -> Manifest:
+    """The same, as a release rendered it whose pods had fewer volumes and no read-only root."""
+    live = copy.deepcopy(manifest)
+    annotations = live["metadata"]["annotations"]
+    annotations[RENDERING_ANNOTATION] = str(RENDERING + 1)
+    if not with_digest:
+        del annotations[RENDERING_ANNOTATION], annotations[INPUTS_ANNOTATION]
+    spec = live["spec"]["template"]["spec"]
+    spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != "tmp"]
+    spec["containers"][0]["securityContext"].pop("readOnlyRootFilesystem", None)
+    spec["containers"][0]["env"] = spec["containers"][0]["env"][:4]
+    return live
+
+
+def with_env(value: str) -> PodOptions:
+    return PodOptions(env=({"name": "HOUSE", "value": value},))
+
+
+@pytest.mark.parametrize("with_digest", [True, False], ids=["newer release", "release before digests"])
+def test_engines_of_another_release_are_left_running(*, with_digest: bool) -> None:
+    assert is_left_running(by_another_release(rendered(), with_digest=with_digest), rendered())
+
+
+@pytest.mark.parametrize("with_digest", [True, False], ids=["newer release", "release before digests"])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"pod": with_env("b")},
+        {"image": "house/vllm:2"},
+        {"extra_args": ("--seed", "1")},
+        {"token": SecretKey("hf-token", "token")},
+        {"engine_version": "0.31.0"},
+    ],
+    ids=lambda changed: str(next(iter(changed))),
+)
+def test_a_change_of_what_they_are_made_from_replaces_them(changed: dict[str, Any], *, with_digest: bool) -> None:
+    before = {"pod": with_env("a")} if "pod" in changed else {}
+    if "token" in changed and not with_digest:
+        before, changed = changed, {}  # an entry that is gone shows; one that is new may be the release's own
+    live = by_another_release(rendered(**before), with_digest=with_digest)
+    live["spec"]["template"]["spec"]["containers"][0]["env"] = rendered(**before)["spec"]["template"]["spec"][
+        "containers"
+    ][0]["env"]
+    assert not is_left_running(live, rendered(**changed))
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda live: live["metadata"]["annotations"].update({RENDERING_ANNOTATION: "nonsense"}),
+        lambda live: live["metadata"]["annotations"].update({RENDERING_ANNOTATION: "0"}),
+        lambda live: live["spec"].pop("template"),
+    ],
+    ids=["nonsense", "too old", "no template"],
+)
+def test_what_cannot_be_recognised_is_rendered_anew(spoil: Callable[[Manifest], None]) -> None:
+    live = by_another_release(rendered(), with_digest=False)
+    spoil(live)
+    assert not is_left_running(live, rendered())
+
+
+def test_one_of_this_rendering_is_compared_field_by_field_as_ever() -> None:
+    assert not is_left_running(rendered(), rendered())
+
+
+def test_the_digest_knows_nothing_of_who_owns_it_or_how_many_there_are() -> None:
+    inputs = {
+        rendered(**changes)["metadata"]["annotations"][INPUTS_ANNOTATION]
+        for changes in ({}, {"uid": "another"}, {"pod": PodOptions(env=())})
+    }
+    assert len(inputs) == 1
