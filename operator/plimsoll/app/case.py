@@ -30,6 +30,7 @@ from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.serving import Request
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.feasibility import sized
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
@@ -188,13 +189,13 @@ def is_judged(case: Case) -> bool:
     return all(pool.generation == case.generation for pool in case.pools if pool.state is PoolState.ACTIVE)
 
 
-def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet) -> MemoryEstimate | None:
+def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Memo) -> MemoryEstimate | None:
     """The estimate on the first active pool's GPU, whether it fits there or not."""
     active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
     gpu = next((gpu for gpu in fleet.gpu_types() if active is not None and gpu.name == active.gpu_type), None)
     if active is None or gpu is None:
         return None
     try:
-        return sized(request, gpu, active.split)[1]
+        return sized(request, gpu, active.split, memo)[1]
     except PlimsollError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -26,6 +26,8 @@ PROMISE_SECONDS = 60
 
 MOST_COMPLAINTS = 20
 """Complaints about one object's surroundings in one pass: whoever makes ten thousand such pods fills no log."""
+
+ReadPod = Callable[[Body], PodFacts]
 
 _NEVER_REFUSED: Mapping[str, float] = MappingProxyType({})
 
@@ -60,7 +62,7 @@ class _Gathering:
             self.complaints.append(complaint)
 
 
-def surroundings_of(store: Picture) -> dict[ObjectKey, Surroundings]:
+def surroundings_of(store: Picture, read: ReadPod = read_pod) -> dict[ObjectKey, Surroundings]:
     """The surroundings of every InferenceDeployment, in one sweep."""
     found = {key_of(body): _Gathering(body, {}, {}, []) for body in store.all(INFERENCE_DEPLOYMENTS)}
     for body in store.all(DEPLOYMENTS):
@@ -70,7 +72,7 @@ def surroundings_of(store: Picture) -> dict[ObjectKey, Surroundings]:
     for body in store.all(PODS):
         labelled = _labelled_owner(body)
         if labelled is not None and labelled[0] in found:
-            _gather_pod(body, labelled[1], found[labelled[0]])
+            _gather_pod(body, labelled[1], found[labelled[0]], read)
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()}, each.workloads, tuple(each.complaints)
@@ -89,13 +91,13 @@ def _gather_workload(body: Body, pool: str, into: _Gathering) -> None:
         into.workloads[pool] = body
 
 
-def _gather_pod(body: Body, pool: str, into: _Gathering) -> None:
+def _gather_pod(body: Body, pool: str, into: _Gathering, read: ReadPod) -> None:
     if not _was_made_by(body, workload_name(into.owner["metadata"]["name"], pool)):
         into.complain(f"Pod {key_of(body)} is ignored: it has the labels of pool {pool} and not its ReplicaSet")
         return
     if _is_older(body, into.owner, into.workloads.get(pool)):
         return
-    facts = read_pod(body)
+    facts = read(body)
     if not facts.ended:
         into.pods.setdefault(pool, []).append(facts)
 

@@ -20,6 +20,7 @@ from plimsoll.facts.engine_errors import EngineFailure
 from plimsoll.memory.calibration import corrections
 from plimsoll.memory.rank_cache import rank_layout
 from plimsoll.placement.feasibility import sized
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Pool
 from plimsoll.render.names import stages
 
@@ -60,16 +61,17 @@ def observed_now(
     *,
     generation: int,
     spec: str,
+    memo: Memo | None = None,
 ) -> tuple[Seen, ...]:
     """What the pools' engines show in this pass. A pool that is not judged by this spec yet shows nothing.
 
-    ``told`` are tokens that ready engines report now, as their release counts them.
+    ``told`` are tokens that ready engines report now, as their release counts them. ``memo`` is as in ``plan``.
     """
     found = []
     for pool in pools:
         if pool.generation != generation or is_updating(around.workloads.get(pool.name)):
             continue
-        observation = _of_pool(request, pool, around, told.get(pool.name), fleet)
+        observation = _of_pool(request, pool, around, told.get(pool.name), fleet, memo)
         if observation is not None:
             found.append(Seen(observation, spec))
     return tuple(found)
@@ -112,7 +114,9 @@ def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Spl
     return tuple(place for place, kind in places.items() if kind == request.engine_kind(*place))
 
 
-def capacities(request: Request, pools: Sequence[Pool], told: Mapping[str, int], fleet: Fleet) -> dict[str, int]:
+def capacities(
+    request: Request, pools: Sequence[Pool], told: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
+) -> dict[str, int]:
     """``told`` as tokens that requests of full length get, which is how later releases count.
 
     Before 0.24 metrics give blocks times their tokens. Where layers are of several kinds a request holds blocks of
@@ -124,7 +128,7 @@ def capacities(request: Request, pools: Sequence[Pool], told: Mapping[str, int],
         return found
     for pool in pools:
         if pool.name in told and pool.gpu_type in types:
-            _, settings, figures = _foretold(request, types[pool.gpu_type], pool)
+            _, settings, figures = _foretold(request, types[pool.gpu_type], pool, memo)
             layout = rank_layout(request, pool.split, settings, figures.stage)
             size = told[pool.name] // layout.block_tokens * layout.block_bytes
             found[pool.name] = layout.capacity_tokens(size, request.shape.context_tokens)
@@ -141,14 +145,14 @@ def _is_failure(observation: Observation) -> bool:
 
 
 def _of_pool(
-    request: Request, pool: Pool, around: Surroundings, tokens: int | None, fleet: Fleet
+    request: Request, pool: Pool, around: Surroundings, tokens: int | None, fleet: Fleet, memo: Memo | None
 ) -> Observation | None:
     gpu = next((gpu for gpu in fleet.gpu_types() if gpu.name == pool.gpu_type), None)
     failure = _memory_failure(around, pool) if pool.too_large else None
     serves = tokens is not None and pool.ready > 0
     if gpu is None or not (serves or failure is not None):
         return None
-    by_law, settings, figures = _foretold(request, gpu, pool)
+    by_law, settings, figures = _foretold(request, gpu, pool, memo)
     kind = request.engine_kind(gpu.name, pool.split)
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     if tokens is not None and serves:
@@ -161,12 +165,14 @@ def _of_pool(
     return Observation(kind, witness, figures.available_kv_bytes, left, *step)
 
 
-def _foretold(request: Request, gpu: GpuType, pool: Pool) -> tuple[Request, EngineSettings, MemoryEstimate]:
+def _foretold(
+    request: Request, gpu: GpuType, pool: Pool, memo: Memo | None
+) -> tuple[Request, EngineSettings, MemoryEstimate]:
     """The estimate by the law alone, with the step that the pool's engines were given."""
-    by_law = replace(request, corrections=())
+    by_law = replace(request, corrections=()) if request.corrections else request
     if pool.batched_tokens is not None:
         by_law = replace(by_law, engine=replace(by_law.engine, max_batched_tokens=pool.batched_tokens))
-    return by_law, *sized(by_law, gpu, pool.split)
+    return by_law, *sized(by_law, gpu, pool.split, memo)
 
 
 def _in_bytes(

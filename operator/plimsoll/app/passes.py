@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request
@@ -53,8 +53,10 @@ from plimsoll.app.observations import (
     remembered,
 )
 from plimsoll.app.prices import PriceList
+from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.refusals import Refusals
+from plimsoll.app.rendered import Rendered
 from plimsoll.app.settings import Settings
 from plimsoll.app.status_reading import status_of, with_status
 from plimsoll.app.store import Picture, key_of, uid_of
@@ -63,8 +65,8 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.facts.fleet_reading import read_fleet
 from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.render.conditions import nearest_sentence
@@ -99,6 +101,10 @@ class Passes:
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
     complaints: set[str] = field(default_factory=set)
     beats: Beats = field(default_factory=Beats)
+    reading: ReadingMemo = field(default_factory=ReadingMemo)
+    memo: Memo = field(default_factory=Memo)
+    rendered: Rendered = field(default_factory=Rendered)
+    shown: tuple[Any, ...] = ()
 
     @property
     def _gpu_names(self) -> frozenset[str]:
@@ -147,8 +153,10 @@ class Passes:
         self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float
     ) -> tuple[Fleet, list[Case]]:
         """Step 1. An object whose last fault is not yet to be tried again stands still."""
-        fleet = read_fleet(picture.all(NODES), picture.all(PODS), self.gpu_types, self.prices.current)
-        around = surroundings_of(picture)
+        self.reading.begin()
+        self.rendered.begin()
+        fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
+        around = surroundings_of(picture, self.reading.pod)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
         cases: list[Case] = []
         for body in picture.all(INFERENCE_DEPLOYMENTS):
@@ -195,7 +203,7 @@ class Passes:
     def _read(self, case: Case) -> None:
         """Step 2."""
         try:
-            case.resource = parse_inference_deployment(case.body)
+            case.resource = resource = self.reading.resource(case.body, parse_inference_deployment)
             check_without_model(case.resource.spec)
             check_pod_policy(case.resource.spec, self.pod_policy, case.key.namespace)
             check_gpu_names(case.resource.spec, self._gpu_names)
@@ -208,7 +216,8 @@ class Passes:
             if isinstance(draft, Problem):
                 case.problem = draft
                 return
-            case.request = to_request(case.resource, model, draft=draft)
+            convert = partial(to_request, resource, model, draft=draft)
+            case.request = self.reading.converted(resource, model, draft, convert)
         except NotPermitted as error:
             case.problem = Problem("NotPermitted", str(error), permanent=True)
         except InvalidInput as error:
@@ -232,8 +241,9 @@ class Passes:
                 fleet,
                 generation=case.generation,
                 spec=case.spec_digest,
+                memo=self.memo,
             )
-            told = capacities(case.request, case.pools, told, fleet)
+            told = capacities(case.request, case.pools, told, fleet, self.memo)
         except PlimsollError:
             return  # a model without a law: planning says so
         case.seen = merged(case.seen, found)
@@ -247,7 +257,8 @@ class Passes:
         if case.resource is None or case.request is None:
             return
         reading = self._reading(case)
-        case.request = replace(
+        case.request = self.reading.with_changes(
+            case.uid,
             case.request,
             observed=observed_capacities(case.status, case.spec_digest, case.pools, case.around, case.reported),
             corrections=lessons(case.seen, common.get(case.request.model.name, ())),
@@ -260,7 +271,7 @@ class Passes:
             case.turn = take_turn(
                 case.resource.spec,
                 case.standing,
-                figures_of(case.request, case.pools, fleet) if is_judged(case) else None,
+                figures_of(case.request, case.pools, fleet, self.memo) if is_judged(case) else None,
                 case.request.shape,
                 case.around,
                 reading,
@@ -268,7 +279,7 @@ class Passes:
                 moving=any(pool.state is PoolState.RETIRING for pool in case.pools),
             )
             case.standing = case.turn.standing
-        case.request = replace(case.request, replicas=case.standing.target_replicas)
+        case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
     def _plan(self, cases: list[Case], fleet: Fleet) -> None:
         """Step 4. A change of the live loop's that finds no place is withdrawn: it was a wish, not the user's word."""
@@ -287,7 +298,7 @@ class Passes:
     def _decide(self, cases: list[Case], fleet: Fleet) -> None:
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
         standing = [pool for case in cases if case.request is None for pool in case.pools]
-        decisions = plan(tenants, fleet, self.gpu_types, standing, self.quotas.remaining)
+        decisions = plan(tenants, fleet, self.gpu_types, standing, self.quotas.remaining, self.memo)
         by_key = {decision.request.key: decision for decision in decisions}
         for case in cases:
             case.decision = by_key.get(case.key)
@@ -316,20 +327,28 @@ class Passes:
                 case.new_status = render_status(case.report, {}, to_rfc3339(now))
 
     def _render_once(self, case: Case, now: float) -> None:
+        if self.rendered.fill_in(case):
+            return
         case.report = report_of(case, now)
         case.manifests = manifests_of(case, images_of(self.settings))
         case.new_status = render_status(case.report, case.status, to_rfc3339(now))
+        self.rendered.keep(case)
 
     def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:
-        """Metrics of the pass."""
+        """Metrics of the pass, where they differ from those of the last one."""
+        decided = [(case.key, case.decision, case.problem) for case in cases]
+        learned = [(case.key, case.report) for case in cases if case.report is not None]
+        if self.shown == (fleet, decided, learned):
+            return
         self.metrics.show_fleet(fleet)
-        self.metrics.show_cases([(case.key, case.decision, case.problem) for case in cases])
-        self.metrics.show_learning([(case.key, case.report) for case in cases if case.report is not None])
+        self.metrics.show_cases(decided)
+        self.metrics.show_learning(learned)
+        self.shown = fleet, decided, learned
 
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
         """In how many seconds an object is to be looked at again although nothing happens."""
         for case in cases:
-            yield from (at - now for at in deadlines_of(case, self.settings.stranded_seconds) if at > now)
+            yield from (at - now for at in deadlines_of(case, self.settings.stranded_seconds, now) if at > now)
         fault = self.faults.next_due_in_seconds()
         if fault is not None:
             yield fault

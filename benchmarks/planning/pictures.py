@@ -1,0 +1,151 @@
+"""Pictures of a cluster as the store keeps them: nodes, InferenceDeployments, their Deployments and their pods."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from benchmarks.planning.worlds import MODELS, PRODUCTS
+from plimsoll.adapters.cluster import (
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    INFERENCE_DEPLOYMENTS,
+    NODES,
+    PODS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+    Kind,
+)
+from plimsoll.app import pruning
+from plimsoll.app.case import Case
+from plimsoll.app.store import Store
+from plimsoll.domain.workload import Manifest
+from plimsoll.placement.pools import PlannedPool
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
+from testbed.fleet import gpu_node
+
+Body = dict[str, Any]
+
+BORN = "2026-11-21T03:00:00Z"
+STARTED = "2026-11-21T03:05:00Z"
+OWN_KINDS: dict[str, Kind] = {
+    "Deployment": DEPLOYMENTS,
+    "Service": SERVICES,
+    "PodDisruptionBudget": DISRUPTION_BUDGETS,
+}
+
+
+def new_store(nodes: int, objects: int) -> Store:
+    """Nodes with nothing on them, and InferenceDeployments that nobody has looked at."""
+    store = Store(
+        {
+            INFERENCE_DEPLOYMENTS: pruning.inference_deployment,
+            NODES: pruning.node,
+            PODS: pruning.pod,
+            DEPLOYMENTS: pruning.workload,
+            SERVICES: pruning.whole,
+            DISRUPTION_BUDGETS: pruning.whole,
+            RESOURCE_QUOTAS: pruning.quota,
+        },
+        lambda: None,
+    )
+    store.replace(NODES, [_node(index) for index in range(nodes)])
+    store.replace(INFERENCE_DEPLOYMENTS, [_inference_deployment(index) for index in range(objects)])
+    return store
+
+
+def carry_out(store: Store, cases: Sequence[Case], version: int) -> None:
+    """The cluster once everything that was decided is written and every pod serves."""
+    free = {body["metadata"]["name"]: Counter(_gpus(body)) for body in store.all(NODES)}
+    for case in cases:
+        body = {**case.body, "status": case.new_status}
+        body["metadata"] = {**body["metadata"], "resourceVersion": str(version)}
+        store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", body)
+        for manifest in case.manifests:
+            store.observe(OWN_KINDS[manifest["kind"]], "ADDED", _created(manifest, case, version))
+        for pool in () if case.decision is None else case.decision.pools:
+            for pod in _pods(case, pool, store, free, version):
+                store.observe(PODS, "ADDED", pod)
+
+
+def _node(index: int) -> Body:
+    product, gpus = PRODUCTS[index % len(PRODUCTS)]
+    body: Body = gpu_node(f"n{index:04d}", product, gpus, zone=f"zone-{index % 3}")
+    body["metadata"] |= {"uid": f"node-{index}", "resourceVersion": "1"}
+    return body
+
+
+def _inference_deployment(index: int) -> Body:
+    load = index // len(MODELS) % 4
+    return {
+        "apiVersion": "plimsoll.dev/v1alpha1",
+        "kind": "InferenceDeployment",
+        "metadata": {
+            "name": f"d{index:04d}",
+            "namespace": f"team-{index % 20}",
+            "uid": f"object-{index}",
+            "resourceVersion": "1",
+            "generation": 1,
+            "creationTimestamp": BORN,
+        },
+        "spec": {
+            "model": {"name": MODELS[index % len(MODELS)]},
+            "contextLength": 4096 * (1 + load),
+            "concurrency": 4 + load,
+        },
+    }
+
+
+def _created(manifest: Manifest, case: Case, version: int) -> Body:
+    """One of our objects as its controller has dealt with it."""
+    kind, name = manifest["kind"], manifest["metadata"]["name"]
+    head = {**manifest["metadata"], "uid": f"{kind}-{case.uid}-{name}", "resourceVersion": str(version)}
+    owner = {"kind": "InferenceDeployment", "name": case.key.name, "uid": case.uid, "controller": True}
+    head |= {"generation": 1, "creationTimestamp": BORN, "ownerReferences": [owner]}
+    replicas = (manifest.get("spec") or {}).get("replicas") or 0
+    status = {"observedGeneration": 1, "updatedReplicas": replicas, "replicas": replicas}
+    return {**manifest, "metadata": head, "status": status}
+
+
+def _pods(case: Case, pool: PlannedPool, store: Store, free: dict[str, Counter[str]], version: int) -> Iterator[Body]:
+    workload = workload_name(case.key.name, pool.name)
+    existing = sum(1 for body in store.all(PODS) if body["metadata"]["name"].startswith(f"{workload}-"))
+    key, value = pool.selector
+    fitting = [body for body in store.all(NODES) if body["metadata"]["labels"].get(key) == value]
+    for index in range(existing, pool.replicas):
+        node = next(
+            name for body in fitting if free[name := body["metadata"]["name"]][pool.resource] >= pool.split.gpus
+        )
+        free[node][pool.resource] -= pool.split.gpus
+        yield _pod(case, pool, f"{workload}-7d9-{index}", node, version)
+
+
+def _pod(case: Case, pool: PlannedPool, name: str, node: str, version: int) -> Body:
+    workload = workload_name(case.key.name, pool.name)
+    conditions = [
+        {"type": "PodScheduled", "status": "True", "lastTransitionTime": BORN},
+        {"type": "Ready", "status": "True", "lastTransitionTime": STARTED},
+    ]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": case.key.namespace,
+            "uid": f"pod-{case.uid}-{name}",
+            "resourceVersion": str(version),
+            "creationTimestamp": BORN,
+            "labels": {DEPLOYMENT_LABEL: case.key.name, POOL_LABEL: pool.name},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": f"{workload}-7d9", "uid": "rs", "controller": True}],
+        },
+        "spec": {
+            "nodeName": node,
+            "containers": [{"name": "engine", "resources": {"limits": {pool.resource: str(pool.split.gpus)}}}],
+        },
+        "status": {"phase": "Running", "conditions": conditions},
+    }
+
+
+def _gpus(node: Body | Any) -> dict[str, int]:
+    return {name: int(count) for name, count in node["status"]["allocatable"].items() if name.endswith("/gpu")}

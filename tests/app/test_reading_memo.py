@@ -1,0 +1,166 @@
+"""A pass reads what is new: counted in calls, and its statuses are those of a process that has just started."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from benchmarks.planning.passes import look_up, new_passes
+from benchmarks.planning.pictures import carry_out
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.app import passes as passes_module
+from plimsoll.app import reading_memo
+from plimsoll.app.prices import PriceList
+from plimsoll.app.reading_memo import Kept, ReadingMemo
+from plimsoll.app.store import Body
+from plimsoll.domain.gpus import Price
+from plimsoll.domain.observations import Correction
+from plimsoll.facts import fleet_reading
+from plimsoll.placement import feasibility
+from tests.support.office import MACHINES, NOW, OBJECTS, Office
+from tests.support.planning import request
+
+
+@pytest.fixture
+async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    made = Office.open(tmp_path)
+    made.count(monkeypatch, fleet_reading, "_read_node")
+    made.count(monkeypatch, reading_memo, "read_pod")
+    made.count(monkeypatch, passes_module, "parse_inference_deployment")
+    made.count(monkeypatch, passes_module, "to_request")
+    made.count(monkeypatch, feasibility, "estimate")
+    yield made
+    await made.passes.models.close()
+
+
+async def test_the_first_pass_reads_everything(office: Office) -> None:
+    office.make()
+    assert office.calls == {"read_node": MACHINES, "parse_inference_deployment": OBJECTS}
+    await look_up(office.passes)
+    carry_out(office.store, office.make().cases, 2)
+    assert office.calls["to_request"] == OBJECTS
+    assert office.calls["estimate"] > 0
+    office.make()
+    assert office.calls["read_pod"] == OBJECTS
+
+
+async def test_an_unchanged_picture_is_not_read_again(office: Office) -> None:
+    before = await office.settle()
+    after = office.make()
+    assert office.calls == {}
+    assert all(case.decision is not None and case.around.ready_pods() for case in after.cases)
+    assert [case.new_status for case in after.cases] == [case.new_status for case in before.cases]
+    assert all(one.request is other.request for one, other in zip(before.cases, after.cases, strict=True))
+
+
+async def test_of_a_changed_object_only_its_own_is_read(office: Office) -> None:
+    await office.settle()
+    office.change(INFERENCE_DEPLOYMENTS, 2, _with_a_longer_context)
+    cases = office.make().cases
+    own = {name: count for name, count in office.calls.items() if name != "estimate"}
+    assert own == {"parse_inference_deployment": 1, "to_request": 1}
+    assert office.calls["estimate"] > 0
+    assert [case.request.shape.context_tokens for case in cases if case.request] == [4096, 4096, 9000, 4096, 4096]
+
+
+def _with_a_longer_context(body: dict[str, Any]) -> None:
+    body["metadata"]["generation"] = 2
+    body["spec"]["contextLength"] = 9000
+
+
+async def test_a_status_that_changes_makes_nobody_read_the_spec_again(office: Office) -> None:
+    await office.settle()
+    office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(replicas=7))
+    case = office.make().cases[2]
+    assert office.calls == {}
+    assert case.status["replicas"] == 7
+    assert case.new_status is not None
+    assert case.new_status["replicas"] == 1
+
+
+async def test_a_pod_that_changes_is_read_alone_and_leaves_the_fleet_as_it_was(office: Office) -> None:
+    await office.settle()
+    fleet = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
+    office.change(PODS, 0, _not_ready)
+    cases = office.make().cases
+    assert office.calls == {"read_node": MACHINES, "read_pod": 1}
+    assert sum(len(case.around.ready_pods()) for case in cases) == OBJECTS - 1
+    again = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
+    assert again is fleet
+
+
+def _not_ready(body: dict[str, Any]) -> None:
+    body["status"]["conditions"][1]["status"] = "False"
+
+
+async def test_a_node_that_changes_changes_the_fleet(office: Office) -> None:
+    await office.settle()
+    office.change(NODES, 0, lambda body: body["spec"].update(unschedulable=True))
+    office.make()
+    seen = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
+    assert [each.name for each in seen.ignored] == ["n0000"]
+
+
+async def test_new_prices_are_read_at_once(office: Office) -> None:
+    await office.settle()
+    dearer = {gpu.name: Price(Decimal(99), "test") for gpu in office.passes.gpu_types}
+    office.passes.prices = cast("PriceList", SimpleNamespace(current=dearer))
+    choices = [case.decision.choice for case in office.make().cases if case.decision]
+    assert {choice.hourly_price for choice in choices if choice} == {Decimal(99)}
+
+
+async def test_what_is_kept_gives_the_statuses_of_a_process_that_has_just_started(
+    office: Office, tmp_path: Path
+) -> None:
+    await office.settle()
+    changes: tuple[tuple[Kind, int, Callable[[dict[str, Any]], object]], ...] = (
+        (INFERENCE_DEPLOYMENTS, 0, _with_a_longer_context),
+        (PODS, 1, _not_ready),
+        (NODES, 3, lambda body: body["spec"].update(unschedulable=True)),
+        (INFERENCE_DEPLOYMENTS, 4, lambda body: body.update(status={})),
+    )
+    for hour, (kind, index, change) in enumerate(changes):
+        office.change(kind, index, change)
+        office.now = NOW + 3600 * hour
+        fresh = Office(new_passes(tmp_path / str(hour)), office.store, now=office.now)
+        fresh.make()
+        await look_up(fresh.passes)
+        told = [(case.new_status, case.manifests) for case in office.make().cases]
+        assert told == [(case.new_status, case.manifests) for case in fresh.make().cases]
+        await fresh.passes.models.close()
+
+
+def test_what_a_whole_pass_does_not_ask_for_is_forgotten() -> None:
+    kept = Kept[str]()
+    kept.put("a", "x")
+    kept.put("b", "y")
+    kept.begin()
+    kept.put("a", kept.get("a") or "")
+    kept.begin()
+    assert (kept.get("a"), kept.get("b")) == ("x", None)
+
+
+def test_a_request_stays_the_same_object_while_its_changes_are_equal() -> None:
+    memo, base, learned = ReadingMemo(), request(), cast("Correction", object())
+    first = memo.with_changes("u", base, corrections=(learned,))
+    memo.begin()
+    assert memo.with_changes("u", base, corrections=(learned,)) is first
+    assert memo.with_changes("u", base, corrections=()) is base
+    assert memo.with_changes("u", base, corrections=(learned, learned)).corrections == (learned, learned)
+    memo.begin()
+    assert memo.with_changes("u", request(context=1), corrections=(learned,)).shape.context_tokens == 1
+
+
+def test_an_object_of_the_same_name_that_is_another_is_read_anew() -> None:
+    memo = ReadingMemo()
+    body: Body = {"metadata": {"uid": "a", "name": "x", "generation": 1}, "spec": {}}
+    other: Body = {"metadata": {"uid": "b", "name": "x", "generation": 1}, "spec": {}}
+    asked: list[Body] = []
+    for each in (body, dict(body), other):
+        memo.resource(each, lambda told: cast("Any", asked.append(told)))
+    assert asked == [body, other]

@@ -1,0 +1,82 @@
+"""What is rendered is rendered again when something about it has changed, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, ClusterRefused
+from plimsoll.app import passes as passes_module
+from plimsoll.app.case import Case
+from plimsoll.app.passes import PassResult
+from tests.support.office import OBJECTS, Office
+
+
+@pytest.fixture
+async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Office]:
+    made = Office.open(tmp_path)
+    made.count(monkeypatch, passes_module, "report_of")
+    await made.settle()
+    yield made
+    await made.passes.models.close()
+
+
+def told(done: PassResult) -> list[tuple[Any, ...]]:
+    return [(case.report, case.manifests, case.new_status) for case in done.cases]
+
+
+async def test_what_has_not_changed_is_given_again_whatever_the_clock_says(office: Office) -> None:
+    before = told(office.make())
+    office.now += 3600 * 24
+    assert told(office.make()) == before
+    assert office.calls == {}
+    assert all(status and manifests for _, manifests, status in before)
+
+
+async def test_an_object_whose_pod_changes_is_rendered_alone(office: Office) -> None:
+    office.change(PODS, 3, lambda body: body["status"]["conditions"][1].update(status="False"))
+    cases = office.make().cases
+    assert office.calls == {"report_of": 1}
+    assert [ready(case) for case in cases] == [1, 1, 1, 0, 1]
+
+
+def ready(case: Case) -> Any:
+    return case.new_status["readyReplicas"] if case.new_status else None
+
+
+async def test_an_object_whose_status_somebody_edits_is_rendered_anew(office: Office) -> None:
+    right = office.make().cases[2].new_status
+    office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(readyReplicas=9))
+    cases = office.make().cases
+    assert office.calls == {"report_of": 1}
+    assert cases[2].status["readyReplicas"] == 9
+    assert cases[2].new_status == right
+
+
+async def test_a_status_that_is_not_written_yet_is_rendered_until_it_is(office: Office) -> None:
+    office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body.update(status={}))
+    for _ in range(3):
+        cases = office.make().cases
+        assert office.calls == {"report_of": 1}
+        assert cases[2].new_status
+
+
+async def test_an_object_that_the_api_server_refuses_is_rendered_anew(office: Office) -> None:
+    refusal = ClusterRefused("apply", 403, "no more pods")
+    office.passes.refusals.note(office.make().cases[1].uid, "", refusal)
+    cases = office.make().cases
+    assert office.calls == {"report_of": 1}
+    assert "no more pods" in str(cases[1].new_status)
+
+
+async def test_a_node_that_leaves_no_room_for_an_update_changes_what_is_rendered(office: Office) -> None:
+    """Whether a new replica may start before the old one ends depends on the nodes alone."""
+    before = told(office.make())
+    for index in range(len(office.store.all(NODES))):
+        office.change(NODES, index, lambda body: body["status"]["allocatable"].update(pods="0"))
+    after = office.make()
+    assert office.calls == {"report_of": OBJECTS}
+    assert [manifests for _, manifests, _ in told(after)] != [manifests for _, manifests, _ in before]
