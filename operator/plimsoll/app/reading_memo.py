@@ -21,27 +21,27 @@ from plimsoll.domain.serving import Request
 from plimsoll.facts.fleet_reading import read_fleet
 from plimsoll.facts.pod_reading import PodFacts, read_pod
 
-Value = TypeVar("Value")
+T = TypeVar("T")
 Prices = Mapping[str, Price]
 
 
 @dataclass(slots=True)
-class Kept(Generic[Value]):
+class Kept(Generic[T]):
     """Values by key that were asked for in this pass, and those of the pass before."""
 
-    now: dict[Hashable, Value] = field(default_factory=dict)
-    before: dict[Hashable, Value] = field(default_factory=dict)
+    now: dict[Hashable, T] = field(default_factory=dict)
+    before: dict[Hashable, T] = field(default_factory=dict)
 
     def begin(self) -> None:
         """A new pass."""
         self.now, self.before = {}, self.now
 
-    def get(self, key: Hashable) -> Value | None:
+    def get(self, key: Hashable) -> T | None:
         """The latest value."""
         known = self.now.get(key)
         return self.before.get(key) if known is None else known
 
-    def put(self, key: Hashable, value: Value) -> Value:
+    def put(self, key: Hashable, value: T) -> T:
         """Keep a value until a whole pass does not."""
         self.now[key] = value
         return value
