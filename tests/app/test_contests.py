@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.app import contests, pruning
-from plimsoll.app.contests import FIRST_PAUSE_SECONDS, REMEMBERED_SECONDS, Contests
+from plimsoll.app.contests import FIRST_PAUSE_SECONDS, REMEMBERED_SECONDS, SAID_SECONDS, Contests
 from tests.support.bodies import workload_body
 
 
@@ -64,13 +64,25 @@ def test_a_slip_is_no_contest_and_a_habit_is_named_with_manager_and_count(clock:
     assert "Plimsoll wants 1" in said
 
 
-def test_a_contest_that_is_over_is_forgotten(clock: Clock) -> None:
+def test_a_contest_that_is_over_is_spoken_of_for_a_moment_and_remembered_for_longer(clock: Clock) -> None:
     record, live = Contests(), scaled_by("kubectl")
-    record.noticed(live, 3)
-    clock.now += FIRST_PAUSE_SECONDS + 1
-    record.noticed(live, 3)
-    clock.now += REMEMBERED_SECONDS + 1
+    for _ in range(3):
+        record.noticed(live, 3)
+        clock.now += 2 * FIRST_PAUSE_SECONDS + 1
+    assert record.of(live["metadata"]["uid"]) is not None
+    clock.now += SAID_SECONDS + 1
     assert record.of(live["metadata"]["uid"]) is None
+    assert record.noticed(live, 3).count == 4, "whoever begins again is answered as before"
+    clock.now += REMEMBERED_SECONDS + 1
+    assert record.noticed(live, 3).count == 1
+
+
+def test_it_is_spoken_of_while_the_number_is_theirs(clock: Clock) -> None:
+    record, live = Contests(), scaled_by("kubectl")
+    for _ in range(200):
+        record.noticed(live, 3)
+        clock.now += SAID_SECONDS - 1
+    assert record.of(live["metadata"]["uid"]) is not None
 
 
 def test_managers_are_known_from_the_managed_fields_and_ours_is_none_of_them() -> None:

@@ -16,6 +16,9 @@ LONGEST_PAUSE_SECONDS = 300.0
 REMEMBERED_SECONDS = 600.0
 """A contest is over when nobody has changed the number for this long."""
 
+SAID_SECONDS = 30.0
+"""How long after the last sign of it a contest is spoken of. The pauses are remembered longer."""
+
 NAMED_FROM = 2
 """Changes from which on the status names who makes them: one alone is a slip."""
 
@@ -51,7 +54,10 @@ class Contests:
         head, now = live["metadata"], time.monotonic()
         before = self._by_uid.get(head["uid"])
         if before is not None and before.answer_at > now:
+            self._by_uid[head["uid"]] = replace(before, last_at=now, wanted_by_them=theirs)
             return before
+        if before is not None and now - before.last_at > REMEMBERED_SECONDS:
+            before = None
         count = 1 if before is None else before.count + 1
         pause = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (count - 1))
         contest = Contest(f"{head.get('namespace')}/{head['name']}", changed_by(live), count, theirs, now, now)
@@ -59,17 +65,20 @@ class Contests:
         return contest
 
     def next_due_in_seconds(self) -> float | None:
-        """Seconds until the next answer is due; None where none is."""
+        """Seconds until the next answer is due, or the next word is to be taken back; None where neither is."""
         now = time.monotonic()
-        return min((each.answer_at - now for each in self._by_uid.values() if each.answer_at > now), default=None)
+        moments = [at for each in self._by_uid.values() for at in (each.answer_at, each.last_at + SAID_SECONDS + 0.1)]
+        return min((at - now for at in moments if at > now), default=None)
 
     def of(self, uid: str) -> Contest | None:
         """The contest of a Deployment that is still worth a word."""
         contest = self._by_uid.get(uid)
-        if contest is None or time.monotonic() - contest.last_at > REMEMBERED_SECONDS:
-            self._by_uid.pop(uid, None)
+        if contest is None:
             return None
-        return contest if contest.count >= NAMED_FROM else None
+        silent = time.monotonic() - contest.last_at
+        if silent > REMEMBERED_SECONDS:
+            self._by_uid.pop(uid, None)
+        return contest if silent <= SAID_SECONDS and contest.count >= NAMED_FROM else None
 
 
 def changed_by(live: Mapping[str, Any]) -> str:

@@ -348,7 +348,7 @@ class Passes:
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
         """In how many seconds an object is to be looked at again although nothing happens."""
         for case in cases:
-            yield from (at - now for at in deadlines_of(case, self.settings.stranded_seconds) if at > now)
+            yield from (at - now for at in deadlines_of(case, self.settings.stranded_seconds, now) if at > now)
         fault = self.faults.next_due_in_seconds()
         if fault is not None:
             yield fault

@@ -157,7 +157,7 @@ _LISTS: tuple[tuple[str, type[ApiModel], Doubt], ...] = (
 
 _MAPPINGS = ("model", "estimate", "placement")
 _NUMBERS = ("observedGeneration", "replicas", "readyReplicas", "rejectionsOmitted")
-_TEXTS = ("replicasSummary", "selector")
+_TEXTS = ("replicasSummary", "selector", "url")
 
 
 def _is_plain(name: str, value: Any) -> bool:

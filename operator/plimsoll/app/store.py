@@ -29,9 +29,8 @@ logger = logging.getLogger("plimsoll.store")
 class Page:
     """The objects of one kind at one moment. Pictures share it until one of them changes; sorting is done once."""
 
-    def __init__(self, objects: Mapping[ObjectKey, Body], version: int) -> None:
+    def __init__(self, objects: Mapping[ObjectKey, Body]) -> None:
         self.objects = objects
-        self.version = version
 
     @cached_property
     def ordered(self) -> tuple[Body, ...]:
@@ -163,8 +162,8 @@ class Store:
     def picture(self) -> Picture:
         """Everything as it is now."""
         for shelf in self._shelves.values():
-            if shelf.page is None or shelf.page.version != shelf.version:
-                shelf.page = Page(dict(shelf.objects), shelf.version)
+            if shelf.page is None:
+                shelf.page = Page(dict(shelf.objects))
         shelves = self._shelves.items()
         return Picture(
             {kind: shelf.page for kind, shelf in shelves if shelf.page is not None},
@@ -201,6 +200,7 @@ class Store:
             del shelf.objects[key]
         else:
             shelf.objects[key] = pruned
+            shelf.page = None
             if known is not None and _says_the_same(known, pruned):
                 return
         self._changed(shelf, *(each for each in (known, pruned) if each is not None))
@@ -208,6 +208,7 @@ class Store:
     def _changed(self, shelf: Shelf, *bodies: Body) -> None:
         """Count a change. It needs a look unless everything about it is quiet."""
         shelf.version += 1
+        shelf.page = None
         if not bodies or not all(self._is_quiet(body) for body in bodies):
             self._on_change()
 

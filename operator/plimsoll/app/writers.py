@@ -42,6 +42,9 @@ UNREACHABLE_SECONDS = 15.0
 REFUSED_SECONDS = 60.0
 """Longest pause after a refusal: a quota that is raised or a policy that is lifted is noticed within it."""
 
+NAME_SECONDS = 5.0
+"""How soon a name that somebody else has taken is looked at again: foreign objects are not watched."""
+
 _GONE, _CONFLICT = 404, 409
 
 logger = logging.getLogger("plimsoll.writers")
@@ -65,6 +68,7 @@ class Writers:
     _pools_at: dict[str, str] = field(default_factory=dict)
     _steps: int = 0
     _left_over: set[str] = field(default_factory=set)
+    _names_taken: set[str] = field(default_factory=set)
 
     def intended(self) -> dict[str, Mapping[str, Any]]:
         """Statuses by uid that are being written."""
@@ -80,12 +84,15 @@ class Writers:
         self.faults.forget_all_but(kept)
         self.refusals.forget_all_but(kept)
         self.backoff.forget_all_but(kept)
+        self._names_taken &= set(kept)
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
 
     def due_in_seconds(self) -> Iterator[float]:
         """In how many seconds an object that could not be written may be tried again."""
         waits = (self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds())
         yield from (seconds for seconds in waits if seconds is not None)
+        if self._names_taken:
+            yield NAME_SECONDS
 
     async def carry_out(self, cases: Sequence[Case], now: float) -> None:
         """Write what is to be written; return when all is done, or nothing has moved for PATIENCE_SECONDS."""
@@ -180,9 +187,11 @@ class Writers:
         assert case.report is not None  # noqa: S101 - the caller asked
         assert case.new_status is not None  # noqa: S101 - same
         report, status = case.report, case.new_status
+        self._names_taken.discard(case.uid)
         try:
             await self.executor.check_names(case.body, case.manifests)
         except NameTaken as taken:
+            self._names_taken.add(case.uid)
             report = _blocked(report, taken)
             status = render_status(report, case.status, to_rfc3339(now))
         self._progress(case)
@@ -203,6 +212,7 @@ class Writers:
         try:
             await self._apply_objects(case, decision)
         except NameTaken as taken:
+            self._names_taken.add(case.uid)
             logger.warning("%s: %s", case.key, taken)  # taken a moment ago; the next pass says so in the status
             return False
         except ClusterRefused as refusal:
