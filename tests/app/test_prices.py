@@ -72,3 +72,11 @@ async def test_a_change_wakes_the_planner_and_a_complaint_is_logged_once(caplog:
     assert [record.getMessage() for record in caplog.records] == [
         "ns/prices: h100 is no GPU type; did you mean h100-sxm-80gb? `plimsoll gpus` lists them all"
     ]
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "1e999999", "1e7", "1" + "0" * 40, "x" * 100_000, "Infinity", "-0.01"])
+def test_a_price_beyond_all_cards_is_none_and_is_named_in_few_words(text: str) -> None:
+    prices, complaints = parse_prices({"l4-24gb": text, "l40s-48gb": "1.5"}, "ns/prices", {"l4-24gb", "l40s-48gb"})
+    assert list(prices) == ["l40s-48gb"]
+    assert len(complaints) == 1
+    assert len(complaints[0]) < 500

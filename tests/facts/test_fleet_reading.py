@@ -12,7 +12,9 @@ from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB
+from plimsoll.facts import fleet_reading
 from plimsoll.facts.fleet_reading import gpus_held, holds_gpus, read_fleet
+from testbed.fleet import gpu_node
 from tests.facts.nodes import Body, node, nvidia_node, pod
 
 TYPES = load_gpu_types()
@@ -318,3 +320,21 @@ def test_the_order_of_the_lists_is_no_part_of_the_fleet() -> None:
     assert seen == fleet(*reversed(bodies))
     assert [each.name for each in seen.nodes] == ["a", "b", "c"]
     assert [each.name for each in seen.ignored] == ["y", "z"]
+
+
+def test_a_node_that_cannot_be_read_is_named_and_the_others_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = fleet_reading.host_room
+
+    def odd(allocatable: Any) -> Any:
+        if allocatable.get("odd"):
+            raise ArithmeticError("conversion syntax")
+        return real(allocatable)
+
+    monkeypatch.setattr(fleet_reading, "host_room", odd)
+    good, bad = gpu_node("good", "L4", 1), gpu_node("bad", "L4", 1)
+    bad["status"]["allocatable"]["odd"] = "yes"
+    found = read_fleet([bad, good], [], load_gpu_types())
+    assert [node.name for node in found.nodes] == ["good"]
+    assert [(node.name, node.reason, node.detail) for node in found.ignored] == [
+        ("bad", NodeReason.UNREADABLE, "ArithmeticError: conversion syntax")
+    ]

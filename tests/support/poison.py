@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ssl
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -105,6 +106,8 @@ def create(view: View, name: str, spec: Mapping[str, Any], **metadata: Any) -> b
         if error.status in (400, 413, 422):
             return False
         raise
+    except (ssl.SSLEOFError, ConnectionError):
+        return False  # too large: it answers and closes before everything is sent
     return True
 
 

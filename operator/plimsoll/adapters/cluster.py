@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Callable, Generator, Mapping
 from contextvars import ContextVar
 from typing import Any, Self, cast
+from weakref import WeakValueDictionary
 
 import aiohttp
 from aiolimiter import AsyncLimiter
@@ -85,6 +86,11 @@ WRITES_PER_SECOND = 100
 """Sustained rate of writes. The API server gives an ordinary client a share of some hundred requests in flight
 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/); this leaves most of it to others."""
 
+WRITES_AT_ONCE = 24
+WRITES_AT_ONCE_PER_NAMESPACE = 8
+"""Writes on their way at the same time, in all and in one namespace: where a tenant's webhook makes every write of that
+namespace slow, those of others go on. A write that waits for its next try is not on its way."""
+
 _writing: ContextVar[bool] = ContextVar("plimsoll_writing", default=False)
 
 
@@ -130,6 +136,8 @@ class Cluster:
         self._api = api.ApiClient(settings)
         self._dynamic = DynamicClient(self._api, discoverer=_NoDiscovery)
         self._rate = AsyncLimiter(WRITES_PER_SECOND, 1.0)
+        self._ways = asyncio.Semaphore(WRITES_AT_ONCE)
+        self._ways_of: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -312,10 +320,17 @@ class Cluster:
     async def _write(self, action: str, method: str, kind: Kind, **options: Any) -> Manifest:
         mark = _writing.set(True)
         try:
-            async with self._rate:
-                return await self._call(action, method, kind, **options)
+            return await self._call(action, method, kind, **options)
         finally:
             _writing.reset(mark)
+
+    def _way_of(self, namespace: str | None) -> asyncio.Semaphore:
+        """What bounds the writes of a namespace; it is forgotten when nobody writes there."""
+        key = namespace or ""
+        way = self._ways_of.get(key)
+        if way is None:
+            way = self._ways_of[key] = asyncio.Semaphore(WRITES_AT_ONCE_PER_NAMESPACE)
+        return way
 
     async def _call(
         self,
@@ -342,7 +357,14 @@ class Cluster:
         )
         path = resource.path(name=name, namespace=namespace) + (f"/{subresource}" if subresource else "")
         given = {key: value for key, value in options.items() if value is not None}
-        return await patiently(lambda: self._once(action, method, path, timeout_seconds, given), patience)
+
+        async def attempt() -> Manifest:
+            if not _writing.get():
+                return await self._once(action, method, path, timeout_seconds, given)
+            async with self._way_of(namespace), self._ways, self._rate:
+                return await self._once(action, method, path, timeout_seconds, given)
+
+        return await patiently(attempt, patience)
 
     async def _once(
         self, action: str, method: str, path: str, timeout_seconds: float, given: Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -68,17 +69,25 @@ def surroundings_of(store: Picture, read: ReadPod = read_pod) -> dict[ObjectKey,
     for body in store.all(DEPLOYMENTS):
         labelled = _labelled_owner(body)
         if labelled is not None and labelled[0] in found:
-            _gather_workload(body, labelled[1], found[labelled[0]])
+            _guarded("Deployment", body, found[labelled[0]], partial(_gather_workload, body, labelled[1]))
     for body in store.all(PODS):
         labelled = _labelled_owner(body)
         if labelled is not None and labelled[0] in found:
-            _gather_pod(body, labelled[1], found[labelled[0]], read)
+            _guarded("Pod", body, found[labelled[0]], partial(_gather_pod, body, labelled[1], read=read))
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()}, each.workloads, tuple(each.complaints)
         )
         for key, each in found.items()
     }
+
+
+def _guarded(kind: str, body: Body, into: _Gathering, gather: Callable[[_Gathering], None]) -> None:
+    """Take in one object of somebody's. Whatever it provokes is a complaint and no more."""
+    try:
+        gather(into)
+    except Exception as error:  # noqa: BLE001 - labels and records can be written by anybody
+        into.complain(f"{kind} {key_of(body)} cannot be read: {type(error).__name__}: {error}")
 
 
 def _gather_workload(body: Body, pool: str, into: _Gathering) -> None:

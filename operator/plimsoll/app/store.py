@@ -193,7 +193,7 @@ class Store:
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body) and version_of(body) <= version_of(known):
             return
-        pruned = shelf.prune(body)
+        pruned = self._cut(shelf, key, body)
         if pruned is None:
             if known is None:
                 return
@@ -204,6 +204,14 @@ class Store:
             if known is not None and _says_the_same(known, pruned):
                 return
         self._changed(shelf, *(each for each in (known, pruned) if each is not None))
+
+    def _cut(self, shelf: Shelf, key: ObjectKey, body: Body) -> Body | None:
+        """An object cut down to what is read here; None where nothing is, or where it cannot be read at all."""
+        try:
+            return shelf.prune(body)
+        except Exception as error:  # noqa: BLE001 - one object that cannot be read must not end the list of all
+            logger.warning("%s cannot be read and is left out: %s: %s", key, type(error).__name__, error)
+            return None
 
     def _changed(self, shelf: Shelf, *bodies: Body) -> None:
         """Count a change. It needs a look unless everything about it is quiet."""

@@ -30,11 +30,8 @@ from plimsoll.render.names import POOL_LABEL
 from plimsoll.render.report import Problem, Report
 from plimsoll.render.status import status as render_status
 
-AT_ONCE = 16
-"""Objects that are written at the same time."""
-
-PATIENCE_SECONDS = 2.0
-"""How long a pass waits for writes that make no progress any more before the next pass may begin."""
+PATIENCE_SECONDS = 3.0
+"""How long a pass waits for its writes: what takes longer goes on while the next pass looks after newcomers."""
 
 UNREACHABLE_SECONDS = 15.0
 """Longest pause after an API server that does not answer: it is back for everybody at once."""
@@ -63,10 +60,8 @@ class Writers:
     backoff: Backoff = field(default_factory=Backoff)
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
     _generations: dict[str, int] = field(default_factory=dict)
     _pools_at: dict[str, str] = field(default_factory=dict)
-    _steps: int = 0
     _left_over: set[str] = field(default_factory=set)
     _names_taken: set[str] = field(default_factory=set)
 
@@ -95,7 +90,7 @@ class Writers:
             yield NAME_SECONDS
 
     async def carry_out(self, cases: Sequence[Case], now: float) -> None:
-        """Write what is to be written; return when all is done, or nothing has moved for PATIENCE_SECONDS."""
+        """Write what is to be written; return when all is done, or after PATIENCE_SECONDS."""
         for case in cases:
             if case.uid in self._running:
                 self._left_over.add(case.uid)
@@ -104,11 +99,8 @@ class Writers:
             self._running[case.uid] = task
             task.add_done_callback(partial(self._ended, case.uid))
         pending = {self._running[case.uid] for case in cases if case.uid in self._running}
-        while pending:
-            before = self._steps
-            _, pending = await asyncio.wait(pending, timeout=PATIENCE_SECONDS)
-            if self._steps == before:
-                break
+        if pending:
+            await asyncio.wait(pending, timeout=PATIENCE_SECONDS)
 
     async def close(self) -> None:
         """Abandon what is being written; the next start repairs it."""
@@ -127,22 +119,20 @@ class Writers:
             self.wake.set()
 
     def _progress(self, case: Case) -> None:
-        self._steps += 1
         self.beats.beat("planning", f"writing {case.key}")
 
     async def _write(self, case: Case, now: float) -> None:
-        """One object, from its turn on. Nothing that it raises gets any further."""
-        async with self._turns:
-            try:
-                await self._carry_out(case, now)
-            except NotLeading:
-                logger.warning("%s: not written, this process does not hold the lease", case.key)
-            except (ClusterRefused, SourceUnavailable) as error:
-                self._not_written(case, error)
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's alone
-                self.faults.note(case.key, case.uid, case.generation, Step.WRITE, error)
-                self.wake.set()
-            self._progress(case)
+        """One object. Nothing that it raises gets any further."""
+        try:
+            await self._carry_out(case, now)
+        except NotLeading:
+            logger.warning("%s: not written, this process does not hold the lease", case.key)
+        except (ClusterRefused, SourceUnavailable) as error:
+            self._not_written(case, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's alone
+            self.faults.note(case.key, case.uid, case.generation, Step.WRITE, error)
+            self.wake.set()
+        self._progress(case)
 
     def _not_written(self, case: Case, error: Exception) -> None:
         if isinstance(error, ClusterRefused) and error.status == _GONE:

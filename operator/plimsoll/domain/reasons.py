@@ -60,6 +60,7 @@ class NodeReason(StrEnum):
     SHARED_GPUS = "SharedGpus"
     MIG_SLICES = "MigSlices"
     NO_DEVICES = "NoDevices"
+    UNREADABLE = "Unreadable"
 
 
 class RemedyKind(StrEnum):

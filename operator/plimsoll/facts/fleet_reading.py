@@ -13,7 +13,6 @@ from typing import Any
 
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import GpuType, Price
-from plimsoll.domain.host import HostRoom
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.gpu_labels import (
@@ -34,6 +33,9 @@ from plimsoll.facts.host_reading import REQUESTS, host_room, is_bound, taken_by_
 Body = Mapping[str, Any]
 
 
+_QUOTED_CHARACTERS = 200
+
+
 def read_fleet(
     nodes: Iterable[Body],
     pods: Iterable[Body],
@@ -52,9 +54,8 @@ def read_fleet(
     held, taken = _held_by_node(pods), taken_by_node(pods)
     priced = [_repriced(gpu, prices or {}) for gpu in types]
     nodes = list(nodes)
-    rooms = {_name(node): host_room((node.get("status") or {}).get("allocatable") or {}) for node in nodes}
-    seen = [each for node in nodes for each in _read_node(node, priced, held)]
-    hosted = [_with_host(each, rooms, taken) for each in seen if isinstance(each, GpuNode)]
+    seen = [each for node in nodes for each in _read_whole(node, priced, held, taken)]
+    hosted = [each for each in seen if isinstance(each, GpuNode)]
     usable, unreachable = _reached_one_way(hosted)
     ignored = [*(each for each in seen if isinstance(each, IgnoredNode)), *unreachable]
     return Fleet(
@@ -110,10 +111,21 @@ def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
     return held
 
 
-def _with_host(node: GpuNode, rooms: Mapping[str, HostRoom], taken: Mapping[str, tuple[int, int, int]]) -> GpuNode:
-    """The node with what it offers beside GPUs, and what its pods leave of it."""
-    host = rooms[node.name]
-    return replace(node, host=host, host_free=host.less(*taken.get(node.name, (0, 0, 0))))
+def _read_whole(
+    node: Body,
+    types: Sequence[GpuType],
+    held: Mapping[tuple[str, str], int],
+    taken: Mapping[str, tuple[int, int, int]],
+) -> list[GpuNode | IgnoredNode]:
+    """The GPUs of a node with what it offers beside them; a node that cannot be read is left out and named."""
+    name = _name(node)
+    try:
+        host = host_room((node.get("status") or {}).get("allocatable") or {})
+        free = host.less(*taken.get(name, (0, 0, 0)))
+        parts = list(_read_node(node, types, held))
+        return [replace(each, host=host, host_free=free) if isinstance(each, GpuNode) else each for each in parts]
+    except Exception as error:  # noqa: BLE001 - one odd node must not cost the others their fleet
+        return [IgnoredNode(name, NodeReason.UNREADABLE, f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS])]
 
 
 def _name(node: Body) -> str:
