@@ -159,7 +159,7 @@ def test_a_node_that_is_not_ready_is_left_out(status: str) -> None:
 
 
 def test_every_reason_to_leave_a_node_out_is_met_here() -> None:
-    assert {trap[2] for trap in TRAPS} | {NodeReason.NOT_READY} == set(NodeReason)
+    assert {trap[2] for trap in TRAPS} | {NodeReason.NOT_READY, NodeReason.UNREADABLE} == set(NodeReason)
 
 
 @pytest.mark.parametrize("memory", ["81559", "81920MiB", "80GB", "80 GiB", "80G"])
@@ -323,7 +323,7 @@ def test_the_order_of_the_lists_is_no_part_of_the_fleet() -> None:
 
 
 def test_a_node_that_cannot_be_read_is_named_and_the_others_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = fleet_reading.host_room
+    real = vars(fleet_reading)["host_room"]
 
     def odd(allocatable: Any) -> Any:
         if allocatable.get("odd"):

@@ -69,11 +69,11 @@ def surroundings_of(store: Picture, read: ReadPod = read_pod) -> dict[ObjectKey,
     for body in store.all(DEPLOYMENTS):
         labelled = _labelled_owner(body)
         if labelled is not None and labelled[0] in found:
-            _guarded("Deployment", body, found[labelled[0]], partial(_gather_workload, body, labelled[1]))
+            _guarded(DEPLOYMENTS.kind, body, found[labelled[0]], partial(_gather_workload, body, labelled[1]))
     for body in store.all(PODS):
         labelled = _labelled_owner(body)
         if labelled is not None and labelled[0] in found:
-            _guarded("Pod", body, found[labelled[0]], partial(_gather_pod, body, labelled[1], read=read))
+            _guarded(PODS.kind, body, found[labelled[0]], partial(_gather_pod, body, labelled[1], read=read))
     return {
         key: Surroundings(
             {pool: tuple(pods) for pool, pods in each.pods.items()}, each.workloads, tuple(each.complaints)
