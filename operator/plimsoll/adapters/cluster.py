@@ -33,6 +33,7 @@ from plimsoll.adapters.api_errors import (
     retry_after_seconds,
     server_message,
 )
+from plimsoll.adapters.apply_text import CONTENT_TYPE, apply_text
 from plimsoll.adapters.kinds import (
     CONFIG_MAPS,
     DEPLOYMENTS,
@@ -206,10 +207,10 @@ class Cluster:
             kind,
             name=head["name"],
             namespace=head.get("namespace"),
-            body=manifest,
+            body=apply_text(manifest),
             field_manager=FIELD_MANAGER,
             force_conflicts=True,
-            content_type="application/apply-patch+yaml",
+            content_type=CONTENT_TYPE,
         )
         return _whole(answer)
 
@@ -228,10 +229,10 @@ class Cluster:
             name=key.name,
             namespace=key.namespace,
             subresource="status",
-            body=body,
+            body=apply_text(body),
             field_manager=FIELD_MANAGER,
             force_conflicts=True,
-            content_type="application/apply-patch+yaml",
+            content_type=CONTENT_TYPE,
         )
         return _whole(answer)
 
