@@ -17,7 +17,7 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision
 
 TIMES = 5
-"""Passes of which the median is told; a cold pass is made once."""
+"""Passes of which the median is printed; a cold pass is made once."""
 
 
 def main() -> int:

@@ -76,7 +76,7 @@ def picky_requests(draw: st.DrawFn, name: str = "a") -> Request:
 
 @st.composite
 def zoned_fleets(draw: st.DrawFn) -> Fleet:
-    """Fleets whose nodes lie in zones and say what they have beside GPUs, or do not; some are kept for a team."""
+    """Fleets whose nodes lie in zones and say what they have besides GPUs, or do not; some are kept for a team."""
     where = draw(fleets())
     return where.with_nodes(
         replace(

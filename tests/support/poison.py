@@ -82,7 +82,7 @@ POISONED_SPECS: Mapping[str, Mapping[str, Any]] = {
     "config-is-empty": {"model": {"name": "x/empty", "config": {}}},
     "config-of-nulls": {"model": {"name": "x/null", "config": dict.fromkeys([*_CONFIG, "num_hidden_layers"])}},
 }
-"""By name: what a spec of nonsense holds beside the minimal example. Validation may refuse any of them."""
+"""By name: what a spec of nonsense holds besides the minimal example. Validation may refuse any of them."""
 
 
 def opened_crd() -> dict[str, Any]:

@@ -51,10 +51,10 @@ class PodPolicy:
     """Secrets whose content the pods may get, as environment or as files."""
 
     token_secrets: tuple[str, ...] = ("hf-token", "hf-token-*", "*-hf-token", "huggingface-*", "token")
-    """Secrets that ``spec.model.tokenSecretRef`` may name, beside ``secrets``."""
+    """Secrets that ``spec.model.tokenSecretRef`` may name, besides ``secrets``."""
 
     service_accounts: tuple[str, ...] = ()
-    """Service accounts beside ``default``, which the pods may run as; and those whose token they may mount."""
+    """Service accounts besides ``default``, which the pods may run as; and those whose token they may mount."""
 
     priority_classes: tuple[str, ...] = ()
     """Priority classes that begin with ``system-``; all others are free."""

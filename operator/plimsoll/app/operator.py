@@ -74,7 +74,7 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
 
 
 def run(settings: Settings) -> None:
-    """Run the operator until it is told to stop. Ends the process with status 1 where it may not go on."""
+    """Run the operator until it is asked to stop. Ends the process with status 1 where it may not go on."""
     sys.setrecursionlimit(DEEPEST_JSON)
     kopf.configure(verbose=settings.log_level == "DEBUG", quiet=settings.log_level in ("WARNING", "ERROR"))
     if settings.log_level != "DEBUG":

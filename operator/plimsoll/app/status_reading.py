@@ -30,7 +30,7 @@ from plimsoll.facts.gpu_labels import is_gpu_resource
 from plimsoll.placement.pools import pool_name
 
 READ_STATUS = "readStatus"
-"""Where the store keeps what was read of a status, beside the status itself. Never written anywhere."""
+"""Where the store keeps what was read of a status, next to the status itself. Never written anywhere."""
 
 MOST_REPLICAS = 1000
 """Replicas of one pool: more is no decision of ours."""

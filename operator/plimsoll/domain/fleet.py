@@ -46,7 +46,7 @@ class GpuNode:
 
     ``allocatable`` and ``held`` count GPUs of ``resource``; ``held`` sums over *all* pods bound to the node that have
     not ended, whoever made them. ``selector`` is the node label ``(key, value)`` that picks nodes of this class.
-    ``host`` is what the node offers beside GPUs, ``host_free`` what those same pods leave of it.
+    ``host`` is what the node offers besides GPUs, ``host_free`` what those same pods leave of it.
     """
 
     name: str

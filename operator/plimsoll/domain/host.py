@@ -1,4 +1,4 @@
-"""What a pod takes of its node beside GPUs: processor time, memory and a pod's slot."""
+"""What a pod takes of its node besides GPUs: processor time, memory and a pod's slot."""
 
 from __future__ import annotations
 

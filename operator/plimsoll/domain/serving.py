@@ -118,7 +118,7 @@ class Request:
     ``created`` is the object's RFC 3339 creation time and orders requests that compete; ``replicas`` is how many are
     wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types and
     splits where its own engines ran out of memory and told no figure. ``cpu_millis`` and ``memory_bytes`` are what the
-    pod of one replica asks of its node beside GPUs.
+    pod of one replica asks of its node besides GPUs.
     """
 
     key: ObjectKey
@@ -141,7 +141,7 @@ class Request:
 
     @property
     def host_need(self) -> HostNeed:
-        """What one replica takes of its node beside GPUs."""
+        """What one replica takes of its node besides GPUs."""
         return HostNeed(self.cpu_millis, self.memory_bytes)
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:

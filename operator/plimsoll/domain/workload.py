@@ -14,7 +14,7 @@ Manifest = dict[str, Any]
 """A Kubernetes object as plain data."""
 
 DEFAULT_REQUESTS = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
-"""What an engine requests of a node beside its GPUs, where the user says nothing."""
+"""What an engine requests of a node besides its GPUs, where the user says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

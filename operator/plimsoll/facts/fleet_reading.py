@@ -117,7 +117,7 @@ def _read_whole(
     held: Mapping[tuple[str, str], int],
     taken: Mapping[str, tuple[int, int, int]],
 ) -> list[GpuNode | IgnoredNode]:
-    """The GPUs of a node with what it offers beside them; a node that cannot be read is left out and named."""
+    """The GPUs of a node with what it offers besides them; a node that cannot be read is left out and named."""
     name = _name(node)
     try:
         host = host_room((node.get("status") or {}).get("allocatable") or {})

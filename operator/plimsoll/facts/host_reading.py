@@ -1,4 +1,4 @@
-"""What pods take of their nodes beside GPUs, and what nodes have of it, by Kubernetes' own sums."""
+"""What pods take of their nodes besides GPUs, and what nodes have of it, by Kubernetes' own sums."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDED = ("Succeeded", "Failed")
 def pod_need(pod: Body) -> HostNeed:
     """What the scheduler counts for one pod: all containers together, or its largest step of starting up.
 
-    Init containers that stay (``restartPolicy: Always``) run beside all that follow them; the others run one by one.
+    Init containers that stay (``restartPolicy: Always``) run next to all that follow them; the others run one by one.
     """
     summed = pod.get(REQUESTS)
     if summed is not None:

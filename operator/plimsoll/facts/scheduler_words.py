@@ -102,7 +102,7 @@ def chief_obstacle(obstacles: Iterable[Obstacle]) -> Obstacle:
 def obstacle_words(obstacles: Iterable[Obstacle]) -> str:
     """What is waited for, in plain words; empty where it is not known.
 
-    Nodes that do not match are left out beside anything else: a cluster has nodes of other kinds.
+    Nodes that do not match are left out besides anything else: a cluster has nodes of other kinds.
     """
     seen = list(dict.fromkeys(obstacles))
     if Obstacle.UNKNOWN in seen:

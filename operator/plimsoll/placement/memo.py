@@ -56,7 +56,7 @@ class Memo:
     def recall(self, request: Request, question: Hashable, basis: object, find: Callable[[], Answer]) -> Answer:
         """The answer to ``question`` about ``request``: the known one if its ``basis`` is equal, else a new one.
 
-        ``basis`` is all that the answer depends on beside the request. ``find`` may ask the memo in its turn.
+        ``basis`` is all that the answer depends on besides the request. ``find`` may ask the memo in its turn.
         """
         known = self._about(request).get(question)
         if known is not None and known[0] == basis:

@@ -27,7 +27,7 @@ def shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> 
     largest, need = ledger.largest(nodes), request.host_need
     if largest < gpus or ledger.has_room(nodes, gpus, need):
         return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest))
-    return ledger.once("beside GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
+    return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
 
 
 def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:
