@@ -69,6 +69,7 @@ class Leases:
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leadership, "RENEW_SECONDS", 0.0)
     monkeypatch.setattr(leadership, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(leadership, "AFTER_A_FAILURE_SECONDS", 0.0)
 
 
 @pytest.fixture
@@ -161,6 +162,29 @@ async def test_one_that_cannot_renew_stops_and_one_that_can_again_in_time_goes_o
     clock.now += 1
     await first.hold()
     assert not first.is_leading
+
+
+async def test_a_renewal_whose_answer_is_lost_does_not_cost_the_lease(clock: Clock) -> None:
+    class Loses(Leases):
+        lose = False
+
+        async def put_lease(self, lease: Manifest, *, timeout_seconds: float) -> Manifest:
+            answer = await super().put_lease(lease, timeout_seconds=timeout_seconds)
+            if self.lose:
+                self.lose = False
+                raise SourceUnavailable("timed out")
+            return answer
+
+    leases = Loses()
+    first = elector(leases, clock, "a")
+    assert await acquired(first)
+    leases.lose = True
+    for _ in range(3):
+        clock.now += 3
+        await renewed(first)
+    assert first.is_leading
+    clock.now += 5
+    assert first.is_leading, "the last renewal was granted"
 
 
 async def test_the_deadline_counts_from_the_question_not_from_the_answer(clock: Clock) -> None:

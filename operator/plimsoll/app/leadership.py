@@ -31,7 +31,8 @@ RENEW_DEADLINE_SECONDS = 10.0
 """How long a granted renewal lets its holder write. The rest of LEASE_SECONDS is for writes that are on their way."""
 
 RENEW_SECONDS = 2.5
-"""Pause between two renewals: three of them may fail before the deadline."""
+AFTER_A_FAILURE_SECONDS = 0.5
+"""Pause between two renewals, and after one that failed: two more are tried before the deadline."""
 
 RETRY_SECONDS = 1.0
 """Pause between two looks of a candidate: a release is noticed within it."""
@@ -125,7 +126,7 @@ class Elector:
     async def hold(self) -> None:
         """Renew the lease until it is lost, and return then. The caller ends the process."""
         while self.is_leading:
-            await asyncio.sleep(RENEW_SECONDS)
+            await asyncio.sleep(AFTER_A_FAILURE_SECONDS if self.trouble else RENEW_SECONDS)
             await self._try_to_renew()
         logger.error("the lease %s is lost (%s): this process ends", self.key, self.trouble or f"held by {self.holder}")
 
@@ -193,13 +194,16 @@ class Elector:
             self._granted(
                 asked_at, await self.store.put_lease(self._mine(self._lease), timeout_seconds=REQUEST_SECONDS)
             )
+        except SourceUnavailable as error:
+            self.trouble = str(error)  # it may have arrived all the same: then the next one conflicts, and we look
+            logger.warning("the lease could not be renewed: %s", error)
         except PlimsollError as error:
             self.trouble = str(error)
             logger.warning("the lease could not be renewed: %s", error)
             await self._look_again()
 
     async def _look_again(self) -> None:
-        """After a renewal that failed: is the lease still this process's? One that was deleted is made anew."""
+        """After a renewal that was refused: is the lease still this process's? One that was deleted is made anew."""
         try:
             lease = await self.store.get_lease(self.key, timeout_seconds=REQUEST_SECONDS)
         except PlimsollError:

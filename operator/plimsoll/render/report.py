@@ -16,7 +16,7 @@ class PoolView:
     """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed.
 
     ``waits_for`` is what the scheduler's words mean, in plain ones. ``updating`` tells that replicas with the settings
-    of the last change are still to come. ``kv_tokens_predicted`` is what was predicted at ``predicted_at_generation`` of
+    of the last change are still to come. ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of
     the spec: it stays known when the pool proves too small; and ``served`` whether an engine was seen to serve at that
     generation.
     """
