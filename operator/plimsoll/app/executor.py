@@ -19,15 +19,20 @@ from plimsoll.adapters.cluster import (
     EVENTS,
     INFERENCE_DEPLOYMENTS,
     Cluster,
+    Kind,
     kind_of,
 )
 from plimsoll.app.contests import Contests
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.app.workload_trust import is_adoptable
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import HASH_ANNOTATION
+
+FREE_SECONDS = 5.0
+"""How long a name that nobody had is taken for free."""
 
 MOST_REMEMBERED = 10_000
 """Events and rewritten objects that are remembered; forgetting one costs a request that changes nothing."""
@@ -64,6 +69,7 @@ class Executor:
     contests: Contests = field(default_factory=Contests)
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
     _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
+    _free: dict[tuple[Kind, ObjectKey], float] = field(default_factory=dict)
     _told: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
@@ -129,12 +135,23 @@ class Executor:
     async def _live(self, owner: Body, manifest: Manifest) -> Body | None:
         """The object as it is; the store knows only what carries our label, so a miss is looked up."""
         kind, key = kind_of(manifest), key_of(manifest)
-        live = self.store.get(kind, key) or await self.cluster.get(kind, key)
+        live = self.store.get(kind, key)
+        if live is None and self._free.get((kind, key), float("-inf")) < time.monotonic():
+            live = await self.cluster.get(kind, key)
+            if live is None:
+                self._note_free(kind, key)
         if live is None or is_ours(live, owner):
             return live
         if _was_controlled_by_namesake(live, owner):
             raise NameTaken(f"{kind.kind} {key} of a deleted namesake is still there.", passing=True)
         raise NameTaken(f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either.")
+
+    def _note_free(self, kind: Kind, key: ObjectKey) -> None:
+        """Nobody has this name: asked once before the status is written, and not again before the object is made."""
+        now = time.monotonic()
+        self._free[kind, key] = now + FREE_SECONDS
+        if len(self._free) > MOST_REMEMBERED:
+            self._free = {name: until for name, until in self._free.items() if until > now}
 
     async def scale(self, owner: Body, live: Body, replicas: int) -> None:
         """Change nothing of a workload but its number of replicas."""

@@ -24,6 +24,11 @@ from plimsoll.app.writers import Writers
 DEBOUNCE_SECONDS = 0.2
 """Events come in bursts; one plan for a burst is enough."""
 
+SHARE_OF_WRITERS = 2.0
+LONGEST_BREATH_SECONDS = 10.0
+"""After a pass the next one waits this many times as long as it took to plan, up to the longest: planning and writing
+share one interpreter, and a burst is over sooner if it is written while it is being planned."""
+
 RESTING_SECONDS = 60.0
 """A pass is made at least this often, in case a deadline was overlooked."""
 
@@ -44,6 +49,7 @@ class Planner:
     beats: Beats = field(default_factory=Beats)
     record: PassRecord = field(default_factory=PassRecord)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    not_before: float = float("-inf")
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "planning"))
 
     async def run(self) -> None:
@@ -54,6 +60,7 @@ class Planner:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.wake.wait(), pause)
                 await asyncio.sleep(DEBOUNCE_SECONDS)
+            await asyncio.sleep(max(0.0, self.not_before - time.monotonic()))
             self.wake.clear()
             if not self.store.is_complete():
                 pause = 1.0
@@ -76,8 +83,10 @@ class Planner:
         uids = [uid_of(body) for body in picture.all(INFERENCE_DEPLOYMENTS)]
         self.writers.forget_all_but(uids)
         now = time.time()
-        loop = asyncio.get_running_loop()
+        began, loop = time.monotonic(), asyncio.get_running_loop()
         done = await loop.run_in_executor(self.thread, lambda: self.passes.make(picture, self.writers.intended(), now))
+        ended = time.monotonic()
+        self.not_before = ended + min(LONGEST_BREATH_SECONDS, SHARE_OF_WRITERS * (ended - began))
         self.passes.models.start_wanted()
         self.beats.beat(LOOP, "writing")
         await self.writers.carry_out(done.cases, now)

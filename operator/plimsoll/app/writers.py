@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -21,6 +22,7 @@ from plimsoll.app.case import Case, is_passing
 from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
+from plimsoll.app.model_book import RESOLVING
 from plimsoll.app.notes import notes_of
 from plimsoll.app.refusals import Refusals
 from plimsoll.domain.errors import SourceUnavailable
@@ -38,6 +40,9 @@ UNREACHABLE_SECONDS = 15.0
 
 REFUSED_SECONDS = 60.0
 """Longest pause after a refusal: a quota that is raised or a policy that is lifted is noticed within it."""
+
+LOOKING_SECONDS = 2.0
+"""How long the first look-up of a model may take before the status speaks of it."""
 
 NAME_SECONDS = 5.0
 """How soon a name that somebody else has taken is looked at again: foreign objects are not watched."""
@@ -64,6 +69,7 @@ class Writers:
     _pools_at: dict[str, str] = field(default_factory=dict)
     _left_over: set[str] = field(default_factory=set)
     _names_taken: set[str] = field(default_factory=set)
+    _looking: dict[str, float] = field(default_factory=dict)
 
     def intended(self) -> dict[str, Mapping[str, Any]]:
         """Statuses by uid that are being written."""
@@ -80,6 +86,7 @@ class Writers:
         self.refusals.forget_all_but(kept)
         self.backoff.forget_all_but(kept)
         self._names_taken &= set(kept)
+        self._looking = {uid: self._looking[uid] for uid in kept if uid in self._looking}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
 
     def due_in_seconds(self) -> Iterator[float]:
@@ -88,6 +95,8 @@ class Writers:
         yield from (seconds for seconds in waits if seconds is not None)
         if self._names_taken:
             yield NAME_SECONDS
+        if self._looking:
+            yield LOOKING_SECONDS
 
     async def carry_out(self, cases: Sequence[Case], now: float) -> None:
         """Write what is to be written; return when all is done, or after PATIENCE_SECONDS."""
@@ -147,13 +156,20 @@ class Writers:
 
         Nothing said before becomes untrue by a source that is down for a moment: such a problem is not written over it.
         """
-        if case.report is None or case.new_status is None or is_passing(case):
+        if case.report is None or case.new_status is None or is_passing(case) or self._is_being_looked_up(case):
             return False
         if self._generations.get(case.uid) != case.generation:
             self._generations[case.uid] = case.generation
             self.backoff.succeeded(case.uid)  # what was refused or failed was another spec
             self.refusals.ended(case.uid)
         return self.backoff.is_due(case.uid)
+
+    def _is_being_looked_up(self, case: Case) -> bool:
+        """Whether the model's first look-up has only just begun: most are over before a status could say so."""
+        if case.problem is None or case.problem.reason != RESOLVING:
+            self._looking.pop(case.uid, None)
+            return False
+        return time.monotonic() - self._looking.setdefault(case.uid, time.monotonic()) < LOOKING_SECONDS
 
     async def _carry_out(self, case: Case, now: float) -> None:
         if not self._is_due(case):

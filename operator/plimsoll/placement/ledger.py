@@ -42,13 +42,18 @@ class Ledger:
             quota or {},
         )
 
-    def room_for(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> int:
-        """How many replicas of ``gpus`` GPUs and ``need``, each whole on one node, these nodes still take."""
-        return self.once("room", nodes, (gpus, need), lambda: sum(self._room_on(node, gpus, need) for node in nodes))
+    def room_for(
+        self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED, *, enough: int | None = None
+    ) -> int:
+        """How many replicas of ``gpus`` GPUs and ``need``, each whole on one node, these nodes still take.
+
+        The count stops at ``enough``: with much room left the first nodes tell as much as all of them.
+        """
+        return self.once("room", nodes, (gpus, need, enough), lambda: self._count_room(nodes, gpus, need, enough))
 
     def has_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> bool:
         """Whether these nodes still take one replica."""
-        return self.room_for(nodes, gpus, need) > 0
+        return self.room_for(nodes, gpus, need, enough=1) > 0
 
     def largest(self, nodes: tuple[GpuNode, ...]) -> int:
         """The most free GPUs on any one of these nodes."""
@@ -106,6 +111,14 @@ class Ledger:
     def without_quota(self) -> Ledger:
         """The same GPUs for a namespace that may ask for all of them."""
         return replace(self, quota={})
+
+    def _count_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed, enough: int | None) -> int:
+        room = 0
+        for node in nodes:
+            room += self._room_on(node, gpus, need)
+            if enough is not None and room >= enough:
+                return enough
+        return room
 
     def _room_on(self, node: GpuNode, gpus: int, need: HostNeed) -> int:
         by_gpus = self.free[node.account] // gpus

@@ -118,8 +118,9 @@ def _only_probably(choice: Choice) -> Rejection:
 
 
 def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Ledger) -> int:
-    """How many replicas have room, cut so: on the nodes of the type, and in the namespace's quota."""
-    room = ledger.room_for(eligible_nodes(request, fleet, cut.gpu.name), cut.split.gpus, request.host_need)
+    """How many of the replicas have room, cut so: on the nodes of the type, and in the namespace's quota."""
+    nodes = eligible_nodes(request, fleet, cut.gpu.name)
+    room = ledger.room_for(nodes, cut.split.gpus, request.host_need, enough=max(1, request.replicas))
     quota = ledger.quota_left(request.key.namespace, cut.resource)
     return room if quota is None else min(room, quota // cut.split.gpus)
 

@@ -49,7 +49,5 @@ def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostN
         uncreated = min(uncreated, quota // gpus)
     if created + uncreated == 0:
         return ledger
-    room = ledger.room_for(nodes, gpus, need)
-    return ledger.take(nodes, gpus, min(created + uncreated, room), need).charge(
-        namespace, pool.resource, uncreated * gpus
-    )
+    room = ledger.room_for(nodes, gpus, need, enough=created + uncreated)
+    return ledger.take(nodes, gpus, room, need).charge(namespace, pool.resource, uncreated * gpus)
