@@ -24,6 +24,7 @@ from testbed.binaries import ensure_binaries
 from testbed.control_plane import ControlPlane
 from testbed.ending import end_on_signals, stay_up
 from testbed.engines import Engines
+from testbed.established import wait_until_established
 from testbed.existing_cluster import ExistingCluster
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import NAMESPACE, OperatorProcess, install_rbac
@@ -179,7 +180,7 @@ _NODE_COLUMNS = (
 def _install(cluster: Cluster, story: Story) -> None:
     story.tell("The CRD, this cluster's GPU prices, and the operator under exactly the rights of its Helm chart")
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
-    cluster.kubectl("wait", "--for=condition=Established", "crd/inferencedeployments.plimsoll.dev", "--timeout=30s")
+    wait_until_established(cluster.kubectl, "inferencedeployments.plimsoll.dev")
     install_rbac(cluster, ROOT / "charts" / "plimsoll")
     cluster.kubectl("apply", "-f", str(EXAMPLES / "prices.yaml"))
 

@@ -16,6 +16,7 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed.control_plane import ControlPlane
+from testbed.established import wait_until_established
 from testbed.waiting import wait_until
 from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
 
@@ -232,7 +233,7 @@ def manifest(spec: dict[str, Any], name: str = "llama") -> str:
 def cluster() -> Iterator[ControlPlane]:
     with ControlPlane() as control_plane:
         control_plane.kubectl("create", "-f", str(CRD))
-        control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRD))
+        wait_until_established(control_plane.kubectl, "inferencedeployments.plimsoll.dev")
         yield control_plane
 
 

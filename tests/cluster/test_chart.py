@@ -16,6 +16,7 @@ from plimsoll.domain.names import API_VERSION, KIND
 from testbed import versions
 from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
+from testbed.established import wait_until_established
 
 pytestmark = pytest.mark.cluster
 
@@ -50,7 +51,7 @@ def empty(cluster: ControlPlane) -> Iterator[ControlPlane]:
 @pytest.fixture
 def installed(empty: ControlPlane) -> ControlPlane:
     install(empty)
-    empty.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+    wait_until_established(empty.kubectl, CRD)
     return empty
 
 
@@ -157,7 +158,7 @@ def granted_cluster() -> Iterator[ControlPlane]:
     """A second control plane that keeps one install, for the questions that change nothing."""
     with ControlPlane() as control_plane:
         install(control_plane, "--create-namespace")
-        control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{CRD}")
+        wait_until_established(control_plane.kubectl, CRD)
         yield control_plane
 
 
@@ -404,7 +405,8 @@ class TestNamespaced:
     def test_it_may_do_its_work_where_it_serves_and_nowhere_else(
         self, served: ControlPlane, verb: str, resource: str
     ) -> None:
-        assert can(served, OPERATOR, verb, resource, "served")
+        what = f"the right to {verb} {resource}"  # the authorizer learns of new roles a moment later
+        served.wait_until(lambda: can(served, OPERATOR, verb, resource, "served"), 20, what)
         assert not can(served, OPERATOR, verb, resource, "foreign")
 
     def test_other_secrets_stay_closed(self, served: ControlPlane) -> None:

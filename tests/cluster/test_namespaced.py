@@ -10,9 +10,10 @@ import pytest
 import yaml
 
 from testbed.control_plane import ControlPlane
+from testbed.established import wait_until_established
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess, install_rbac
-from tests.support.installed import CHART, CRD, View, namespace_of, on_gpu, operator_writes
+from tests.support.installed import CHART, CRD, CRD_NAME, View, namespace_of, on_gpu, operator_writes
 
 pytestmark = pytest.mark.cluster
 
@@ -24,7 +25,7 @@ def control_plane() -> Iterator[ControlPlane]:
     with ControlPlane() as running:
         running.apply(mixed_fleet())
         running.apply([yaml.safe_load(CRD.read_text())])
-        running.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"-f={CRD}")
+        wait_until_established(running.kubectl, CRD_NAME)
         controllers = running.process("kube-controller-manager")
         controllers.kill()
         controllers.start()

@@ -14,10 +14,12 @@ import yaml
 from testbed.api_client import ApiError
 from testbed.audit import AuditEvent, AuditLog
 from testbed.control_plane import ControlPlane
+from testbed.established import wait_until_established
 from testbed.operator_process import USER, install_rbac
 
 ROOT = Path(__file__).resolve().parents[2]
 CRD = ROOT / "crds" / "plimsoll.dev_inferencedeployments.yaml"
+CRD_NAME = "inferencedeployments.plimsoll.dev"
 CHART = ROOT / "charts" / "plimsoll"
 
 GROUP = "/apis/plimsoll.dev/v1alpha1"
@@ -42,7 +44,7 @@ def install(control_plane: ControlPlane) -> None:
     The garbage collector looks for new kinds every 30 s; a controller manager that starts after the CRD knows it.
     """
     control_plane.apply([yaml.safe_load(CRD.read_text())])
-    control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"-f={CRD}")
+    wait_until_established(control_plane.kubectl, CRD_NAME)
     install_rbac(control_plane, CHART, values={"hub.readTokenSecrets": "true"})
     controllers = control_plane.process("kube-controller-manager")
     controllers.kill()
