@@ -3,7 +3,8 @@
 #
 #     unshare --mount [--user --map-root-user] pod_root.sh ROOT VISIBLE COMMAND...
 #
-# ROOT is an empty folder for the new root; VISIBLE, which may lie in /tmp, stays readable under its own path.
+# ROOT is an empty folder for the new root; VISIBLE and this checkout, which may lie in /tmp, stay readable under their
+# own paths.
 set -euo pipefail
 root=$1 visible=$2
 shift 2
@@ -29,8 +30,15 @@ mkdir "$root/cache" "$root/tmp"
 for volume in /cache /tmp /dev/shm; do
   mount -t tmpfs -o mode=1777 tmpfs "$root$volume"
 done
-mkdir --parents "$root$visible"
-mount --bind "$visible" "$root$visible"
-mount -o remount,bind,ro "$root$visible"
+checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+for folder in "$visible" "$checkout"; do
+  case $folder in
+    /tmp/* | /cache/*) # hidden by a volume
+      mkdir --parents "$root$folder"
+      mount --bind "$folder" "$root$folder"
+      mount -o remount,bind,ro "$root$folder"
+      ;;
+  esac
+done
 mount -o remount,ro "$root"
 exec chroot "$root" "$@"
