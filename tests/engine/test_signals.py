@@ -51,6 +51,10 @@ DECLARED = {
 PATIENCE_S = 90.0
 
 
+PREEMPTION_SECONDS = 120.0
+"""Far more than the load takes to fill the cache, on a machine that is busy with other things."""
+
+
 @dataclass(frozen=True, slots=True)
 class Said:
     """What the engine itself said at one moment, and the newest sample that the adapter read of the same state."""
@@ -137,6 +141,8 @@ def seen(server: EngineServer, watch: Watch) -> Seen:
     with steady_load(server):
         reading, decision = _until_more_is_wanted(watch)
         load, reported = watch.load(reading), told_now(watch.around, reading)
+        # Requests that wait are pressure at once; a slow machine takes a while until the running ones need more too.
+        wait_until(lambda: value(server, names.PREEMPTIONS_TOTAL) > 0, PREEMPTION_SECONDS, "a preemption")
         with server.engine_held():
             held = compare(server, watch)
     return Seen(decision, load, reported, held, compare(server, watch))
