@@ -25,8 +25,9 @@ class Clock:
 def test_work_that_goes_on_for_long_is_alive_while_it_beats() -> None:
     clock = Clock()
     beats = Beats(clock)
+    beats.beat("planning", "a pass begins")
     for number in range(100):
-        beats.beat("planning", f"object {number}")
+        beats.go_on("planning", f"object {number}")
         clock.now += STALLED_SECONDS / 2
         assert beats.stalled() == []
 
@@ -47,6 +48,7 @@ def test_a_loop_at_rest_owes_nothing() -> None:
     beats = Beats(clock)
     beats.beat("planning", "writing")
     beats.rest("planning")
+    beats.go_on("planning", "a write that ends late")
     clock.now += 10 * STALLED_SECONDS
     assert beats.stalled() == []
 

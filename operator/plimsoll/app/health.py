@@ -35,6 +35,11 @@ class Beats:
         self._at[loop] = self.clock()
         self._work[loop] = work
 
+    def go_on(self, loop: str, work: str) -> None:
+        """Mark progress of a loop that is at work; one at rest stays at rest."""
+        if loop in self._at:
+            self.beat(loop, work)
+
     def rest(self, loop: str) -> None:
         """Say that a loop waits on purpose."""
         self._at.pop(loop, None)

@@ -79,12 +79,13 @@ class Planner:
     async def one_pass(self) -> float:
         """Make one pass; returns how many seconds the next one may wait if nothing happens."""
         self.beats.beat(LOOP, "looking")
-        picture = self.store.picture()
+        # Of one moment: a status whose write ends in between is in neither, and would be decided a second time.
+        picture, intended = self.store.picture(), self.writers.intended()
         uids = [uid_of(body) for body in picture.all(INFERENCE_DEPLOYMENTS)]
         self.writers.forget_all_but(uids)
         now = time.time()
         began, loop = time.monotonic(), asyncio.get_running_loop()
-        done = await loop.run_in_executor(self.thread, lambda: self.passes.make(picture, self.writers.intended(), now))
+        done = await loop.run_in_executor(self.thread, self.passes.make, picture, intended, now)
         ended = time.monotonic()
         self.not_before = ended + min(LONGEST_BREATH_SECONDS, SHARE_OF_WRITERS * (ended - began))
         self.passes.models.start_wanted()

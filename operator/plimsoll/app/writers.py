@@ -128,7 +128,7 @@ class Writers:
             self.wake.set()
 
     def _progress(self, case: Case) -> None:
-        self.beats.beat("planning", f"writing {case.key}")
+        self.beats.go_on("planning", f"writing {case.key}")
 
     async def _write(self, case: Case, now: float) -> None:
         """One object. Nothing that it raises gets any further."""
