@@ -118,6 +118,12 @@ def too_many_requests(retry_after: int = 1) -> Answer:
     return failure(429, message, retry_after=retry_after, reason="TooManyRequests")
 
 
+def version_gone() -> Answer:
+    """What a watch carries whose version was compacted away: an error event, with HTTP status 200."""
+    status = json.loads(failure(410, "too old resource version: 1 (2)", reason="Expired").body)
+    return Answer(body=json.dumps({"type": "ERROR", "object": status}) + "\n")
+
+
 def timeout_after_applying() -> Answer:
     """The request was carried out, and the answer says that nobody knows."""
     message = "Timeout: request did not complete within requested timeout"

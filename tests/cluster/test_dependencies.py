@@ -28,6 +28,7 @@ from testbed.faults import (
     html,
     timeout_after_applying,
     too_many_requests,
+    version_gone,
 )
 from testbed.fleet import gpu_node, mixed_fleet
 from testbed.operator_process import OperatorProcess
@@ -254,6 +255,23 @@ def test_silent_watches_delay_and_lose_nothing(
             honest.assert_served()
         proxy.cut_streams()
     assert health.bad == []
+    calm.assert_kept(tracebacks=0)
+
+
+def test_a_watch_whose_version_is_gone_begins_anew(
+    operator: OperatorProcess, proxy: FaultProxy, honest: Honest, here: View
+) -> None:
+    put(here, ["ghost"])
+    here.wait_ready("ghost")
+    calm = Calm.now(operator)
+    with honest.standing(), proxy.fault(version_gone(), verbs=WATCHES, times=20) as rule:
+        proxy.cut_streams()
+        here.delete("inferencedeployments", "ghost")
+        put(here, ["heir"])
+        here.wait_ready("heir", timeout=MINUTE)
+        here.wait(lambda: not here.all("pods", "ghost"), "the ghost's pods gone")
+        here.wait(lambda: rule.hits >= 5, "watches that were told to begin anew")
+        honest.assert_served()
     calm.assert_kept(tracebacks=0)
 
 
