@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -93,35 +96,35 @@ class ControlPlane:
         self._directory = InstanceDirectory(keep=self._keep)
         self._assembly = assemble(self._directory.path, self._binaries, self._reservation, self._options)
         self._client = ApiClient(self._assembly.server, self._assembly.authority, self._assembly.admin)
-        names = list(self._assembly.children)
-        for name in names[:2]:
-            self.process(name).start()
-        self._wait_healthy("kube-apiserver")
-        for name in names[2:]:
-            self.process(name).start()
-        for name in names[2:]:
-            self._wait_healthy(name)
+        self._start_components()
         self._wait_for_service_account("default")
 
-    def _wait_healthy(self, name: str) -> None:
-        """Wait for one component's health endpoint, but not for a process that has ended already."""
+    def _start_components(self) -> None:
+        names = list(self._running.children)
+        for name in names[:2]:
+            self.process(name).start()
+        self._wait_healthy("kube-apiserver", names[:2])
+        for name in names[2:]:
+            self.process(name).start()
+        for name in names[2:]:
+            self._wait_healthy(name, names)
+
+    def _wait_healthy(self, name: str, begun: Sequence[str]) -> None:
+        """Wait for one component's health endpoint, but not while one of those that were started has ended already."""
         url = self._running.health[name]
+        children = [self.process(other) for other in begun]
 
         def healthy_or_ended() -> str:
-            ended = [child for child in self._begun if not child.is_running]
+            ended = [child for child in children if not child.is_running]
             return "ended" if ended else "healthy" if self.client.health(url) else ""
 
         if wait_until(healthy_or_ended, _HEALTH_SECONDS, f"{name} healthy") == "ended":
-            ended = next(child for child in self._begun if not child.is_running)
+            ended = next(child for child in children if not child.is_running)
             raise StartFailed(f"{ended.name} ended while it was started:\n{ended.tail()}")
 
     @property
     def _running(self) -> Assembly:
         return _started(self._assembly)
-
-    @property
-    def _begun(self) -> list[Child]:
-        return [child for child in self._running.children.values() if child.was_started]
 
     # -- where things are ---------------------------------------------------------------------------------------------
 
@@ -218,7 +221,37 @@ class ControlPlane:
     def start_apiserver(self) -> None:
         """Start the API server again, on the same port and data, and wait until it is ready."""
         self.process("kube-apiserver").start()
-        self._wait_healthy("kube-apiserver")
+        self._wait_healthy("kube-apiserver", ["etcd", "kube-apiserver"])
+
+    def set_storage_alarm(self, *, on: bool) -> None:
+        """Let the store behave as if its quota were used up, so that every write fails, or end that."""
+        action = "ACTIVATE" if on else "DEACTIVATE"
+        body = json.dumps({"action": action, "alarm": "NOSPACE", "memberID": self._store_member()}).encode()
+        request = urllib.request.Request(f"{self._running.etcd}/v3/maintenance/alarm", data=body, method="POST")  # noqa: S310 - loopback
+        with urllib.request.urlopen(request, timeout=10):  # noqa: S310 - loopback
+            pass
+
+    def _store_member(self) -> str:
+        """The id of etcd's only member, as its gateway writes it."""
+        listed = json.loads(self.etcdctl("member", "list", "--write-out=json"))
+        return str(listed["members"][0]["ID"])
+
+    def back_up(self) -> Path:
+        """Copy the store's data; etcd is away for a moment. Returns what :meth:`restore` takes."""
+        backup = self.directory / f"backup-{uuid.uuid4().hex[:6]}"
+        self.process("etcd").kill()
+        shutil.copytree(self.directory / "etcd", backup)
+        self.process("etcd").start()
+        return backup
+
+    def restore(self, backup: Path) -> None:
+        """Go back to a backup, as an admin does: everything stops, the data is exchanged, everything starts again."""
+        children = self._running.children
+        for child in reversed(children.values()):
+            child.kill()
+        shutil.rmtree(self.directory / "etcd")
+        shutil.copytree(backup, self.directory / "etcd")
+        self._start_components()
 
     def lose_node(self, name: str) -> None:
         """Delete a node and its pods as if the machine had burnt: the pod garbage collector alone takes about 54 s."""

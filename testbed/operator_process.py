@@ -148,6 +148,12 @@ class OperatorProcess:
         self.stop()
         self.start()
 
+    def start_if_ended(self) -> bool:
+        """Do what the kubelet does with a process that ended; returns True, for use in a question."""
+        if not self.is_running:
+            self.start()
+        return True
+
     def healthy(self) -> bool:
         """Whether its health endpoint answers well."""
         return self.probe("/healthz")[0] == HTTPStatus.OK

@@ -121,6 +121,20 @@ async def test_a_refusal_is_in_the_status_in_the_servers_words_within_the_pass(d
     assert desk.recorder.reason(POISON, "Placed") != "PodsNotCreated"
 
 
+async def test_a_refusal_that_may_pass_is_told_as_one(desk: Desk) -> None:
+    def refuse(owner: Body, manifest: Body) -> None:
+        if owner["metadata"]["name"] == POISON and manifest["kind"] == "Deployment":
+            raise ClusterRefused("apply deployments", 503, "etcd leader changed")
+
+    desk.recorder.before_apply = refuse
+    await desk.settle(POISON, HONEST)
+    placed = next(each for each in desk.recorder.statuses[POISON]["conditions"] if each["type"] == "Placed")
+    assert placed["reason"] == "PodsNotCreated"
+    assert "etcd leader changed" in placed["message"]
+    assert desk.recorder.reason(POISON, "Stalled") == ""
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
+
+
 async def test_an_api_server_that_is_away_for_one_object_is_no_word_in_its_status(desk: Desk) -> None:
     def away(owner: Body, _: Body) -> None:
         if owner["metadata"]["name"] == POISON:

@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, Kind
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, Kind, Listing
 from plimsoll.app import pruning, relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell
-from plimsoll.app.store import Store
+from plimsoll.app.store import HistoryLost, Store
 from plimsoll.domain.errors import SourceUnavailable
-from tests.support.bodies import Body, inference_deployment_body
+from tests.support.bodies import inference_deployment_body
 
 HOUR_SECONDS = 3600.0
 KINDS: dict[Kind, str | None] = {INFERENCE_DEPLOYMENTS: None, PODS: "a=b"}
@@ -28,15 +28,16 @@ class Lists:
         self.failing = failing
         self.enough = asyncio.Event()
         self.wanted = 2
+        self.versions: list[int] = []
 
-    async def list(self, kind: Kind, *, labels: str | None = None) -> list[Body]:
+    async def list(self, kind: Kind, *, labels: str | None = None) -> Listing:
         self.asked.append((kind.plural, labels))
         if len(self.asked) >= self.wanted:
             self.enough.set()
         if self.failing > 0:
             self.failing -= 1
             raise SourceUnavailable("down")
-        return []
+        return Listing([], self.versions.pop(0) if self.versions else 0)
 
     async def reach(self, count: int) -> None:
         self.wanted = count
@@ -99,3 +100,25 @@ async def test_a_watch_that_lists_again_calls_for_a_second_opinion_and_an_ordina
     assert not shell.broken.is_set()
     shell.seen(INFERENCE_DEPLOYMENTS, None, inference_deployment_body(version=2))
     assert shell.broken.is_set()
+
+
+async def test_lists_that_stay_older_than_one_before_end_it() -> None:
+    lists, into, broken = Lists(), store(), asyncio.Event()
+    lists.versions = [10, 10, 7, 10, 7, 11]  # of two kinds by turns; the second kind's are never older
+    task = begin(lists, into, broken)
+    await lists.reach(2)
+    broken.set()
+    with pytest.raises(HistoryLost, match="inferencedeployments are listed at version 7 after 10"):
+        await asyncio.wait_for(task, 5)
+
+
+def test_one_list_that_is_older_is_asked_for_again_and_changes_nothing() -> None:
+    into = store()
+    into.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(version=9))
+    known = into.uids(INFERENCE_DEPLOYMENTS)
+    assert into.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(version=9)], known, list_version=10)
+    assert not into.replace(INFERENCE_DEPLOYMENTS, [], known, list_version=7)
+    assert into.all(INFERENCE_DEPLOYMENTS)
+    assert into.replace(INFERENCE_DEPLOYMENTS, [], known, list_version=11)
+    assert not into.all(INFERENCE_DEPLOYMENTS)
+    assert into.replace(INFERENCE_DEPLOYMENTS, [], known, list_version=11)  # the same moment again is no older one

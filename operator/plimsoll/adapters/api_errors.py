@@ -15,6 +15,10 @@ TOO_MANY_REQUESTS = 429
 _WORTH_ANOTHER_TRY = frozenset({408, TOO_MANY_REQUESTS, 500, 502, 503, 504})
 """Statuses that say "not now". Every request of ours may be repeated: applies, deletes by uid and named events."""
 
+_WEBHOOK_IS_DOWN = "failed calling webhook"
+"""What the API server says, with status 500, where an admission webhook must be asked and does not answer: somebody
+has to mend or remove it (k8s.io/apiserver/pkg/admission/plugin/webhook/errors)."""
+
 
 class ClusterRefused(PlimsollError):
     """The API server answered no. ``status`` is the HTTP status: 404 gone, 409 conflict, 403 forbidden, 422 invalid.
@@ -33,7 +37,7 @@ class ClusterRefused(PlimsollError):
     @property
     def is_passing(self) -> bool:
         """Whether the same request may succeed a moment later."""
-        return self.status in _WORTH_ANOTHER_TRY
+        return self.status in _WORTH_ANOTHER_TRY and _WEBHOOK_IS_DOWN not in self.message
 
 
 class NotLeading(PlimsollError):

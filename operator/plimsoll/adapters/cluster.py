@@ -12,8 +12,9 @@ leader election closes it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any, Self, cast
 from urllib.request import getproxies_environment
 from weakref import WeakValueDictionary
@@ -49,6 +50,7 @@ from plimsoll.adapters.kinds import (
     SERVICES,
     Kind,
     kind_of,
+    version_number,
 )
 from plimsoll.adapters.patience import IMPATIENT, Patience, patiently
 from plimsoll.domain.errors import SourceUnavailable
@@ -71,6 +73,7 @@ __all__ = [
     "Cluster",
     "ClusterRefused",
     "Kind",
+    "Listing",
     "NotLeading",
     "kind_of",
 ]
@@ -94,6 +97,19 @@ WRITES_AT_ONCE_PER_NAMESPACE = 8
 namespace slow, those of others go on. A write that waits for its next try is not on its way."""
 
 _writing: ContextVar[bool] = ContextVar("plimsoll_writing", default=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Every object of a kind at one moment.
+
+    Attributes:
+        items: the objects, in no order.
+        version: the resource version of the moment, which only ever grows; 0 where none was told.
+    """
+
+    items: Sequence[Manifest]
+    version: int = 0
 
 
 def _always_open() -> None:
@@ -176,7 +192,7 @@ class Cluster:
             config_file=self._kubeconfig, context=self._context, client_configuration=settings
         )
 
-    async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> list[Manifest]:
+    async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> Listing:
         """Every object of a kind, page by page; a page that fails fails the whole list."""
         found: list[Manifest] = []
         token: str | None = None
@@ -188,9 +204,10 @@ class Cluster:
             if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
                 raise SourceUnavailable(f"list {kind.plural}: the answer is no list of {kind.plural}")
             found += [head | item for item in items]
-            token = (page.get("metadata") or {}).get("continue")
+            about = page.get("metadata") or {}
+            token = about.get("continue")
             if not token:
-                return found
+                return Listing(found, version_number(about))
 
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
         """One object, or None where there is none."""

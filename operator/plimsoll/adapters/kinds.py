@@ -45,6 +45,12 @@ KINDS = (
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}
 
 
+def version_number(metadata: Mapping[str, Any]) -> int:
+    """The resource version of an object or a list, which Kubernetes lets clients compare since 1.35; 0 for none."""
+    text = str(metadata.get("resourceVersion") or "0")
+    return int(text) if text.isdigit() else 0
+
+
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
     """The kind of a manifest. Raises KeyError for one that the operator never writes."""
     return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

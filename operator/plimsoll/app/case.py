@@ -122,6 +122,7 @@ def report_of(case: Case, now: float) -> Report:
         contested=_contested(case),
         namespace=case.key.namespace,
         refused="" if case.refusal is None else case.refusal.sentence(),
+        refusal_passes=case.refusal is not None and case.refusal.is_passing,
     )
 
 

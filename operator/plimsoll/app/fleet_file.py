@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import time
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from plimsoll.adapters.cluster import Listing
 from plimsoll.adapters.kinds import NODES
-from plimsoll.app.store import Body
 from plimsoll.domain.errors import SourceUnavailable
 
 LARGEST_BYTES = 64 * 1024 * 1024
 """Some 5,000 nodes as ``kubectl get nodes -o yaml`` writes them."""
 
 
-async def nodes_from(path: Path) -> Sequence[Body]:
+async def nodes_from(path: Path) -> Listing:
     """Every Node of the file. It is read again at every round, so that an edit of the ConfigMap is noticed.
 
     Raises:
         SourceUnavailable: the file cannot be read, or is no YAML of Node objects.
     """
-    return await asyncio.to_thread(_read, path)
+    return Listing(await asyncio.to_thread(_read, path))
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -37,11 +37,11 @@ def _read(path: Path) -> list[dict[str, Any]]:
     nodes = [item for item in items if isinstance(item, dict) and item.get("kind") == NODES.kind]
     if any(not isinstance(node.get("metadata"), dict) or not node["metadata"].get("name") for node in nodes):
         raise SourceUnavailable(f"{path.name}: the fleet file holds a Node without a name")
-    version = str(path.stat().st_mtime_ns)
+    version = str(time.monotonic_ns())
     return [_identified(node, version) for node in nodes]
 
 
 def _identified(node: dict[str, Any], version: str) -> dict[str, Any]:
-    """Of a file, the time of its last change is what the API server's resource version is elsewhere."""
+    """Of a file, the time of reading is what the API server's resource version is elsewhere: the last one counts."""
     head = {**node["metadata"], "uid": f"file-{node['metadata']['name']}", "resourceVersion": version}
     return {**node, "metadata": head}

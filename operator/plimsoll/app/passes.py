@@ -63,11 +63,12 @@ from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.plan import plan
+from plimsoll.placement.plan import decisions
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.render.conditions import nearest_sentence
 from plimsoll.render.report import Problem
@@ -298,8 +299,10 @@ class Passes:
     def _decide(self, cases: list[Case], fleet: Fleet) -> None:
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
         standing = [pool for case in cases if case.request is None for pool in case.pools]
-        decisions = plan(tenants, fleet, self.gpu_types, standing, self.quotas.remaining, self.memo)
-        by_key = {decision.request.key: decision for decision in decisions}
+        by_key: dict[ObjectKey, Decision] = {}
+        for decision in decisions(tenants, fleet, self.gpu_types, standing, self.quotas.remaining, self.memo):
+            self.beats.beat("planning", f"planning, after {decision.request.key}")
+            by_key[decision.request.key] = decision
         for case in cases:
             case.decision = by_key.get(case.key)
             if case.decision is not None and case.decision.failure:

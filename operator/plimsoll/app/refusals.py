@@ -15,7 +15,8 @@ _QUOTED_CHARACTERS = 800
 class Refusal:
     """One refused write: ``what`` was asked, ``pool`` whose workload it was, ``since`` when, POSIX seconds.
 
-    ``pool`` is empty where something else was refused: then no workload of the object is made.
+    ``pool`` is empty where something else was refused: then no workload of the object is made. ``is_passing`` tells
+    that nobody has to mend anything: the server says "not now", and said so for as long as one write is tried.
     """
 
     what: str
@@ -23,6 +24,7 @@ class Refusal:
     status: int
     message: str
     since: float
+    is_passing: bool = False
 
     def sentence(self) -> str:
         """For the status."""
@@ -50,7 +52,7 @@ class Refusals:
         """Remember a refusal. The time of the first one in a row stands."""
         before = self._by_uid.get(uid)
         since = time.time() if before is None else before.since
-        refusal = Refusal(error.action, pool, error.status, error.message, since)
+        refusal = Refusal(error.action, pool, error.status, error.message, since, error.is_passing)
         self._by_uid[uid] = refusal
         return refusal
 

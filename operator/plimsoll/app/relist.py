@@ -6,12 +6,12 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from plimsoll.adapters.cluster import Cluster, Kind
-from plimsoll.app.store import Body, Store
+from plimsoll.adapters.cluster import Cluster, Kind, Listing
+from plimsoll.app.store import Store
 from plimsoll.domain.errors import PlimsollError
 
 RETRY_SECONDS = 5.0
@@ -20,7 +20,7 @@ RETRY_SECONDS = 5.0
 SETTLE_SECONDS = 1.0
 """Watches break together: one list for all of them is enough."""
 
-Source = Callable[[], Awaitable[Sequence[Body]]]
+Source = Callable[[], Awaitable[Listing]]
 """Where the objects of a kind are listed, where that is not the API server."""
 
 logger = logging.getLogger("plimsoll.relist")
@@ -52,7 +52,7 @@ class Relist:
     trouble: dict[Kind, tuple[float, str]] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """List all kinds, wait, and again, until cancelled."""
+        """List all kinds, wait, and again, until cancelled. Raises :class:`~plimsoll.app.store.HistoryLost`."""
         while True:
             self.broken.clear()
             complete = True
@@ -72,7 +72,8 @@ class Relist:
     async def _one(self, kind: Kind, selector: str | None) -> bool:
         known = self.store.uids(kind)
         try:
-            complete = self.store.replace(kind, await self._list(kind, selector), known)
+            listing = await self._list(kind, selector)
+            complete = self.store.replace(kind, listing.items, known, list_version=listing.version)
         except PlimsollError as error:
             since, said = self.trouble.get(kind, (time.monotonic(), ""))
             self.trouble[kind] = (since, str(error))
@@ -82,14 +83,11 @@ class Relist:
         self.trouble.pop(kind, None)
         return complete
 
-    async def _list(self, kind: Kind, selector: str | None) -> Sequence[Body]:
+    async def _list(self, kind: Kind, selector: str | None) -> Listing:
         if kind in self.instead:
             return await self.instead[kind]()
         namespaces = list(self.namespaces) if kind.namespaced and kind not in self.everywhere else []
         if not namespaces:
             return await self.cluster.list(kind, labels=selector)
-        return [
-            body
-            for namespace in namespaces
-            for body in await self.cluster.list(kind, labels=selector, namespace=namespace)
-        ]
+        pages = [await self.cluster.list(kind, labels=selector, namespace=namespace) for namespace in namespaces]
+        return Listing([body for page in pages for body in page.items], max(page.version for page in pages))

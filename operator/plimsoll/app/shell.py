@@ -42,7 +42,7 @@ from plimsoll.app.planner import Planner
 from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import Relist, Source
 from plimsoll.app.settings import Settings
-from plimsoll.app.store import Body, Store
+from plimsoll.app.store import Body, HistoryLost, Store
 from plimsoll.app.writers import Writers
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
@@ -150,7 +150,7 @@ class Shell:
         self.stack.push_async_callback(models.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
-            asyncio.create_task(self.relist.run()),
+            asyncio.create_task(self._list_again(self.relist)),
             asyncio.create_task(self._quotas(cluster, self.store).run()),
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
@@ -243,6 +243,13 @@ class Shell:
             self.beats.beat(EVENT_LOOP, "going round")
             await asyncio.sleep(_LOOP_BEAT_SECONDS)
 
+    async def _list_again(self, relist: Relist) -> None:
+        """List until cancelled. A store of a past that never was is of no use: the next process starts without one."""
+        try:
+            await relist.run()
+        except HistoryLost as lost:
+            _end_at_once(f"the API server's data went back in time: {lost}")
+
     async def _lead(self, elector: Elector, planner: Planner) -> None:
         """Wait for the lease, plan while it is ours, and end the process when it is lost."""
         try:
@@ -254,9 +261,7 @@ class Shell:
         planning, holding = asyncio.create_task(planner.run()), asyncio.create_task(elector.hold())
         try:
             await asyncio.wait({planning, holding}, return_when=asyncio.FIRST_COMPLETED)
-            logger.critical("this process ends: %s", "planning ended" if planning.done() else "the lease is lost")
-            logging.shutdown()
-            os._exit(1)
+            _end_at_once("planning ended" if planning.done() else "the lease is lost")
         finally:
             for task in (planning, holding):
                 task.cancel()
@@ -328,3 +333,10 @@ class Shell:
         bound = 2 * self.settings.relist_seconds + LIST_TROUBLE_SECONDS
         ages = {kind.plural: store.list_age_seconds(kind) for kind in kept(self.settings)}
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
+
+
+def _end_at_once(reason: str) -> None:
+    """End the process without another write; Kubernetes starts the next one."""
+    logger.critical("this process ends: %s", reason)
+    logging.shutdown()
+    os._exit(1)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from plimsoll.adapters.cluster import Kind
+from plimsoll.adapters.kinds import Kind, version_number
 from plimsoll.domain.keys import ObjectKey
 
 Body = Mapping[str, Any]
@@ -24,6 +24,13 @@ VANISH_GUARD = 5
 """A list that has lost more than this many objects and half of all at once is held for a second opinion."""
 
 logger = logging.getLogger("plimsoll.store")
+
+
+class HistoryLost(Exception):
+    """Lists are older than lists from before: the API server's data was restored from a backup.
+
+    Everything that was remembered by a version may be of a future that never came. Nothing here can tell which.
+    """
 
 
 class Page:
@@ -67,6 +74,7 @@ class Shelf:
     objects: dict[ObjectKey, Body] = field(default_factory=dict)
     buried: dict[str, int] = field(default_factory=dict)
     listed_at: float = 0.0
+    list_version: int = 0
     doubted: bool = False
     version: int = 0
     page: Page | None = None
@@ -115,16 +123,28 @@ class Store:
         """Every object of a kind, to be noted before a list is asked for."""
         return frozenset(uid_of(body) for body in self._shelves[kind].objects.values())
 
-    def replace(self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None) -> bool:
-        """Let an authoritative list replace a kind. False when the list is too short to be believed at once.
+    def replace(
+        self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None, *, list_version: int = 0
+    ) -> bool:
+        """Let an authoritative list replace a kind. False when the list is too short or too old to be believed at once.
 
         Args:
             kind: which.
             bodies: the list.
             known: :meth:`uids` from before the list was asked for. What a watch brought since then is newer than the
                 list and not missing from it. None takes the list for newer than anything here.
+            list_version: the list's own resource version; 0 for none.
+
+        Raises:
+            HistoryLost: two lists in a row are older than one from before.
         """
         shelf = self._shelves[kind]
+        if 0 < list_version < shelf.list_version:
+            if shelf.doubted:
+                raise HistoryLost(f"{kind.plural} are listed at version {list_version} after {shelf.list_version}")
+            logger.warning("a list of %s is older than one from before; asking again", kind.plural)
+            shelf.doubted = True
+            return False
         fresh = {key_of(body): body for body in bodies if not _is_buried(shelf, body)}
         gone = [
             key for key, body in shelf.objects.items() if key not in fresh and (known is None or uid_of(body) in known)
@@ -136,6 +156,7 @@ class Store:
             shelf.doubted = True
             return False
         shelf.doubted = False
+        shelf.list_version = max(shelf.list_version, list_version)
         if shelf.listed_at and shelf.is_watched:
             _note_ahead(shelf, fresh, gone, known)
         for key in gone:
@@ -263,9 +284,8 @@ def key_of(body: Body) -> ObjectKey:
 
 
 def version_of(body: Body) -> int:
-    """The resource version, which Kubernetes lets clients compare since 1.35 and etcd always counted up."""
-    text = str(body["metadata"].get("resourceVersion") or "0")
-    return int(text) if text.isdigit() else 0
+    """The resource version. etcd counts it up with every write."""
+    return version_number(body["metadata"])
 
 
 def uid_of(body: Body) -> str:

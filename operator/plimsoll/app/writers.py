@@ -222,7 +222,7 @@ class Writers:
             logger.warning("%s: %s", case.key, taken)  # taken a moment ago; the next pass says so in the status
             return False
         except ClusterRefused as refusal:
-            if _may_pass(refusal):
+            if refusal.status in (_GONE, _CONFLICT):
                 raise
             await self._say_refused(case, report, refusal, now)
             return False
@@ -232,7 +232,9 @@ class Writers:
     async def _say_refused(self, case: Case, report: Report, error: ClusterRefused, now: float) -> None:
         self._not_written(case, error)
         refusal = self.refusals.note(case.uid, self._pools_at.get(case.uid, ""), error)
-        told = render_status(replace(report, refused=refusal.sentence()), case.status, to_rfc3339(now))
+        told = render_status(
+            replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing), case.status, to_rfc3339(now)
+        )
         self._intended[case.uid] = told
         await self.executor.write_status({**case.body, "status": case.new_status}, told)
         await self._events(case, [Note("PodsNotCreated", refusal.sentence(), warning=True)])

@@ -144,7 +144,7 @@ async def _fleet_objects(access: ClusterAccess) -> tuple[list[Body], list[Body]]
     from plimsoll.adapters.cluster import NODES, PODS  # noqa: PLC0415 - see the module's first lines
 
     async with access.open() as cluster:
-        return await cluster.list(NODES), await cluster.list(PODS)
+        return list((await cluster.list(NODES)).items), list((await cluster.list(PODS)).items)
 
 
 async def _live_object(key: ObjectKey, access: ClusterAccess) -> Body | None:

@@ -8,7 +8,7 @@ Nothing that runs is ever given up for somebody else, and every deployment takes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
@@ -52,6 +52,18 @@ def plan(
 
     It never raises for one deployment's sake: an error is written into that deployment's decision.
     """
+    return tuple(decisions(tenants, fleet, catalog, standing, quotas, memo))
+
+
+def decisions(
+    tenants: Sequence[Tenant],
+    fleet: Fleet,
+    catalog: Sequence[GpuType] = (),
+    standing: Sequence[Pool] = (),
+    quotas: Quotas | None = None,
+    memo: Memo | None = None,
+) -> Iterator[Decision]:
+    """The decisions of :func:`plan`, each as soon as it is made: whoever waits sees that the work goes on."""
     adviser = Adviser(fleet, catalog, Memo() if memo is None else memo)
     order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
     ledger = Ledger.of(fleet, quotas)
@@ -59,11 +71,9 @@ def plan(
         ledger = promise_standing(pool, fleet, ledger)
     for tenant in order:
         ledger = promise_earlier(tenant, fleet, ledger)
-    decisions: list[Decision] = []
     for tenant in order:
         decision, ledger = _decide(tenant, fleet, ledger, adviser)
-        decisions.append(decision)
-    return tuple(decisions)
+        yield decision
 
 
 def _decide(tenant: Tenant, fleet: Fleet, ledger: Ledger, adviser: Adviser) -> tuple[Decision, Ledger]:

@@ -146,7 +146,7 @@ def _placed(report: Report) -> Verdict:
     if report.decision is None or not report.decision.pools:
         return Verdict("False", "NotPlanned", "No placement has been decided.")
     if report.refused:
-        return Verdict("False", "PodsNotCreated", report.refused, stalled=True)
+        return Verdict("False", "PodsNotCreated", report.refused, stalled=not report.refusal_passes)
     if report.contested:
         return Verdict("False", "ReplicasContested", report.contested, stalled=True)
     error = next((view.workload_error for view in views if view.workload_error), "")

@@ -65,8 +65,9 @@ class RebalancingReport:
 class Report:
     """Everything one status is made of: a ``decision``, or the ``problem`` that there is none.
 
-    ``refused`` is the API server's own sentence about an object of ours that it does not take; ``contested`` names who
-    else keeps changing the number of replicas of one of our Deployments.
+    ``refused`` is the API server's own sentence about an object of ours that it does not take, and ``refusal_passes``
+    whether it may take the same object later. ``contested`` names who else keeps changing the number of replicas of one
+    of our Deployments.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Report:
     rebalancing_off: bool = False
     spec_digest: str = ""
     refused: str = ""
+    refusal_passes: bool = False
     contested: str = ""
     rehomings: tuple[Rehoming, ...] = ()
     namespace: str = ""
