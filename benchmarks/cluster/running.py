@@ -73,6 +73,10 @@ def measure(
         return
     if rule is not None:
         proxy.remove(rule)
+    if scenario.hopeless:
+        put_hopeless(view, scenario.hopeless)
+        reached(lambda: refused(view) == scenario.hopeless, scenario, began)
+        say(f"{scenario.hopeless} objects that cannot be placed say so")
     figures.rss_mib = resident_mib(operator)
     figures.settled_cpu_share = cpu_share(operator, SETTLED_SECONDS)
     began = time.monotonic()
@@ -105,6 +109,20 @@ def put_objects(view: View, count: int) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(put, range(count)))
+
+
+def put_hopeless(view: View, count: int) -> None:
+    """Objects that are searched for and found no place for."""
+    too_large = {"model": {"name": "meta-llama/Llama-3.3-70B-Instruct"}, "contextLength": 131072, "concurrency": 512}
+    not_there = {"gpu": {"allow": ["mi300x-192gb"]}}
+    specs = [(too_large, not_there)[number % 2] for number in range(count)]
+    manifests = [inference_deployment(f"no-{number}", view.namespace, **spec) for number, spec in enumerate(specs)]
+    view.control_plane.apply(manifests)
+
+
+def refused(view: View) -> int:
+    """How many InferenceDeployments say that they have no place."""
+    return sum(condition(body, "Planned").get("status") == "False" for body in view.all("inferencedeployments"))
 
 
 def deployments(view: View) -> int:

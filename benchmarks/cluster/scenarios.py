@@ -17,6 +17,8 @@ class Scenario:
         fault: what the operator's requests meet until everything serves.
         share: share of the requests that meet it.
         limit_seconds: when it counts as failed.
+        hopeless: further objects that no node can hold, half of them too large for every GPU there is and half of them
+            for a GPU that there is none of.
     """
 
     objects: int
@@ -25,12 +27,14 @@ class Scenario:
     share: float = 1.0
     limit_seconds: float = 900.0
     verbs: frozenset[Verb] = frozenset({Verb.READ, Verb.WRITE})
+    hopeless: int = 0
 
 
 SCENARIOS = {
     "300": Scenario(300, 60),
     "300-latency": Scenario(300, 60, Delay(0.1)),
     "300-refusals": Scenario(300, 60, too_many_requests(1), share=0.5),
+    "300-and-40-unplaceable": Scenario(300, 60, hopeless=40),
     "1000": Scenario(1000, 1250),
 }
 

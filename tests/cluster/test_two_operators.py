@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
@@ -15,10 +16,11 @@ from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import NAMESPACE, OperatorProcess
+from tests.support import disguised
 from tests.support.faulty import fault_proxy
 from tests.support.honest import Honest, honest_nodes
 from tests.support.installed import View, install, namespace_of, on_gpu
-from tests.support.two_operators import LEASE, holder, operator_as, share_rights, writes_of
+from tests.support.two_operators import LEASE, holder, lease, operator_as, share_rights, writes_of
 
 pytestmark = pytest.mark.cluster
 
@@ -230,4 +232,68 @@ def test_with_different_settings_one_writes_and_the_other_says_that_they_differ(
         assert [event for event in writes_of(control_plane, OTHER, since) if event.namespace == here.namespace] == []
         statuses = [e for e in writes_of(control_plane, ONE, since) if e.name == "priced" and "status" in e.resource]
         assert len(statuses) < 15
+    forget(control_plane)
+
+
+def test_of_two_versions_one_writes_and_the_other_says_that_they_differ_and_takes_over(
+    control_plane: ControlPlane, here: View
+) -> None:
+    since = offset(control_plane)
+    with ExitStack() as stack:
+        leader = stack.enter_context(operator_as(control_plane, ONE))
+        control_plane.wait_until(lambda: holder(control_plane) == ONE, 20, "the first one leading")
+        newer = operator_as(control_plane, OTHER, environment={disguised.VERSION: "9.9.9"}, module=disguised.MODULE)
+        stack.enter_context(newer)
+        control_plane.wait_until(
+            lambda: [line for line in newer.log_lines() if "version differs" in line and "9.9.9" in line],
+            20,
+            "a word about the versions",
+        )
+        here.apply("served", **on_gpu("h100-sxm-80gb"))
+        here.wait_ready("served")
+        [pod] = here.pods("served")
+        Honest(here).assert_served()
+        assert writes_of(control_plane, OTHER, since) == []
+        leader.stop()
+        control_plane.wait_until(lambda: holder(control_plane) == OTHER, 10, "the other one leading")
+        Honest(here).assert_served()
+        assert [found["metadata"]["uid"] for found in here.pods("served")] == [pod["metadata"]["uid"]]
+    forget(control_plane)
+
+
+def test_a_clock_that_jumps_makes_no_second_writer(control_plane: ControlPlane, here: View, tmp_path: Path) -> None:
+    clocks = {name: tmp_path / name for name in (ONE, OTHER)}
+
+    def jump(name: str, hours: int) -> None:
+        """In one step: a file that is read while it is written would be empty."""
+        fresh = tmp_path / "fresh"
+        fresh.write_text(str(hours * 3600))
+        fresh.rename(clocks[name])
+
+    def started(name: str) -> OperatorProcess:
+        jump(name, 0)
+        environment = {disguised.CLOCK: str(clocks[name])}
+        return operator_as(control_plane, name, environment=environment, module=disguised.MODULE)
+
+    with ExitStack() as stack:
+        leader = stack.enter_context(started(ONE))
+        control_plane.wait_until(lambda: holder(control_plane) == ONE, 20, "the first one leading")
+        standby = stack.enter_context(started(OTHER))
+        control_plane.wait_until(lambda: says_standby(standby), 20, "the second one standing by")
+        here.apply("served", **on_gpu("h100-sxm-80gb"))
+        here.wait_ready("served")
+        [pod] = here.pods("served")
+        since = offset(control_plane)
+        for name, hours in ((ONE, 1), (OTHER, 1), (ONE, -1), (OTHER, -1)):
+            jump(name, hours)
+            before = str(lease(control_plane)["renewTime"])
+            control_plane.wait_until(lambda: lease(control_plane)["renewTime"] != before, 20, "a renewal")  # noqa: B023
+            Honest(here).assert_served()
+        assert leader.is_running
+        assert says_standby(standby)
+        assert writes_of(control_plane, OTHER, since) == []
+        assert [found["metadata"]["uid"] for found in here.pods("served")] == [pod["metadata"]["uid"]]
+        leader.kill()
+        assert taken_over(control_plane, AFTER_A_KILL_SECONDS + SLACK_SECONDS) <= AFTER_A_KILL_SECONDS + SLACK_SECONDS
+        Honest(here).assert_served()
     forget(control_plane)

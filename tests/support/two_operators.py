@@ -49,13 +49,14 @@ def operator_as(
     standby: bool = True,
     proxy: FaultProxy | None = None,
     environment: Mapping[str, str] | None = None,
+    module: str = "plimsoll",
 ) -> OperatorProcess:
     """An operator, not started yet, that writes as this service account and calls itself by its name."""
     server = control_plane.server if proxy is None else proxy.url
     kubeconfig = kubeconfig_of(control_plane, f"as-{account}", server=server, account=account)
     settings = {"PLIMSOLL_IDENTITY": account, **({"PLIMSOLL_STANDBY": "true"} if standby else {})}
     return OperatorProcess(
-        control_plane, kubeconfig=kubeconfig, environment=IMPATIENT | settings | dict(environment or {})
+        control_plane, kubeconfig=kubeconfig, environment=IMPATIENT | settings | dict(environment or {}), module=module
     )
 
 

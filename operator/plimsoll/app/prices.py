@@ -20,7 +20,7 @@ DEAREST_USD = Decimal(1_000_000)
 _LONGEST_PRICE = 32
 _LONGEST_NAME = 100
 
-PAUSE_SECONDS = 30.0
+PAUSE_SECONDS = 10.0
 """How long an edit may take to be noticed: prices change by the day."""
 
 logger = logging.getLogger("plimsoll.prices")
