@@ -242,7 +242,12 @@ def test_of_two_versions_one_writes_and_the_other_says_that_they_differ_and_take
     with ExitStack() as stack:
         leader = stack.enter_context(operator_as(control_plane, ONE))
         control_plane.wait_until(lambda: holder(control_plane) == ONE, 20, "the first one leading")
-        newer = operator_as(control_plane, OTHER, environment={disguised.VERSION: "9.9.9"}, module=disguised.MODULE)
+        newer = operator_as(
+            control_plane,
+            OTHER,
+            environment=disguised.environment(**{disguised.VERSION: "9.9.9"}),
+            module=disguised.MODULE,
+        )
         stack.enter_context(newer)
         control_plane.wait_until(
             lambda: [line for line in newer.log_lines() if "version differs" in line and "9.9.9" in line],
@@ -272,7 +277,7 @@ def test_a_clock_that_jumps_makes_no_second_writer(control_plane: ControlPlane, 
 
     def started(name: str) -> OperatorProcess:
         jump(name, 0)
-        environment = {disguised.CLOCK: str(clocks[name])}
+        environment = disguised.environment(**{disguised.CLOCK: str(clocks[name])})
         return operator_as(control_plane, name, environment=environment, module=disguised.MODULE)
 
     with ExitStack() as stack:

@@ -156,7 +156,7 @@ def test_a_token_that_comes_late_is_noticed_within_seconds(here: View, hub: Fake
     hub.publish(GATED, LLAMA_CONFIG, tokens=(TOKEN,), gated=True, total=8_030_261_248)
     reference = {"name": "late-hf-token", "key": "token"}
     here.apply("gated", model={"name": GATED, "tokenSecretRef": reference}, **H100)
-    body = here.wait_condition("gated", "Ready", "False", "TokenSecretMissing")
+    body = here.wait_condition("gated", "Ready", "Unknown", "TokenSecretMissing")
     assert condition(body, "Reconciling")["status"] == "True"
     assert condition(body, "Stalled") == {}
     kubectl(here, "create", "secret", "generic", "late-hf-token", f"--from-literal=token={TOKEN}")

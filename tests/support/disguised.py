@@ -17,6 +17,11 @@ CLOCK, VERSION = "DISGUISED_CLOCK", "DISGUISED_VERSION"
 MODULE = "tests.support.disguised"
 
 
+def environment(**disguise: str) -> dict[str, str]:
+    """What such a process needs: its disguise, and where this module is."""
+    return {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), **disguise}
+
+
 def let_clock_jump(file: Path) -> None:
     """Put everything that asks for the time of day on the clock of a file."""
     right = time.time
