@@ -38,7 +38,7 @@ def _shown(value: object) -> str:
         return "not in time"
     if isinstance(value, dict):
         return ", ".join(f"{count} x {code}" for code, count in sorted(value.items()))
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -13,17 +13,15 @@ import yaml
 from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
-from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess
 from tests.support.chains import let_pass
 from tests.support.faulty import IMPATIENT
-from tests.support.honest import Honest, honest_nodes
+from tests.support.honest import Honest
 from tests.support.installed import (
     CRD,
     CRD_NAME,
     View,
     condition,
-    install,
     namespace_of,
     on_gpu,
     operator_writes,
@@ -33,14 +31,6 @@ pytestmark = pytest.mark.cluster
 
 MINUTE = 60.0
 LONGER_THAN_A_LEASE = 12.0
-
-
-@pytest.fixture(scope="module")
-def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.apply([*mixed_fleet(), *honest_nodes()])
-        install(running)
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +52,6 @@ def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[H
     assert operator.is_running
     with namespace_of(control_plane, f"honest-{uuid.uuid4().hex[:6]}") as view:
         yield Honest(view)
-
-
-@pytest.fixture
-def here(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"plane-{uuid.uuid4().hex[:6]}") as view:
-        yield view
-
-
-def uids(view: View, name: str) -> list[str]:
-    """Which pods there are."""
-    return [str(pod["metadata"]["uid"]) for pod in view.pods(name)]
 
 
 def served_in_the_end(operator: OperatorProcess, view: View, name: str) -> None:
@@ -205,7 +184,7 @@ def test_a_store_that_is_killed_or_stands_still_changes_nothing(
 ) -> None:
     here.apply("stays", **on_gpu("h100-sxm-80gb"))
     here.wait_ready("stays")
-    before, since = uids(here, "stays"), AuditLog(control_plane.audit_log).offset()
+    before, since = here.pod_uids("stays"), AuditLog(control_plane.audit_log).offset()
     etcd = control_plane.process("etcd")
     with honest.standing():
         etcd.kill()
@@ -219,7 +198,7 @@ def test_a_store_that_is_killed_or_stands_still_changes_nothing(
         operator.start_if_ended()
         honest.assert_served()
     served_in_the_end(operator, here, "stays")
-    assert uids(here, "stays") == before
+    assert here.pod_uids("stays") == before
     assert [e for e in operator_writes(control_plane, since, here.namespace) if e.verb in ("create", "delete")] == []
 
 
@@ -228,7 +207,7 @@ def test_a_store_without_space_is_waited_for(
 ) -> None:
     here.apply("stays", **on_gpu("h100-sxm-80gb"))
     here.wait_ready("stays")
-    before = uids(here, "stays")
+    before = here.pod_uids("stays")
     with honest.standing():
         control_plane.set_storage_alarm(on=True)
         try:
@@ -238,7 +217,7 @@ def test_a_store_without_space_is_waited_for(
         here.apply("afterwards", **on_gpu("h100-sxm-80gb"))
         served_in_the_end(operator, here, "afterwards")
         honest.assert_served()
-    assert uids(here, "stays") == before
+    assert here.pod_uids("stays") == before
 
 
 def test_after_a_backup_was_restored_the_cluster_is_what_the_backup_says(
@@ -247,7 +226,7 @@ def test_after_a_backup_was_restored_the_cluster_is_what_the_backup_says(
     with honest.standing():
         here.apply("of-the-backup", **on_gpu("h100-sxm-80gb"))
         here.wait_ready("of-the-backup")
-        before = uids(here, "of-the-backup")
+        before = here.pod_uids("of-the-backup")
         backup = control_plane.back_up()
         here.wait(lambda: control_plane.kubectl("get", "--raw", "/readyz", check=False) == "ok", "the API server ready")
         served_in_the_end(operator, here, "of-the-backup")
@@ -259,7 +238,7 @@ def test_after_a_backup_was_restored_the_cluster_is_what_the_backup_says(
         control_plane.restore(backup)
         served_in_the_end(operator, here, "of-the-backup")
         here.wait(lambda: not here.all("deployments", "of-the-future"), "nothing left of the future")
-        assert uids(here, "of-the-backup") == before
+        assert here.pod_uids("of-the-backup") == before
         here.patch("of-the-backup", {"contextLength": 8192})
         served_in_the_end(operator, here, "of-the-backup")
         honest.assert_served()

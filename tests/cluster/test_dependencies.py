@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections import Counter
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -93,12 +92,6 @@ def honest(control_plane: ControlPlane, running: OperatorProcess) -> Iterator[Ho
         tenant = Honest(view)
         tenant.measure()
         yield tenant
-
-
-@pytest.fixture
-def here(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"dependent-{uuid.uuid4().hex[:6]}") as view:
-        yield view
 
 
 def put(view: View, names: list[str]) -> None:

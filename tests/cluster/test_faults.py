@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -21,7 +20,6 @@ from tests.support.installed import (
     condition,
     inference_deployment,
     install,
-    namespace_of,
     on_gpu,
     operator_writes,
     secret_reads,
@@ -58,12 +56,6 @@ def operator(started: OperatorProcess) -> Iterator[OperatorProcess]:
     yield started.wait_healthy()
     if not started.is_running:
         started.start().wait_healthy()
-
-
-@pytest.fixture
-def here(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"fault-{uuid.uuid4().hex[:6]}") as view:
-        yield view
 
 
 def test_killed_after_every_single_write_it_ends_with_one_of_each(

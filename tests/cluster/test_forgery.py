@@ -13,11 +13,10 @@ import pytest
 from testbed.api_client import ApiError
 from testbed.background import BackgroundLoop
 from testbed.control_plane import ControlPlane
-from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess
-from tests.support.faulty import IMPATIENT, Calm, sampled_health
-from tests.support.honest import Honest, honest_nodes
-from tests.support.installed import View, condition, install, namespace_of, on_gpu
+from tests.support.faulty import Calm, sampled_health
+from tests.support.honest import Honest
+from tests.support.installed import View, condition, namespace_of, on_gpu
 from tests.support.poison import assert_explained, create
 from tests.support.workloads import gpu_deployment
 
@@ -26,35 +25,6 @@ pytestmark = pytest.mark.cluster
 TRACEBACKS = 3
 EXPIRED_SECONDS = 100.0
 """Promises of GPUs to pods that cannot be made end after a bounded time; this is that time on a loaded machine."""
-
-
-@pytest.fixture(scope="module")
-def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.apply([*mixed_fleet(), *honest_nodes()])
-        install(running)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
-    assert operator.is_running
-    with namespace_of(control_plane, "tenant-honest") as view:
-        tenant = Honest(view)
-        tenant.measure()
-        yield tenant
-
-
-@pytest.fixture
-def forger(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"forger-{uuid.uuid4().hex[:6]}") as view:
-        yield view
 
 
 RECORDS: dict[str, str | None] = {
@@ -128,12 +98,12 @@ def forged_pod(name: str, owner: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def test_forged_workloads_and_pods_enter_no_plan(operator: OperatorProcess, honest: Honest, forger: View) -> None:
-    forger.apply("real", **on_gpu("l40s-48gb"))
-    owner = forger.wait_ready("real")
+def test_forged_workloads_and_pods_enter_no_plan(operator: OperatorProcess, honest: Honest, here: View) -> None:
+    here.apply("real", **on_gpu("l40s-48gb"))
+    owner = here.wait_ready("real")
     calm = Calm.now(operator)
     with sampled_health(operator) as health, honest.standing():
-        forger.control_plane.apply(
+        here.control_plane.apply(
             [
                 *(
                     forged_deployment(name, owner, record, replicas)
@@ -143,11 +113,11 @@ def test_forged_workloads_and_pods_enter_no_plan(operator: OperatorProcess, hone
             ]
         )
         honest.assert_served()
-        forger.wait(lambda: named_in_the_log(calm), "every forged Deployment named in the log")
-        forger.apply("beside", **on_gpu("h100-sxm-80gb", 8))
-        forger.wait_ready("beside")  # nobody believed that the H100s were taken
-    assert [pool["name"] for pool in forger.pools("real")] == ["l40s-48gb-tp1"]
-    assert condition(forger.get("real"), "Ready")["status"] == "True"
+        here.wait(lambda: named_in_the_log(calm), "every forged Deployment named in the log")
+        here.apply("beside", **on_gpu("h100-sxm-80gb", 8))
+        here.wait_ready("beside")  # nobody believed that the H100s were taken
+    assert [pool["name"] for pool in here.pools("real")] == ["l40s-48gb-tp1"]
+    assert condition(here.get("real"), "Ready")["status"] == "True"
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS)
 
@@ -168,7 +138,7 @@ STATUSES: dict[str, Any] = {
 }
 
 
-def test_a_status_edited_by_hand_hurts_only_its_object(operator: OperatorProcess, honest: Honest, forger: View) -> None:
+def test_a_status_edited_by_hand_hurts_only_its_object(operator: OperatorProcess, honest: Honest, here: View) -> None:
     pool = {
         "name": "h100-sxm-80gb-tp1",
         "gpuType": "h100-sxm-80gb",
@@ -181,20 +151,20 @@ def test_a_status_edited_by_hand_hurts_only_its_object(operator: OperatorProcess
         "readyReplicas": 0,
     }
     for name in STATUSES:
-        forger.apply(name, **on_gpu("mi300x-192gb"))
+        here.apply(name, **on_gpu("mi300x-192gb"))
     for name in STATUSES:
-        forger.wait_ready(name)
+        here.wait_ready(name)
     calm = Calm.now(operator)
     with sampled_health(operator) as health, honest.standing():
         taken = [
             patched
             for name, nonsense in STATUSES.items()
-            if (patched := edited(forger, name, {"pools": [pool | nonsense], "replicasSummary": "9/9"}))
+            if (patched := edited(here, name, {"pools": [pool | nonsense], "replicasSummary": "9/9"}))
         ]
         honest.assert_served()
         for name in STATUSES:
-            forger.wait_ready(name)
-        assert_explained(forger, STATUSES)
+            here.wait_ready(name)
+        assert_explained(here, STATUSES)
     assert taken
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS)
@@ -227,16 +197,16 @@ def heirs(control_plane: ControlPlane) -> Iterator[View]:
 
 
 def test_gpus_promised_to_pods_that_cannot_be_made_are_given_to_others(
-    operator: OperatorProcess, honest: Honest, forger: View, limited: View, heirs: View
+    operator: OperatorProcess, honest: Honest, here: View, limited: View, heirs: View
 ) -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": forger.namespace}}
-    forger.control_plane.apply([quota | {"spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}])
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": here.namespace}}
+    here.control_plane.apply([quota | {"spec": {"hard": {"requests.nvidia.com/gpu": "0"}}}])
     calm = Calm.now(operator)
     mount_of_nothing = {"volumeMounts": [{"name": "no", "mountPath": "/x"}]}
     too_much = {"resources": {"requests": {"memory": "1Gi"}}}
-    forger.apply("beyond-quota", **on_gpu("h100-sxm-80gb", 8))
+    here.apply("beyond-quota", **on_gpu("h100-sxm-80gb", 8))
     limited.apply("beyond-limit", **on_gpu("mi300x-192gb", 8), podTemplate=too_much)
-    hopeless = [(forger, "beyond-quota"), (limited, "beyond-limit")]
+    hopeless = [(here, "beyond-quota"), (limited, "beyond-limit")]
     if create(limited, "invalid", {**on_gpu("a100-sxm-80gb", 8), "podTemplate": mount_of_nothing}):
         hopeless.append((limited, "invalid"))
     for view, name in hopeless:
@@ -253,13 +223,13 @@ def test_gpus_promised_to_pods_that_cannot_be_made_are_given_to_others(
 
 
 def test_somebody_who_fights_over_the_replicas_is_named_and_does_not_win(
-    operator: OperatorProcess, honest: Honest, forger: View
+    operator: OperatorProcess, honest: Honest, here: View
 ) -> None:
-    forger.apply("fought-over", **on_gpu("h100-sxm-80gb"))
-    forger.wait_ready("fought-over")
-    [workload] = forger.workloads("fought-over")
-    path = f"/apis/apps/v1/namespaces/{forger.namespace}/deployments/{workload}/scale"
-    client, calm = forger.control_plane.client, Calm.now(operator)
+    here.apply("fought-over", **on_gpu("h100-sxm-80gb"))
+    here.wait_ready("fought-over")
+    [workload] = here.workloads("fought-over")
+    path = f"/apis/apps/v1/namespaces/{here.namespace}/deployments/{workload}/scale"
+    client, calm = here.control_plane.client, Calm.now(operator)
     pushed: list[int] = []
 
     def push() -> None:
@@ -268,32 +238,32 @@ def test_somebody_who_fights_over_the_replicas_is_named_and_does_not_win(
         client.send("PUT", f"{path}?fieldManager=horizontal-fighter", scale | {"spec": {"replicas": 16}})
 
     def named() -> bool:
-        said = [entry["message"] for entry in forger.get("fought-over")["status"]["conditions"]]
-        said += [event["note"] for event in forger.all("events") if event["regarding"]["name"] == "fought-over"]
+        said = [entry["message"] for entry in here.get("fought-over")["status"]["conditions"]]
+        said += [event["note"] for event in here.all("events") if event["regarding"]["name"] == "fought-over"]
         return any("horizontal-fighter" in message for message in said)
 
     fighter = BackgroundLoop("fighter", push, 2.0)
     with sampled_health(operator) as health, honest.standing():
         fighter.start()
         try:
-            forger.wait(lambda: len(pushed) >= 6, "some rounds of the fight")
+            here.wait(lambda: len(pushed) >= 6, "some rounds of the fight")
             honest.assert_served()
-            forger.wait(named, "the fighter named in a condition or an event")
+            here.wait(named, "the fighter named in a condition or an event")
         finally:
             fighter.stop()
-        forger.wait(lambda: len(forger.pods("fought-over")) == 1, "one pod, as its spec says")
-    forger.wait_ready("fought-over")
+        here.wait(lambda: len(here.pods("fought-over")) == 1, "one pod, as its spec says")
+    here.wait_ready("fought-over")
     assert health.bad == []
     calm.assert_kept(tracebacks=0)
 
 
-def test_a_workload_whose_name_is_taken_waits_alone(operator: OperatorProcess, honest: Honest, forger: View) -> None:
+def test_a_workload_whose_name_is_taken_waits_alone(operator: OperatorProcess, honest: Honest, here: View) -> None:
     calm = Calm.now(operator)
-    foreign = gpu_deployment("late-h100-sxm-80gb-tp1", forger.namespace, replicas=0)
-    forger.control_plane.apply([foreign])
-    forger.apply("late", **on_gpu("h100-sxm-80gb"))
-    forger.wait_condition("late", "Ready", "False", "NameConflict")
+    foreign = gpu_deployment("late-h100-sxm-80gb-tp1", here.namespace, replicas=0)
+    here.control_plane.apply([foreign])
+    here.apply("late", **on_gpu("h100-sxm-80gb"))
+    here.wait_condition("late", "Ready", "False", "NameConflict")
     honest.assert_served()
-    forger.delete("deployments", "late-h100-sxm-80gb-tp1")
-    forger.wait_ready("late")
+    here.delete("deployments", "late-h100-sxm-80gb-tp1")
+    here.wait_ready("late")
     calm.assert_kept(tracebacks=0)

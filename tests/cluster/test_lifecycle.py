@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -19,7 +18,6 @@ from tests.support.installed import (
     condition,
     inference_deployment,
     install,
-    namespace_of,
     on_gpu,
     operator_writes,
 )
@@ -36,12 +34,6 @@ def control_plane() -> Iterator[ControlPlane]:
         install(running)
         with OperatorProcess(running):
             yield running
-
-
-@pytest.fixture
-def here(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"life-{uuid.uuid4().hex[:6]}") as view:
-        yield view
 
 
 def test_apply_brings_estimate_placement_pods_service_and_budget(here: View) -> None:

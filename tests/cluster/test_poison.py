@@ -6,18 +6,15 @@ import logging
 import os
 import random
 import time
-import uuid
-from collections.abc import Iterator
 
 import pytest
 
 from testbed.control_plane import ControlPlane
-from testbed.fleet import mixed_fleet
 from testbed.operator_process import NAMESPACE, OperatorProcess
-from tests.support.faulty import IMPATIENT, Calm, sampled_health
+from tests.support.faulty import Calm, sampled_health
 from tests.support.fuzz import SpecFuzzer
-from tests.support.honest import Honest, honest_nodes
-from tests.support.installed import LLAMA_8B, View, install, namespace_of
+from tests.support.honest import Honest
+from tests.support.installed import LLAMA_8B, View
 from tests.support.poison import POISONED_SPECS, assert_explained, clear, create
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(7200)]
@@ -32,44 +29,13 @@ TRACEBACKS = 3
 logger = logging.getLogger(__name__)
 
 
-@pytest.fixture(scope="module")
-def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.apply([*mixed_fleet(), *honest_nodes()])
-        install(running)
-        yield running
-
-
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
-    assert operator.is_running
-    with namespace_of(control_plane, "tenant-honest") as view:
-        tenant = Honest(view)
-        tenant.measure()
-        yield tenant
-
-
-@pytest.fixture
-def poisoner(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"poison-{uuid.uuid4().hex[:6]}") as view:
-        yield view
-
-
-def test_no_spec_that_is_admitted_hurts_another_tenant(
-    operator: OperatorProcess, honest: Honest, poisoner: View
-) -> None:
+def test_no_spec_that_is_admitted_hurts_another_tenant(operator: OperatorProcess, honest: Honest, here: View) -> None:
     calm = Calm.now(operator)
     with sampled_health(operator) as health, honest.standing():
-        admitted = [name for name, spec in POISONED_SPECS.items() if create(poisoner, name, spec)]
+        admitted = [name for name, spec in POISONED_SPECS.items() if create(here, name, spec)]
         honest.assert_served()
-        assert_explained(poisoner, admitted)
-        clear(poisoner)
+        assert_explained(here, admitted)
+        clear(here)
         honest.assert_served()
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS)
@@ -93,19 +59,19 @@ def test_nonsense_in_the_price_list_hurts_nobody(
     calm.assert_kept(tracebacks=0)
 
 
-def test_no_fuzzed_object_hurts_another_tenant(operator: OperatorProcess, honest: Honest, poisoner: View) -> None:
+def test_no_fuzzed_object_hurts_another_tenant(operator: OperatorProcess, honest: Honest, here: View) -> None:
     """Run longer by ``make poison``; the numbers of the specs in a failure make it repeatable with its seed."""
     calm, fuzzer, admitted = Calm.now(operator), SpecFuzzer(SEED, MINIMAL), 0
     with sampled_health(operator) as health:
         for first in range(0, OBJECTS, BATCH):
             numbers = range(first, min(first + BATCH, OBJECTS))
             began = time.monotonic()
-            made = {number: create_fuzzed(poisoner, fuzzer, number) for number in numbers}
+            made = {number: create_fuzzed(here, fuzzer, number) for number in numbers}
             names = [f"fuzz-{number}" for number, was_admitted in made.items() if was_admitted]
             logger.info("%s admitted: %s", len(names), {number: fuzzer.spec(number)[0] for number in made})
             honest.assert_served()
-            assert_explained(poisoner, names)
-            clear(poisoner)
+            assert_explained(here, names)
+            clear(here)
             admitted += len(names)
             logger.info("%.0f s; %s", time.monotonic() - began, honest.laps[-1])
     assert health.bad == []

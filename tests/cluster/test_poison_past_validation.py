@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess
-from tests.support.faulty import IMPATIENT, Calm, sampled_health
+from tests.support.faulty import Calm, sampled_health
 from tests.support.fuzz import SpecFuzzer
 from tests.support.honest import Honest, honest_nodes
-from tests.support.installed import LLAMA_8B, View, install, namespace_of, on_gpu
+from tests.support.installed import LLAMA_8B, View, install, on_gpu
 from tests.support.poison import POISONED_SPECS, assert_explained, clear, create, opened_crd
 
 pytestmark = pytest.mark.cluster
@@ -52,29 +51,8 @@ def control_plane() -> Iterator[ControlPlane]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
-    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
-    assert operator.is_running
-    with namespace_of(control_plane, "tenant-honest") as view:
-        tenant = Honest(view)
-        tenant.measure()
-        yield tenant
-
-
-@pytest.fixture
-def poisoner(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"poison-{uuid.uuid4().hex[:6]}") as view:
-        yield view
-
-
 def test_no_nonsense_that_reaches_the_operator_hurts_another_tenant(
-    operator: OperatorProcess, honest: Honest, poisoner: View
+    operator: OperatorProcess, honest: Honest, here: View
 ) -> None:
     calm, fuzzer = Calm.now(operator), SpecFuzzer(7, MINIMAL, wild=0.9)
     specs: dict[str, Mapping[str, Any]] = {
@@ -83,31 +61,31 @@ def test_no_nonsense_that_reaches_the_operator_hurts_another_tenant(
         **{f"wild-{n}": fuzzer.spec(n)[1] for n in range(WILD)},
     }
     with sampled_health(operator) as health, honest.standing():
-        admitted = [name for name, spec in specs.items() if create(poisoner, name, spec)]
+        admitted = [name for name, spec in specs.items() if create(here, name, spec)]
         honest.assert_served()
-        assert_explained(poisoner, admitted)
-        clear(poisoner)
+        assert_explained(here, admitted)
+        clear(here)
     assert {*FAR_FROM_THE_TYPE} <= {*admitted}
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS)
 
 
 def test_no_status_that_reaches_the_operator_hurts_another_tenant(
-    operator: OperatorProcess, honest: Honest, poisoner: View
+    operator: OperatorProcess, honest: Honest, here: View
 ) -> None:
     for name in STATUSES:
-        poisoner.apply(name, **on_gpu("mi300x-192gb"))
+        here.apply(name, **on_gpu("mi300x-192gb"))
     for name in STATUSES:
-        poisoner.wait_ready(name)
+        here.wait_ready(name)
     calm = Calm.now(operator)
     with sampled_health(operator) as health, honest.standing():
         for name, status in STATUSES.items():
-            poisoner.patch_object("inferencedeployments", f"{name}/status", {"status": status})
+            here.patch_object("inferencedeployments", f"{name}/status", {"status": status})
         honest.assert_served()
-        poisoner.wait(lambda: all(is_repaired(poisoner, name) for name in STATUSES), "every status as it should be")
+        here.wait(lambda: all(is_repaired(here, name) for name in STATUSES), "every status as it should be")
     for name in STATUSES:
-        poisoner.wait_ready(name)
-        assert len(poisoner.pods(name)) == 1
+        here.wait_ready(name)
+        assert len(here.pods(name)) == 1
     assert health.bad == []
     calm.assert_kept(tracebacks=TRACEBACKS)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,7 +18,7 @@ from testbed.operator_process import NAMESPACE, OperatorProcess
 from tests.support import disguised
 from tests.support.faulty import fault_proxy
 from tests.support.honest import Honest, honest_nodes
-from tests.support.installed import View, install, namespace_of, on_gpu
+from tests.support.installed import View, install, on_gpu
 from tests.support.two_operators import LEASE, holder, lease, operator_as, share_rights, writes_of
 
 pytestmark = pytest.mark.cluster
@@ -58,12 +57,6 @@ def forget(control_plane: ControlPlane) -> None:
     """No lease from one test shall count in the next."""
     if control_plane.client.exists(LEASE):
         control_plane.client.send("DELETE", LEASE)
-
-
-@pytest.fixture
-def here(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, f"two-{uuid.uuid4().hex[:6]}") as view:
-        yield view
 
 
 def says_standby(operator: OperatorProcess) -> bool:

@@ -12,12 +12,11 @@ import pytest
 
 from plimsoll.app.model_book import SECRET_RETRY_SECONDS
 from testbed.control_plane import ControlPlane
-from testbed.fleet import mixed_fleet
 from testbed.operator_process import NAMESPACE, OperatorProcess
 from tests.adapters.fake_hub import FakeHub, serve_hub
 from tests.support.faulty import IMPATIENT
-from tests.support.honest import Honest, honest_nodes
-from tests.support.installed import View, condition, inference_deployment, install, namespace_of, on_gpu
+from tests.support.honest import Honest
+from tests.support.installed import View, condition, inference_deployment, namespace_of, on_gpu
 
 pytestmark = pytest.mark.cluster
 
@@ -27,14 +26,6 @@ TOKEN = "hf_of_the_tenant"  # noqa: S105 - of a hub on loopback
 PRICES = "plimsoll-prices"
 SOON_SECONDS = SECRET_RETRY_SECONDS + 15.0
 """For what is asked for again every few seconds, on a loaded machine."""
-
-
-@pytest.fixture(scope="module")
-def control_plane() -> Iterator[ControlPlane]:
-    with ControlPlane() as running:
-        running.apply([*mixed_fleet(), *honest_nodes()])
-        install(running)
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -53,24 +44,11 @@ def operator(
         yield running
 
 
-@pytest.fixture(scope="module")
-def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
-    assert operator.is_running
-    with namespace_of(control_plane, "tenant-honest") as view:
-        tenant = Honest(view)
-        tenant.measure()
-        yield tenant
-
-
 @pytest.fixture
 def here(control_plane: ControlPlane, honest: Honest) -> Iterator[View]:
     """Every test has the honest neighbour, whose pod stands through it."""
     with namespace_of(control_plane, f"hasty-{uuid.uuid4().hex[:6]}") as view, honest.standing():
         yield view
-
-
-def uids(view: View, name: str) -> list[str]:
-    return [str(pod["metadata"]["uid"]) for pod in view.pods(name)]
 
 
 def owners(view: View, workload: str) -> list[str]:
@@ -86,18 +64,18 @@ def kubectl(view: View, *arguments: str) -> str:
 def test_orphaned_engines_run_on_and_are_taken_up_again(here: View, honest: Honest) -> None:
     here.apply("orphan", **H100)
     here.wait_ready("orphan")
-    before = uids(here, "orphan")
+    before = here.pod_uids("orphan")
     kubectl(here, "delete", "inferencedeployment", "orphan", "--cascade=orphan")
     here.wait(lambda: not here.get("orphan"), "the InferenceDeployment gone")
     honest.assert_served()  # the operator saw it, and nothing was done
     [workload] = here.all("deployments", "orphan")
     assert not workload["metadata"].get("ownerReferences")
-    assert uids(here, "orphan") == before
+    assert here.pod_uids("orphan") == before
     assert_gpus_are_held(here)
 
     here.apply("orphan", **H100)
     again = here.wait_ready("orphan")
-    assert uids(here, "orphan") == before
+    assert here.pod_uids("orphan") == before
     here.wait(lambda: owners(here, workload["metadata"]["name"]) == [again["metadata"]["uid"]], "an owner again")
     kubectl(here, "delete", "inferencedeployment", "orphan", "--cascade=foreground")
     here.wait(lambda: not here.all("pods", "orphan"), "its pods gone")
@@ -113,13 +91,13 @@ def assert_gpus_are_held(view: View) -> None:
 def test_a_removed_owner_reference_is_put_back(here: View) -> None:
     here.apply("cut-off", **H100)
     owner = here.wait_ready("cut-off")
-    before = uids(here, "cut-off")
+    before = here.pod_uids("cut-off")
     [name] = here.workloads("cut-off")
     here.patch_object("deployments", name, {"metadata": {"ownerReferences": None}})
 
     here.wait(lambda: owners(here, name) == [owner["metadata"]["uid"]], "the owner reference back")
     here.wait_ready("cut-off")
-    assert uids(here, "cut-off") == before
+    assert here.pod_uids("cut-off") == before
 
 
 def test_a_pod_that_cannot_end_holds_its_gpus_until_it_is_gone(here: View) -> None:

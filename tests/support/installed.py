@@ -128,6 +128,10 @@ class View:
         """Pods of one InferenceDeployment that are not on their way out."""
         return [pod for pod in self.all("pods", owner) if "deletionTimestamp" not in pod["metadata"]]
 
+    def pod_uids(self, owner: str) -> list[str]:
+        """Which pods those are: a pod of the same name may be another one."""
+        return [str(pod["metadata"]["uid"]) for pod in self.pods(owner)]
+
     def nodes_of(self, owner: str) -> list[str]:
         """Where its bound pods are."""
         return sorted(str(pod["spec"]["nodeName"]) for pod in self.pods(owner) if pod["spec"].get("nodeName"))

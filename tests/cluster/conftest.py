@@ -1,0 +1,51 @@
+"""What most of these tests begin with: a cluster, the operator in it, an honest tenant, and a namespace of one's own.
+
+A file that needs another cluster or another operator defines its own of the same name.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import mixed_fleet
+from testbed.operator_process import OperatorProcess
+from tests.support.faulty import IMPATIENT
+from tests.support.honest import Honest, honest_nodes
+from tests.support.installed import View, install, namespace_of
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A cluster with every GPU type of the example fleet, and nodes that only the honest tenant may use."""
+    with ControlPlane() as running:
+        running.apply([*mixed_fleet(), *honest_nodes()])
+        install(running)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def operator(control_plane: ControlPlane) -> Iterator[OperatorProcess]:
+    """The operator, with the rights of its chart."""
+    with OperatorProcess(control_plane, environment=IMPATIENT) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def honest(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[Honest]:
+    """A tenant who must not notice anything; how fast things usually go is measured first."""
+    assert operator.is_running
+    with namespace_of(control_plane, "tenant-honest") as view:
+        tenant = Honest(view)
+        tenant.measure()
+        yield tenant
+
+
+@pytest.fixture
+def here(control_plane: ControlPlane) -> Iterator[View]:
+    """A namespace for one test."""
+    with namespace_of(control_plane, f"test-{uuid.uuid4().hex[:8]}") as view:
+        yield view
