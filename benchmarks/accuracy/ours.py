@@ -20,7 +20,7 @@ from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import EngineChoice, Request, ServingShape, Speculation
 from plimsoll.domain.units import GIB
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.allocator import loading_bytes
 from plimsoll.memory.estimate import estimate, estimate_of_stage
 from plimsoll.memory.laws import OLDEST_VERSION, law_for

@@ -12,7 +12,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import EngineChoice, Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.fleet_reading import read_fleet
+from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, Tenant

@@ -14,7 +14,7 @@ from plimsoll.domain.gpus import Interconnect, Vendor
 from plimsoll.domain.model import FactsSource
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import MIB
-from plimsoll.facts.parameters import count_parameters
+from plimsoll.facts.models.parameters import count_parameters
 
 WANTED = (
     "meta-llama/Llama-3.1-8B-Instruct",

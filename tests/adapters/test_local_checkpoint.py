@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.adapters.local_checkpoint import read_local_checkpoint
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.facts.tensors import Tensor
+from plimsoll.facts.models.tensors import Tensor
 from tests.adapters.fake_hub import safetensors
 
 ONE = {"model.layers.0.w": ("BF16", [4, 2])}

@@ -10,7 +10,7 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.models import ModelSources
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable
 from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 
 KNOWN = "meta-llama/Llama-3.1-8B-Instruct"
 INLINE: dict[str, object] = {

@@ -28,8 +28,8 @@ from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.engine_errors import EngineFailure, read_failure
-from plimsoll.facts.pod_reading import PodFacts
+from plimsoll.facts.cluster.engine_errors import EngineFailure, read_failure
+from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.memory.rank_cache import rank_layout
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.pools import Pool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.app import pruning
-from plimsoll.facts.quota_reading import read_quotas
+from plimsoll.facts.cluster.quota_reading import read_quotas
 from tests.support.bodies import Body, pod_body
 
 GPUS = "requests.nvidia.com/gpu"

@@ -20,7 +20,7 @@ from plimsoll.app.reading_memo import Kept, ReadingMemo
 from plimsoll.app.store import Body
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
-from plimsoll.facts import fleet_reading
+from plimsoll.facts.cluster import fleet_reading
 from plimsoll.placement import feasibility
 from tests.support.office import MACHINES, NOW, OBJECTS, Office
 from tests.support.planning import request

@@ -14,7 +14,7 @@ from plimsoll.app.rebalancing import Standing, Turn, policy_of, take_turn
 from plimsoll.domain.outcomes import MemoryEstimate, Split
 from plimsoll.domain.serving import ObservedCapacity, ServingShape
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.facts.pod_reading import PodFacts
+from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.domain.units import ceil_div
-from plimsoll.facts.tensors import Tensor
+from plimsoll.facts.models.tensors import Tensor
 
 _DATA = Path(__file__).parent / "data"
 ROWS: list[dict[str, Any]] = json.loads((_DATA / "checkpoint_tensors.json").read_text())["rows"]

@@ -13,9 +13,9 @@ from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.facts.composites import COMPOSITES
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.parameters import count_parameters
+from plimsoll.facts.models.composites import COMPOSITES
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.memory.weights import rank_shape
 
 _DATA = Path(__file__).parent / "data" / "engine_composites.json"

@@ -16,8 +16,8 @@ from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.storage import FP32
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.parameters import count_parameters
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.parameters import count_parameters
 
 LLAMA: dict[str, Any] = {
     "architectures": ["LlamaForCausalLM"],

@@ -12,8 +12,8 @@ import pytest
 from plimsoll.domain.engine_options import DraftMethod
 from plimsoll.domain.model import FactsSource, ModelFacts, Weight
 from plimsoll.domain.outcomes import Split
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.eagle import as_engine_head
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.eagle import as_engine_head
 from plimsoll.memory.weights import rank_shape
 
 ROWS: dict[str, dict[str, Any]] = {

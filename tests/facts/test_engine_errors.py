@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.facts.engine_errors import EngineFailure, StartFailure, read_failure
+from plimsoll.facts.cluster.engine_errors import EngineFailure, StartFailure, read_failure
 
 TEXTS: list[tuple[str, StartFailure, str]] = [
     (

@@ -15,9 +15,9 @@ import pytest
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Weight
 from plimsoll.domain.outcomes import Split
-from plimsoll.facts import model_class
-from plimsoll.facts.architectures import ARCHITECTURES
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models import model_class
+from plimsoll.facts.models.architectures import ARCHITECTURES
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import rank_shape
 
 ROWS: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "engine_parameters.json").read_text())["rows"]

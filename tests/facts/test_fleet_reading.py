@@ -12,8 +12,8 @@ from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB
-from plimsoll.facts import fleet_reading
-from plimsoll.facts.fleet_reading import gpus_held, holds_gpus, read_fleet
+from plimsoll.facts.cluster import fleet_reading
+from plimsoll.facts.cluster.fleet_reading import gpus_held, holds_gpus, read_fleet
 from testbed.fleet import gpu_node
 from tests.facts.nodes import Body, node, nvidia_node, pod
 

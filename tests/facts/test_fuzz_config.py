@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate, Split
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.placement.sizing import Sized, size_on
 from tests.support.model_configs import config_of
 from tests.support.planning import H100, L4, T4, gpu, request

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
-from plimsoll.facts.gpu_match import SLICE_TOLERANCE, match_gpu, usable_bytes_from_label
+from plimsoll.facts.cluster.gpu_match import SLICE_TOLERANCE, match_gpu, usable_bytes_from_label
 
 TYPES = load_gpu_types()
 BY_NAME = {gpu.name: gpu for gpu in TYPES}

@@ -10,8 +10,8 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.app import pruning
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
 from plimsoll.domain.units import GIB
-from plimsoll.facts.fleet_reading import read_fleet
-from plimsoll.facts.host_reading import host_room, pod_need
+from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.host_reading import host_room, pod_need
 from tests.facts.nodes import nvidia_node
 
 Body = dict[str, Any]

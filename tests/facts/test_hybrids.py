@@ -13,7 +13,7 @@ from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.storage import FP32
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import rank_shape
 
 ENGINE: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "engine_hybrids.json").read_text())

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.facts.quantization.automaton import TooComplexError
-from plimsoll.facts.quantization.module_list import module_list
-from plimsoll.facts.quantization.module_path import Module, module_of, parse_name
-from plimsoll.facts.quantization.pattern_reader import OutsideSubsetError
-from plimsoll.facts.quantization.patterns import regular_expression, wildcard
+from plimsoll.facts.models.quantization.automaton import TooComplexError
+from plimsoll.facts.models.quantization.module_list import module_list
+from plimsoll.facts.models.quantization.module_path import Module, module_of, parse_name
+from plimsoll.facts.models.quantization.pattern_reader import OutsideSubsetError
+from plimsoll.facts.models.quantization.patterns import regular_expression, wildcard
 
 NAMES = [
     "lm_head",

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.model import FactsSource, ModelFacts, Sharding, Weight
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.parameters import count_parameters
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.parameters import count_parameters
 
 PUBLISHED: list[dict[str, Any]] = json.loads((Path(__file__).parent / "data" / "parameter_totals.json").read_text())
 PLAIN = [row for row in PUBLISHED if "stored_otherwise" not in row]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.facts.engine_errors import StartFailure
-from plimsoll.facts.pod_reading import PodFacts, read_pod
+from plimsoll.facts.cluster.engine_errors import StartFailure
+from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 
 Body = dict[str, Any]
 BOUND, READY = "2026-01-01T00:00:00Z", "2026-01-01T00:02:30Z"

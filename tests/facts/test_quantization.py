@@ -14,8 +14,8 @@ from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.model import CheckpointFacts, Sharding, Weight
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.storage import BF16, FP16, FP32, Storage
-from plimsoll.facts.fields import Fields
-from plimsoll.facts.quantization import ONLINE, StorageRule, storage_rule
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.quantization import ONLINE, StorageRule, storage_rule
 from tests.support.model_configs import config_of, facts_from
 
 DYNAMIC = {"num_bits": 8, "type": "float", "strategy": "token", "dynamic": True}

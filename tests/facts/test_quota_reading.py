@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 
 GPUS = "requests.nvidia.com/gpu"
 

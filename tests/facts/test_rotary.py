@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.model import FactsSource
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from tests.support.model_configs import config_of, facts_of
 
 ORACLE = Path(__file__).resolve().parents[2] / "benchmarks" / "accuracy" / "data" / "oracle.jsonl"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plimsoll.facts.scheduler_words import (
+from plimsoll.facts.cluster.scheduler_words import (
     Obstacle,
     chief_obstacle,
     may_go_elsewhere,

@@ -17,9 +17,9 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import Evidence, FactsSource, ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.parameters import count_parameters
-from plimsoll.facts.tensors import Tensor
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.tensors import Tensor
 from plimsoll.memory.weights import rank_shape, stage_weights
 from tests.facts.checkpoints import CLASSES, ROWS, packed, row_of, tensors_of
 

@@ -8,8 +8,8 @@ from collections import Counter
 from pathlib import Path
 
 from plimsoll.domain.reasons import NodeReason, Reason, RemedyKind
-from plimsoll.facts.engine_errors import StartFailure
-from plimsoll.facts.scheduler_words import Obstacle
+from plimsoll.facts.cluster.engine_errors import StartFailure
+from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 
 ROOT = Path(__file__).resolve().parents[2]

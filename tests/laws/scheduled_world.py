@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.serving import Request
-from plimsoll.facts.scheduler_words import chief_obstacle, may_go_elsewhere, read_obstacles
+from plimsoll.facts.cluster.scheduler_words import chief_obstacle, may_go_elsewhere, read_obstacles
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, pool_name
 from plimsoll.placement.rehoming import Rehoming, of_last_hour, remembered

@@ -20,7 +20,7 @@ from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.workload import Manifest
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.render.objects import deployment, disruption_budget, service
 from tests.api.manifests import manifest
 from tests.render.workloads import chosen_pool

@@ -12,8 +12,8 @@ from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.quantization.formats import FP8_TENSOR
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.quantization.formats import FP8_TENSOR
 from plimsoll.memory.allocator import (
     ROCM_LIBRARY_BYTES,
     block_end_bytes,

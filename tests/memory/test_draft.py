@@ -9,8 +9,8 @@ import pytest
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request, Speculation
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.eagle import as_engine_head
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.eagle import as_engine_head
 from plimsoll.memory.draft import draft_caches, draft_tokens, draft_weights
 from plimsoll.memory.estimate import estimate
 from plimsoll.memory.stages import stage_caches

@@ -11,7 +11,7 @@ from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, VideoFa
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
 from plimsoll.memory.laws import law_for
 from plimsoll.memory.served import served_model

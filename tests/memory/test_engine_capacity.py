@@ -17,7 +17,7 @@ import pytest
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.memory.stages import stage_caches
 

@@ -15,7 +15,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import EngineChoice, Request, ServingShape, Speculation
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.activations import activations_bytes
 from plimsoll.memory.cuda_graphs import cuda_graphs_bytes
 from plimsoll.memory.estimate import estimate

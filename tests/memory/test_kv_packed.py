@@ -16,7 +16,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.forward import sparse_workspace_bytes
 from plimsoll.memory.kv_cache import KvLayout, Packing, kv_layout
 from plimsoll.memory.kv_law import kv_law_for

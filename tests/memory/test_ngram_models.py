@@ -14,7 +14,7 @@ from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.units import GIB
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.allocator import step_buffer_bytes
 from plimsoll.memory.forward import residual_streams
 from plimsoll.memory.weights import stage_weights

@@ -11,7 +11,7 @@ from plimsoll.domain.model import FactsSource
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.weights import stage_weights, weights_bytes
 from tests.memory.measured import RUNS, Run
 from tests.support.planning import LLAMA_8B, LLAMA_70B, model

@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.reasons import Reason
-from plimsoll.facts.engine_errors import EngineFailure, StartFailure
+from plimsoll.facts.cluster.engine_errors import EngineFailure, StartFailure
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.render.conditions import conditions
 from plimsoll.render.report import PoolView, Problem, Report

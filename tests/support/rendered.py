@@ -15,7 +15,7 @@ from plimsoll.cli.documents import load_bodies
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Choice
-from plimsoll.facts.fleet_reading import read_fleet
+from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.engine.tiny_model import TINY_CONFIG
 from testbed.fleet import gpu_node
 from tests.support.model_configs import config_of

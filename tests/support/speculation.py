@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 
 EAGLE_HEAD: Final[dict[str, Any]] = {
     "architectures": ["LlamaForCausalLM"],

@@ -15,7 +15,7 @@ from typing import Any
 from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 
 
 @cache

@@ -23,9 +23,9 @@ from plimsoll.adapters.hub_tensors import hub_tensors
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
-from plimsoll.facts.config_json import read_model_facts
-from plimsoll.facts.fields import Fields
-from plimsoll.facts.model_class import knows_class
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.model_class import knows_class
 
 _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"

@@ -18,7 +18,7 @@ from plimsoll.adapters.safetensors_headers import (
 )
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.units import KIB, MIB
-from plimsoll.facts.tensors import Tensor
+from plimsoll.facts.models.tensors import Tensor
 
 _FIRST_BYTES = 128 * KIB
 """Most files' headers end before; a longer one takes a second request."""

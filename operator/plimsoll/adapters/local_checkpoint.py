@@ -15,7 +15,7 @@ from plimsoll.adapters.safetensors_headers import (
 )
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import MIB
-from plimsoll.facts.tensors import Tensor
+from plimsoll.facts.models.tensors import Tensor
 
 _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"

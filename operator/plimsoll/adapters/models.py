@@ -9,7 +9,7 @@ from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.adapters.hub import HubModels
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.model import FactsSource, ModelFacts
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 
 
 class ModelSources:

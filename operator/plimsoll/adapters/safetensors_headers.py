@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 
 from plimsoll.domain.units import MIB
-from plimsoll.facts.tensors import Tensor
+from plimsoll.facts.models.tensors import Tensor
 
 SINGLE_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"

@@ -34,7 +34,7 @@ from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, Req
 from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions
-from plimsoll.facts.quantization import ONLINE
+from plimsoll.facts.models.quantization import ONLINE
 from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.memory.laws import OLDEST_VERSION
 from plimsoll.memory.served import served_model

@@ -8,7 +8,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import Speculation
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.eagle import as_engine_head
+from plimsoll.facts.models.eagle import as_engine_head
 
 FIELD = "spec.engine.speculation"
 DRAFT_FIELD = f"{FIELD}.draftModel"

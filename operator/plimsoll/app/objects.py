@@ -15,8 +15,8 @@ from plimsoll.app.store import Body, Picture, key_of
 from plimsoll.app.workload_trust import controller_of, is_of_namesake, record_of, workload_doubt
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339
-from plimsoll.facts.pod_reading import PodFacts, read_pod
-from plimsoll.facts.scheduler_words import chief_obstacle, may_go_elsewhere, obstacle_words
+from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
+from plimsoll.facts.cluster.scheduler_words import chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming, of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name

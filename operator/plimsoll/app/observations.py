@@ -16,7 +16,7 @@ from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.engine_errors import EngineFailure
+from plimsoll.facts.cluster.engine_errors import EngineFailure
 from plimsoll.memory.calibration import corrections
 from plimsoll.memory.rank_cache import rank_layout
 from plimsoll.placement.feasibility import sized

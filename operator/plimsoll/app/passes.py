@@ -66,7 +66,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.facts.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import decisions
 from plimsoll.placement.pools import Decision, PoolState

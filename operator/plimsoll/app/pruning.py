@@ -8,9 +8,9 @@ from typing import Any
 
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.status_reading import READ_STATUS, read_status
-from plimsoll.facts.fleet_reading import holds_gpus
-from plimsoll.facts.host_reading import REQUESTS, is_bound, pod_need
-from plimsoll.facts.quota_reading import limits_gpus, read_quotas
+from plimsoll.facts.cluster.fleet_reading import holds_gpus
+from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
+from plimsoll.facts.cluster.quota_reading import limits_gpus, read_quotas
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 
 Body = Mapping[str, Any]

@@ -18,8 +18,8 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType, Price
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import Request
-from plimsoll.facts.fleet_reading import read_fleet
-from plimsoll.facts.pod_reading import PodFacts, read_pod
+from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 
 T = TypeVar("T")
 Prices = Mapping[str, Price]

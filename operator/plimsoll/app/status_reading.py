@@ -26,7 +26,7 @@ from plimsoll.api.v1alpha1.status import (
 )
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.times import from_rfc3339
-from plimsoll.facts.gpu_labels import is_gpu_resource
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.placement.pools import pool_name
 
 READ_STATUS = "readStatus"

@@ -22,7 +22,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
-from plimsoll.facts.fleet_reading import read_fleet
+from plimsoll.facts.cluster.fleet_reading import read_fleet
 
 if TYPE_CHECKING:
     from plimsoll.adapters.cluster import Cluster

@@ -19,7 +19,7 @@ from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.names import API_VERSION, KIND
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
-from plimsoll.facts.config_json import read_model_facts
+from plimsoll.facts.models.config_json import read_model_facts
 
 DEFAULT_CONTEXT = 8192
 """Tokens of context where the command names none and the model declares as many."""

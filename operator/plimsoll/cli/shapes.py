@@ -7,7 +7,7 @@ from typing import Any
 
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import parse_quantity
-from plimsoll.facts.gpu_labels import is_gpu_resource
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
 Body = dict[str, Any]
 

@@ -1,1 +1,1 @@
-"""Facts of models and GPUs, read from what others publish and judged without a single guess."""
+"""Raw objects into values: ``models`` reads what models publish of themselves, ``cluster`` what a cluster shows."""

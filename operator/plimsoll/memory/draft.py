@@ -18,8 +18,8 @@ def draft_weights(request: Request, split: Split) -> int:
     """Bytes of a draft on one rank of the last stage.
 
     A draft model runs with the target's tensor parallelism (vLLM's default); an EAGLE head's facts hold what it has of
-    its own (:mod:`plimsoll.facts.eagle`). The model's own predictor is its extra layers, which share embeddings and
-    output projection with it (``_maybe_share_embeddings`` of ``v1/spec_decode/llm_base_proposer.py``).
+    its own (:mod:`plimsoll.facts.models.eagle`). The model's own predictor is its extra layers, which share embeddings
+    and output projection with it (``_maybe_share_embeddings`` of ``v1/spec_decode/llm_base_proposer.py``).
     """
     speculation = request.engine.speculation
     if speculation is None:

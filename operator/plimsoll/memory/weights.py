@@ -13,7 +13,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.storage import PLAIN, Storage
 from plimsoll.domain.units import ceil_div
-from plimsoll.facts.quantization import TYPICAL
+from plimsoll.facts.models.quantization import TYPICAL
 from plimsoll.memory.kernels import ABSORBED, absorbed_bytes, stored_bytes, stored_parts
 from plimsoll.memory.stages import stage_layers
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plimsoll.domain.model import ModelFacts
-from plimsoll.facts.engine_errors import EngineFailure
+from plimsoll.facts.cluster.engine_errors import EngineFailure
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
 

@@ -1,0 +1,94 @@
+"""What one of our pods shows: where it is, whether it serves, how its engine died."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from plimsoll.facts.cluster.engine_errors import EngineFailure, read_failure
+from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
+
+Body = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """One pod. Times are POSIX seconds; ``unscheduled_since`` is when the scheduler first failed to bind it.
+
+    ``obstacles`` are what the scheduler has against every node, read from its message.
+    """
+
+    name: str
+    bound: bool
+    ready: bool
+    ended: bool
+    terminating: bool
+    ready_since: float | None = None
+    startup_seconds: float | None = None
+    unscheduled_since: float | None = None
+    scheduler_message: str = ""
+    obstacles: tuple[Obstacle, ...] = ()
+    failure: EngineFailure | None = None
+    restarts: int = 0
+
+
+def read_pod(body: Body) -> PodFacts:
+    """Read one Pod object."""
+    status = body.get("status") or {}
+    conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
+    ready, scheduled = conditions.get("Ready") or {}, conditions.get("PodScheduled") or {}
+    ready_since = _time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
+    bound_since = _time(scheduled.get("lastTransitionTime"))
+    waits = scheduled.get("status") == "False"
+    restarts, failure = _engine(status)
+    startup = ready_since - bound_since if ready_since is not None and bound_since is not None else None
+    return PodFacts(
+        name=body["metadata"]["name"],
+        bound=bool((body.get("spec") or {}).get("nodeName")),
+        ready=ready_since is not None and not body["metadata"].get("deletionTimestamp"),
+        ended=status.get("phase") in ("Succeeded", "Failed"),
+        terminating=bool(body["metadata"].get("deletionTimestamp")),
+        ready_since=ready_since,
+        startup_seconds=startup if restarts == 0 else None,
+        unscheduled_since=bound_since if waits else None,
+        scheduler_message=str(scheduled.get("message") or "") if waits else "",
+        obstacles=_obstacles(scheduled) if waits else (),
+        failure=None if ready_since is not None else failure,
+        restarts=restarts,
+    )
+
+
+def _obstacles(scheduled: Body) -> tuple[Obstacle, ...]:
+    return read_obstacles(str(scheduled.get("reason") or ""), str(scheduled.get("message") or ""))
+
+
+def _engine(status: Body) -> tuple[int, EngineFailure | None]:
+    """Restarts of the engine container and what its last end said."""
+    containers = status.get("containerStatuses") or ()
+    if not containers:
+        return 0, None
+    engine = containers[0]
+    ended = (engine.get("lastState") or {}).get("terminated") or (engine.get("state") or {}).get("terminated")
+    restarts = int(engine.get("restartCount") or 0)
+    if not ended or ended.get("exitCode") == 0:
+        waiting = (engine.get("state") or {}).get("waiting") or {}
+        return restarts, _image_failure(waiting)
+    return restarts, read_failure(str(ended.get("message") or ""), str(ended.get("reason") or ""))
+
+
+def _image_failure(waiting: Body) -> EngineFailure | None:
+    """An image that cannot be had is no crash, but it will not serve either."""
+    reason = str(waiting.get("reason") or "")
+    if reason not in ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError"):
+        return None
+    return EngineFailure.of_container(reason, str(waiting.get("message") or ""))
+
+
+def _time(text: object) -> float | None:
+    """RFC 3339 to POSIX seconds; None where it is absent or malformed."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,86 @@
+"""GPUs that a namespace may still ask for, from its ResourceQuotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from plimsoll.domain.units import parse_quantity
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+
+Body = Mapping[str, Any]
+
+_PREFIX = "requests."
+"""Extended resources can be limited by their requests alone."""
+
+_OURS = frozenset({"NotTerminating", "NotBestEffort"})
+"""Scopes that engine pods are always in: they have requests and no deadline."""
+
+_NOT_OURS = frozenset({"Terminating", "BestEffort"})
+"""Scopes that they are never in."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuotas:
+    """What is left, by namespace and resource, and which quotas could not be judged, in words."""
+
+    remaining: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    complaints: tuple[str, ...] = ()
+
+
+def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
+    """The GPUs left of every quota; of several that limit one resource the smallest remainder counts."""
+    remaining: dict[str, dict[str, int]] = {}
+    complaints: list[str] = []
+    for quota in quotas:
+        limits = dict(_left(quota))
+        scopes = _scopes(quota)
+        if not limits or scopes & _NOT_OURS:
+            continue
+        head = quota.get("metadata") or {}
+        namespace = str(head.get("namespace") or "")
+        if scopes - _OURS:
+            told = ", ".join(sorted(scopes - _OURS))
+            complaints.append(
+                f"ResourceQuota {namespace}/{head.get('name')} limits GPUs for pods of the scope {told}, which is not "
+                "evaluated here: placement goes on without it."
+            )
+            continue
+        known = remaining.setdefault(namespace, {})
+        for resource, left in limits.items():
+            known[resource] = min(left, known.get(resource, left))
+    return NamespaceQuotas(remaining, tuple(complaints))
+
+
+def limits_gpus(name: str) -> bool:
+    """Whether an entry of a quota is about GPUs or slices."""
+    return name.startswith(_PREFIX) and is_gpu_resource(name.removeprefix(_PREFIX))
+
+
+def _left(quota: Body) -> Iterator[tuple[str, int]]:
+    hard = (quota.get("spec") or {}).get("hard") or {}
+    used = (quota.get("status") or {}).get("used") or {}
+    for name, limit in hard.items():
+        most = _number(limit) if limits_gpus(str(name)) else None
+        if most is not None:
+            yield str(name).removeprefix(_PREFIX), max(0, most - (_number(used.get(name)) or 0))
+
+
+def _scopes(quota: Body) -> frozenset[str]:
+    """Scopes, however they are written. One that a selector narrows down is told with it, and so is none we know."""
+    spec = quota.get("spec") or {}
+    plain = {str(scope) for scope in spec.get("scopes") or ()}
+    for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        name = str(term.get("scopeName"))
+        plain.add(name if term.get("operator") == "Exists" else f"{name} {term.get('operator')}")
+    return frozenset(plain)
+
+
+def _number(quantity: Any) -> int | None:
+    if quantity is None:
+        return None
+    try:
+        return max(0, int(parse_quantity(str(quantity))))
+    except (ValueError, ArithmeticError):
+        return None

@@ -1,0 +1,127 @@
+"""What stands between a pod and a node: the scheduler's sentence, read into a few obstacles.
+
+The sentence counts nodes by what is wrong with them::
+
+    0/5 nodes are available: 1 Insufficient nvidia.com/gpu, 4 node(s) didn't match Pod's node affinity/selector.
+    preemption: 0/5 nodes are available: ...
+
+A node is checked for taints and labels first and for the rest only if it passes, so nodes of other kinds show up as
+not matching or tainted whatever the pod waits for. Sources: ``pkg/scheduler/framework/types.go`` (FitError) and the
+``ErrReason`` constants of ``pkg/scheduler/framework/plugins`` in Kubernetes 1.28 to 1.36.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+
+
+class Obstacle(StrEnum):
+    """What a pod waits for. Public words: they stand in ``status.rehomings``."""
+
+    GPUS = "InsufficientGpus"
+    NODES_GONE = "NodesUnavailable"
+    OTHER_NODES = "NodesNotMatching"
+    CPU = "InsufficientCpu"
+    MEMORY = "InsufficientMemory"
+    OTHER_RESOURCE = "InsufficientResource"
+    PODS = "TooManyPods"
+    VOLUMES = "VolumesNotReady"
+    PORTS = "HostPortsTaken"
+    SPREADING = "PodsKeptApart"
+    GATES = "SchedulingGated"
+    QUOTA = "QuotaUsedUp"
+    UNKNOWN = "SchedulerObstacleUnknown"
+
+
+_WORDS = {
+    Obstacle.GPUS: "free GPUs",
+    Obstacle.NODES_GONE: "nodes that are away, cordoned or not ready",
+    Obstacle.OTHER_NODES: "a node with the right labels and taints",
+    Obstacle.CPU: "free CPU",
+    Obstacle.MEMORY: "free memory",
+    Obstacle.OTHER_RESOURCE: "another resource of the node",
+    Obstacle.PODS: "nodes that may run more pods",
+    Obstacle.VOLUMES: "its volumes",
+    Obstacle.PORTS: "free host ports",
+    Obstacle.SPREADING: "a node that its spreading or affinity rules allow",
+    Obstacle.GATES: "its scheduling gates to be removed",
+    Obstacle.QUOTA: "the namespace's quota",
+}
+
+_MOVABLE = frozenset({Obstacle.GPUS, Obstacle.NODES_GONE, Obstacle.OTHER_NODES})
+"""Obstacles that other GPUs may not have. Nodes of other kinds are among the nodes that do not match."""
+
+_LOST = re.compile(r"node\.kubernetes\.io/(unreachable|not-ready|unschedulable|network-unavailable|out-of-service)")
+
+_INSUFFICIENT = re.compile(r"Insufficient (\S+)")
+
+_PHRASES: tuple[tuple[re.Pattern[str], Obstacle], ...] = (
+    (re.compile(r"were unschedulable|no nodes available"), Obstacle.NODES_GONE),
+    (re.compile(r"persistentvolume|PersistentVolume|volume|claim|storage", re.IGNORECASE), Obstacle.VOLUMES),
+    (re.compile(r"topology spread|anti-affinity|pod affinity|anti affinity", re.IGNORECASE), Obstacle.SPREADING),
+    (re.compile(r"node affinity|node selector|didn't match Pod's node|node\(s\) didn't match the requested node name"),
+     Obstacle.OTHER_NODES),
+    (re.compile(r"untolerated taint|had taint"), Obstacle.OTHER_NODES),
+    (re.compile(r"free ports"), Obstacle.PORTS),
+    (re.compile(r"Too many pods"), Obstacle.PODS),
+    (re.compile(r"scheduling gates|SchedulingGated"), Obstacle.GATES),
+    (re.compile(r"exceeded quota"), Obstacle.QUOTA),
+)  # fmt: skip
+"""In this order: a volume's node affinity is the volume's, and the pod's own rules are not the nodes'."""
+
+_OPENING = re.compile(r"^\d+/\d+ nodes are available:?\s*")
+_REST = re.compile(r"\.?\s*(?:no new claims to deallocate|preemption:).*$", re.DOTALL)
+_COUNT = re.compile(r"^\d+ ")
+
+
+def read_obstacles(reason: str, message: str) -> tuple[Obstacle, ...]:
+    """The obstacles of a pod whose condition ``PodScheduled`` is false, in the order of the enumeration."""
+    if reason == "SchedulingGated":
+        return (Obstacle.GATES,)
+    text = _REST.sub("", _OPENING.sub("", message.strip())).rstrip(".")
+    found = {_obstacle(part.strip()) for part in text.split(", ") if part.strip()} or {Obstacle.UNKNOWN}
+    return tuple(obstacle for obstacle in Obstacle if obstacle in found)
+
+
+def may_go_elsewhere(obstacles: Iterable[Obstacle]) -> bool:
+    """Whether nothing but GPUs, or nodes that are gone, stands against a pod: only then other GPUs would help."""
+    seen = frozenset(obstacles)
+    return bool(seen) and seen <= _MOVABLE
+
+
+def chief_obstacle(obstacles: Iterable[Obstacle]) -> Obstacle:
+    """The one to name. Where no node matches any more, those that did are gone."""
+    seen = [obstacle for obstacle in obstacles if obstacle is not Obstacle.OTHER_NODES]
+    return min(seen, key=list(Obstacle).index, default=Obstacle.NODES_GONE)
+
+
+def obstacle_words(obstacles: Iterable[Obstacle]) -> str:
+    """What is waited for, in plain words; empty where it is not known.
+
+    Nodes that do not match are left out besides anything else: a cluster has nodes of other kinds.
+    """
+    seen = list(dict.fromkeys(obstacles))
+    if Obstacle.UNKNOWN in seen:
+        return ""
+    told = [each for each in seen if each is not Obstacle.OTHER_NODES] or seen
+    return " and ".join(_WORDS[obstacle] for obstacle in told)
+
+
+def _obstacle(part: str) -> Obstacle:
+    phrase = _COUNT.sub("", part)
+    short = _INSUFFICIENT.search(phrase)
+    if short:
+        return _resource(short.group(1))
+    if _LOST.search(phrase):
+        return Obstacle.NODES_GONE
+    return next((obstacle for pattern, obstacle in _PHRASES if pattern.search(phrase)), Obstacle.UNKNOWN)
+
+
+def _resource(name: str) -> Obstacle:
+    if is_gpu_resource(name):
+        return Obstacle.GPUS
+    return {"cpu": Obstacle.CPU, "memory": Obstacle.MEMORY}.get(name, Obstacle.OTHER_RESOURCE)

@@ -1,0 +1,166 @@
+"""The facts of a model, from its Hugging Face ``config.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts
+from plimsoll.facts.models.assembly import layer_kinds, stored, with_undivided
+from plimsoll.facts.models.composites import language_fields
+from plimsoll.facts.models.context_length import max_context_tokens
+from plimsoll.facts.models.eagle import with_eagle_parts
+from plimsoll.facts.models.encoders.registry import encoder_facts
+from plimsoll.facts.models.extras.registry import extra_layers, extra_step_bytes, host_tables_remarks
+from plimsoll.facts.models.fields import Fields, mapping_of, shown
+from plimsoll.facts.models.layer_patterns import has_attention, in_one_module, layer_count
+from plimsoll.facts.models.mixers.registry import mixers
+from plimsoll.facts.models.mlps import mlps
+from plimsoll.facts.models.model_class import ModelClass, model_class
+from plimsoll.facts.models.outside_layers import embedding_weights, head_weights, layer_norms
+from plimsoll.facts.models.parameters import count_parameters
+from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size
+from plimsoll.facts.models.predictor import predictor_kinds
+from plimsoll.facts.models.quantization import StorageRule, overlooked_remarks, storage_rule
+from plimsoll.facts.models.rotary import older_rotary_bytes, rotary_bytes
+from plimsoll.facts.models.shape import Part, Shape
+from plimsoll.facts.models.shared_layers import inseparable_runs
+from plimsoll.facts.models.speculators import with_head_fields
+from plimsoll.facts.models.spellings import respelled
+from plimsoll.facts.models.stage_heads import tables_on_every_stage
+from plimsoll.facts.models.tensors import Tensor, unreadable, with_tensors
+
+_MOST_LAYERS = 2_000
+_TIED = ("tie_word_embeddings", "tie_embedding")
+
+
+def read_model_facts(
+    name: str,
+    config: Mapping[str, object],
+    *,
+    revision: str | None,
+    source: FactsSource,
+    parameters: int | None = None,
+    tensors: Sequence[Tensor] | None = None,
+) -> ModelFacts:
+    """Read a language model, with its tower where it has one.
+
+    Args:
+        name: the model, for errors and for the reader.
+        config: the parsed ``config.json``.
+        revision: the pinned revision, if any.
+        source: where the configuration came from.
+        parameters: the exact count of the checkpoint's metadata. It is kept where it counts what the engine loads,
+            see :func:`_loaded_parameters`.
+        tensors: of every file of the checkpoint, where they are at hand. The weights of an unknown class are theirs;
+            those of a known class are compared with them.
+
+    Raises:
+        InvalidInput: a field is missing, ill-typed or absurd; the error names it, e.g. ``config.json: hidden_size``.
+        UnsupportedModel: the model has a part without a memory law; the error names the part.
+    """
+    values = mapping_of(config)
+    if values is None:
+        raise InvalidInput("config.json", shown(config), "Give one JSON object.")
+    whole = Fields(with_head_fields(values))
+    kind = model_class(name, whole, with_tensors=bool(tensors))
+    fields = respelled(language_fields(whole), kind.traits)
+    rule = storage_rule(name, fields)
+    facts = _decoder(name, fields, kind, rule)
+    check_size(facts, fields)
+    facts = with_eagle_parts(facts, fields, kind.traits.eagle, rule.storage_of)
+    facts = replace(facts, revision=revision, source=source, encoder=_tower(whole, fields, kind, facts, rule))
+    facts = replace(
+        facts,
+        rotary_bytes=rotary_bytes(fields, facts),
+        older_rotary_bytes=older_rotary_bytes(fields, facts),
+        parameters=_loaded_parameters(facts, fields, parameters),
+    )
+    if not tensors:
+        return facts
+    told = with_tensors(facts, whole, fields, tensors)
+    if told is not None:
+        return told
+    plain = read_model_facts(name, config, revision=revision, source=source, parameters=parameters)
+    return replace(plain, remarks=(*plain.remarks, unreadable(plain)))
+
+
+def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> ModelFacts:
+    """The language model alone."""
+    traits = kind.traits
+    shape = _shape(name, fields, kind)
+    mlp_parts, width, experts = mlps(fields, traits, shape)
+    norms = Part(tuple(layer_norms(fields, traits, shape)))
+    mixer_parts = mixers(fields, traits, shape)
+    extras = extra_layers(fields, traits, shape)
+    parts = [
+        in_one_module(mixer + mlp, traits) + extra + norms
+        for mixer, mlp, extra in zip(mixer_parts, mlp_parts, extras, strict=True)
+    ]
+    kinds, order = layer_kinds([with_undivided(part, traits.undivided) for part in parts], rule.storage_of)
+    tokens = fields.integer(("vocab_size", "padded_vocab_size"))
+    tied = fields.flag(fields.first(_TIED) or _TIED[0], default=traits.tied) if traits.ties else traits.tied
+    return ModelFacts(
+        name=name,
+        revision=None,
+        architecture=kind.name,
+        source=FactsSource.INLINE,
+        hidden=shape.hidden,
+        heads=shape.heads,
+        vocabulary=tokens,
+        intermediate=width,
+        kinds=kinds,
+        order=order,
+        embedding=stored(embedding_weights(fields, traits, shape, tokens), None, rule.storage_of),
+        head=stored(head_weights(fields, traits, shape, tokens, tied=tied), None, rule.storage_of),
+        checkpoint=rule.checkpoint,
+        max_context_tokens=shape.context,
+        experts=experts,
+        tied_embeddings=tied,
+        on_every_stage=tables_on_every_stage(kind.language),
+        inseparable=inseparable_runs(fields, traits, shape),
+        step_bytes=extra_step_bytes(fields, traits, shape),
+        remarks=(*overlooked_remarks(fields), *host_tables_remarks(fields, traits)),
+        evidence=kind.evidence,
+        predictor=predictor_kinds(
+            fields, traits, shape, list(zip(mixer_parts, mlp_parts, strict=True)), norms, rule.storage_of
+        ),
+    )
+
+
+def _tower(
+    whole: Fields, fields: Fields, kind: ModelClass, facts: ModelFacts, rule: StorageRule
+) -> EncoderFacts | None:
+    """The tower as the checkpoint stores it, None where there is none."""
+    encoder = encoder_facts(whole, fields, kind.encoder, facts)
+    if encoder is None:
+        return None
+    return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of))
+
+
+def _shape(name: str, fields: Fields, kind: ModelClass) -> Shape:
+    return Shape(
+        name=name,
+        layers=layer_count(fields, largest=_MOST_LAYERS),
+        hidden=fields.integer(("hidden_size", "n_embd")),
+        heads=fields.integer(("num_attention_heads", "n_head")) if has_attention(kind.traits) else 0,
+        context=max_context_tokens(fields, architecture=kind.language),
+    )
+
+
+def _loaded_parameters(facts: ModelFacts, fields: Fields, declared: int | None) -> int | None:
+    """The count of a checkpoint's metadata, as far as the engine loads what it counts.
+
+    None for quantized checkpoints, whose metadata counts packed words and scales, and for those with
+    multi-token-prediction layers, which the engine leaves out. A tied output projection that is stored all the same is
+    taken off.
+    """
+    if declared is not None and not 0 < declared <= MOST_PARAMETERS:
+        raise InvalidInput("parameters", shown(declared), "Give the number of weights, above 0.")
+    predicting = fields.optional_integer(("num_nextn_predict_layers", "num_mtp_modules"), smallest=0)
+    if declared is None or predicting or facts.predictor or facts.checkpoint.precision.is_quantized:
+        return None
+    table = facts.vocabulary * facts.hidden
+    twice = facts.tied_embeddings and declared == count_parameters(facts) + table
+    return declared - table if twice else declared

@@ -1,0 +1,55 @@
+"""DeepSeek-V4.1's tower: patches of any image at its own size, merged three by three.
+
+Sources: vLLM's ``models/deepseek_v4/common/vision.py`` and ``models/deepseek_v41/common/mm_preprocess.py``; defaults
+from ``transformers_utils/configs/deepseek_v41.py``.
+"""
+
+from __future__ import annotations
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts
+from plimsoll.domain.storage import FP32
+from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.sections import size, tower_section
+from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.linears import vector
+
+_MOST_TOKENS = 100_000
+_ENDS = 2
+"""Tokens before and after an image."""
+
+
+def deepseek_v41(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """The tower, its aligner, and the three learned tokens in 32 bits.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1024),
+        intermediate=size(section, "intermediate_size", default=2816),
+        layers=size(section, "num_hidden_layers", default=0),
+        heads=size(section, "num_attention_heads", default=16),
+        gated=True,
+        mlp_bias=False,
+        norm_bias=False,
+    )
+    merged = size(section, "downsample_ratio", default=3)
+    weights = (
+        *patches("vision", tower, size(section, "patch_size", default=14), bias=True),
+        *tower_layers("vision.blocks", tower),
+        *layer_norm("vision.norm", tower.hidden, bias=False),
+        *up("aligner.w1", facts.hidden, merged * merged * tower.hidden, bias=True),
+        *down("aligner.w2", facts.hidden, facts.hidden, bias=True),
+        *(vector(f"image_{name}", facts.hidden, storage=FP32) for name in ("start", "end", "newline")),
+    )
+    most = min(size(section, "max_image_tokens", default=1024), _MOST_TOKENS)
+    positions = _largest_grid(most) * merged * merged
+    return EncoderFacts(weights, tower.layers, tower.hidden, tower.intermediate, positions, most, one_by_one=True)
+
+
+def _largest_grid(tokens: int) -> int:
+    """Merged patches of the image that has most of them in ``tokens`` tokens: every row ends with one more."""
+    room = max(0, tokens - _ENDS)
+    return max((rows * (room // rows - 1) for rows in range(1, room // 2 + 1)), default=0)

@@ -1,0 +1,168 @@
+"""PaliGemma and Gemma 3: SigLIP and one projection. Gemma 4: towers of its own, whole on every rank.
+
+Sources: vLLM's ``paligemma.py``, ``gemma3_mm.py`` and ``gemma4_mm.py``; ``Gemma4VisionModel`` and ``Gemma4AudioModel``
+in Transformers, which Gemma 4 runs as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
+from plimsoll.facts.models.encoders.images import image_tower
+from plimsoll.facts.models.encoders.sections import size, tower_section
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.extras.gemma import layer_input_width
+from plimsoll.facts.models.fields import Fields
+
+_PROJECTOR = "multi_modal_projector"
+
+_FRAMES, _FRAME_TOKENS, _FRAME_MARKS = 32, 70, 8
+"""Most frames of a video of Gemma 4, what each becomes, and the marks and timestamp around it (``gemma4_mm.py``)."""
+
+
+def paligemma(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """PaliGemma 1 and 2.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+        UnsupportedModel: a tower of another type.
+    """
+    image = image_tower(facts.name, tower_section(fields, "vision_config"))
+    outputs = size(tower_section(fields, "vision_config"), "projection_dim", default=facts.hidden)
+    projector = whole(f"{_PROJECTOR}.linear", outputs, image.tower.hidden, bias=True)
+    return EncoderFacts(
+        weights=(*image.weights, *projector),
+        layers=image.tower.layers,
+        hidden=image.tower.hidden,
+        intermediate=image.tower.intermediate,
+        item_tokens=image.positions,
+        output_tokens=image.positions,
+    )
+
+
+def gemma3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Gemma 3: 4,096 patches pooled to ``mm_tokens_per_image``.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+        UnsupportedModel: a tower of another type.
+    """
+    image = image_tower(facts.name, tower_section(fields, "vision_config"))
+    hidden = image.tower.hidden
+    projector = (
+        *whole(f"{_PROJECTOR}.mm_input_projection_weight", hidden, facts.hidden),
+        *layer_norm(f"{_PROJECTOR}.mm_soft_emb_norm", hidden, bias=False),
+    )
+    return EncoderFacts(
+        weights=(*image.weights, *projector),
+        layers=image.tower.layers,
+        hidden=hidden,
+        intermediate=image.tower.intermediate,
+        item_tokens=image.positions,
+        output_tokens=size(fields, "mm_tokens_per_image", default=256),
+    )
+
+
+def gemma4(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Gemma 4: a vision tower, and an audio tower in the small models.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = _vision4(section)
+    pooled = size(section, "pooling_kernel_size", default=3) ** 2
+    outputs = size(section, "default_output_length", default=280)
+    weights = [*_vision_weights(section, tower, facts.hidden)]
+    if fields.section("audio_config") is not None:
+        weights += _audio4(tower_section(fields, "audio_config"), facts.hidden)
+    return EncoderFacts(
+        # Modules of Transformers: quantizing at load does not reach them.
+        weights=tuple(replace(weight, linear=False) for weight in weights),
+        layers=tower.layers,
+        hidden=tower.hidden,
+        intermediate=tower.intermediate,
+        item_tokens=outputs * pooled,
+        output_tokens=outputs,
+        video=VideoFacts(_FRAMES * _FRAME_TOKENS * pooled, _FRAMES * (_FRAME_TOKENS + _FRAME_MARKS), most_steps=1),
+        one_by_one=True,
+        step_values=facts.layers * layer_input_width(language),
+    )
+
+
+def _vision4(section: Fields) -> Tower:
+    heads = size(section, "num_attention_heads", default=12)
+    return Tower(
+        hidden=size(section, "hidden_size", default=768),
+        intermediate=size(section, "intermediate_size", default=3072),
+        layers=size(section, "num_hidden_layers", default=16),
+        heads=heads,
+        attention_width=heads * size(section, "head_dim", default=64),
+        gated=True,
+        qkv_bias=False,
+        output_bias=False,
+        mlp_bias=False,
+        norms=4,
+        norm_bias=False,
+        attention=Cut.WHOLE,
+        mlp=Cut.WHOLE,
+    )
+
+
+def _vision_weights(section: Fields, tower: Tower, hidden: int) -> Iterator[Weight]:
+    head_dim = size(section, "head_dim", default=64)
+    patch = size(section, "patch_size", default=16)
+    table = size(section, "position_embedding_size", default=10240)
+    yield from whole("vision_tower.patch_embedder.input_proj", tower.hidden, 3 * patch**2)
+    yield from whole("vision_tower.position_embedding_table", 2 * table, tower.hidden)
+    yield from tower_layers("vision_tower.encoder.layers", tower)
+    for name in ("q_norm", "k_norm"):
+        yield from layer_norm(f"vision_tower.encoder.layers.{name}", head_dim, bias=False, count=tower.layers)
+    if section.flag("standardize", default=False):
+        yield from layer_norm("vision_tower.standardize", tower.hidden)
+    yield from whole("embed_vision.embedding_projection", hidden, tower.hidden)
+
+
+def _audio4(section: Fields, hidden: int) -> Iterator[Weight]:
+    """A Conformer: two MLPs around attention and a light convolution."""
+    width = size(section, "hidden_size", default=1024)
+    layers = size(section, "num_hidden_layers", default=12)
+    kernel = size(section, "conv_kernel_size", default=5)
+    heads = size(section, "num_attention_heads", default=8)
+    first, second = _subsampling(section)
+    prefix = "audio_tower.layers"
+    yield from whole("audio_tower.subsample_conv_projection.layer0", first, 9)
+    yield from layer_norm("audio_tower.subsample_conv_projection.layer0.norm", first, bias=False)
+    yield from whole("audio_tower.subsample_conv_projection.layer1", second, 9 * first)
+    yield from layer_norm("audio_tower.subsample_conv_projection.layer1.norm", second, bias=False)
+    yield from whole("audio_tower.subsample_conv_projection.input_proj_linear", width, _MELS // 4 * second)
+    for name in ("feed_forward1", "feed_forward2"):
+        yield from whole(f"{prefix}.{name}.ffw_layer_1", 4 * width, width, count=layers)
+        yield from whole(f"{prefix}.{name}.ffw_layer_2", width, 4 * width, count=layers)
+    for name in ("q_proj", "k_proj", "v_proj", "post", "relative_k_proj"):
+        yield from whole(f"{prefix}.self_attn.{name}", width, width, count=layers)
+    yield from layer_norm(f"{prefix}.self_attn.per_dim_scale", width // heads, bias=False, count=layers)
+    yield from whole(f"{prefix}.lconv1d.linear_start", 2 * width, width, count=layers)
+    yield from whole(f"{prefix}.lconv1d.linear_end", width, width, count=layers)
+    yield from whole(f"{prefix}.lconv1d.depthwise_conv1d", width, kernel, count=layers)
+    for index in range(_AUDIO_NORMS):
+        yield from layer_norm(f"{prefix}.norm_{index}", width, bias=False, count=layers)
+    outputs = size(section, "output_proj_dims", default=1536)
+    yield from whole("audio_tower.output_proj", outputs, width, bias=True)
+    yield from whole("embed_audio.embedding_projection", hidden, outputs)
+
+
+_MELS = 128
+"""Mel bands. Source: ``Gemma4AudioFeatureExtractor`` in Transformers."""
+
+_AUDIO_NORMS = 9
+"""Two around each MLP, two around attention, two around the convolution, one behind the layer."""
+
+
+def _subsampling(section: Fields) -> tuple[int, int]:
+    """Channels of the two convolutions in front."""
+    key = "subsampling_conv_channels"
+    first, second = section.integers(key, 2) if section.has(key) else (128, 32)
+    return first, second

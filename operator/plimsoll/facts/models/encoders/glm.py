@@ -1,0 +1,161 @@
+"""GLM's vision towers: GLM-4.1V, 4.5V, 4.6V, GLM-OCR, GLM-5.3-Flash, and the older GLM-4V.
+
+Sources: vLLM's ``glm4_1v.py``, ``glm_ocr.py``, ``glm4v.py`` and ``models/glm5next/common/multimodal.py``; defaults
+from the configuration classes in Transformers; the largest image of GLM-4.1V from its ``preprocessor_config.json``
+(``longest_edge`` 9,633,792: two frames of 6,144 tokens).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
+from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.sections import size, tower_section
+from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.fields import Fields
+
+_MOST_TOKENS = 6_144
+_FRAMES = 2
+_MOST_TOKENS_OF_5, _MOST_VIDEO_TOKENS = 8_000, 30_000
+"""Of an image of GLM-5.3-Flash, as its processor bounds them, and of a video (vLLM's ``_MAX_VIDEO_TOKENS``)."""
+
+
+def glm4_1v(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
+    """GLM-4.1V and later: ``intermediate_size`` is the merger's; the tower's own MLP has the language model's width.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    biased = section.flag("attention_bias", default=False)
+    outputs = size(section, "out_hidden_size", default=4096)
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1536),
+        intermediate=outputs,
+        layers=size(section, "depth", default=24),
+        heads=size(section, "num_heads", default=12),
+        gated=True,
+        qkv_bias=biased,
+        output_bias=biased,
+        mlp_bias=biased,
+        norm_bias=False,
+    )
+    width, patch = size(section, "intermediate_size", default=13696), size(section, "patch_size", default=14)
+    merge = size(section, "spatial_merge_size", default=2) ** 2
+    positions = (size(section, "image_size", default=336) // patch) ** 2
+    frames = size(section, "temporal_patch_size", default=_FRAMES)
+    weights = (
+        *patches("visual", tower, patch, bias=True, channels=3 * frames),
+        *whole("visual.position_embedding", positions, tower.hidden),
+        *layer_norm("visual.post_conv_layernorm", tower.hidden, bias=False),
+        *tower_layers("visual.blocks", tower),
+        *layer_norm("visual.post_layernorm", tower.hidden, bias=False),
+        *whole("visual.downsample", outputs, tower.hidden * merge, bias=True),
+        *_merger(outputs, width),
+    )
+    return _facts_of_image(weights, tower, merge)
+
+
+def _merger(outputs: int, width: int) -> Iterator[Weight]:
+    yield from up("visual.merger.proj", outputs, outputs)
+    yield from layer_norm("visual.merger.post_projection_norm", outputs)
+    yield from up("visual.merger.gate_up_proj", 2 * width, outputs)
+    yield from down("visual.merger.down_proj", outputs, width)
+
+
+def _facts_of_image(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
+    return EncoderFacts(
+        weights=weights,
+        layers=tower.layers,
+        hidden=tower.hidden,
+        intermediate=tower.intermediate,
+        item_tokens=_MOST_TOKENS * merge,
+        output_tokens=_MOST_TOKENS,
+    )
+
+
+def glm_ocr(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """GLM-OCR: no learned positions, queries and keys normalised; the merger as wide as the language model's MLP.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    biased = section.flag("attention_bias", default=True)
+    hidden = size(section, "hidden_size", default=1024)
+    heads = size(section, "num_heads", default=16)
+    outputs = size(section, "out_hidden_size", default=facts.hidden)
+    channels = size(section, "in_channels", default=3)
+    tower = Tower(
+        hidden=hidden,
+        intermediate=size(section, "intermediate_size", default=4096),
+        layers=size(section, "depth", default=24),
+        heads=heads,
+        gated=True,
+        qkv_bias=biased,
+        output_bias=biased,
+        mlp_bias=biased,
+        norm_bias=False,
+    )
+    merge = size(section, "spatial_merge_size", default=2) ** 2
+    frames = size(section, "temporal_patch_size", default=_FRAMES)
+    weights = (
+        *patches("visual", tower, size(section, "patch_size", default=14), bias=True, channels=channels * frames),
+        *tower_layers("visual.blocks", tower),
+        *layer_norm("visual.blocks.attn.q_norm", hidden // heads, bias=False, count=tower.layers),
+        *layer_norm("visual.blocks.attn.k_norm", hidden // heads, bias=False, count=tower.layers),
+        *layer_norm("visual.post_layernorm", hidden, bias=False),
+        *whole("visual.downsample", outputs, hidden * merge, bias=True),
+        *_merger(outputs, size(section, "projection_intermediate_size", default=facts.intermediate)),
+    )
+    return _facts_of_image(weights, tower, merge)
+
+
+def glm5_next(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """GLM-5.3-Flash: the same tower for larger images, and videos of any length.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    encoder = glm_ocr(fields, language, facts)
+    merge = encoder.item_tokens // encoder.output_tokens
+    return replace(
+        encoder,
+        item_tokens=_MOST_TOKENS_OF_5 * merge,
+        output_tokens=_MOST_TOKENS_OF_5,
+        video=VideoFacts(step_positions=merge, step_tokens=1, most_steps=_MOST_VIDEO_TOKENS),
+    )
+
+
+def glm4v(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """GLM-4V: EVA's tower, four neighbours joined by a convolution, a gated MLP.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1792),
+        intermediate=size(section, "intermediate_size", default=15360),
+        layers=size(section, "num_hidden_layers", default=63),
+        heads=size(section, "num_heads", default=16),
+    )
+    positions = size(section, "num_positions", default=6401)
+    width = size(fields, "ffn_hidden_size", default=13696)
+    hidden = facts.hidden
+    weights = (
+        *whole("vision.boi", hidden, 1),
+        *whole("vision.eoi", hidden, 1),
+        *whole("vision.cls_embedding", tower.hidden, 1),
+        *patches("vision", tower, size(section, "patch_size", default=14), bias=True),
+        *whole("vision.position_embedding", positions, tower.hidden),
+        *tower_layers("vision.transformer.layers", tower),
+        *whole("vision.linear_proj.linear_proj", hidden, hidden),
+        *layer_norm("vision.linear_proj.norm1", hidden),
+        *up("vision.linear_proj.merged_proj", 2 * width, hidden),
+        *down("vision.linear_proj.dense_4h_to_h", hidden, width),
+        *whole("vision.conv", hidden, tower.hidden * 4, bias=True),
+    )
+    return EncoderFacts(weights, tower.layers, tower.hidden, tower.intermediate, positions, (positions - 1) // 4 + 2)

@@ -1,0 +1,150 @@
+"""CLIP, SigLIP and Pixtral: the image towers that many families share.
+
+Sources: vLLM's ``clip.py``, ``siglip.py`` and ``pixtral.py`` (``PixtralHFVisionModel``); defaults from the
+configuration classes of the same names in Transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.model import Weight
+from plimsoll.facts.models.encoders.sections import model_type, size
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.fields import Fields, shown
+
+_CHANNELS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTower:
+    """A tower that sees one square of pixels: its weights and how many patches that are."""
+
+    weights: tuple[Weight, ...]
+    tower: Tower
+    image: int
+    patch: int
+    class_token: bool
+
+    @property
+    def side(self) -> int:
+        """Patches along one edge."""
+        return self.image // self.patch
+
+    @property
+    def positions(self) -> int:
+        """Positions of one square."""
+        return self.side**2 + self.class_token
+
+
+def image_tower(
+    name: str, section: Fields, *, prefix: str = "vision_tower", layers: int | None = None, post_norm: bool = True
+) -> ImageTower:
+    """The tower that a section names, up to the deepest of the layers in use.
+
+    Args:
+        name: the model, for errors.
+        section: the tower's section.
+        prefix: of its weights' names.
+        layers: how many layers the engine builds; all where None.
+        post_norm: whether the final norm is built.
+
+    Raises:
+        InvalidInput: a size is ill-typed or absurd.
+        UnsupportedModel: a tower of another type.
+    """
+    kind = model_type(section) or "clip_vision_model"
+    match kind:
+        case "clip_vision_model":
+            return _clip(section, prefix, layers, post_norm=post_norm)
+        case "siglip_vision_model" | "siglip" | "idefics3" | "idefics3_vision" | "smolvlm_vision":
+            return siglip(section, prefix, layers=layers, post_norm=post_norm)
+        case "pixtral":
+            return pixtral(section, prefix, layers=layers)
+        case _:
+            raise UnsupportedModel(name, f"the vision tower {shown(kind)!r} (vision_config.model_type)")
+
+
+def patches(prefix: str, tower: Tower, patch: int, *, bias: bool, channels: int = _CHANNELS) -> Iterator[Weight]:
+    """The convolution that turns a patch of pixels into a position."""
+    yield from whole(f"{prefix}.patch_embedding", tower.hidden, channels * patch**2, bias=bias)
+
+
+def _clip(section: Fields, prefix: str, layers: int | None, *, post_norm: bool) -> ImageTower:
+    tower = _sizes(section, layers)
+    image, patch = size(section, "image_size", default=224), size(section, "patch_size", default=32)
+    positions = (image // patch) ** 2 + 1
+    weights = [
+        *whole(f"{prefix}.class_embedding", tower.hidden, 1),
+        *patches(prefix, tower, patch, bias=False),
+        *whole(f"{prefix}.position_embedding", positions, tower.hidden),
+        *layer_norm(f"{prefix}.pre_layrnorm", tower.hidden),
+        *tower_layers(f"{prefix}.encoder.layers", tower),
+    ]
+    if post_norm:
+        weights += layer_norm(f"{prefix}.post_layernorm", tower.hidden)
+    return ImageTower(tuple(weights), tower, image, patch, class_token=True)
+
+
+def siglip(section: Fields, prefix: str, *, layers: int | None = None, post_norm: bool = True) -> ImageTower:
+    """SigLIP, and Idefics' tower, which is built alike.
+
+    Raises:
+        InvalidInput: a size is ill-typed or absurd.
+    """
+    tower = _sizes(section, layers)
+    image, patch = size(section, "image_size", default=224), size(section, "patch_size", default=16)
+    weights = [
+        *patches(prefix, tower, patch, bias=True),
+        *whole(f"{prefix}.position_embedding", (image // patch) ** 2, tower.hidden),
+        *tower_layers(f"{prefix}.encoder.layers", tower),
+    ]
+    if post_norm:
+        weights += layer_norm(f"{prefix}.post_layernorm", tower.hidden)
+    return ImageTower(tuple(weights), tower, image, patch, class_token=False)
+
+
+def pixtral(section: Fields, prefix: str, *, layers: int | None = None) -> ImageTower:
+    """Pixtral's tower as Transformers writes it: rotary positions, RMSNorm, no biases.
+
+    Raises:
+        InvalidInput: a size is ill-typed or absurd.
+    """
+    heads = size(section, "num_attention_heads", default=16)
+    hidden = size(section, "hidden_size", default=1024)
+    tower = Tower(
+        hidden=hidden,
+        intermediate=size(section, "intermediate_size", default=4096),
+        layers=layers or size(section, "num_hidden_layers", default=24),
+        heads=heads,
+        attention_width=heads * size(section, "head_dim", default=hidden // heads),
+        gated=True,
+        qkv_bias=False,
+        output_bias=False,
+        mlp_bias=False,
+        norm_bias=False,
+    )
+    image, patch = size(section, "image_size", default=1024), size(section, "patch_size", default=16)
+    weights = (
+        *patches(prefix, tower, patch, bias=False),
+        *layer_norm(f"{prefix}.ln_pre", hidden, bias=False),
+        *tower_layers(f"{prefix}.transformer.layers", tower),
+    )
+    return ImageTower(weights, tower, image, patch, class_token=False)
+
+
+def _sizes(section: Fields, layers: int | None) -> Tower:
+    return Tower(
+        hidden=size(section, "hidden_size", default=_default_hidden(section)),
+        intermediate=size(section, "intermediate_size", default=3072),
+        layers=layers or size(section, "num_hidden_layers", default=12),
+        heads=size(section, "num_attention_heads", default=12),
+        attention=Cut.DIVIDED,
+    )
+
+
+def _default_hidden(section: Fields) -> int:
+    """768, but 1152 in Idefics' configuration class."""
+    return 1152 if model_type(section).startswith(("idefics3", "smolvlm")) else 768

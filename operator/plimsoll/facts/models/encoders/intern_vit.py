@@ -1,0 +1,130 @@
+"""InternViT: as its authors write it, and as Transformers does.
+
+Sources: vLLM's ``internvl.py``, ``intern_vit.py`` and ``interns1.py``, ``interns1_vit.py``; the number of tiles from
+``max_dynamic_patch`` and ``use_thumbnail``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
+from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.sections import model_type, neighbours, size, tower_section
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.fields import Fields
+
+_TILES = 12
+
+_PLAYS_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
+"""Language models whose tokenizer has a token for video; a frame is a tile, and there are as many as the context holds
+(vLLM ``internvl.py``, ``ctx_video_token_map`` and ``get_num_frames_with_most_features``)."""
+
+
+def internvl_chat(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """InternVL in its authors' format: attention is divided only where the degree divides the heads.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=3200),
+        intermediate=size(section, "intermediate_size", default=12800),
+        layers=_layers(fields, size(section, "num_hidden_layers", default=48)),
+        heads=size(section, "num_attention_heads", default=25),
+        qkv_bias=section.flag("qkv_bias", default=False),
+        norm_bias=section.text("norm_type") not in (None, "rms_norm"),
+        attention=Cut.BY_HEADS,
+    )
+    image = size(fields, "force_image_size", default=size(section, "image_size", default=448))
+    patch = size(section, "patch_size", default=14)
+    positions = (size(section, "image_size", default=448) // patch) ** 2 + 1
+    joined = neighbours(fields, "downsample_ratio")
+    projected = tower.hidden * joined
+    weights = (
+        *_embeddings("vision_model", tower, patch, positions),
+        *tower_layers("vision_model.encoder.layers", tower),
+        *_scales("vision_model.encoder.layers", tower),
+        *(_query_key_norms(tower) if section.flag("qk_normalization", default=True) else ()),
+        *layer_norm("mlp1.0", projected),
+        *whole("mlp1.1", facts.hidden, projected, bias=True),
+        *whole("mlp1.3", facts.hidden, facts.hidden, bias=True),
+    )
+    tiles = size(fields, "max_dynamic_patch", default=_TILES) + fields.flag("use_thumbnail", default=True)
+    seen = _facts(weights, tower, tiles=tiles, side=image // patch, joined=joined)
+    frame = _facts(weights, tower, tiles=1, side=image // patch, joined=joined)
+    plays = model_type(language) in _PLAYS_VIDEO
+    return replace(seen, video=VideoFacts(frame.item_tokens, frame.output_tokens)) if plays else seen
+
+
+def internvl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """InternVL and Intern-S1 in Transformers' format: attention is whole on every rank, the MLP divided.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1024),
+        intermediate=size(section, "intermediate_size", default=4096),
+        layers=size(section, "num_hidden_layers", default=24),
+        heads=size(section, "num_attention_heads", default=16),
+        qkv_bias=section.flag("attention_bias", default=False),
+        norm_bias=section.text("norm_type") != "rms_norm",
+        attention=Cut.WHOLE,
+    )
+    image, patch = size(section, "image_size", default=448), size(section, "patch_size", default=14)
+    side = image // patch
+    positions = side**2 + 1 if section.flag("use_absolute_position_embeddings", default=True) else 0
+    joined = neighbours(fields, "downsample_ratio")
+    projected = tower.hidden * joined
+    projector = "multi_modal_projector"
+    weights = (
+        *_embeddings("vision_tower", tower, patch, positions),
+        *tower_layers("vision_tower.encoder.layer", tower),
+        *_scales("vision_tower.encoder.layer", tower),
+        *(_query_key_norms(tower) if section.flag("use_qk_norm", default=False) else ()),
+        *layer_norm(f"{projector}.layer_norm", projected),
+        *whole(f"{projector}.linear_1", facts.hidden, projected, bias=True),
+        *whole(f"{projector}.linear_2", facts.hidden, facts.hidden, bias=True),
+    )
+    return _facts(weights, tower, tiles=_TILES + 1, side=side, joined=joined)
+
+
+def _layers(fields: Fields, built: int) -> int:
+    """Up to ``select_layer``, counted from the end where it is negative."""
+    value = fields.values.get("select_layer", -1)
+    if isinstance(value, bool) or not isinstance(value, int) or not -built <= value < built:
+        raise fields.refuse("select_layer", f"Name one of the {built} layers of the vision tower.")
+    return value + 1 if value >= 0 else built + value + 1
+
+
+def _embeddings(prefix: str, tower: Tower, patch: int, positions: int) -> Iterator[Weight]:
+    yield from whole(f"{prefix}.class_embedding", tower.hidden, 1)
+    yield from patches(prefix, tower, patch, bias=True)
+    if positions:
+        yield from whole(f"{prefix}.position_embedding", positions, tower.hidden)
+
+
+def _scales(prefix: str, tower: Tower) -> Iterator[Weight]:
+    """What scales the output of attention and MLP."""
+    for name in ("ls1", "ls2"):
+        yield from whole(f"{prefix}.{name}", tower.hidden, 1, count=tower.layers)
+
+
+def _query_key_norms(tower: Tower) -> Iterator[Weight]:
+    for name in ("q_norm", "k_norm"):
+        yield from layer_norm(f"vision_model.encoder.layers.{name}", tower.hidden, bias=False, count=tower.layers)
+
+
+def _facts(weights: tuple[Weight, ...], tower: Tower, *, tiles: int, side: int, joined: int) -> EncoderFacts:
+    return EncoderFacts(
+        weights=weights,
+        layers=tower.layers,
+        hidden=tower.hidden,
+        intermediate=tower.intermediate,
+        item_tokens=tiles * (side**2 + 1),
+        output_tokens=max(1, tiles * side**2 // joined),
+    )

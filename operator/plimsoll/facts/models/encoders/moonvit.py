@@ -1,0 +1,106 @@
+"""MoonViT: Kimi-VL, Kimi K2.5 and Kimi K3.
+
+Sources: vLLM's ``kimi_vl.py``, ``moonvit.py``, ``kimi_k25.py``, ``kimi_k25_vit.py`` and ``models/kimi_k3``; the largest
+image from the families' ``preprocessor_config.json`` (``in_patch_limit`` 16,384, ``in_token_limit`` 4,096).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.facts.models.encoders.images import patches
+from plimsoll.facts.models.encoders.sections import size, tower_section
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.fields import Fields
+
+_PATCHES_OF_K25 = 16_384
+_PATCHES_OF_VL = 4_096
+
+
+def kimi_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Kimi-VL.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1152),
+        intermediate=size(section, "intermediate_size", default=4304),
+        layers=size(section, "num_hidden_layers", default=27),
+        heads=size(section, "num_attention_heads", default=16),
+    )
+    return _facts(section, tower, facts, projector="multi_modal_projector", most=_PATCHES_OF_VL)
+
+
+def kimi_k25(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Kimi K2.5 and K3: divided where the degree divides the heads, else whole. K3 has RMSNorm and no biases.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    biased = section.text("norm_type") != "rmsnorm"
+    hidden = size(section, "vt_hidden_size", default=1152)
+    tower = Tower(
+        hidden=hidden,
+        intermediate=size(section, "vt_intermediate_size", default=4304),
+        layers=size(section, "vt_num_hidden_layers", default=27),
+        heads=size(section, "vt_num_attention_heads", default=16),
+        attention_width=size(section, "qkv_hidden_size", default=hidden),
+        qkv_bias=biased,
+        output_bias=biased,
+        mlp_bias=biased,
+        norm_bias=biased,
+        attention=Cut.BY_HEADS,
+        mlp=Cut.BY_HEADS,
+    )
+    return _facts(section, tower, facts, projector="mm_projector", most=_PATCHES_OF_K25, bias=biased)
+
+
+def _facts(
+    section: Fields, tower: Tower, facts: ModelFacts, *, projector: str, most: int, bias: bool = True
+) -> EncoderFacts:
+    merged = _merged(section)
+    weights = (
+        *patches("vision_tower", tower, size(section, "patch_size", default=14), bias=bias),
+        *_positions(section, tower),
+        *tower_layers("vision_tower.encoder.blocks", tower),
+        *layer_norm("vision_tower.encoder.final_layernorm", tower.hidden, bias=bias),
+        *_projector(projector, tower.hidden, merged, facts.hidden, bias=bias),
+    )
+    return EncoderFacts(
+        weights=weights,
+        layers=tower.layers,
+        hidden=tower.hidden,
+        intermediate=tower.intermediate,
+        item_tokens=most,
+        output_tokens=most // merged,
+    )
+
+
+def _merged(section: Fields) -> int:
+    kernel = section.items("merge_kernel_size") or (2, 2)
+    product = 1
+    for edge in kernel:
+        if isinstance(edge, bool) or not isinstance(edge, int) or edge < 1:
+            raise section.refuse("merge_kernel_size", "List two whole numbers.")
+        product *= edge
+    return product
+
+
+def _positions(section: Fields, tower: Tower) -> Iterator[Weight]:
+    rows = size(section, "init_pos_emb_height", default=64)
+    columns = size(section, "init_pos_emb_width", default=64)
+    yield from whole("vision_tower.position_embedding", rows * columns, tower.hidden)
+
+
+def _projector(prefix: str, hidden: int, merged: int, outputs: int, *, bias: bool) -> Iterator[Weight]:
+    """With a LayerNorm in front, or, without biases, an RMSNorm behind (``patchmergerv2``)."""
+    joined = hidden * merged
+    yield from (
+        layer_norm(f"{prefix}.pre_norm", hidden) if bias else layer_norm(f"{prefix}.post_norm", outputs, bias=False)
+    )
+    yield from whole(f"{prefix}.linear_1", joined, joined, bias=bias)
+    yield from whole(f"{prefix}.linear_2", outputs, joined, bias=bias)

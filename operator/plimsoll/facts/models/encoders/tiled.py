@@ -1,0 +1,205 @@
+"""Towers over tiles of an image: Llama 4, Idefics 3 and SmolVLM, Ovis, LFM2-VL, Step 3, dots.ocr.
+
+Sources: vLLM's ``mllama4.py``, ``idefics3.py``, ``smolvlm.py``, ``ovis.py``, ``lfm2_vl.py``, ``step3_vl.py`` and
+``dots_ocr.py``; defaults from the configuration classes in Transformers and vLLM.
+"""
+
+from __future__ import annotations
+
+from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
+from plimsoll.facts.models.encoders.images import image_tower, patches, siglip
+from plimsoll.facts.models.encoders.sections import neighbours, size, tower_section
+from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.fields import Fields
+
+_LLAMA4_TILES = 17
+"""Sixteen tiles and a thumbnail. Source: ``max_patches`` of Llama4ImageProcessor."""
+
+_IDEFICS_TILES = 17
+"""Four by four tiles and a thumbnail. Source: ``size`` of the published preprocessors, four tiles long."""
+
+_OVIS_TILES = 10
+_OVIS_INDICATORS = 5
+"""Tokens of the visual vocabulary that are never predicted. Source: ``IMAGE_INDICATOR_IDS`` in ``ovis.py``."""
+
+_LFM2_TILES = 11
+_STEP3_TILES = 6
+_DOTS_PIXELS = 11_289_600
+"""``max_pixels`` of dots.ocr's ``preprocessor_config.json``."""
+
+
+def llama4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Llama 4: even the patch embedding is divided.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=768),
+        intermediate=size(section, "intermediate_size", default=5632),
+        layers=size(section, "num_hidden_layers", default=34),
+        heads=size(section, "num_attention_heads", default=16),
+    )
+    patch = size(section, "patch_size", default=14)
+    side = size(section, "image_size", default=448) // patch
+    joined = neighbours(section, "pixel_shuffle_ratio")
+    projected = size(section, "projector_input_dim", default=4096)
+    outputs = size(section, "projector_output_dim", default=4096)
+    weights = (
+        *whole("vision_model.class_embedding", tower.hidden, 1),
+        *whole("vision_model.positional_embedding_vlm", side**2 + 1, tower.hidden),
+        *up("vision_model.patch_embedding", tower.hidden, 3 * patch**2),
+        *layer_norm("vision_model.layernorm_pre", tower.hidden),
+        *layer_norm("vision_model.layernorm_post", tower.hidden),
+        *tower_layers("vision_model.model.layers", tower),
+        *up("vision_model.vision_adapter.mlp.fc1", projected, tower.hidden * joined),
+        *down("vision_model.vision_adapter.mlp.fc2", outputs, projected),
+        *up("multi_modal_projector.linear_1", facts.hidden, size(section, "vision_output_dim", default=outputs)),
+    )
+    return _facts(weights, tower, positions=side**2 + 1, tiles=_LLAMA4_TILES, outputs=side**2 // joined)
+
+
+def idefics3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Idefics 3 and SmolVLM: neighbouring patches joined, one projection.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+        UnsupportedModel: a tower of another type.
+    """
+    image = image_tower(facts.name, _idefics_section(fields), prefix="vision_model")
+    joined = size(fields, "scale_factor", default=2) ** 2
+    weights = (
+        *image.weights,
+        *whole("connector.modality_projection.proj", facts.hidden, image.tower.hidden * joined),
+    )
+    outputs = image.side**2 // joined
+    return _facts(weights, image.tower, positions=image.positions, tiles=_IDEFICS_TILES, outputs=outputs)
+
+
+def _idefics_section(fields: Fields) -> Fields:
+    """The class knows one tower, whatever the section calls it."""
+    section = tower_section(fields, "vision_config")
+    return Fields({**section.values, "model_type": "idefics3_vision"}, section.origin)
+
+
+def ovis(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Ovis 1.6 and 2 with SigLIP: patches become words of a visual vocabulary.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+        UnsupportedModel: a tower of another type.
+    """
+    section = tower_section(fields, "visual_tokenizer_config")
+    image = image_tower(facts.name, tower_section(section, "backbone_config"), prefix="visual_tokenizer.backbone")
+    stride = size(section, "hidden_stride", default=1) ** 2
+    words = size(section, "vocab_size", default=16384)
+    predicted = words - _OVIS_INDICATORS
+    weights = (
+        *image.weights,
+        *whole("visual_tokenizer.head.0", predicted, image.tower.hidden * stride),
+        *layer_norm("visual_tokenizer.head.1", predicted),
+        *whole("vte", words, facts.hidden),
+    )
+    outputs = image.side**2 // stride
+    return _facts(weights, image.tower, positions=image.positions, tiles=_OVIS_TILES, outputs=outputs)
+
+
+def lfm2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """LFM2-VL: SigLIP 2 for any shape of image.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    patch = size(section, "patch_size", default=16)
+    side = int(size(section, "num_patches", default=256) ** 0.5)
+    image = siglip(Fields({**section.values, "image_size": side * patch}, section.origin), "vision_tower")
+    joined = image.tower.hidden * size(fields, "downsample_factor", default=2) ** 2
+    width = size(fields, "projector_hidden_size", default=2560)
+    bias = fields.flag("projector_bias", default=True)
+    normed = fields.flag("projector_use_layernorm", default=True)
+    projector = "multi_modal_projector"
+    weights = (
+        *image.weights,
+        *(layer_norm(f"{projector}.layer_norm", joined) if normed else ()),
+        *whole(f"{projector}.linear_1", width, joined, bias=bias),
+        *whole(f"{projector}.linear_2", facts.hidden, width, bias=bias),
+    )
+    positions = image.positions * 4
+    return _facts(weights, image.tower, positions=positions, tiles=_LFM2_TILES, outputs=image.positions)
+
+
+def step3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
+    """Step 3: EVA's tower and two convolutions that shrink its output.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    tower = Tower(
+        hidden=size(section, "hidden_size", default=1792),
+        intermediate=size(section, "intermediate_size", default=3072),
+        layers=size(section, "num_hidden_layers", default=63),
+        heads=size(section, "num_attention_heads", default=16),
+    )
+    patch = size(section, "patch_size", default=14)
+    side = size(section, "image_size", default=728) // patch
+    outputs = size(section, "output_hidden_size", default=4096)
+    weights = (
+        *whole("vision_model.class_embedding", tower.hidden, 1),
+        *patches("vision_model", tower, patch, bias=True),
+        *whole("vision_model.position_embedding", side**2 + 1, tower.hidden),
+        *tower_layers("vision_model.transformer.layers", tower),
+        *whole("vit_downsampler", outputs, tower.hidden * 4, bias=True),
+        *whole("vit_downsampler2", 2 * outputs, outputs * 9, bias=True),
+        *whole("vit_large_projector", facts.hidden, 2 * outputs, bias=fields.flag("projector_bias", default=True)),
+    )
+    return _facts(weights, tower, positions=side**2 + 1, tiles=_STEP3_TILES + 1, outputs=side**2 // 16)
+
+
+def dots_ocr(fields: Fields, _language: Fields, _facts_of_language: ModelFacts) -> EncoderFacts:
+    """dots.ocr: RMSNorm, a gated MLP, four patches merged.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    section = tower_section(fields, "vision_config")
+    biased = section.flag("use_bias", default=False)
+    hidden = size(section, "embed_dim", default=1536)
+    tower = Tower(
+        hidden=hidden,
+        intermediate=size(section, "intermediate_size", default=4224),
+        layers=size(section, "num_hidden_layers", default=42),
+        heads=size(section, "num_attention_heads", default=12),
+        gated=True,
+        qkv_bias=biased,
+        output_bias=biased,
+        mlp_bias=biased,
+        norm_bias=False,
+    )
+    patch = size(section, "patch_size", default=14)
+    merge = size(section, "spatial_merge_size", default=2) ** 2
+    weights = [
+        *patches("vision_tower", tower, patch, bias=True),
+        *layer_norm("vision_tower.patchifier.norm", hidden, bias=False),
+        *tower_layers("vision_tower.blocks", tower),
+        *layer_norm("vision_tower.merger.ln_q", hidden),
+        *up("vision_tower.merger.mlp.0", hidden * merge, hidden * merge, bias=True),
+        *down("vision_tower.merger.mlp.2", size(section, "hidden_size", default=hidden), hidden * merge, bias=True),
+    ]
+    if section.flag("post_norm", default=True):
+        weights += layer_norm("vision_tower.post_trunk_norm", hidden, bias=False)
+    most = _DOTS_PIXELS // patch**2
+    return _facts(tuple(weights), tower, positions=most, tiles=1, outputs=most // merge)
+
+
+def _facts(weights: tuple[Weight, ...], tower: Tower, *, positions: int, tiles: int, outputs: int) -> EncoderFacts:
+    return EncoderFacts(
+        weights=weights,
+        layers=tower.layers,
+        hidden=tower.hidden,
+        intermediate=tower.intermediate,
+        item_tokens=tiles * positions,
+        output_tokens=max(1, tiles * outputs),
+    )

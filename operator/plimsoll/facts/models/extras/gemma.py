@@ -1,0 +1,62 @@
+"""Gemma's per-layer embeddings, and Gemma 3n's alternating updates and learned augmented residuals.
+
+Source: vLLM, ``model_executor/models/gemma3n.py`` and ``gemma4.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.model import Weight
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.linears import column, norm, replicated, row, vector, vocabulary
+from plimsoll.facts.models.shape import Shape
+
+
+def layer_input_width(fields: Fields) -> int:
+    """Width of one layer's own embedding; 0 where the model has none."""
+    return fields.optional_integer(("hidden_size_per_layer_input",), smallest=0) or 0
+
+
+def layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
+    """Gate, projection and norm of one layer's own embedding."""
+    width = layer_input_width(fields)
+    if width:
+        yield from replicated("per_layer_input_gate", width, shape.hidden)
+        yield from replicated("per_layer_projection", shape.hidden, width)
+        yield from norm("post_per_layer_input_norm", shape.hidden)
+
+
+def layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+    """The embeddings of all layers in one table, and what projects the usual embedding onto them."""
+    width = layer_input_width(fields)
+    if width:
+        tokens = fields.integer(("vocab_size_per_layer_input", "vocab_size"))
+        yield vocabulary("embed_tokens_per_layer", tokens, shape.layers * width)
+        yield from column("per_layer_model_projection", shape.layers * width, shape.hidden)
+        yield from norm("per_layer_projection_norm", width)
+
+
+def altup(fields: Fields, shape: Shape) -> Iterator[Weight]:
+    """Alternating updates and the low-rank residual of one layer."""
+    inputs = fields.integer(("altup_num_inputs",))
+    rank = fields.integer(("laurel_rank",))
+    yield from replicated("altup.correction_coefs", inputs, inputs, linear=False)
+    yield from replicated("altup.prediction_coefs", inputs * inputs, inputs, linear=False)
+    yield from replicated("altup.modality_router", inputs, shape.hidden, linear=False)
+    yield from norm("altup.router_norm", shape.hidden)
+    yield vector("altup.correct_output_scale", shape.hidden)
+    yield from column("laurel.linear_left", rank, shape.hidden)
+    yield from row("laurel.linear_right", shape.hidden, rank)
+    yield from norm("laurel.post_laurel_norm", shape.hidden)
+
+
+def altup_projections(fields: Fields, shape: Shape) -> Iterator[Weight]:
+    """What spreads the embedding over the residual streams, and joins them again behind the layers."""
+    for index in range(1, fields.integer(("altup_num_inputs",), largest=_MOST_INPUTS)):
+        yield from column(f"altup_projections.{index}", shape.hidden, shape.hidden)
+        yield from column(f"altup_unembed_projections.{index}", shape.hidden, shape.hidden)
+
+
+_MOST_INPUTS = 64
+"""Residual streams; published models have 4."""

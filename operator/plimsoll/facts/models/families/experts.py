@@ -1,0 +1,247 @@
+"""Classes of mixture-of-experts decoders with attention, beside those in :mod:`plimsoll.facts.models.architectures`.
+
+Sources: as of :mod:`plimsoll.facts.models.families.dense`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll.facts.models.traits import (
+    Architecture,
+    Extra,
+    Flag,
+    Gate,
+    HeadsRule,
+    MixerRule,
+    Moe,
+    MoeRule,
+    WidthRule,
+    WindowRule,
+)
+
+_YES = Flag(default=True)
+_NO = Flag(default=False)
+
+_BAILING_MOE = Moe(
+    rule=MoeRule.AFTER_FIRST,
+    shared_width_key="moe_shared_expert_intermediate_size",
+    shared_count_key="num_shared_experts",
+    router_bias=Flag(default=False, key="moe_router_enable_expert_bias"),
+)
+_BAILING = Architecture(
+    attention_bias=Flag(default=False, key="use_qkv_bias"),
+    output_bias=False,
+    mlp_bias=Flag(default=False, key="use_bias"),
+    qk_norm=Flag(default=False, key="use_qk_norm"),
+    moe=_BAILING_MOE,
+)
+_EXAONE_MOE = Architecture(
+    qk_norm=_YES,
+    window_rule=WindowRule.PERIODIC,
+    window_period=4,
+    moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="num_shared_experts", router_bias=_YES),
+)
+_PHI_MOE = Architecture(
+    attention_bias=_YES,
+    norm_bias=True,
+    lm_head_bias=True,
+    window_rule=WindowRule.ALL,
+    moe=Moe(width_keys=("intermediate_size",)),
+)
+_MIMO_V2 = Architecture(
+    output_bias=False,
+    heads_rule=HeadsRule.SLIDING_OWN,
+    window_rule=WindowRule.HYBRID_PATTERN,
+    sinks=Flag(default=False, key="add_swa_attention_sink_bias"),
+    sinks_local_only=True,
+    moe=Moe(rule=MoeRule.AFTER_FIRST, router_bias=_YES, router_fp32=True),
+    predictors=1,
+    predicts_locally=True,
+)
+_STEP35 = Architecture(
+    spellings=(
+        ("num_key_value_heads", "num_attention_groups"),
+        ("num_experts", "moe_num_experts"),
+        ("num_experts_per_tok", "moe_top_k"),
+    ),
+    output_bias=False,
+    qk_norm=_YES,
+    gate=Gate.BY_FIELD,
+    heads_rule=HeadsRule.OTHER_SETTING,
+    window_rule=WindowRule.PERIODIC,
+    window_period=2,
+    moe=Moe(
+        rule=MoeRule.ALL_BUT_FIRST,
+        shared_width_key="share_expert_dim",
+        router_bias=Flag(default=False, key="use_moe_router_bias"),
+        router_fp32=True,
+    ),
+)
+_MINIMAX_M3 = Architecture(
+    mixer=MixerRule.BLOCK_SPARSE,
+    qk_norm=Flag(default=True, key="use_qk_norm"),
+    width_keys=("dense_intermediate_size", "intermediate_size"),
+    moe=Moe(
+        rule=MoeRule.AFTER_FIRST,
+        width_keys=("intermediate_size",),
+        shared_count_key="n_shared_experts",
+        router_bias=Flag(default=False, key="use_routing_bias"),
+        router_fp32=True,
+    ),
+)
+_GROK = Architecture(norms=4, attention_bias=_NO, moe=Moe(width_keys=("moe_intermediate_size", "intermediate_size")))
+
+EXPERTS: dict[str, Architecture] = {
+    "AfmoeForCausalLM": Architecture(
+        qk_norm=_YES,
+        gate=Gate.ELEMENTS,
+        norms=4,
+        window_rule=WindowRule.PERIODIC,
+        window_period=4,
+        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="num_shared_experts", router_bias=_YES, router_fp32=True),
+    ),
+    "ArcticForCausalLM": Architecture(
+        norms=3,
+        width_keys=("hidden_size",),
+        moe=Moe(width_keys=("intermediate_size",), beside_dense=True),
+    ),
+    "BailingMoeForCausalLM": _BAILING,
+    "BailingMoeV2ForCausalLM": _BAILING,
+    "SarvamMoEForCausalLM": _BAILING,
+    "Param2MoEForCausalLM": replace(
+        _BAILING,
+        moe=replace(
+            _BAILING_MOE,
+            shared_count_default=1,
+            router_bias=Flag(default=True, key="moe_router_enable_expert_bias"),
+            router_fp32=True,
+        ),
+    ),
+    "Cohere2MoeForCausalLM": Architecture(
+        tied=True,
+        parallel_residual=_YES,
+        norms_if_parallel=1,
+        window_rule=WindowRule.PERIODIC,
+        window_period=4,
+        moe=Moe(
+            rule=MoeRule.AFTER_FIRST,
+            width_keys=("intermediate_size",),
+            shared_count_key="num_shared_experts",
+        ),
+    ),
+    "DbrxForCausalLM": Architecture(
+        spellings=(
+            ("hidden_size", "d_model"),
+            ("num_attention_heads", "n_heads"),
+            ("num_hidden_layers", "n_layers"),
+            ("max_position_embeddings", "max_seq_len"),
+            ("num_key_value_heads", "attn_config.kv_n_heads"),
+            ("num_experts", "ffn_config.moe_num_experts"),
+            ("num_experts_per_tok", "ffn_config.moe_top_k"),
+            ("moe_intermediate_size", "ffn_config.ffn_hidden_size"),
+        ),
+        moe=Moe(),
+    ),
+    "DeepseekForCausalLM": Architecture(
+        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts"),
+    ),
+    "Dots1ForCausalLM": Architecture(
+        qk_norm=_YES,
+        window_rule=WindowRule.QWEN,
+        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES),
+    ),
+    "Ernie4_5_MoeForCausalLM": Architecture(
+        attention_bias=Flag(default=False, key="use_bias"),
+        mlp_bias=Flag(default=False, key="use_bias"),
+        tied=True,
+        moe=Moe(
+            rule=MoeRule.INTERVAL,
+            shared_count_key="moe_num_shared_experts",
+            router_bias=_YES,
+            router_fp32=True,
+        ),
+    ),
+    "ExaoneMoeForCausalLM": _EXAONE_MOE,
+    "ExaoneMoEForCausalLM": _EXAONE_MOE,
+    "FlexOlmoForCausalLM": Architecture(
+        qk_norm=_YES, qk_norm_spans_heads=True, moe=Moe(width_keys=("intermediate_size",))
+    ),
+    "Gemma4ForCausalLM": Architecture(
+        tied=True,
+        norms=4,
+        qk_norm=_YES,
+        window_rule=WindowRule.PERIODIC,
+        window_period=6,
+        heads_rule=HeadsRule.GLOBAL_OWN,
+        width_rule=WidthRule.DOUBLE_IF_SHARED,
+        shared_kv=True,
+        extra=Extra.LAYER_INPUTS,
+        moe=Moe(width_keys=("moe_intermediate_size", "expert_intermediate_size"), beside_dense=True, optional=True),
+    ),
+    "GraniteMoeSWAForCausalLM": Architecture(
+        window_rule=WindowRule.ALL,
+        sinks=_YES,
+        moe=Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size"),
+    ),
+    "Grok1ForCausalLM": _GROK,
+    "Grok1ModelForCausalLM": _GROK,
+    "HunYuanMoEV1ForCausalLM": Architecture(
+        qk_norm=_YES,
+        moe=Moe(
+            width_keys=("moe_intermediate_size", "intermediate_size"),
+            shared_count_key="num_shared_expert",
+            shared_count_default=1,
+        ),
+    ),
+    "HYV3ForCausalLM": Architecture(
+        qk_norm=Flag(default=False, key="qk_norm"),
+        moe=Moe(
+            rule=MoeRule.AFTER_FIRST,
+            width_keys=("expert_hidden_dim", "moe_intermediate_size"),
+            shared_count_key="num_shared_experts",
+            router_bias=_YES,
+            router_fp32=True,
+        ),
+    ),
+    "K2HorizonForCausalLM": Architecture(
+        qk_norm=Flag(default=False, key="query_key_norm"),
+        moe=Moe(
+            rule=MoeRule.SPARSE_STEP,
+            shared_count_key="num_shared_experts",
+            router_bias=Flag(default=False, key="moe_gate_bias"),
+        ),
+    ),
+    "LagunaForCausalLM": Architecture(
+        qk_norm=_YES,
+        gate=Gate.BY_FIELD,
+        heads_rule=HeadsRule.LISTED,
+        sinks=Flag(default=False, key="swa_attention_sink_enabled"),
+        sinks_local_only=True,
+        moe=Moe(shared_width_key="shared_expert_intermediate_size", router_bias=_YES),
+    ),
+    "Llama4ForCausalLM": Architecture(
+        attention_bias=_NO,
+        width_keys=("intermediate_size_mlp",),
+        window_rule=WindowRule.CHUNKED,
+        moe=Moe(rule=MoeRule.EVERY_NTH, width_keys=("intermediate_size",), shared_width_key="intermediate_size"),
+    ),
+    "MiMoV2FlashForCausalLM": _MIMO_V2,
+    "MiMoV2ForCausalLM": _MIMO_V2,
+    "MiniMaxM3ForCausalLM": _MINIMAX_M3,
+    "MiniMaxM3SparseForCausalLM": _MINIMAX_M3,
+    "PhiMoEForCausalLM": _PHI_MOE,
+    "PhimoeForCausalLM": _PHI_MOE,
+    "Step3TextForCausalLM": Architecture(
+        spellings=(
+            ("num_experts", "moe_num_experts"),
+            ("num_experts_per_tok", "moe_top_k"),
+            ("max_position_embeddings", "max_position_embedding"),
+        ),
+        mixer=MixerRule.FACTORED,
+        moe=Moe(rule=MoeRule.ALL_BUT_FIRST, shared_width_key="share_expert_dim"),
+    ),
+    "Step3p5ForCausalLM": _STEP35,
+    "Step3p7FlashForCausalLM": _STEP35,
+}
+"""Traits by class name, as ``architectures`` of a configuration spells it."""

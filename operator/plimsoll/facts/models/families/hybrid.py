@@ -1,0 +1,196 @@
+"""The classes with recurrent layers whose memory is known, one row each.
+
+Sources: the configuration and modelling files of these classes in Hugging Face Transformers and in vLLM 0.32's model
+executor; each row was checked by counting the parameters and state bytes of a rank against vLLM's own modules, but for
+Bamba and MiniMax, which that version no longer has.
+"""
+
+from __future__ import annotations
+
+from plimsoll.facts.models.traits import (
+    Architecture,
+    Extra,
+    Flag,
+    MixerRule,
+    Moe,
+    MoeRule,
+    PatternRule,
+    Recurrent,
+    RecurrentRule,
+    WidthRule,
+)
+
+_YES = Flag(default=True)
+_NO = Flag(default=False)
+
+_QWEN_GATE = Flag(default=True, key="attn_output_gate")
+_QWEN_EXPERTS = Moe(
+    rule=MoeRule.SPARSE_STEP, shared_width_key="shared_expert_intermediate_size", shared_gate=True, optional=True
+)
+_QWEN_NEXT = Architecture(
+    ties=False,
+    qk_norm=_YES,
+    output_gate=_QWEN_GATE,
+    predictors=1,
+    recurrent=Recurrent(RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn"),
+    moe=_QWEN_EXPERTS,
+)
+_QWEN3_5 = Architecture(
+    qk_norm=_YES,
+    output_gate=_QWEN_GATE,
+    predictors=1,
+    recurrent=Recurrent(
+        RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"
+    ),
+    moe=_QWEN_EXPERTS,
+)
+_NEMOTRON_H = Architecture(
+    ties=False,
+    gated_mlp=False,
+    attention_bias=_NO,
+    norms=1,
+    recurrent=Recurrent(
+        RecurrentRule.MAMBA2,
+        PatternRule.CHARACTERS,
+        "mixer",
+        state_dtype_key="mamba_ssm_cache_dtype",
+        state_dtype="float32",
+    ),
+    moe=Moe(
+        rule=MoeRule.CHARACTERS,
+        shared_count_key="n_shared_experts",
+        shared_width_key="moe_shared_expert_intermediate_size",
+        router_bias=_YES,
+        latent_keys=("moe_latent_size",),
+        optional=True,
+    ),
+)
+_KIMI_SHARE = 256
+"""vLLM, ``models/kimi_k3/nvidia/model.py`` (``min_moe_intermediate_per_partition``)."""
+_MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(RecurrentRule.MAMBA1, PatternRule.NONE, "mixer"))
+_MINIMAX = Architecture(
+    attention_bias=_NO,
+    recurrent=Recurrent(RecurrentRule.LIGHTNING, PatternRule.CODES, "self_attn"),
+    moe=Moe(
+        width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", router_fp32=True, optional=True
+    ),
+)
+
+HYBRID: dict[str, Architecture] = {
+    "Qwen3NextForCausalLM": _QWEN_NEXT,
+    "Qwen3_5ForCausalLM": _QWEN3_5,
+    "Qwen3_5MoeForCausalLM": _QWEN3_5,
+    "Qwen4ExpForCausalLM": Architecture(
+        ties=False,
+        mixer=MixerRule.GROUP_SPARSE,
+        attention_bias=_NO,
+        qk_norm=_YES,
+        output_gate=_YES,
+        norms=0,
+        extra=Extra.GATED_STREAMS,
+        recurrent=Recurrent(
+            RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"
+        ),
+        moe=_QWEN_EXPERTS,
+    ),
+    "OlmoHybridForCausalLM": Architecture(
+        qk_norm=_YES,
+        qk_norm_spans_heads=True,
+        recurrent=Recurrent(RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn"),
+    ),
+    "NemotronHForCausalLM": _NEMOTRON_H,
+    "MambaForCausalLM": _MAMBA,
+    "FalconMambaForCausalLM": _MAMBA,
+    "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.NONE, "mixer")),
+    "JambaForCausalLM": Architecture(
+        ties=False,
+        attention_bias=_NO,
+        recurrent=Recurrent(RecurrentRule.MAMBA1, PatternRule.PERIOD_OFFSET, "mamba", step_norms=True),
+        moe=Moe(rule=MoeRule.PERIOD_OFFSET, width_keys=("intermediate_size",), optional=True),
+    ),
+    "BambaForCausalLM": Architecture(recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.LISTED, "mamba")),
+    "GraniteMoeHybridForCausalLM": Architecture(
+        width_keys=("shared_intermediate_size", "intermediate_size"),
+        recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.LISTED, "mamba"),
+        moe=Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", optional=True),
+    ),
+    "FalconH1ForCausalLM": Architecture(
+        recurrent=Recurrent(
+            RecurrentRule.MAMBA2,
+            PatternRule.PARALLEL,
+            "mamba",
+            group_norm=Flag(default=False, key="mamba_rms_norm"),
+        ),
+    ),
+    "Zamba2ForCausalLM": Architecture(
+        ties=False, norms=1, tied=True, recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.SHARED, "mamba")
+    ),
+    "Lfm2ForCausalLM": Architecture(
+        ties=False,
+        qk_norm=_YES,
+        tied=True,
+        width_keys=("block_ff_dim", "intermediate_size"),
+        width_rule=WidthRule.TWO_THIRDS,
+        recurrent=Recurrent(RecurrentRule.SHORT_CONV, PatternRule.LISTED, "conv"),
+    ),
+    "Lfm2MoeForCausalLM": Architecture(
+        qk_norm=_YES,
+        tied=True,
+        recurrent=Recurrent(RecurrentRule.SHORT_CONV, PatternRule.LISTED, "conv"),
+        moe=Moe(rule=MoeRule.AFTER_FIRST, router_bias=Flag(default=True, key="use_expert_bias")),
+    ),
+    "KimiLinearForCausalLM": Architecture(
+        ties=False,
+        mixer=MixerRule.LATENT,
+        attention_bias=_NO,
+        recurrent=Recurrent(RecurrentRule.KIMI_DELTA, PatternRule.KIMI, "self_attn", state_dtype="float32"),
+        moe=Moe(
+            rule=MoeRule.AFTER_FIRST,
+            per_token_keys=("num_experts_per_token", "num_experts_per_tok"),
+            shared_count_key="num_shared_experts",
+            router_bias=_YES,
+            latent_keys=("routed_expert_hidden_size",),
+            latent_norm=Flag(default=False, key="latent_moe_use_norm"),
+            smallest_share=_KIMI_SHARE,
+            optional=True,
+        ),
+    ),
+    "BailingMoeV2_5ForCausalLM": Architecture(
+        ties=False,
+        mixer=MixerRule.LATENT,
+        attention_bias=_NO,
+        recurrent=Recurrent(RecurrentRule.LIGHTNING, PatternRule.INTERVAL, "self_attn", every=1),
+        moe=Moe(
+            rule=MoeRule.AFTER_FIRST,
+            shared_count_key="num_shared_experts",
+            shared_width_key="moe_shared_expert_intermediate_size",
+            router_bias=Flag(default=False, key="moe_router_enable_expert_bias"),
+            router_fp32=True,
+        ),
+    ),
+    "BailingMoeV3ForCausalLM": Architecture(
+        ties=False,
+        mixer=MixerRule.LATENT,
+        attention_bias=_NO,
+        recurrent=Recurrent(
+            RecurrentRule.KIMI_DELTA, PatternRule.INTERVAL, "self_attn", state_dtype="float32", rest_attends=True
+        ),
+        moe=Moe(
+            rule=MoeRule.AFTER_FIRST,
+            shared_count_key="num_shared_experts",
+            shared_width_key="moe_shared_expert_intermediate_size",
+            router_bias=_YES,
+            router_fp32=True,
+        ),
+    ),
+    "Glm5NextForCausalLM": Architecture(
+        mixer=MixerRule.LATENT,
+        attention_bias=_NO,
+        recurrent=Recurrent(RecurrentRule.KIMI_DELTA, PatternRule.INTERVAL, "self_attn", state_dtype="float32"),
+        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES),
+    ),
+    "MiniMaxForCausalLM": _MINIMAX,
+    "MiniMaxText01ForCausalLM": _MINIMAX,
+    "MiniMaxM1ForCausalLM": _MINIMAX,
+}
+"""Traits by class name, as ``architectures`` of a configuration spells it."""

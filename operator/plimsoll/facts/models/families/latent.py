@@ -1,0 +1,85 @@
+"""Classes with multi-head latent attention. Sources: as of :mod:`plimsoll.facts.models.families.dense`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll.facts.models.traits import Architecture, Extra, Flag, Gate, MixerRule, Moe, MoeRule
+
+_YES = Flag(default=True)
+
+_BY_METHOD = Flag(default=False, key="topk_method", equals="noaux_tc")
+_CORRECTED = Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES)
+_DEEPSEEK_V2 = Architecture(
+    mixer=MixerRule.LATENT,
+    moe=Moe(
+        rule=MoeRule.AFTER_FIRST,
+        shared_count_key="n_shared_experts",
+        router_bias=_BY_METHOD,
+        optional=True,
+    ),
+)
+_DEEPSEEK = replace(_DEEPSEEK_V2, moe=replace(_CORRECTED, router_bias=_BY_METHOD))
+_HUNYUAN_V4 = Architecture(
+    mixer=MixerRule.LATENT,
+    gate=Gate.ELEMENTS,
+    sinks=_YES,
+    extra=Extra.HYPER_CONNECTIONS,
+    moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES, router_fp32=True),
+)
+_LONGCAT = Architecture(
+    spellings=(("num_hidden_layers", "num_layers"), ("intermediate_size", "ffn_hidden_size")),
+    mixer=MixerRule.LATENT,
+    sublayers=2,
+    norms=4,
+    moe=Moe(
+        width_keys=("expert_ffn_hidden_size", "moe_intermediate_size"),
+        extra_router_rows="zero_expert_num",
+        router_bias=_YES,
+        router_fp32=True,
+        beside_dense=True,
+    ),
+)
+
+LATENT: dict[str, Architecture] = {
+    "DeepseekV2ForCausalLM": _DEEPSEEK_V2,
+    "DeepseekV3ForCausalLM": _DEEPSEEK,
+    "DeepseekV32ForCausalLM": _DEEPSEEK,
+    "GlmMoeDsaForCausalLM": _DEEPSEEK,
+    "Glm4MoeLiteForCausalLM": replace(_DEEPSEEK, moe=replace(_CORRECTED, router_fp32=True)),
+    "MistralLarge3ForCausalLM": _DEEPSEEK,
+    "AXK1ForCausalLM": Architecture(mixer=MixerRule.LATENT, norms=3, moe=_CORRECTED),
+    "PanguUltraMoEForCausalLM": Architecture(
+        mixer=MixerRule.LATENT,
+        norms=4,
+        moe=Moe(
+            rule=MoeRule.AFTER_FIRST,
+            shared_count_key="n_shared_experts",
+            router_bias=Flag(default=False, key="router_enable_expert_bias"),
+        ),
+    ),
+    "SarvamMLAForCausalLM": Architecture(
+        mixer=MixerRule.LATENT,
+        moe=Moe(
+            rule=MoeRule.AFTER_FIRST,
+            shared_count_key="num_shared_experts",
+            shared_count_default=1,
+            router_bias=Flag(default=True, key="moe_router_enable_expert_bias"),
+        ),
+    ),
+    "HYV4ForCausalLM": _HUNYUAN_V4,
+    "LongcatFlashForCausalLM": _LONGCAT,
+    "LongcatFlashNgramForCausalLM": replace(_LONGCAT, extra=Extra.NGRAM),
+    "MiniCPM3ForCausalLM": Architecture(mixer=MixerRule.LATENT, latent_cache=False, tied=True),
+    "DeepseekV4ForCausalLM": Architecture(
+        mixer=MixerRule.COMPRESSED,
+        extra=Extra.HYPER_CONNECTIONS,
+        moe=Moe(shared_count_key="n_shared_experts"),
+    ),
+    "DeepseekV41ForCausalLM": Architecture(
+        mixer=MixerRule.SHARED_COMPRESSED,
+        extra=Extra.ENGRAM,
+        moe=Moe(shared_count_key="n_shared_experts", router_bias=Flag(default=True)),
+    ),
+}
+"""Traits by class name, as ``architectures`` of a configuration spells it."""

@@ -1,0 +1,49 @@
+"""The mixture of experts of a class nobody has described."""
+
+from __future__ import annotations
+
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.traits import Flag, Moe, MoeRule
+
+_SWITCHES = ("is_moe", "use_moe", "enable_moe_block")
+"""Fields that turn experts off although the file counts some."""
+
+
+def generic_experts(fields: Fields) -> Moe | None:
+    """The experts as the fields suggest, None where the model is dense."""
+    if any(fields.values.get(key) is False for key in _SWITCHES):
+        return None
+    if not fields.optional_integer(Moe().experts_keys, smallest=0):
+        return None
+    return Moe(
+        rule=_rule(fields),
+        width_keys=(*Moe().width_keys, "expert_intermediate_size", "moe_ffn_hidden_size", "intermediate_size"),
+        shared_width_key=fields.first(
+            (
+                "shared_expert_intermediate_size",
+                "shared_intermediate_size",
+                "moe_shared_expert_intermediate_size",
+                "share_expert_dim",
+            )
+        ),
+        shared_count_key=fields.first(
+            ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
+        ),
+        router_bias=Flag(default=False, key="topk_method", equals="noaux_tc"),
+        extra_router_rows="zero_expert_num",
+        optional=True,
+    )
+
+
+def _rule(fields: Fields) -> MoeRule:
+    rules = {
+        "first_k_dense_replace": MoeRule.AFTER_FIRST,
+        "num_dense_layers": MoeRule.AFTER_FIRST,
+        "moe_layer_freq": MoeRule.AFTER_FIRST,
+        "moe_layer_interval": MoeRule.INTERVAL,
+        "interleave_moe_layer_step": MoeRule.EVERY_NTH,
+        "decoder_sparse_step": MoeRule.SPARSE_STEP,
+        "mlp_only_layers": MoeRule.SPARSE_STEP,
+        "expert_layer_period": MoeRule.PERIOD_OFFSET,
+    }
+    return next((rule for key, rule in rules.items() if fields.has(key)), MoeRule.ALL)

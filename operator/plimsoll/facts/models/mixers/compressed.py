@@ -1,0 +1,155 @@
+"""DeepSeek-V4: a short window of exact keys beside compressed keys of the whole sequence.
+
+Source: vLLM, ``models/deepseek_v4/attention.py`` and ``compressor.py``. ``compress_ratios`` says for each layer how
+many tokens share one compressed key: 0 or 1 for none, 4 with an indexer that picks among them, 128 without. Queries go
+through a low rank, outputs through one rank a group.
+
+The cache has one format whatever is asked for, ``fp8_ds_mla``: that of the FlashMLA kernels, which the engine takes
+wherever it is not told to use FlashInfer. Its rows are packed side by side in one block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.caches import RowCache
+from plimsoll.domain.model import Sharding, Weight
+from plimsoll.domain.storage import FP32
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.linears import column, norm, replicated, row, vector
+from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.traits import Architecture
+
+_INDEXED_RATIO = 4
+"""The ratio whose layers pick among compressed keys, and compress overlapping stretches."""
+KEY_BYTES = 584
+"""A key: 448 values of 8 bits, 64 rotary ones of 16, and scales."""
+INDEX_SCALE_BYTES = 4
+SCALED_WIDTH = 128
+"""Values under one of the indexer's scales."""
+_ALIGNMENT = 576
+"""Bytes to whose multiple a page is rounded up, for the strides that the kernels load."""
+_BLOCK_TOKENS = 256
+"""Tokens of a block of compressed keys, as the kernels prefer them."""
+_WINDOW = 128
+"""Tokens of the window where the file names none: the default of Transformers' ``DeepseekV4Config``."""
+_WINDOW_BLOCK_TOKENS = 64
+_STATE_BLOCK_TOKENS = {4: 4, 128: 8}
+"""Tokens of a block of what a compressor still has to compress, by ratio."""
+_STATE_TYPE_BYTES = 4
+"""Compressors keep values and scores in 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedSizes:
+    """Widths of one layer; ``window`` in tokens."""
+
+    hidden: int
+    heads: int
+    head_dim: int
+    query_rank: int
+    groups: int
+    output_rank: int
+    index_heads: int
+    index_dim: int
+    window: int
+
+
+def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Parts:
+    """Attention of every layer.
+
+    Raises:
+        InvalidInput: a size is missing, ``compress_ratios`` too short, or a ratio not one that compressors know.
+    """
+    sizes = compressed_sizes(fields, shape)
+    ratios = fields.integers("compress_ratios", shape.layers, smallest=0)
+    if not {max(1, ratio) for ratio in ratios} <= {1, *_STATE_BLOCK_TOKENS}:
+        raise fields.refuse("compress_ratios", "Write 0, 1, 4 or 128 for each layer.")
+    parts = {ratio: _part(sizes, max(1, ratio)) for ratio in set(ratios)}
+    return tuple(parts[ratio] for ratio in ratios)
+
+
+def uncompressed_layer(fields: Fields, shape: Shape) -> Part:
+    """Attention without compressed keys, as the predictor's layers have it whatever the decoder's last one does.
+
+    Raises:
+        InvalidInput: a size is missing.
+    """
+    return _part(compressed_sizes(fields, shape), 1)
+
+
+def compressed_sizes(fields: Fields, shape: Shape) -> CompressedSizes:
+    """Read the widths.
+
+    Raises:
+        InvalidInput: one is missing, ill-typed or absurd.
+    """
+    return CompressedSizes(
+        hidden=shape.hidden,
+        heads=shape.heads,
+        head_dim=fields.integer(("head_dim",)),
+        query_rank=fields.integer(("q_lora_rank",)),
+        groups=fields.integer(("o_groups",), largest=shape.heads),
+        output_rank=fields.integer(("o_lora_rank",)),
+        index_heads=fields.integer(("index_n_heads",)),
+        index_dim=fields.integer(("index_head_dim",)),
+        window=fields.optional_integer(("sliding_window",)) or _WINDOW,
+    )
+
+
+def _part(sizes: CompressedSizes, ratio: int) -> Part:
+    window = packed_rows(KEY_BYTES, _WINDOW_BLOCK_TOKENS, window=sizes.window)
+    plain = Part(tuple(windowed_attention(sizes)), (window,))
+    if ratio == 1:
+        return plain
+    weights = _compressor("self_attn.compressor", sizes.hidden, sizes.head_dim, ratio)
+    caches = (packed_rows(KEY_BYTES, _BLOCK_TOKENS, ratio), _waiting(sizes.head_dim, ratio))
+    compressed = plain + Part(tuple(weights), caches)
+    return compressed + _indexer_part(sizes, ratio) if ratio == _INDEXED_RATIO else compressed
+
+
+def _indexer_part(sizes: CompressedSizes, ratio: int) -> Part:
+    key = sizes.index_dim + sizes.index_dim // SCALED_WIDTH * INDEX_SCALE_BYTES
+    keys = replace(packed_rows(key, _BLOCK_TOKENS, ratio), indexed=True)
+    caches = (keys, _waiting(sizes.index_dim, ratio))
+    return Part(tuple(_indexer(sizes, ratio)), caches)
+
+
+def _waiting(width: int, ratio: int) -> RowCache:
+    """Values and scores of the tokens that a compressor has yet to compress, or compresses once more."""
+    overlap = 2 if ratio == _INDEXED_RATIO else 1
+    row = 2 * overlap * width * _STATE_TYPE_BYTES
+    return packed_rows(row, _STATE_BLOCK_TOKENS[ratio], window=overlap * ratio)
+
+
+def packed_rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: int | None = None) -> RowCache:
+    """Rows of one kind, one for ``ratio`` tokens, packed beside those of others."""
+    return RowCache(row_bytes, block_tokens, ratio, window, _ALIGNMENT, packed=True)
+
+
+def windowed_attention(sizes: CompressedSizes) -> Iterator[Weight]:
+    """Attention of one layer, without what compresses keys."""
+    outputs = sizes.heads * sizes.head_dim
+    yield vector("self_attn.attn_sink", sizes.heads, storage=FP32)
+    yield from replicated("self_attn.wq_a", sizes.query_rank, sizes.hidden)
+    yield from norm("self_attn.q_norm", sizes.query_rank)
+    yield from column("self_attn.wq_b", outputs, sizes.query_rank)
+    yield from replicated("self_attn.wkv", sizes.head_dim, sizes.hidden)
+    yield from norm("self_attn.kv_norm", sizes.head_dim)
+    yield from column("self_attn.wo_a", sizes.groups * sizes.output_rank, outputs // sizes.groups)
+    yield from row("self_attn.wo_b", sizes.hidden, sizes.groups * sizes.output_rank)
+
+
+def _compressor(prefix: str, hidden: int, width: int, ratio: int) -> Iterator[Weight]:
+    values = 2 * width if ratio == _INDEXED_RATIO else width
+    yield Weight(f"{prefix}.ape", ratio, values, Sharding.REPLICATED, storage=FP32, linear=False)
+    yield from replicated(f"{prefix}.wkv", values, hidden, linear=False)
+    yield from replicated(f"{prefix}.wgate", values, hidden, linear=False)
+    yield from norm(f"{prefix}.norm", width)
+
+
+def _indexer(sizes: CompressedSizes, ratio: int) -> Iterator[Weight]:
+    yield from replicated("self_attn.indexer.wq_b", sizes.index_heads * sizes.index_dim, sizes.query_rank)
+    yield from replicated("self_attn.indexer.weights_proj", sizes.index_heads, sizes.hidden, linear=False)
+    yield from _compressor("self_attn.indexer.compressor", sizes.hidden, sizes.index_dim, ratio)

@@ -1,0 +1,159 @@
+"""The heads of every attention layer: how many, of which size, and whose keys and values they read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plimsoll.facts.models.fields import Fields, mapping_of
+from plimsoll.facts.models.mixers.kv_heads import kv_heads
+from plimsoll.facts.models.mixers.windows import Span
+from plimsoll.facts.models.shape import Shape
+from plimsoll.facts.models.traits import Architecture, HeadsRule
+
+_GLOBAL_HEAD_DIM = 512
+"""Default of ``Gemma4TextConfig.global_head_dim`` in Transformers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The heads of one attention layer. With ``borrows_kv`` it reads the keys and values of an earlier layer."""
+
+    query: int
+    kv: int
+    key_dim: int
+    value_dim: int
+    borrows_kv: bool = False
+
+
+def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Sequence[Span]) -> tuple[Heads | None, ...]:
+    """The heads of every layer, None where a layer has no attention.
+
+    Raises:
+        InvalidInput: KV heads that do not divide the query heads, no head size and none to be derived, a list that is
+            too short.
+    """
+    if traits.heads_rule is HeadsRule.BLOCKS:
+        return _blocks(fields, shape)
+    usual = uniform_heads(fields, traits, shape)
+    heads: tuple[Heads, ...]
+    match traits.heads_rule:
+        case HeadsRule.GLOBAL_OWN:
+            other = _global(fields, usual)
+            heads = tuple(usual if span.local else other for span in spans)
+        case HeadsRule.SLIDING_OWN:
+            other = _sliding(fields, usual)
+            heads = tuple(other if span.local else usual for span in spans)
+        case HeadsRule.OTHER_SETTING:
+            heads = _other_setting(fields, usual, spans)
+        case HeadsRule.LISTED:
+            heads = _listed(fields, usual, shape.layers)
+        case _:
+            heads = (usual,) * shape.layers
+    return _with_borrowed(fields, traits, heads)
+
+
+def uniform_heads(fields: Fields, traits: Architecture, shape: Shape) -> Heads:
+    """Heads and their sizes, as most layers have them.
+
+    Raises:
+        InvalidInput: KV heads that do not divide the query heads, or no head size and none to be derived.
+    """
+    head_dim = fields.optional_integer(("head_dim", "kv_channels", "attention_head_dim"))
+    if head_dim is None:
+        if shape.hidden % shape.heads:
+            raise fields.refuse(
+                "num_attention_heads", f"Give head_dim, or a divisor of the hidden size {shape.hidden}."
+            )
+        head_dim = shape.hidden // shape.heads
+    value_dim = fields.optional_integer(("v_head_dim",)) or head_dim
+    return Heads(shape.heads, kv_heads(fields, traits, shape.heads), head_dim, value_dim)
+
+
+def _global(fields: Fields, usual: Heads) -> Heads:
+    """Gemma 4's full attention. Source: ``Gemma4TextConfig`` in Transformers."""
+    size = fields.optional_integer(("global_head_dim",)) or _GLOBAL_HEAD_DIM
+    kv = fields.optional_integer(("num_global_key_value_heads",))
+    shared = fields.flag("attention_k_eq_v", default=False)
+    return _checked(fields, "num_global_key_value_heads", usual.query, kv if kv and shared else usual.kv, size, size)
+
+
+def _sliding(fields: Fields, usual: Heads) -> Heads:
+    """MiMo-V2's sliding layers. Source: vLLM, ``models/mimo_v2.py``."""
+    query = fields.optional_integer(("swa_num_attention_heads",)) or usual.query
+    kv = fields.optional_integer(("swa_num_key_value_heads",)) or usual.kv
+    key_dim = fields.optional_integer(("swa_head_dim",)) or usual.key_dim
+    value_dim = fields.optional_integer(("swa_v_head_dim",)) or usual.value_dim
+    return _checked(fields, "swa_num_key_value_heads", query, kv, key_dim, value_dim)
+
+
+def _other_setting(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, ...]:
+    """Step 3.5's second kind of layers. Source: vLLM, ``models/step3p5.py``."""
+    setting = fields.section("attention_other_setting")
+    if setting is None:
+        return (usual,) * len(spans)
+    query = setting.optional_integer(("num_attention_heads",)) or usual.query
+    kv = setting.optional_integer(("num_attention_groups",)) or usual.kv
+    size = setting.optional_integer(("head_dim",)) or usual.key_dim
+    other = _checked(setting, "num_attention_groups", query, kv, size, size)
+    of_sliding = setting.text("attention_type") == "sliding_attention"
+    return tuple(other if span.local is of_sliding else usual for span in spans)
+
+
+def _listed(fields: Fields, usual: Heads, layers: int) -> tuple[Heads, ...]:
+    key = "num_attention_heads_per_layer"
+    if not fields.has(key):
+        return (usual,) * layers
+    counts = fields.integers(key, layers)
+    return tuple(_checked(fields, key, count, usual.kv, usual.key_dim, usual.value_dim) for count in counts)
+
+
+def _blocks(fields: Fields, shape: Shape) -> tuple[Heads | None, ...]:
+    """DeciLM, Nemotron-NAS. Source: vLLM, ``models/nemotron_nas.py``."""
+    return tuple(_block(section, fields, shape) for section in block_sections(fields, "attention", shape.layers))
+
+
+def _block(section: Fields, fields: Fields, shape: Shape) -> Heads | None:
+    if section.flag("no_op", default=False) or section.flag("replace_with_linear", default=False):
+        return None
+    group = section.integer(("n_heads_in_group",), largest=shape.heads)
+    size = fields.optional_integer(("head_dim",)) or max(1, shape.hidden // shape.heads)
+    return _checked(section, "n_heads_in_group", shape.heads, shape.heads // group, size, size)
+
+
+def block_sections(fields: Fields, part: str, layers: int) -> tuple[Fields, ...]:
+    """The ``part`` of every entry of ``block_configs``.
+
+    Raises:
+        InvalidInput: the list is too short, or an entry has no such part.
+    """
+    blocks = fields.items("block_configs")
+    if len(blocks) < layers:
+        raise fields.refuse("block_configs", f"List the {layers} layers.")
+    found = []
+    for number, block in enumerate(blocks[:layers]):
+        values = mapping_of(block)
+        entry = Fields(values or {}, f"{fields.origin}: block_configs[{number}]")
+        section = entry.section(part)
+        if section is None:
+            raise entry.refuse(part, "Write an object.")
+        found.append(section)
+    return tuple(found)
+
+
+def _with_borrowed(fields: Fields, traits: Architecture, heads: tuple[Heads, ...]) -> tuple[Heads, ...]:
+    """Mark the last ``num_kv_shared_layers`` layers."""
+    shared = fields.optional_integer(("num_kv_shared_layers",), smallest=0) if traits.shared_kv else 0
+    first = len(heads) - (shared or 0)
+    if first < 1:
+        raise fields.refuse("num_kv_shared_layers", f"Give fewer than the {len(heads)} layers.")
+    return tuple(
+        entry if layer < first else Heads(entry.query, entry.kv, entry.key_dim, entry.value_dim, borrows_kv=True)
+        for layer, entry in enumerate(heads)
+    )
+
+
+def _checked(fields: Fields, key: str, query: int, kv: int, key_dim: int, value_dim: int) -> Heads:
+    if query % kv:
+        raise fields.refuse(key, f"Give a divisor of the {query} attention heads.")
+    return Heads(query, kv, key_dim, value_dim)

@@ -1,0 +1,109 @@
+"""Mamba 2: state spaces with heads, and groups of heads that share their projections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from plimsoll.domain.caches import StateCache, StateKind, StatePart
+from plimsoll.domain.model import Sharding, Weight
+from plimsoll.domain.storage import FP32
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.linears import heads, row, vector
+from plimsoll.facts.models.mixers.states import convolution, state_bytes
+from plimsoll.facts.models.shape import Part, Shape
+from plimsoll.facts.models.traits import Recurrent
+
+_EXPAND, _KERNEL = 2, 4
+"""Defaults of the Mamba-2 configurations in Transformers."""
+
+_HEADS = ("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", "num_heads")
+_HEAD_DIM = ("mamba_head_dim", "mamba_d_head", "mamba_headdim")
+_GROUPS = ("mamba_n_groups", "mamba_ngroups", "n_groups")
+_STATE = ("mamba_d_state", "ssm_state_size", "state_size")
+_CONV = ("mamba_d_conv", "conv_kernel")
+
+
+@dataclass(frozen=True, slots=True)
+class Mamba2Sizes:
+    """Sizes of one Mamba-2 layer. ``channels`` are ``heads`` times ``head_dim``."""
+
+    hidden: int
+    channels: int
+    heads: int
+    groups: int
+    state: int
+    kernel: int
+
+    @property
+    def head_dim(self) -> int:
+        """Channels of one head."""
+        return self.channels // self.heads
+
+
+def mamba2_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
+    """One Mamba-2 layer. Where there are fewer groups than ranks, every rank has a group of its own.
+
+    Source: vLLM, ``layers/mamba/mamba_mixer2.py``, ``mamba_utils.py`` (``mamba2_state_shape``).
+
+    Raises:
+        InvalidInput: a size is missing, ill-typed or absurd.
+    """
+    sizes = mamba2_sizes(fields, shape.hidden)
+    window = (
+        convolution(sizes.heads, sizes.head_dim, sizes.kernel),
+        convolution(sizes.groups, 2 * sizes.state, sizes.kernel),
+    )
+    recurrence = StatePart(sizes.heads, sizes.head_dim * sizes.state, state_bytes(fields, recurrent))
+    cache = StateCache(StateKind.MAMBA2, (window, (recurrence,)), checkpoints=True)
+    return Part(tuple(_weights(fields, recurrent, sizes)), (cache,))
+
+
+def mamba2_sizes(fields: Fields, hidden: int) -> Mamba2Sizes:
+    """The sizes, under the names that each family gives them."""
+    count = fields.integer(_HEADS)
+    expand = fields.optional_integer(("mamba_expand", "expand")) or _EXPAND
+    channels = fields.optional_integer(("mamba_d_ssm",))
+    head_dim = fields.first(_HEAD_DIM)
+    if channels is None and head_dim is not None and fields.values[head_dim] != "auto":
+        channels = count * fields.integer((head_dim,))
+    channels = expand * hidden if channels is None else channels
+    if channels % count:
+        raise fields.refuse(fields.first(_HEADS) or _HEADS[0], f"Give a divisor of the {channels} channels.")
+    return Mamba2Sizes(
+        hidden=hidden,
+        channels=channels,
+        heads=count,
+        groups=fields.optional_integer(_GROUPS) or 1,
+        state=fields.integer(_STATE),
+        kernel=fields.optional_integer(_CONV) or _KERNEL,
+    )
+
+
+def _weights(fields: Fields, recurrent: Recurrent, sizes: Mamba2Sizes) -> Iterator[Weight]:
+    """The input projection holds gate, input and step sizes by heads, then the two projections of the groups."""
+    module, channels = recurrent.module, sizes.channels
+    bias_key = fields.first(("mamba_proj_bias",)) if not fields.has("use_bias") else "use_bias"
+    biased = fields.flag(bias_key or "add_bias_linear", default=False)
+    convolves_biased = fields.flag(fields.first(("mamba_conv_bias",)) or "use_conv_bias", default=True)
+    by_heads = 2 * channels + sizes.heads
+    yield Weight(f"{module}.in_proj", by_heads, sizes.hidden, Sharding.OUTPUTS)
+    yield from heads(f"{module}.in_proj", sizes.groups, 2 * sizes.state, sizes.hidden, bias=biased)
+    if biased:
+        yield vector(f"{module}.in_proj.bias", by_heads, sharding=Sharding.OUTPUTS)
+    yield from _convolution(f"{module}.conv1d", sizes, bias=convolves_biased)
+    yield vector(f"{module}.A_log", sizes.heads, sharding=Sharding.OUTPUTS, storage=FP32)
+    yield vector(f"{module}.D", sizes.heads, sharding=Sharding.OUTPUTS)
+    yield vector(f"{module}.dt_bias", sizes.heads, sharding=Sharding.OUTPUTS)
+    if recurrent.group_norm.read(fields):
+        yield vector(f"{module}.norm", channels, sharding=Sharding.OUTPUTS)
+    yield from row(f"{module}.out_proj", sizes.hidden, channels, bias=biased)
+
+
+def _convolution(name: str, sizes: Mamba2Sizes, *, bias: bool) -> Iterator[Weight]:
+    grouped = 2 * sizes.groups * sizes.state
+    yield Weight(name, sizes.channels, sizes.kernel, Sharding.OUTPUTS, linear=False)
+    yield Weight(name, grouped, sizes.kernel, Sharding.HEADS, units=sizes.groups, linear=False)
+    if bias:
+        yield vector(f"{name}.bias", sizes.channels, sharding=Sharding.OUTPUTS)
+        yield Weight(f"{name}.bias", grouped, 1, Sharding.HEADS, units=sizes.groups, linear=False)

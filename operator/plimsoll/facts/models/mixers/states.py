@@ -1,0 +1,40 @@
+"""Recurrent states: the cache of a convolution and of a recurrence, and the type they are kept in."""
+
+from __future__ import annotations
+
+from plimsoll.domain.caches import StatePart
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.traits import Recurrent
+
+_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+
+
+def state_bytes(fields: Fields, recurrent: Recurrent) -> int | None:
+    """Bytes of one element of the recurrence; None where it has the type of the model.
+
+    Source: vLLM, ``mamba_utils.py`` (``MambaStateDtypeCalculator``) and ``models/config.py``, which reads the
+    configuration's field for Nemotron-H and Qwen 3.5 alone.
+
+    Raises:
+        InvalidInput: the field names a type that is none.
+    """
+    key = recurrent.state_dtype_key
+    written = fields.text(key) if key is not None else None
+    name = written or recurrent.state_dtype
+    if name is None or name == "auto":
+        return None
+    if name not in _BYTES:
+        raise fields.refuse(key or "dtype", f"Write one of {', '.join(sorted(_BYTES))}.")
+    return _BYTES[name]
+
+
+def convolution(units: int, channels: int, kernel: int, *, speculates: bool = True) -> StatePart:
+    """The last inputs of a causal convolution, in the model's type: ``kernel - 1`` of each channel.
+
+    Args:
+        units: heads or groups by which it is divided.
+        channels: channels of one unit.
+        kernel: width of the convolution in tokens.
+        speculates: whether one column more is kept for every speculative token.
+    """
+    return StatePart(units, channels * (kernel - 1), grows_with_speculation=channels if speculates else 0)

@@ -1,0 +1,67 @@
+"""How wide the dense MLP of each layer is."""
+
+from __future__ import annotations
+
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.mixers.heads import block_sections
+from plimsoll.facts.models.shape import Shape
+from plimsoll.facts.models.traits import Architecture, WidthRule
+
+_BLOCK_STEP = 256
+"""DeciLM rounds a width that is given as a factor up to a multiple of it. Source: vLLM, ``models/nemotron_nas.py``."""
+_LARGEST_FACTOR = 1_000
+
+
+def dense_widths(fields: Fields, traits: Architecture, shape: Shape) -> tuple[int, ...]:
+    """The width of every layer's dense MLP, 0 where it has none.
+
+    Raises:
+        InvalidInput: a width is missing, ill-typed or absurd, or a list of them too short.
+    """
+    if traits.width_rule is WidthRule.BLOCKS:
+        return tuple(_block_width(section, shape) for section in block_sections(fields, "ffn", shape.layers))
+    key = fields.first(traits.width_keys)
+    if key is not None and isinstance(fields.values[key], list | tuple):
+        return fields.integers(key, shape.layers)
+    width = dense_width(fields, traits, shape.hidden)
+    if traits.width_rule is WidthRule.HALF:
+        width //= 2
+    if traits.width_rule is WidthRule.TWO_THIRDS:
+        width = _two_thirds(fields, width)
+    wide = traits.width_rule is WidthRule.DOUBLE_IF_SHARED and fields.flag("use_double_wide_mlp", default=False)
+    shared = fields.optional_integer(("num_kv_shared_layers",), smallest=0) if wide else 0
+    first = shape.layers - (shared or 0)
+    return tuple(width if layer < first else 2 * width for layer in range(shape.layers))
+
+
+def dense_width(fields: Fields, traits: Architecture, hidden: int) -> int:
+    """Width of a dense MLP."""
+    keys = traits.width_keys
+    if traits.intermediate_factor is not None and fields.first(keys) is None:
+        return traits.intermediate_factor * hidden
+    return fields.integer(keys)
+
+
+def _two_thirds(fields: Fields, width: int) -> int:
+    """Source: vLLM, ``models/lfm2.py``."""
+    if not fields.flag("block_auto_adjust_ff_dim", default=True):
+        return width
+    factor = fields.number("block_ffn_dim_multiplier", default=1.0)
+    step = fields.optional_integer(("block_multiple_of",)) or _BLOCK_STEP
+    narrowed = int(factor * int(2 * width / 3))
+    return narrowed + -narrowed % step
+
+
+def _block_width(section: Fields, shape: Shape) -> int:
+    """Width of one DeciLM block: named, or as a factor of the hidden size that counts gate and up as two thirds."""
+    if section.flag("no_op", default=False) or section.flag("replace_with_linear", default=False):
+        return 0
+    if section.first(("intermediate_size",)) is not None:
+        return section.integer(("intermediate_size",))
+    if not section.has("ffn_mult"):
+        raise section.refuse("ffn_mult", "Give ffn_mult or intermediate_size.")
+    factor = section.number("ffn_mult", default=1.0)
+    if factor > _LARGEST_FACTOR:
+        raise section.refuse("ffn_mult", f"Give a factor up to {_LARGEST_FACTOR}.")
+    width = int(2 * factor * shape.hidden / 3)
+    return width + -width % _BLOCK_STEP

@@ -1,0 +1,109 @@
+"""The MLP of each layer: dense, a mixture of experts, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from plimsoll.domain.model import ExpertFacts, Sharding, Weight
+from plimsoll.domain.storage import BF16, FP32
+from plimsoll.facts.models.expert_layers import expert_facts, expert_layers
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.layer_patterns import layer_roles, mlp_layers
+from plimsoll.facts.models.linears import column, replicated, row, vector
+from plimsoll.facts.models.mlp_widths import dense_widths
+from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.traits import Architecture, Moe
+
+
+def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int, ExpertFacts | None]:
+    """The MLP of every layer, the width of the widest dense one (0 where there is none), and the experts.
+
+    Raises:
+        InvalidInput: a width or a count is missing or absurd.
+    """
+    present = mlp_layers(layer_roles(shape.name, fields, traits, shape.layers), traits)
+    sparse = tuple(
+        here and has for here, has in zip(present, expert_layers(fields, traits.moe, shape.layers), strict=True)
+    )
+    experts = expert_facts(fields, traits.moe, sparse) if traits.moe is not None and any(sparse) else None
+    beside = traits.moe is not None and traits.moe.beside_dense
+    needed = [here and (beside or not has) for here, has in zip(present, sparse, strict=True)]
+    widths = dense_widths(fields, traits, shape) if any(needed) else (0,) * shape.layers
+    widths = tuple(width if here else 0 for width, here in zip(widths, needed, strict=True))
+    bias = traits.mlp_bias.read(fields)
+    dense = {width: _dense(traits, shape.hidden, width, bias=bias) for width in {0, *widths}}
+    mixture = Part(tuple(_experts(fields, traits, shape.hidden, experts))) if experts is not None else Part()
+    parts = tuple(
+        (dense[width] + mixture if beside else mixture) if has_experts else dense[width]
+        for has_experts, width in zip(sparse, widths, strict=True)
+    )
+    return parts, max(widths, default=0), experts
+
+
+def _dense(traits: Architecture, hidden: int, width: int, *, bias: bool) -> Part:
+    if not width:
+        return Part()
+    weights = tuple(gated_mlp("mlp.", hidden, width, gated=traits.gated_mlp, bias=bias))
+    return Part(weights * traits.sublayers)
+
+
+def gated_mlp(prefix: str, hidden: int, width: int, *, gated: bool = True, bias: bool = False) -> Iterator[Weight]:
+    """Gate, up and down projections; without the gate where the class has none."""
+    if gated:
+        yield from column(f"{prefix}gate_proj", width, hidden, bias=bias)
+    yield from column(f"{prefix}up_proj", width, hidden, bias=bias)
+    yield from row(f"{prefix}down_proj", hidden, width, bias=bias)
+
+
+def _experts(fields: Fields, traits: Architecture, hidden: int, experts: ExpertFacts) -> Iterator[Weight]:
+    moe = traits.moe or Moe()
+    latent = fields.optional_integer(moe.latent_keys) if moe.latent_keys else None
+    if latent is not None:
+        yield from _latent_projections(fields, moe, hidden, latent)
+    inner = latent or hidden
+    # Experts beside a dense MLP are a module of their own: a checkpoint's "mlp*" does not mean them (Gemma 4).
+    prefix = "experts." if moe.beside_dense else "mlp.experts."
+    for weight in expert_matrices(prefix, inner, experts, gated=traits.gated_mlp, bias=moe.expert_bias):
+        yield replace(weight, smallest_share=moe.smallest_share)
+    if experts.shared_intermediate:
+        shared = experts.shared_intermediate
+        yield from gated_mlp("mlp.shared_expert.", hidden, shared, gated=traits.gated_mlp)
+        if moe.shared_gate:
+            yield from replicated("mlp.shared_expert_gate", 1, hidden, linear=False)
+    rows = experts.experts
+    if moe.extra_router_rows is not None:
+        rows += fields.optional_integer((moe.extra_router_rows,), smallest=0) or 0
+    storage = FP32 if moe.router_fp32 else BF16
+    yield Weight("mlp.gate", rows, hidden, Sharding.REPLICATED, storage=storage, linear=False)
+    if moe.router_bias.read(fields):
+        yield vector("mlp.gate.bias", rows, storage=FP32)
+
+
+def _latent_projections(fields: Fields, moe: Moe, hidden: int, latent: int) -> Iterator[Weight]:
+    """To the width of the routed experts and back, whole on every rank.
+
+    Source: vLLM, ``models/nemotron_h.py`` and ``models/kimi_k3/nvidia/model.py``.
+    """
+    # Kimi K3, which normalises in between, makes them without asking how the checkpoint is quantized.
+    normed = moe.latent_norm.read(fields)
+    yield from replicated("mlp.fc1_latent_proj", latent, hidden, linear=not normed)
+    yield from replicated("mlp.fc2_latent_proj", hidden, latent, linear=not normed)
+    if normed:
+        yield vector("mlp.latent_norm", latent)
+
+
+def expert_matrices(
+    prefix: str, hidden: int, experts: ExpertFacts, *, gated: bool = True, bias: bool = False
+) -> Iterator[Weight]:
+    """The routed experts of one layer."""
+    count, width = experts.experts, experts.intermediate
+    names = ("gate_proj", "up_proj") if gated else ("up_proj",)
+    for name in names:
+        yield Weight(f"{prefix}{name}", width, hidden, Sharding.EXPERT_OUTPUTS, count=count)
+        if bias:
+            yield Weight(f"{prefix}{name}.bias", width, 1, Sharding.EXPERT_OUTPUTS, count=count, linear=False)
+    yield Weight(f"{prefix}down_proj", hidden, width, Sharding.EXPERT_INPUTS, count=count)
+    if bias:
+        # Every tensor-parallel rank keeps the whole bias; with expert parallelism only that of its own experts.
+        yield Weight(f"{prefix}down_proj.bias", hidden, 1, Sharding.EXPERT_INPUTS, count=count, linear=False)

@@ -1,0 +1,137 @@
+"""Which class a model is of, and what is known of that class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.model import Evidence
+from plimsoll.facts.models.architectures import ARCHITECTURES
+from plimsoll.facts.models.composites import (
+    COMPOSITES,
+    TYPES,
+    Composite,
+    EncoderRule,
+    language_class,
+    language_fields,
+    section_class,
+)
+from plimsoll.facts.models.encoders.generic_tower import can_estimate
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.generic import generic_architecture
+from plimsoll.facts.models.refusals import refuse_unknown_parts, refuse_variants
+from plimsoll.facts.models.traits import Architecture
+
+
+@dataclass(frozen=True, slots=True)
+class ModelClass:
+    """The class to go by: its name in the file, the class its language model behaves as, and their traits."""
+
+    name: str
+    language: str
+    traits: Architecture
+    encoder: EncoderRule
+    evidence: Evidence
+
+
+def model_class(name: str, fields: Fields, *, with_tensors: bool = False) -> ModelClass:
+    """The first listed class that is known; one read from the fields alone where none is.
+
+    Args:
+        name: the model, for errors.
+        fields: its configuration.
+        with_tensors: whether the checkpoint's tensors are at hand, which tell an unknown tower's weights.
+
+    Raises:
+        InvalidInput: no class is listed.
+        UnsupportedModel: an unknown class with a part that no law covers.
+    """
+    classes = _classes(fields)
+    if not classes:
+        raise fields.refuse("architectures", "List the model class, e.g. LlamaForCausalLM.")
+    for listed in classes:
+        composite = COMPOSITES.get(listed)
+        if composite is not None:
+            return _composite(name, fields, listed, composite)
+        if listed in ARCHITECTURES:
+            refuse_variants(name, listed, fields)
+            known = ARCHITECTURES[listed]
+            return ModelClass(listed, listed, known, EncoderRule.NONE, known.evidence)
+    return _unknown(name, fields, classes[0], with_tensors=with_tensors)
+
+
+def knows_class(fields: Fields) -> bool:
+    """Whether the class, and that of its language model, has a row of its own.
+
+    Raises:
+        InvalidInput: a field that names classes is ill-typed.
+    """
+    for listed in _classes(fields):
+        composite = COMPOSITES.get(listed)
+        if composite is not None:
+            return language_class(fields, composite) in ARCHITECTURES
+        if listed in ARCHITECTURES:
+            return True
+    return False
+
+
+def _classes(fields: Fields) -> tuple[str, ...]:
+    """What the file lists, or what its type stands for, or what its language model's section lists."""
+    named = TYPES.get(fields.text("model_type") or "")
+    return fields.texts("architectures") or ((named,) if named else language_fields(fields).texts("architectures"))
+
+
+def _composite(name: str, fields: Fields, listed: str, composite: Composite) -> ModelClass:
+    """A class with a tower; its language model is read from its fields where no row describes it.
+
+    Raises:
+        UnsupportedModel: nothing tells the language model, or the usual fields do not describe an unknown tower.
+    """
+    estimated = composite.encoder is EncoderRule.GENERIC
+    if estimated and not can_estimate(fields):
+        raise UnsupportedModel(name, f"the model class {listed}: its tower is unknown")
+    language = language_class(fields, composite)
+    if language is None:
+        raise UnsupportedModel(name, f"the model class {listed}: its language model is named nowhere (text_config)")
+    traits = ARCHITECTURES.get(language)
+    if traits is None:
+        section = language_fields(fields)
+        refuse_unknown_parts(name, section)
+        return ModelClass(listed, language, generic_architecture(section), composite.encoder, Evidence.GENERIC)
+    return ModelClass(listed, language, traits, composite.encoder, Evidence.GENERIC if estimated else traits.evidence)
+
+
+def _unknown(name: str, fields: Fields, listed: str, *, with_tensors: bool) -> ModelClass:
+    language = language_fields(fields)
+    if language is not fields and with_tensors:
+        return _composite_with_tensors(name, fields, listed)
+    if language is not fields:
+        return _unknown_composite(name, fields, listed)
+    refuse_unknown_parts(name, fields, towers_are_known=with_tensors)
+    return ModelClass(listed, listed, generic_architecture(language), EncoderRule.NONE, Evidence.GENERIC)
+
+
+def _composite_with_tensors(name: str, fields: Fields, listed: str) -> ModelClass:
+    """Its tower is in the tensors; its caches are its language model's, by that one's class or read from its fields."""
+    language = section_class(fields) or listed
+    traits = ARCHITECTURES.get(language)
+    if traits is None:
+        section = language_fields(fields)
+        refuse_unknown_parts(name, section, towers_are_known=True)
+        traits = generic_architecture(section)
+    return ModelClass(listed, language, traits, EncoderRule.NONE, Evidence.GENERIC)
+
+
+def _unknown_composite(name: str, fields: Fields, listed: str) -> ModelClass:
+    """Its language model as its section tells it, its tower estimated from the usual fields.
+
+    Raises:
+        UnsupportedModel: the tower is not described by the usual fields, or the language model is of no known class.
+    """
+    if not can_estimate(fields):
+        raise UnsupportedModel(name, f"the model class {listed}: its tower is unknown")
+    language = section_class(fields)
+    traits = ARCHITECTURES.get(language) if language is not None else None
+    if language is None or traits is None:
+        raise UnsupportedModel(name, f"the model class {listed}: neither its language model nor its tower is known")
+    return ModelClass(listed, language, traits, EncoderRule.GENERIC, Evidence.GENERIC)

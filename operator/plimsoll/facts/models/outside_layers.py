@@ -1,0 +1,44 @@
+"""What lies before and behind the layers: embeddings, positions, final norm, output projection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.model import Sharding, Weight
+from plimsoll.facts.models.extras.registry import extra_embeddings, extra_head
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.linears import norm, vector, vocabulary
+from plimsoll.facts.models.shape import Shape
+from plimsoll.facts.models.traits import Architecture
+
+
+def embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int) -> Iterator[Weight]:
+    """The token embeddings, and learned positions where the class has them."""
+    if traits.whole_vocabulary:
+        yield Weight("embed_tokens", tokens, shape.hidden, Sharding.REPLICATED, linear=False)
+    else:
+        yield vocabulary("embed_tokens", tokens, shape.hidden)
+    if traits.learned_positions:
+        positions = fields.integer(("n_positions", "max_position_embeddings")) + traits.extra_positions
+        yield Weight("embed_positions", positions, shape.hidden, Sharding.REPLICATED, linear=False)
+    if traits.embedding_norm:
+        yield from norm("embed_norm", shape.hidden, bias=traits.norm_bias)
+    yield from extra_embeddings(fields, traits, shape)
+
+
+def head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
+    """The final norm, and the output projection unless it is the embedding table again."""
+    if traits.norms and traits.final_norm:
+        yield from norm("norm", shape.hidden, bias=traits.norm_bias)
+    if not tied:
+        yield Weight("lm_head", tokens, shape.hidden, Sharding.VOCABULARY)
+    if traits.lm_head_bias:
+        yield vector("lm_head.bias", tokens, sharding=Sharding.VOCABULARY)
+    yield from extra_head(fields, traits, shape)
+
+
+def layer_norms(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Weight]:
+    """Normalisations of hidden width in one layer."""
+    count = traits.norms_if_parallel if traits.parallel_residual.read(fields) else traits.norms
+    for index in range(count):
+        yield from norm(f"norm_{index}", shape.hidden, bias=traits.norm_bias)

@@ -1,0 +1,33 @@
+"""Whether the sizes of a configuration together make a model that can exist."""
+
+from __future__ import annotations
+
+from plimsoll.domain.model import ModelFacts
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.parameters import count_parameters
+
+MOST_PARAMETERS = 10**14
+"""Fifty times the largest published model; each field may pass alone and their product still be a mistake."""
+
+
+def check_size(facts: ModelFacts, fields: Fields) -> None:
+    """Refuse sizes that no model has.
+
+    Raises:
+        InvalidInput: more parameters than any model; the error names the field that contributes most.
+    """
+    total = count_parameters(facts)
+    if total > MOST_PARAMETERS:
+        most = f"at most {MOST_PARAMETERS:.0e}"
+        raise fields.refuse(_largest(facts, fields), f"The sizes make {total:.1e} parameters; give {most} in all.")
+
+
+def _largest(facts: ModelFacts, fields: Fields) -> str:
+    """The field behind most of the parameters."""
+    tables = sum(weight.parameters for weight in (*facts.embedding, *facts.head))
+    if 2 * tables > count_parameters(facts):
+        return fields.first(("vocab_size", "padded_vocab_size")) or "vocab_size"
+    if facts.experts is not None:
+        routed = fields.first(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"))
+        return routed or "num_experts"
+    return fields.first(("hidden_size", "n_embd")) or "hidden_size"

@@ -1,0 +1,104 @@
+"""The compressed-tensors format: groups of modules, each with a scheme of its own.
+
+Source: vLLM, ``quantization/compressed_tensors/compressed_tensors.py`` (``get_scheme_dict``,
+``_get_scheme_from_parts``) and ``compressed_tensors_moe/compressed_tensors_moe.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.quantization.assignment import Assignment, most_weights
+from plimsoll.facts.models.quantization.formats import Scheme
+from plimsoll.facts.models.quantization.kv_schemes import kv_precision
+from plimsoll.facts.models.quantization.module_list import module_list
+from plimsoll.facts.models.quantization.tensor_schemes import tensor_scheme
+
+_LINEAR_CLASSES = (
+    "columnparallellinear",
+    "mergedcolumnparallellinear",
+    "qkvparallellinear",
+    "rowparallellinear",
+    "replicatedlinear",
+)
+_EXPERT_CLASSES = ("routedexperts", "fusedmoe")
+_HEAD_CLASS = "parallellmhead"
+_BY_CLASS = 1_000_000
+"""A group that takes a class of modules outweighs any list of names."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One group: its scheme, the modules it names and the classes it takes."""
+
+    scheme: Scheme
+    names: tuple[str, ...]
+    linear: bool
+    experts: bool
+    head: bool
+
+    @property
+    def share(self) -> int:
+        """How much of the model it takes, for the headline."""
+        return _BY_CLASS * (self.linear or self.experts) + len(self.names)
+
+
+def compressed_tensors(name: str, section: Fields, _fields: Fields) -> Assignment:
+    """Names first, in the order of the groups, then classes. The output projection is none of class ``Linear``."""
+    _refuse_what_has_no_law(name, section)
+    groups = tuple(_groups(name, section))
+    if not groups:
+        raise UnsupportedModel(name, "quantized weights without schemes (quantization_config.config_groups)")
+    linear = next((group.scheme for group in groups if group.linear), None)
+    return Assignment(
+        headline=most_weights({group.scheme: group.share for group in groups}),
+        left=module_list(name, section.texts("ignore")),
+        rules=tuple((module_list(name, group.names), group.scheme) for group in groups if group.names),
+        head=next((group.scheme for group in groups if group.head), None),
+        experts=next((group.scheme for group in groups if group.experts), linear),
+        others=linear,
+        kv_precision=kv_precision(name, section, ("kv_cache_scheme",)),
+    )
+
+
+def _refuse_what_has_no_law(name: str, section: Fields) -> None:
+    sparsity = section.section("sparsity_config")
+    if sparsity is not None and sparsity.has("format") and sparsity.text("format") != "dense":
+        raise UnsupportedModel(name, "sparse weights (quantization_config.sparsity_config)")
+    transforms = section.section("transform_config")
+    if transforms is not None and transforms.values:
+        raise UnsupportedModel(name, "rotated weights (quantization_config.transform_config)")
+
+
+def _groups(name: str, section: Fields) -> Iterator[_Group]:
+    groups = section.section("config_groups")
+    if groups is None:
+        return
+    for key in groups.values:
+        group = groups.section(key)
+        if group is None:
+            raise UnsupportedModel(name, f"an empty group (quantization_config.config_groups.{key[:40]})")
+        targets = group.texts("targets") or ("Linear",)
+        if len(targets) == 1 and targets[0].endswith("Attention"):
+            continue  # the KV cache's scheme says the same
+        yield _group(tensor_scheme(name, group), targets)
+
+
+def _group(scheme: Scheme, targets: tuple[str, ...]) -> _Group:
+    classes = [target.lower() for target in targets if _is_class(target)]
+    return _Group(
+        scheme,
+        names=tuple(target for target in targets if not _is_class(target)),
+        linear=any(target in known for target in classes for known in _LINEAR_CLASSES),
+        experts=any(target in known for target in classes for known in _EXPERT_CLASSES),
+        head=any(target in _HEAD_CLASS for target in classes),
+    )
+
+
+def _is_class(target: str) -> bool:
+    """Classes are found by a part of their name, whatever its case."""
+    known = (*_LINEAR_CLASSES, *_EXPERT_CLASSES, _HEAD_CLASS)
+    return target[:1].isupper() and any(target.lower() in word for word in known)

@@ -1,0 +1,76 @@
+"""AWQ and GPTQ: integers of four or eight bits in groups along the inputs.
+
+Source: vLLM, ``quantization/auto_awq.py``, ``auto_gptq.py`` and ``utils/gptq_utils.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.quantization import formats
+from plimsoll.facts.models.quantization.assignment import Assignment, ordered_rules, uniform
+from plimsoll.facts.models.quantization.formats import BYTE, FOUR_BITS, Scheme
+from plimsoll.facts.models.quantization.group_size import group_size
+from plimsoll.facts.models.quantization.module_list import module_list
+
+_NEGATIVE, _POSITIVE = "-:", "+:"
+
+
+def awq(name: str, section: Fields, _fields: Fields) -> Assignment:
+    """AWQ, four bits; the output projection where ``lm_head`` says so."""
+    bits = section.integer(("w_bit", "bits"))
+    if bits != FOUR_BITS:
+        raise UnsupportedModel(name, f"{bits}-bit AWQ (quantization_config.bits)")
+    group = group_size(section, ("q_group_size", "group_size"))
+    scheme = formats.awq(group, zero_points=section.flag("zero_point", default=True))
+    left = module_list(name, section.texts("modules_to_not_convert"))
+    return uniform(scheme, left, head=section.flag("lm_head", default=False))
+
+
+def gptq(name: str, section: Fields, _fields: Fields) -> Assignment:
+    """GPTQ of four or eight bits, with the settings of single modules (``dynamic``)."""
+    scheme = _scheme(name, section, section)
+    rules = ordered_rules(name, _overrides(name, section), all_patterns=True)
+    chosen = tuple(_names(section, "modules_in_block_to_quantize"))
+    head = scheme if section.flag("lm_head", default=False) else None
+    left = module_list(name, section.texts("modules_to_not_convert"))
+    if chosen:
+        return Assignment(scheme, left, (*rules, (module_list(name, chosen), scheme)), head=head)
+    return Assignment(scheme, left, rules, head=head, experts=scheme, others=scheme)
+
+
+def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
+    """The scheme of the file, with what ``override`` sets in its place."""
+    bits = override.optional_integer(("bits",)) or section.integer(("bits",))
+    if bits not in (FOUR_BITS, BYTE):
+        raise UnsupportedModel(name, f"{bits}-bit GPTQ (quantization_config.bits)")
+    group = group_size(override if override.has("group_size") else section)
+    order = override.flag("desc_act", default=section.flag("desc_act", default=False))
+    return formats.gptq(bits, group, activation_order=order)
+
+
+def _overrides(name: str, section: Fields) -> Iterator[tuple[str, Scheme | None]]:
+    """GPTQModel's ``dynamic``: patterns, ``-:`` for modules left in 16 bits, ``+:`` or nothing for other settings."""
+    dynamic = section.section("dynamic")
+    if dynamic is None:
+        return
+    for pattern in dynamic.values:
+        positive = pattern.removeprefix(_POSITIVE)
+        if pattern.startswith(_NEGATIVE):
+            yield pattern.removeprefix(_NEGATIVE), None
+            continue
+        settings = dynamic.section(pattern)
+        scheme = _scheme(name, section, settings if settings is not None else section)
+        yield positive, scheme
+
+
+def _names(section: Fields, key: str) -> Iterator[str]:
+    """A list of names, or of lists of them."""
+    for entry in section.items(key):
+        names = entry if isinstance(entry, list | tuple) else (entry,)
+        for name in names:
+            if not isinstance(name, str):
+                raise section.refuse(key, "Write a list of names.")
+            yield name

@@ -1,0 +1,154 @@
+"""How a checkpoint stores each of its weights: ``quantization_config`` of a configuration file.
+
+Sources for the fields: Hugging Face Transformers' quantization configurations, the compressed-tensors format, NVIDIA
+ModelOpt's and AMD Quark's export formats, and vLLM 0.32's ``model_executor/layers/quantization`` that reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.model import CheckpointFacts, Weight
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.storage import PLAIN, Storage
+from plimsoll.facts.models.fields import Fields, shown
+from plimsoll.facts.models.quantization.assignment import Assignment, refuse_too_many
+from plimsoll.facts.models.quantization.bitsandbytes import bitsandbytes
+from plimsoll.facts.models.quantization.compressed_tensors import compressed_tensors
+from plimsoll.facts.models.quantization.float8 import fbgemm_fp8, fp8
+from plimsoll.facts.models.quantization.integer_groups import awq, gptq
+from plimsoll.facts.models.quantization.modelopt import is_modelopt, modelopt
+from plimsoll.facts.models.quantization.module_path import module_of
+from plimsoll.facts.models.quantization.mxfp4 import mxfp4
+from plimsoll.facts.models.quantization.quark import quark
+
+_DTYPES = {
+    "bfloat16": Precision.BF16,
+    "float16": Precision.FP16,
+    "half": Precision.FP16,
+    "float32": Precision.FP32,
+    "float": Precision.FP32,
+}
+
+Reader = Callable[[str, Fields, Fields], Assignment]
+"""Reads one method's section (second) of a configuration (third) of the named model (first)."""
+
+_METHODS: dict[str, Reader] = {
+    "fp8": fp8,
+    "deepseek_v4_fp8": fp8,
+    "fbgemm_fp8": fbgemm_fp8,
+    "awq": awq,
+    "gptq": gptq,
+    "mxfp4": mxfp4,
+    "gpt_oss_mxfp4": mxfp4,
+    "modelopt": modelopt,
+    "modelopt_fp4": modelopt,
+    "modelopt_mxfp8": modelopt,
+    "modelopt_mixed": modelopt,
+    "compressed-tensors": compressed_tensors,
+    "bitsandbytes": bitsandbytes,
+    "quark": quark,
+}
+"""Readers by ``quant_method``."""
+
+_OVERLOOKED = (
+    "quantization_config names no quant_method: the engine takes no notice of it and makes unquantized layers, and so "
+    "they are counted. If the checkpoint is quantized, name the method there (fp8, modelopt, compressed-tensors, ...)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageRule:
+    """How a checkpoint stores its weights: on the whole, and each of them.
+
+    ``assignment`` is None for a checkpoint that is not quantized.
+    """
+
+    checkpoint: CheckpointFacts
+    assignment: Assignment | None = None
+
+    def storage_of(self, layer: int | None, weight: Weight) -> Storage:
+        """Storage of one weight.
+
+        Args:
+            layer: number of the layer; None outside the layers.
+            weight: its name is below the layer, or from the root. Only linear ones can be quantized.
+
+        Raises:
+            UnsupportedModel: a pattern of the checkpoint turns out too complex to match.
+        """
+        plain = PLAIN[self.checkpoint.dtype]
+        if self.assignment is None or not weight.linear or weight.inputs == 1:
+            return plain
+        scheme = self.assignment.scheme_of(module_of(layer, weight.name))
+        return plain if scheme is None else scheme.storage
+
+
+def storage_rule(name: str, fields: Fields) -> StorageRule:
+    """Read how a checkpoint stores its weights.
+
+    A 32-bit checkpoint is reported as it is published; vLLM's ``--dtype auto`` serves it in 16 bits
+    (``config/model.py``, ``_resolve_auto_dtype``). For FP8 in blocks ``group_size`` is the longer edge of a block.
+
+    Args:
+        name: the model, for errors.
+        fields: the language model's configuration, with ``quantization_config`` where the file has one.
+
+    Raises:
+        InvalidInput: a field is ill-typed.
+        UnsupportedModel: the method, or the way it is used, has no memory law.
+    """
+    dtype, section = _dtype(fields), _section(fields)
+    if section is None or _is_overlooked(section):
+        return StorageRule(CheckpointFacts(precision=dtype, dtype=dtype))
+    assignment = _reader(name, section)(name, section, fields)
+    refuse_too_many(name, assignment)
+    headline = assignment.headline
+    checkpoint = CheckpointFacts(
+        precision=headline.storage.precision,
+        dtype=dtype,
+        kv_precision=assignment.kv_precision,
+        group_size=headline.group_size,
+        min_capability=headline.min_capability,
+        max_capability=headline.max_capability,
+    )
+    return StorageRule(checkpoint, assignment)
+
+
+def overlooked_remarks(fields: Fields) -> tuple[str, ...]:
+    """What the reader has to know of a quantization that the engine does not see."""
+    section = _section(fields)
+    return () if section is None or not _is_overlooked(section) else (_OVERLOOKED,)
+
+
+def _section(fields: Fields) -> Fields | None:
+    return fields.section("quantization_config") or fields.section("compression_config")
+
+
+def _is_overlooked(section: Fields) -> bool:
+    """Whether nothing names the method. Source: vLLM, ``transformers_utils/model_arch_config_convertor.py``."""
+    return not section.text("quant_method") and not is_modelopt(section)
+
+
+def _dtype(fields: Fields) -> Precision:
+    """The type of what is not quantized; BF16, what the engine serves in, where the file names none."""
+    key = fields.first(("torch_dtype", "dtype"))
+    if key is None:
+        return Precision.BF16
+    dtype = _DTYPES.get((fields.text(key) or "").removeprefix("torch."))
+    if dtype is None:
+        raise fields.refuse(key, f"Use one of {', '.join(sorted(_DTYPES))}.")
+    return dtype
+
+
+def _reader(name: str, section: Fields) -> Reader:
+    """The method by its name; ModelOpt's older exports leave it out and sign as producer."""
+    method = (section.text("quant_method") or "").lower().replace("compressed_tensors", "compressed-tensors")
+    if not method and is_modelopt(section):
+        return modelopt
+    reader = _METHODS.get(method)
+    if reader is None:
+        raise UnsupportedModel(name, f"the quantization method {shown(method)!r} (quantization_config.quant_method)")
+    return reader

@@ -1,0 +1,67 @@
+"""What a configuration asks for that the memory law does not know, said before anything is computed."""
+
+from __future__ import annotations
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.facts.models.fields import Fields, shown
+
+_PARTS = {
+    "vision_config": "a vision tower (vision_config)",
+    "visual": "a vision tower (visual)",
+    "mm_vision_tower": "a vision tower (mm_vision_tower)",
+    "audio_config": "an audio encoder (audio_config)",
+    "speech_config": "an audio encoder (speech_config)",
+    "embd_layer": "an image embedding layer (embd_layer)",
+    "encoder_layers": "an encoder-decoder model (encoder_layers)",
+    "ssm_cfg": "state-space layers (ssm_cfg)",
+    "mamba_d_state": "Mamba layers (mamba_d_state)",
+    "mamba_num_heads": "Mamba layers (mamba_num_heads)",
+    "hybrid_override_pattern": "Mamba layers (hybrid_override_pattern)",
+    "linear_num_value_heads": "linear-attention layers (linear_num_value_heads)",
+    "linear_attn_config": "linear-attention layers (linear_attn_config)",
+    "mamba_expand": "Mamba layers (mamba_expand)",
+    "ssm_state_size": "state-space layers (ssm_state_size)",
+    "linear_key_head_dim": "linear-attention layers (linear_key_head_dim)",
+    "conv_L_cache": "short-convolution layers (conv_L_cache)",
+    "rwkv_hidden_size": "RWKV layers (rwkv_hidden_size)",
+    "num_wkv_heads": "RWKV layers (num_wkv_heads)",
+}
+"""Fields of parts that a class without a row may not be guessed at. Source: the configurations of these families."""
+
+
+_TOWERS = frozenset({"vision_config", "visual", "mm_vision_tower", "audio_config", "speech_config", "embd_layer"})
+"""Parts without a cache: all that they need is in the checkpoint's tensors, where those are at hand."""
+
+
+def refuse_unknown_parts(name: str, fields: Fields, *, towers_are_known: bool = False) -> None:
+    """Say what a model of an unknown class has that no generic reading covers.
+
+    Args:
+        name: the model, for the error.
+        fields: its language model's configuration.
+        towers_are_known: whether the weights of towers are read from the checkpoint's tensors.
+
+    Raises:
+        UnsupportedModel: with the part and the field that shows it.
+    """
+    for key, missing in _PARTS.items():
+        if fields.has(key) and not (towers_are_known and key in _TOWERS):
+            raise UnsupportedModel(name, missing)
+    types = fields.items("attn_type_list")
+    if any(kind != types[0] for kind in types[1:]):
+        raise UnsupportedModel(name, "layers of several attention types (attn_type_list)")
+    if fields.flag("is_encoder_decoder", default=False):
+        raise UnsupportedModel(name, "an encoder-decoder model (is_encoder_decoder)")
+
+
+def refuse_variants(name: str, model_class: str, fields: Fields) -> None:
+    """Known classes in shapes that are not covered.
+
+    Raises:
+        UnsupportedModel: with the part and the field that shows it.
+    """
+    width = fields.values.get("word_embed_proj_dim")
+    if model_class == "OPTForCausalLM" and width not in (None, fields.values.get("hidden_size")):
+        raise UnsupportedModel(name, "an embedding of another width (word_embed_proj_dim)")
+    if fields.values.get("mlp_type") not in (None, "default"):
+        raise UnsupportedModel(name, f"the MLP type {shown(fields.values['mlp_type'])!r} (mlp_type)")

@@ -1,0 +1,151 @@
+"""The tables of rotary position embeddings: no parameters, and yet memory that stays beside the weights."""
+
+from __future__ import annotations
+
+from plimsoll.domain.caches import AttentionCache, IndexerCache, LatentCache
+from plimsoll.domain.model import ModelFacts
+from plimsoll.facts.models.fields import Fields, mapping_of
+
+_LONGEST = 1_000_000_000
+
+_WIDE_CLASSES = ("GptOssForCausalLM", "DeepseekV4ForCausalLM", "DeepseekV41ForCausalLM")
+"""Classes that keep their tables in 32 bits (``models/gpt_oss.py``, ``models/deepseek_v4``, ``deepseek_v41``)."""
+
+_WITHOUT_TABLES = (
+    "JambaForCausalLM",
+    "KimiK3ForConditionalGeneration",
+    "NemotronHForCausalLM",
+    "NemotronHPuzzleForCausalLM",
+    "Olmo2ForCausalLM",
+    "Olmo3ForCausalLM",
+    "PhiForCausalLM",
+    "Starcoder2ForCausalLM",
+)
+"""Classes whose attention rotates nothing, or that run on Transformers' modules, which compute it anew."""
+
+_HALF_ROTATED = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
+"""Classes that rotate half of a head without saying so (``models/chatglm.py``)."""
+
+_VIDEO_FACTOR = 4
+"""Multimodal positions run ahead of tokens: vLLM makes four times the table (``rotary_embedding/mrope.py``)."""
+
+_INTERLEAVED = "mrope_interleaved"
+"""Models whose positions never run ahead of their tokens, for which releases before 0.32 made four times the table all
+the same (``models/qwen3_vl.py``, ``mrope_positions_factor``): Qwen3.5 logged 0.09 GiB more, Qwen3-VL 0.19."""
+
+_INTERLEAVED_CLASSES = ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration")
+"""Classes for which that is the default (Transformers' ``Qwen3VLTextConfig``): an embedding model without the field
+logged 0.19 GiB more on 0.11.0."""
+
+_SHARE = "partial_rotary_factor"
+_WHOLE_HEAD = "proportional"
+"""A rotation that leaves most of a head alone and keeps a table for all of it (Gemma 4)."""
+
+
+def rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
+    """Bytes of all tables of ``facts`` in its 16-bit type: cosine and sine for every position.
+
+    One table a different rotation: layers of one kind share it. Windows may have one of their own, full attention
+    another, stretched by its factor; an indexer that interleaves otherwise than its attention has a second one. Source:
+    vLLM 0.32, ``model_executor/layers/rotary_embedding``; checked against the buffers of its modules.
+
+    Raises:
+        InvalidInput: a field of the scaling is ill-typed.
+    """
+    positions = fields.optional_integer(("max_position_embeddings", "n_positions", "seq_length"), largest=_LONGEST)
+    learned = any(each.name == "embed_positions" for each in facts.embedding)
+    if positions is None or learned or facts.architecture in _WITHOUT_TABLES:
+        return 0
+    scaling = fields.section("rope_scaling") or fields.section("rope_parameters")
+    nested = [] if scaling is None else [key for key in scaling.values if mapping_of(scaling.values[key]) is not None]
+    if scaling is not None and nested:
+        values = sum(_nested_values(key, scaling.section(key), facts, positions) for key in nested)
+    else:
+        values = _values(fields, scaling, facts, positions)
+    return values * (4 if facts.architecture in _WIDE_CLASSES else 2)
+
+
+def older_rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
+    """Bytes that releases before 0.32 keep beside :func:`rotary_bytes`.
+
+    Raises:
+        InvalidInput: a field of the scaling is ill-typed.
+    """
+    scaling = fields.section("rope_scaling") or fields.section("rope_parameters")
+    if scaling is None:
+        interleaved = facts.architecture in _INTERLEAVED_CLASSES
+    else:
+        interleaved = scaling.has("mrope_section") and scaling.flag(_INTERLEAVED, default=False)
+    if not interleaved:
+        return 0
+    return rotary_bytes(fields, facts) * (_VIDEO_FACTOR - 1)
+
+
+def _values(fields: Fields, scaling: Fields | None, facts: ModelFacts, positions: int) -> int:
+    width = _rotary_width(fields, scaling, facts)
+    original = fields.optional_integer(("original_max_position_embeddings",), largest=_LONGEST)
+    tables = 1 + _has_second_table(fields, facts)
+    rows = tables * _rows(scaling, positions, original)
+    return width * (rows + (positions if fields.has("rope_local_base_freq") else 0))
+
+
+def _has_second_table(fields: Fields, facts: ModelFacts) -> bool:
+    """Whether windows turn by another base, compressed tokens by another, or an indexer in another order."""
+    indexes = any(isinstance(cache, IndexerCache) for cache in facts.caches())
+    uncompressed = [ratio == 0 for ratio in fields.items("compress_ratios")[: facts.layers]]
+    return (
+        fields.has("swa_rope_theta")
+        or (indexes and not fields.flag("indexer_rope_interleave", default=False))
+        or (any(uncompressed) and not all(uncompressed))
+    )
+
+
+def _rotary_width(fields: Fields, scaling: Fields | None, facts: ModelFacts) -> int:
+    """Rotated elements of a head; 0 where nothing is rotated."""
+    told = fields.optional_integer(("qk_rope_head_dim", "rotary_dim"), smallest=0, largest=_LONGEST)
+    if told is not None:
+        return told
+    for cache in facts.caches():
+        if isinstance(cache, LatentCache):
+            return cache.rope
+        if isinstance(cache, AttentionCache):
+            return int(cache.key_dim * _share(fields, scaling, facts))
+    return 0
+
+
+def _share(fields: Fields, scaling: Fields | None, facts: ModelFacts) -> float:
+    """The rotated part of a head."""
+    usual = 0.5 if facts.architecture in _HALF_ROTATED else 1.0
+    share = fields.number(_SHARE, default=fields.number("rope_pct", default=usual))
+    return share if scaling is None else scaling.number(_SHARE, default=share)
+
+
+def _nested_values(key: str, scaling: Fields | None, facts: ModelFacts, positions: int) -> int:
+    """Elements of the table of one kind of layer."""
+    attention = [cache for cache in facts.caches() if isinstance(cache, AttentionCache)]
+    own = [cache for cache in attention if (cache.window_tokens is not None) == ("sliding" in key)] or attention
+    if not own or scaling is None:
+        return 0
+    whole = scaling.text("rope_type") == _WHOLE_HEAD
+    share = 1.0 if whole else scaling.number(_SHARE, default=1.0)
+    return int(own[0].key_dim * share) * _rows(scaling, positions, None)
+
+
+def _rows(scaling: Fields | None, positions: int, declared: int | None) -> int:
+    """Positions of one table; ``declared`` is the original length where it stands beside the scaling."""
+    if scaling is None:
+        return positions
+    kind = scaling.text("rope_type") or scaling.text("type") or "default"
+    original = scaling.optional_integer(("original_max_position_embeddings",), largest=_LONGEST) or declared
+    factor = scaling.number("factor", default=1.0)
+    match kind:
+        case "linear":
+            return int(positions * factor)
+        case "yarn" | "deepseek_yarn":
+            return int((original or positions) * factor)
+        case "longrope" | "su":
+            return positions + (original or 0)
+        case _ if scaling.has("mrope_section") and not scaling.flag(_INTERLEAVED, default=False):
+            return positions * _VIDEO_FACTOR
+        case _:
+            return positions

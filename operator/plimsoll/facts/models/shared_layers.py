@@ -1,0 +1,50 @@
+"""Runs of layers that one pipeline stage must hold whole, because later ones read what earlier ones keep.
+
+Sources: vLLM, ``models/deepseek_v41/attention.py`` (a layer looks for the source of its compressed keys on its own
+stage), ``model_executor/models/gemma4.py`` and ``gemma3n.py`` (so does one that borrows keys and values), and
+``model_executor/models/config.py`` (Qwen4-Exp's n-gram embeddings want one stage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.mixers.windows import spans
+from plimsoll.facts.models.shape import Shape
+from plimsoll.facts.models.traits import Architecture, Extra, MixerRule
+
+Run = tuple[int, int]
+"""The first layer, and the one behind the last."""
+
+
+def inseparable_runs(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Run, ...]:
+    """The runs of one model, first to last; none where any stage may begin anywhere."""
+    if traits.extra is Extra.GATED_STREAMS and fields.items("ple_layer_ids"):
+        return ((0, shape.layers),)
+    if traits.mixer is MixerRule.SHARED_COMPRESSED:
+        return tuple(_behind_sources(fields, shape.layers))
+    if traits.shared_kv:
+        return tuple(_borrowing(fields, traits, shape))
+    return ()
+
+
+def _behind_sources(fields: Fields, layers: int) -> Iterator[Run]:
+    """Each source of compressed keys with the layers that read them."""
+    ratios = fields.integers("compress_ratios", layers, smallest=0)
+    listed = fields.integers("kv_source_layer_ids", len(fields.items("kv_source_layer_ids")), smallest=0)
+    sources = sorted({source for source in listed if source < layers})
+    for source, following in zip(sources, [*sources[1:], layers], strict=True):
+        last = max((layer for layer in range(source, following) if ratios[layer]), default=source)
+        if last > source:
+            yield source, last + 1
+
+
+def _borrowing(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Run]:
+    """From the earliest layer whose keys and values are borrowed to the last layer: of each reach the last one."""
+    borrowing = fields.optional_integer(("num_kv_shared_layers",), smallest=0, largest=shape.layers) or 0
+    first = shape.layers - borrowing
+    local = [span.local for span in spans(fields, traits, shape)]
+    lent = [max((i for i in range(first) if local[i] == kind), default=first) for kind in set(local[first:])]
+    if lent:
+        yield min(lent), shape.layers

@@ -1,0 +1,99 @@
+"""Facts together with the checkpoint's tensors: taken over for unknown classes, compared with for known ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.model import EncoderFacts, Evidence, LayerKind, ModelFacts
+from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.tensors.comparison import difference
+from plimsoll.facts.models.tensors.reading import TensorWeights, weights_from_tensors
+from plimsoll.facts.models.tensors.tensor import Tensor
+from plimsoll.facts.models.tensors.tower import tower_from_tensors, tower_heads
+
+_TIES = ("tie_word_embeddings", "tie_embedding")
+
+
+def unreadable(facts: ModelFacts) -> str:
+    """The remark on a list of tensors that is no use."""
+    return (
+        f"The names of the checkpoint's tensors do not show the {facts.layers} layers that config.json declares: the "
+        "weights are computed from config.json."
+    )
+
+
+def with_tensors(facts: ModelFacts, whole: Fields, fields: Fields, tensors: Sequence[Tensor]) -> ModelFacts | None:
+    """The facts with what the tensors tell. Caches stay those of the configuration.
+
+    Args:
+        facts: as the configuration alone tells them.
+        whole: the configuration, for the tower's section.
+        fields: the language model's part of it.
+        tensors: of every file of the checkpoint.
+
+    Returns:
+        None where the tensors cannot be told apart by layer.
+
+    Raises:
+        InvalidInput: a field of the tower's section is ill-typed.
+    """
+    known = facts.evidence is Evidence.KNOWN
+    weights = weights_from_tensors(
+        _kept(fields, tensors),
+        checkpoint=facts.checkpoint,
+        hidden=facts.hidden,
+        heads=facts.heads,
+        kv_heads=[_kv_heads(facts.kinds[kind]) for kind in facts.order],
+        experts=facts.experts.experts if facts.experts is not None else 0,
+        tied=facts.tied_embeddings if known else _declared_tie(fields),
+        tower_heads=tower_heads(whole),
+    )
+    if weights is None:
+        return None
+    if known:
+        remark = difference(facts, weights)
+        counted = facts.parameters if facts.parameters is not None else weights.elements
+        return replace(facts, parameters=counted, remarks=facts.remarks if remark is None else (*facts.remarks, remark))
+    return _taken_over(facts, weights, _tower(whole, facts, weights, tensors))
+
+
+def _kept(fields: Fields, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Without GPTQ's order of inputs where that is the natural one: kernels drop it (``gptq_marlin``)."""
+    section = fields.section("quantization_config")
+    if section is None or section.values.get("desc_act") is True:
+        return tensors
+    return [tensor for tensor in tensors if not tensor.name.endswith(".g_idx")]
+
+
+def _kv_heads(kind: LayerKind) -> int:
+    return next((cache.kv_heads for cache in kind.caches if isinstance(cache, AttentionCache)), 0)
+
+
+def _declared_tie(fields: Fields) -> bool | None:
+    key = fields.first(_TIES)
+    return fields.flag(key, default=False) if key is not None else None
+
+
+def _tower(whole: Fields, facts: ModelFacts, weights: TensorWeights, tensors: Sequence[Tensor]) -> EncoderFacts | None:
+    return tower_from_tensors(whole, facts, weights.tower, tensors) if weights.tower else None
+
+
+def _taken_over(facts: ModelFacts, weights: TensorWeights, encoder: EncoderFacts | None) -> ModelFacts:
+    numbers: dict[LayerKind, int] = {}
+    order = tuple(
+        numbers.setdefault(LayerKind(layer, facts.kinds[kind].caches), len(numbers))
+        for layer, kind in zip(weights.layers, facts.order, strict=True)
+    )
+    return replace(
+        facts,
+        kinds=tuple(numbers),
+        order=order,
+        embedding=weights.embedding,
+        head=weights.head,
+        encoder=encoder,
+        tied_embeddings=weights.tied,
+        evidence=Evidence.TENSORS,
+        parameters=weights.elements,
+    )

@@ -1,0 +1,126 @@
+"""All weights of a model from its checkpoint's tensors, layer by layer and outside the layers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.model import CheckpointFacts, Sharding, Weight
+from plimsoll.facts.models.tensors.matrices import Context, layer_weights, tower_weight, whole_weight
+from plimsoll.facts.models.tensors.names import place
+from plimsoll.facts.models.tensors.stack import grouped
+from plimsoll.facts.models.tensors.tensor import FLOATS, Tensor
+
+_TABLES = ("embed_tokens", "wte", "word_embeddings", "tok_embeddings", "embed_in", "embedding", "embeddings", "embed")
+_HEADS = ("lm_head", "embed_out", "output_layer", "output", "output_projection", "head")
+_POSITIONS = ("wpe", "position", "pos_")
+_NORMS = ("norm", "ln_f", "ln_out")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorWeights:
+    """What the engine loads: weights of each layer, and around them. ``tied`` tells that no output projection is.
+
+    ``elements`` are those of the loaded tensors, None where some are packed.
+    """
+
+    layers: tuple[tuple[Weight, ...], ...]
+    embedding: tuple[Weight, ...]
+    head: tuple[Weight, ...]
+    tower: tuple[Weight, ...]
+    tied: bool
+    elements: int | None
+
+
+def weights_from_tensors(
+    tensors: Iterable[Tensor],
+    *,
+    checkpoint: CheckpointFacts,
+    hidden: int,
+    heads: int,
+    kv_heads: Sequence[int],
+    experts: int,
+    tied: bool | None,
+    tower_heads: int = 0,
+) -> TensorWeights | None:
+    """Read the weights that the engine loads.
+
+    Args:
+        tensors: of all files of the checkpoint, in any order.
+        checkpoint: how the configuration says they are stored.
+        hidden: the model's width.
+        heads: query heads.
+        kv_heads: of each layer, 0 for one without any; as many as the configuration declares layers.
+        experts: routed experts of a layer, 0 where there are none.
+        tied: what the configuration says of the output projection, None where it says nothing.
+        tower_heads: of a tower's attention, 0 where they are not known.
+
+    Returns:
+        None where the names hold no list of as many layers.
+    """
+    groups = grouped(tensors, len(kv_heads))
+    if groups is None:
+        return None
+    stored_head = [tensor for tensor in groups.outside if _is_head(tensor)]
+    is_tied = tied if tied is not None else not stored_head
+    outside = [tensor for tensor in groups.outside if not (is_tied and _is_head(tensor))]
+    context = Context(checkpoint, hidden, heads, 0, experts)
+    layers = tuple(
+        _layer(found, replace(context, kv_heads=kv)) for found, kv in zip(groups.layers, kv_heads, strict=True)
+    )
+    loaded = [*outside, *groups.tower, *(tensor for layer in groups.layers for tensor in layer)]
+    return TensorWeights(
+        layers=layers,
+        embedding=tuple(_outside(tensor, checkpoint) for tensor in outside if not _is_behind(tensor)),
+        head=tuple(_outside(tensor, checkpoint) for tensor in outside if _is_behind(tensor)),
+        tower=_alike(tower_weight(tensor, checkpoint, tower_heads) for tensor in groups.tower),
+        tied=is_tied or not stored_head,
+        elements=sum(tensor.elements for tensor in loaded) if all(t.dtype in FLOATS for t in loaded) else None,
+    )
+
+
+def _layer(tensors: Iterable[Tensor], context: Context) -> tuple[Weight, ...]:
+    return _alike(weight for tensor in tensors for weight in layer_weights(tensor, context))
+
+
+def _alike(weights: Iterable[Weight]) -> tuple[Weight, ...]:
+    """Weights that differ in nothing as one with their count, in the order of their names."""
+    counts: Counter[Weight] = Counter()
+    for weight in weights:
+        if weight.parameters:
+            counts[replace(weight, count=1)] += weight.count
+    return tuple(sorted((replace(weight, count=count) for weight, count in counts.items()), key=_order))
+
+
+def _order(weight: Weight) -> tuple[str, int, int]:
+    return weight.name, weight.outputs, weight.inputs
+
+
+def _outside(tensor: Tensor, checkpoint: CheckpointFacts) -> Weight:
+    weight = whole_weight(tensor, checkpoint)
+    if _is_table(tensor) or _is_head(tensor):
+        name = "lm_head" if _is_head(tensor) else weight.name.rpartition(".")[2]
+        return replace(weight, name=name, sharding=Sharding.VOCABULARY)
+    return weight
+
+
+def _is_table(tensor: Tensor) -> bool:
+    parts = tensor.name.split(".")
+    named = any(part.startswith(_TABLES) for part in parts) and not _is_positions(tensor)
+    return named and len(tensor.shape) > 1 and place(tensor.name) is None
+
+
+def _is_positions(tensor: Tensor) -> bool:
+    return any(word in tensor.name for word in _POSITIONS)
+
+
+def _is_head(tensor: Tensor) -> bool:
+    """The output projection or its bias: a module of that name, not one that only begins so."""
+    return any(part in _HEADS for part in tensor.name.split(".")[-3:]) and "norm" not in tensor.name
+
+
+def _is_behind(tensor: Tensor) -> bool:
+    if _is_head(tensor):
+        return True
+    return "embed" not in tensor.name and any(word in tensor.name for word in _NORMS)

@@ -1,0 +1,345 @@
+"""The vocabulary in which a model class is described: what its configuration file does not say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from plimsoll.domain.model import Evidence
+from plimsoll.facts.models.fields import Fields
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """A trait that is fixed by the class, or read from ``key`` with a default of the class.
+
+    With ``equals`` the field is a word, and the trait is set where it is that word.
+    """
+
+    default: bool
+    key: str | None = None
+    equals: str | None = None
+
+    def read(self, fields: Fields) -> bool:
+        """The trait for one configuration."""
+        if self.key is None:
+            return self.default
+        if self.equals is None:
+            return fields.flag(self.key, default=self.default)
+        word = fields.text(self.key)
+        return self.default if word is None else word == self.equals
+
+
+class KvRule(Enum):
+    """Where the number of key/value heads stands."""
+
+    GROUPED = auto()
+    """``num_key_value_heads``, as many as query heads where it is not set."""
+    FALCON = auto()
+    """``num_kv_heads`` with ``new_decoder_architecture``, else one or all by ``multi_query``."""
+    MULTI_QUERY = auto()
+    """One with ``multi_query`` (the default), else as many as query heads."""
+    CHATGLM = auto()
+    """``multi_query_group_num`` with ``multi_query_attention``, else as many as query heads."""
+    ALL = auto()
+    """As many as query heads."""
+
+
+class WindowRule(Enum):
+    """Which layers slide where the configuration has a window and no ``layer_types``."""
+
+    NEVER = auto()
+    ALL = auto()
+    PERIODIC = auto()
+    """All but every n-th layer; n is ``sliding_window_pattern`` or the class's default."""
+    QWEN = auto()
+    """With ``use_sliding_window`` only, the layers from ``max_window_layers`` on."""
+    HYBRID_PATTERN = auto()
+    """The layers marked 1 in ``hybrid_layer_pattern`` (MiMo-V2)."""
+    ROPE_LAYERS = auto()
+    """The layers that rotate positions: 1 in ``no_rope_layers`` (Muse Glimmer)."""
+    CHUNKED = auto()
+    """Chunks of ``attention_chunk_size`` in the layers that rotate positions: 1 in ``no_rope_layers`` (Llama 4)."""
+
+
+class HeadsRule(Enum):
+    """Whether layers differ in their attention heads."""
+
+    UNIFORM = auto()
+    """All alike."""
+    GLOBAL_OWN = auto()
+    """Full attention has a head size of its own, and KV heads where keys serve as values (Gemma 4)."""
+    SLIDING_OWN = auto()
+    """Sliding layers have ``swa_`` head counts and sizes (MiMo-V2)."""
+    OTHER_SETTING = auto()
+    """``attention_other_setting`` names a layer type and its heads (Step 3.5)."""
+    LISTED = auto()
+    """``num_attention_heads_per_layer`` (Laguna)."""
+    BLOCKS = auto()
+    """``block_configs`` says for each layer how many heads share a KV head, or that there is none (DeciLM)."""
+
+
+class Gate(Enum):
+    """A learned gate on the attention output: a projection of the hidden state."""
+
+    NONE = auto()
+    HEADS = auto()
+    """One value a query head."""
+    ELEMENTS = auto()
+    """One value an output element."""
+    BY_FIELD = auto()
+    """``gating``: true or ``per-head`` for heads, ``per-element`` for elements (Laguna)."""
+
+
+class WidthRule(Enum):
+    """Whether dense MLPs differ in width."""
+
+    UNIFORM = auto()
+    """All alike, or listed where the field holds a list (Gemma 3n)."""
+    DOUBLE_IF_SHARED = auto()
+    """With ``use_double_wide_mlp`` twice as wide in the layers that borrow keys and values (Gemma 4)."""
+    BLOCKS = auto()
+    """``block_configs`` says it for each layer (DeciLM)."""
+    HALF = auto()
+    """Half of what is written: the field counts gate and up together (Molmo)."""
+    TWO_THIRDS = auto()
+    """With ``block_auto_adjust_ff_dim`` two thirds of what is written, rounded up to ``block_multiple_of`` (LFM2)."""
+
+
+class Extra(Enum):
+    """What a class keeps beside the usual parts: the builder in :mod:`plimsoll.facts.models.extras`."""
+
+    NONE = auto()
+    LAYER_INPUTS = auto()
+    """Per-layer embeddings (Gemma 4)."""
+    ALTUP = auto()
+    """Per-layer embeddings, alternating updates and learned augmented residuals (Gemma 3n)."""
+    HYPER_CONNECTIONS = auto()
+    """Several residual streams mixed by learned maps (DeepSeek-V4)."""
+    NGRAM = auto()
+    """Embeddings of several tokens at once (LongCat-Flash)."""
+    GATED_STREAMS = auto()
+    """Several residual streams mixed by gates of low rank, and n-gram embeddings added to them (Qwen4-Exp)."""
+    ENGRAM = auto()
+    """Hyper-connections without a head, and n-gram embeddings added to the streams (DeepSeek-V4.1)."""
+
+
+class EagleRule(Enum):
+    """What the class of a draft head reads of the model it belongs to: :mod:`plimsoll.facts.models.eagle`."""
+
+    NONE = auto()
+    """Nothing: a model of its own."""
+    LAST_STATE = auto()
+    """Its last hidden state (EAGLE)."""
+    SEVERAL_STATES = auto()
+    """Hidden states of several of its layers (EAGLE-3)."""
+
+
+class MoeRule(Enum):
+    """Which layers hold experts."""
+
+    ALL = auto()
+    SPARSE_STEP = auto()
+    """Every ``decoder_sparse_step``-th layer that is not in ``mlp_only_layers``."""
+    AFTER_FIRST = auto()
+    """All but the first ``first_k_dense_replace`` layers; ``moe_layer_freq`` thins them out or lists them."""
+    ALL_BUT_FIRST = auto()
+    """All but the first layer (Step 3)."""
+    EVERY_NTH = auto()
+    """Every ``interleave_moe_layer_step``-th (Llama 4)."""
+    INTERVAL = auto()
+    """From ``moe_layer_start_index`` to ``moe_layer_end_index``, every ``moe_layer_interval``-th (Ernie 4.5)."""
+    PERIOD_OFFSET = auto()
+    """``layer % expert_layer_period == expert_layer_offset`` (Jamba)."""
+    CHARACTERS = auto()
+    """``E`` in ``hybrid_override_pattern`` (Nemotron-H)."""
+
+
+class MixerRule(Enum):
+    """What mixes tokens in the layers of a class: the builder in :mod:`plimsoll.facts.models.mixers`."""
+
+    ATTENTION = auto()
+    """Multi-, grouped- or single-head attention, full or sliding."""
+    LATENT = auto()
+    """Multi-head latent attention (DeepSeek), with or without the sparse indexer."""
+    COMPRESSED = auto()
+    """Windowed attention beside compressed keys of the whole sequence (DeepSeek-V4)."""
+    SHARED_COMPRESSED = auto()
+    """The same with compressed keys that later layers share (DeepSeek-V4.1)."""
+    BLOCK_SPARSE = auto()
+    """Grouped attention over blocks that an indexer picks (MiniMax-M3)."""
+    GROUP_SPARSE = auto()
+    """Grouped attention over groups of tokens that an indexer picks by one key each (Qwen4-Exp)."""
+    FACTORED = auto()
+    """Queries from one shared low rank, one KV head (Step 3)."""
+    CROSS_ATTENTION = auto()
+    """Attention to the tokens and to an encoder's output (Whisper)."""
+    LOOPED = auto()
+    """Layers that run several times, with a cache for every pass (IQuest-LoopCoder)."""
+
+
+class RecurrentRule(Enum):
+    """What keeps a state of fixed size, not keys and values: the builder in :mod:`plimsoll.facts.models.mixers`."""
+
+    MAMBA1 = auto()
+    """Selective state spaces (Mamba), one state for every channel."""
+    MAMBA2 = auto()
+    """State spaces with heads and groups (Mamba 2)."""
+    GATED_DELTA = auto()
+    """Gated delta networks (Qwen3-Next, OLMo Hybrid)."""
+    KIMI_DELTA = auto()
+    """Kimi delta attention: a gated delta network with a decay for every channel."""
+    LIGHTNING = auto()
+    """Linear attention with a fixed decay (MiniMax, Ring)."""
+    SHORT_CONV = auto()
+    """A gated short convolution (LFM2)."""
+
+
+class PatternRule(Enum):
+    """Which layers of a class with recurrent layers have attention, where ``layer_types`` does not list them."""
+
+    NONE = auto()
+    """None: every layer is recurrent and has no MLP (Mamba)."""
+    PARALLEL = auto()
+    """Every layer has both, side by side (Falcon-H1)."""
+    CHARACTERS = auto()
+    """A letter of ``hybrid_override_pattern`` a layer: ``M`` recurrent, ``*`` attention, ``-`` MLP, ``E`` experts."""
+    LISTED = auto()
+    """Those whose numbers are listed (``attn_layer_indices``, ``full_attn_idxs``)."""
+    INTERVAL = auto()
+    """Every n-th one: ``full_attention_interval``, ``layer_group_size``."""
+    PERIOD_OFFSET = auto()
+    """``layer % attn_layer_period == attn_layer_offset`` (Jamba)."""
+    CODES = auto()
+    """Those with 1 in ``attn_type_list`` (MiniMax)."""
+    KIMI = auto()
+    """Those that ``linear_attn_config.kda_layers`` leaves out, counted from 1."""
+    SHARED = auto()
+    """Those of the type ``hybrid``, whose attention and MLP are one shared block beside the recurrence (Zamba 2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """The recurrent layers of a class, beside its attention layers (:attr:`Architecture.mixer`).
+
+    ``module`` is what the checkpoint calls them. ``state_dtype_key`` names the type of the recurrent state and
+    ``state_dtype`` is what it is otherwise (None: the type of the model). ``every`` is the class's interval of
+    attention layers; with ``rest_attends`` layers behind the last whole interval have attention too. ``group_norm``
+    says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and projections.
+    """
+
+    rule: RecurrentRule
+    pattern: PatternRule
+    module: str
+    state_dtype_key: str | None = None
+    state_dtype: str | None = None
+    every: int = 4
+    rest_attends: bool = False
+    group_norm: Flag = Flag(default=True)
+    step_norms: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Moe:
+    """How a class writes its mixture of experts.
+
+    ``width_keys`` spell the width of one expert; ``shared_width_key`` the width of what every token passes,
+    ``shared_count_key`` how many of them (of an expert's width where no width is named), ``shared_count_default`` where
+    that field is missing. ``router_bias`` is a vector beside the router: a bias, or the correction that balances
+    experts; ``router_fp32`` a router the engine keeps in 32 bits. ``extra_router_rows`` names the field of experts that
+    compute nothing. With ``beside_dense`` the layer has its dense MLP as well, with ``optional`` a configuration
+    without experts (or with one) is a dense model of the same class. ``latent_keys`` spell the width to which tokens
+    are compressed for the routed experts, ``latent_norm`` whether they are normalised there; ``smallest_share`` is the
+    width of an expert below which the engine pads a rank's share of it.
+    """
+
+    rule: MoeRule = MoeRule.ALL
+    experts_keys: tuple[str, ...] = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+    per_token_keys: tuple[str, ...] = (
+        "num_experts_per_tok",
+        "experts_per_token",
+        "top_k_experts",
+        "moe_top_k",
+        "moe_topk",
+        "moe_k",
+    )
+    width_keys: tuple[str, ...] = ("moe_intermediate_size", "expert_ffn_hidden_size", "expert_hidden_dim")
+    shared_width_key: str | None = None
+    shared_count_key: str | None = None
+    shared_count_default: int = 0
+    shared_gate: bool = False
+    router_bias: Flag = Flag(default=False)
+    router_fp32: bool = False
+    extra_router_rows: str | None = None
+    expert_bias: bool = False
+    beside_dense: bool = False
+    optional: bool = False
+    latent_keys: tuple[str, ...] = ()
+    latent_norm: Flag = Flag(default=False)
+    smallest_share: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """What a model class fixes or defaults to.
+
+    ``output_bias`` says whether an attention bias includes the output projection; ``intermediate_factor`` gives the
+    MLP width in hidden sizes where the file leaves it out; ``norms`` counts normalisations of hidden width in a
+    layer, and ``norms_if_parallel`` those of a parallel residual. ``spellings`` are pairs of a usual field and
+    where this class writes it, dotted into sections. ``sublayers`` is how many mixers and dense MLPs one layer has
+    (LongCat-Flash: two). ``latent_cache`` is off for classes whose latent attention caches the decompressed keys
+    and values (MiniCPM3). ``keeps_cache_type`` marks classes that cache in the model's type,
+    whatever is asked for. With ``shared_kv`` the last ``num_kv_shared_layers`` layers borrow the keys and values of
+    earlier ones (Gemma 3n). ``undivided`` starts the names of what every rank holds whole, because the engine runs
+    the class through Transformers and knows no plan for it. ``evidence`` is weaker where a part of the class has no
+    law of its own. ``sinks`` are learned logits of query heads, in sliding layers alone with ``sinks_local_only``.
+    With ``whole_vocabulary`` the embedding table is not divided. ``output_gate`` doubles the query projection
+    (Qwen3-Next); ``ties`` is off where the engine ties embeddings always or never, whatever the file says.
+    ``predictors`` are multi-token-prediction layers where the file names no number; with ``predicts_locally`` they have
+    sliding attention and the dense MLP of the first layer (MiMo-V2).
+    """
+
+    spellings: tuple[tuple[str, str], ...] = ()
+    mixer: MixerRule = MixerRule.ATTENTION
+    gated_mlp: bool = True
+    attention_bias: Flag = Flag(default=False, key="attention_bias")
+    output_bias: bool = True
+    mlp_bias: Flag = Flag(default=False, key="mlp_bias")
+    qk_norm: Flag = Flag(default=False)
+    qk_norm_spans_heads: bool = False
+    tied: bool = False
+    parallel_residual: Flag = Flag(default=False)
+    norms: int = 2
+    norms_if_parallel: int = 2
+    norm_bias: bool = False
+    lm_head_bias: bool = False
+    learned_positions: bool = False
+    whole_vocabulary: bool = False
+    extra_positions: int = 0
+    width_keys: tuple[str, ...] = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
+    intermediate_factor: int | None = None
+    kv_rule: KvRule = KvRule.GROUPED
+    window_rule: WindowRule = WindowRule.NEVER
+    window_period: int = 1
+    heads_rule: HeadsRule = HeadsRule.UNIFORM
+    shared_kv: bool = False
+    gate: Gate = Gate.NONE
+    qk_norm_bias: bool = False
+    sinks: Flag = Flag(default=False)
+    sinks_local_only: bool = False
+    latent_cache: bool = True
+    keeps_cache_type: bool = False
+    sublayers: int = 1
+    width_rule: WidthRule = WidthRule.UNIFORM
+    final_norm: bool = True
+    embedding_norm: bool = False
+    extra: Extra = Extra.NONE
+    undivided: tuple[str, ...] = ()
+    evidence: Evidence = Evidence.KNOWN
+    output_gate: Flag = Flag(default=False)
+    ties: bool = True
+    predictors: int = 0
+    predicts_locally: bool = False
+    eagle: EagleRule = EagleRule.NONE
+    recurrent: Recurrent | None = None
+    moe: Moe | None = None

@@ -1,6 +1,0 @@
-"""How a checkpoint's weights are stored, module by module, the way the engine decides it."""
-
-from plimsoll.facts.quantization.online import ONLINE, TYPICAL
-from plimsoll.facts.quantization.rule import StorageRule, overlooked_remarks, storage_rule
-
-__all__ = ["ONLINE", "TYPICAL", "StorageRule", "overlooked_remarks", "storage_rule"]
