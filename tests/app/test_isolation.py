@@ -14,7 +14,7 @@ from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.app import case, passes
 from plimsoll.app.faults import Step
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.placement import plan as planning
+from plimsoll.placement import transition
 from tests.support.bodies import Body
 from tests.support.desk import Desk
 
@@ -45,7 +45,7 @@ STEPS: dict[Step, tuple[Any, str, Callable[..., str]]] = {
     Step.READ: (passes, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
     Step.OBSERVE: (passes, "reported_tokens", lambda status, *_: str(status.get("marks", ""))),
     Step.LISTEN: (passes, "failed_starts", lambda request, *_: request.key.name),
-    Step.PLAN: (planning, "warnings_for", lambda request, *_: request.key.name),
+    Step.PLAN: (transition, "warnings_for", lambda request, *_: request.key.name),
     Step.RENDER: (case, "service", lambda options: options.key.name),
 }
 

@@ -7,8 +7,7 @@ import random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.placement.plan import MAX_POOLS
-from plimsoll.placement.pools import PoolState
+from plimsoll.placement.pools import MAX_POOLS, PoolState
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from tests.laws.scheduled_world import Life, World, hours_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, request

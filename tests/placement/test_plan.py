@@ -11,8 +11,8 @@ from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.placement.place import place
-from plimsoll.placement.plan import MAX_POOLS, plan
-from plimsoll.placement.pools import Decision, PoolState, Tenant
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import MAX_POOLS, Decision, PoolState, Tenant
 from plimsoll.placement.remedies import only_waits
 from tests.support.planning import (
     A100,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.placement import plan as plan_module
+from plimsoll.placement import demand, options, transition
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.plan import plan
@@ -32,7 +32,8 @@ def poisoned(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Exception:
             raise error
         return judge(wanted, *rest)
 
-    monkeypatch.setattr(plan_module, "judge", throw)
+    for module in (demand, options):
+        monkeypatch.setattr(module, "judge", throw)
     return error
 
 
@@ -66,7 +67,7 @@ def test_gpus_that_it_took_before_it_failed_are_given_back(monkeypatch: pytest.M
             raise ZeroDivisionError
         return ()
 
-    monkeypatch.setattr(plan_module, "warnings_for", late)
+    monkeypatch.setattr(transition, "warnings_for", late)
     bad, good = request(name=POISON, created="1"), request(name="honest", created="2")
     failed, honest = plan([tenant(bad), tenant(good)], fleet(node("l", L40S, 1)))
     assert (failed.pools, failed.failure) == ((), "ZeroDivisionError: ")

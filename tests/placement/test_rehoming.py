@@ -8,8 +8,8 @@ from plimsoll.domain.fleet import Taint
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Overrides
-from plimsoll.placement.plan import MAX_POOLS, plan
-from plimsoll.placement.pools import Decision, Pool, PoolState
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import MAX_POOLS, Decision, Pool, PoolState
 from plimsoll.placement.rehoming import (
     MAX_REHOMINGS_PER_HOUR,
     MOST_REMEMBERED,

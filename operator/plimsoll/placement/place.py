@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
@@ -10,11 +10,11 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
-from plimsoll.placement.candidates import Candidate, candidates
+from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.feasibility import judge
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.options import Options, options
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.shortage import shortage
 from plimsoll.placement.warnings import warnings_for
@@ -38,11 +38,22 @@ def place(
     pods found no node a short while ago: they are judged, and not taken. Estimates are looked up in ``memo``, if there
     is one, before they are made.
     """
-    ledger = ledger or Ledger.of(fleet)
+    return pick(request, options(request, fleet, memo), fleet, ledger or Ledger.of(fleet), closed)
+
+
+def pick(
+    request: Request,
+    judged: Options,
+    fleet: Fleet,
+    ledger: Ledger,
+    closed: Collection[tuple[str, Split]] = (),
+    wants: Callable[[Choice], bool] = lambda _: True,
+) -> Outcome:
+    """As :func:`place`, of options that were judged before. Of those that ``wants`` turns down none is taken."""
     fitting: list[tuple[Choice, int]] = []
+    unwanted: list[tuple[Choice, int]] = []
     rejections: list[Rejection] = []
-    for candidate in candidates(request, fleet, memo):
-        verdict = judge(request, candidate, fleet, memo)
+    for verdict in judged.verdicts:
         if isinstance(verdict, Rejection):
             rejections.append(verdict)
             continue
@@ -53,11 +64,13 @@ def place(
         if room == 0 and request.replicas > 0:
             rejections.append(taken(request, verdict, fleet, ledger))
         else:
-            fitting.append((verdict, min(room, request.replicas)))
+            (fitting if wants(verdict) else unwanted).append((verdict, min(room, request.replicas)))
     if not fitting:
-        return Unplaceable(tuple(rejections))
+        return Unplaceable((*(_not_moved_to(choice) for choice, _ in unwanted), *rejections))
     best, replicas = min(fitting, key=lambda pair: (_fit_order(pair[0]), -pair[1], *rank(pair[0])))
-    others = [_passed_over(choice, room, best, replicas) for choice, room in fitting if choice is not best]
+    others = [
+        _passed_over(choice, room, best, replicas) for choice, room in (*fitting, *unwanted) if choice is not best
+    ]
     return Placed(
         choice=best,
         replicas=replicas,
@@ -69,14 +82,12 @@ def place(
 def alternatives_to(kept: Choice, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
     """Every other candidate and why a running choice is not left for it, whatever GPUs are free."""
     told: list[Rejection] = []
-    for candidate in candidates(request, fleet, memo):
-        if (candidate.gpu.name, candidate.split) == (kept.gpu.name, kept.split):
-            continue
-        verdict = judge(request, candidate, fleet, memo)
-        if isinstance(verdict, Rejection):
+    for verdict in options(request, fleet, memo).verdicts:
+        if isinstance(verdict, Choice):
+            if (verdict.gpu.name, verdict.split) != (kept.gpu.name, kept.split):
+                told.append(_not_preferred(verdict, kept))
+        elif (verdict.gpu_type, verdict.split) != (kept.gpu.name, kept.split):
             told.append(verdict)
-        else:
-            told.append(_not_preferred(verdict, kept))
     return tuple(told)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -140,6 +141,31 @@ class Decision:
         """The choice of the first active pool: what status and columns speak of."""
         active = (pool.choice for pool in self.pools if pool.state is PoolState.ACTIVE and pool.choice is not None)
         return next(active, None)
+
+
+MAX_POOLS = 4
+"""GPU types that one deployment may spread over: more would be nobody's wish."""
+
+
+def as_it_is(pool: Pool) -> PlannedPool:
+    """A pool of which nothing changes."""
+    return PlannedPool(
+        name=pool.name,
+        gpu_type=pool.gpu_type,
+        split=pool.split,
+        selector=pool.selector,
+        resource=pool.resource,
+        state=pool.state,
+        generation=pool.generation,
+        replicas=pool.replicas,
+        choice=None,
+        batched_tokens=pool.batched_tokens,
+    )
+
+
+def count(pools: Iterable[PlannedPool]) -> int:
+    """Replicas of all these pools."""
+    return sum(pool.replicas for pool in pools)
 
 
 def pool_name(gpu_type: str, split: Split) -> str:

@@ -1,0 +1,175 @@
+"""What one deployment asks of the fleet in a pass: what it keeps, what has to be replaced, moved or added."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Choice, Rejection, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Request
+from plimsoll.placement.candidates import Candidate
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.feasibility import judge
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options import NO_OPTIONS, Options, options
+from plimsoll.placement.pools import PlannedPool, Pool, PoolState, Tenant, as_it_is, count
+
+ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
+"""Lost nodes are the scheduler's to report, pod by pod, and an image that runs there is made for it after all: these do
+not make a placement wrong-sized."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Replicas of a pool that found no node there. They stay where they are if there is no better place.
+
+    ``obstacle`` is what the scheduler has against them, in one word.
+    """
+
+    pool: str
+    place: tuple[str, Split]
+    replicas: int
+    obstacle: str
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One deployment's demand.
+
+    Attributes:
+        tenant: the deployment before the plan.
+        options: what it may run on; empty where it asks for nothing.
+        kept: active pools that it still fits.
+        outdated: active pools that the user's change outdated. They serve on until all of it is replaced.
+        outgrown: why a pool that runs would not be chosen any more, without an order to leave it.
+        moves: replicas that should leave a pool.
+        excluded: places not to go to: they were left in the last hour, and the user has not spoken since.
+        remembers_moves: whether places that are left in this pass are excluded as well.
+    """
+
+    tenant: Tenant
+    options: Options = NO_OPTIONS
+    kept: tuple[PlannedPool, ...] = ()
+    outdated: tuple[Pool, ...] = ()
+    outgrown: Rejection | None = None
+    moves: tuple[Move, ...] = ()
+    excluded: tuple[tuple[str, Split], ...] = ()
+    remembers_moves: bool = True
+
+    @property
+    def request(self) -> Request:
+        """What is asked for."""
+        return self.tenant.request
+
+    @property
+    def missing(self) -> int:
+        """Replicas that have no pool yet; negative where there are too many."""
+        return self.request.replicas - count(self.kept)
+
+    @property
+    def asks(self) -> bool:
+        """Whether a solver has anything to decide. A deployment of no replicas asks for a place as well, to hold it."""
+        holds_nothing = not self.kept and self.request.replicas == 0
+        return bool(self.moves or self.outdated or holds_nothing) or self.missing > 0
+
+    @property
+    def serves(self) -> bool:
+        """Whether a pool that has to be replaced serves now, so that it must not go before all of it is replaced."""
+        return any(pool.ready for pool in self.outdated)
+
+
+def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+    """Read a tenant's demand.
+
+    Raises:
+        PlimsollError: the request cannot be judged, e.g. a model without a memory law.
+    """
+    reader = _Reader(tenant, fleet, memo)
+    kept, outdated, outgrown = reader.sort_pools()
+    speaks = tenant.request.overrides.gpu_type is not None or any(
+        pool.generation != tenant.generation and pool.state is PoolState.ACTIVE for pool in tenant.pools
+    )
+    demand = Demand(
+        tenant=tenant,
+        kept=tuple(pool for pool in kept if pool.replicas > 0 or pool.name not in reader.stranded),
+        outdated=tuple(outdated),
+        outgrown=outgrown,
+        moves=tuple(reader.moves(kept)),
+        excluded=() if speaks else tuple(each.place for each in tenant.left),
+        remembers_moves=not speaks,
+    )
+    return replace(demand, options=options(tenant.request, fleet, memo)) if demand.asks else demand
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Judges the pools of one tenant."""
+
+    tenant: Tenant
+    fleet: Fleet
+    memo: Memo
+
+    @property
+    def stranded(self) -> dict[str, Pool]:
+        """Pools with pods that found no node, by name."""
+        return {pool.name: pool for pool in self.tenant.pools if pool.stranded}
+
+    def sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
+        """Which active pools the request still fits, which the user's change outdated, and what was outgrown.
+
+        One that was never made and does not fit any more is none of these: its replicas are placed anew.
+        """
+        kept: list[PlannedPool] = []
+        outdated: list[Pool] = []
+        outgrown: Rejection | None = None
+        for pool in self.tenant.pools:
+            if pool.state is not PoolState.ACTIVE:
+                continue
+            verdict = self._judge(pool)
+            if isinstance(verdict, Choice):
+                kept.append(replace(as_it_is(pool), choice=verdict, generation=self.tenant.generation))
+            elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
+                outdated.append(pool)
+            elif pool.exists:
+                outgrown = outgrown or (verdict if verdict.reason not in ABOUT_NODES else None)
+                kept.append(as_it_is(pool))
+        return kept, outdated, outgrown
+
+    def moves(self, kept: list[PlannedPool]) -> list[Move]:
+        """Replicas that the scheduler cannot bind, where another place of the fleet might do."""
+        stranded = self.stranded
+        found: list[Move] = []
+        for pool in kept:
+            if pool.name not in stranded or self._is_ruled_out_by_nodes(pool):
+                continue
+            leaving = min(stranded[pool.name].stranded, pool.replicas)
+            if leaving:
+                found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle))
+        return found
+
+    def _judge(self, pool: Pool) -> Choice | Rejection:
+        gpu = next((gpu for gpu in self.fleet.gpu_types() if gpu.name == pool.gpu_type), None)
+        if gpu is None:
+            return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
+        candidate = Candidate(gpu, pool.split, pool.selector, pool.resource)
+        request, as_it_runs = self.tenant.request, self._with_step_of(pool)
+        verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
+        if isinstance(verdict, Choice) or (as_it_runs is not request and not self.tenant.accepts_move):
+            return verdict
+        return judge(request, candidate, self.fleet, self.memo)
+
+    def _with_step_of(self, pool: Pool) -> Request:
+        """The request with the step that the pool's engines run with: what they teach must not restart them."""
+        request = self.tenant.request
+        if pool.batched_tokens is None or pool.generation != self.tenant.generation or pool.too_large:
+            return request
+        return replace(request, engine=replace(request.engine, max_batched_tokens=pool.batched_tokens))
+
+    def _is_ruled_out_by_nodes(self, pool: PlannedPool) -> bool:
+        """Whether nodes of the type are there and the pods may use none: a taint or a label of theirs is in the way.
+
+        Somebody did that to the nodes and will undo it, or will say where the pods are to go.
+        """
+        present = self.fleet.of_type(pool.gpu_type)
+        return bool(present) and not eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)

@@ -1,0 +1,51 @@
+"""What a request may run on at all: every candidate judged, whoever holds the GPUs now.
+
+Requests that ask for the same have the same options, and a fleet changes them only by its GPU types and the size of
+its nodes. They are found once for each kind of request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Choice, Rejection
+from plimsoll.domain.serving import Request
+from plimsoll.placement.candidates import candidates
+from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.feasibility import judge
+from plimsoll.placement.memo import Memo
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """A verdict on every candidate, in the order of candidates: a choice that fits, or why it does not."""
+
+    verdicts: tuple[Choice | Rejection, ...] = ()
+
+
+NO_OPTIONS = Options()
+
+
+def options(request: Request, fleet: Fleet, memo: Memo | None = None) -> Options:
+    """Judge every candidate. Free GPUs are not looked at: who gets them is a solver's question.
+
+    Raises:
+        UnsupportedModel: the memory of the model cannot be estimated.
+    """
+    if memo is None:
+        return _options(request, fleet, None)
+    return memo.recall(request, "options", _sight(request, fleet), lambda: _options(request, fleet, memo))
+
+
+def _options(request: Request, fleet: Fleet, memo: Memo | None) -> Options:
+    return Options(tuple(judge(request, candidate, fleet, memo) for candidate in candidates(request, fleet, memo)))
+
+
+def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
+    """All that judging reads of a fleet."""
+    seen: list[tuple[object, ...]] = []
+    for gpu in fleet.gpu_types():
+        nodes = fleet.of_type(gpu.name)
+        seen.append((gpu, nodes[0].selector, nodes[0].resource, len(nodes), most_gpus(request, fleet, gpu.name)))
+    return tuple(seen)

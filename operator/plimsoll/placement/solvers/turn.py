@@ -1,0 +1,167 @@
+"""One demand's turn at a ledger: what it would like best, what it gets, and why nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Split
+from plimsoll.placement.demand import Demand, Move
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.place import pick, taken
+from plimsoll.placement.pools import MAX_POOLS, pool_name
+from plimsoll.placement.rehoming import Departure, is_spent
+from plimsoll.placement.remedies import only_waits
+from plimsoll.placement.solvers.protocol import Award
+
+Filter = Callable[[Choice], bool]
+
+
+def _anything(_: Choice) -> bool:
+    return True
+
+
+@dataclass(slots=True)
+class Turn:
+    """Takes from a ledger for one demand; see :meth:`take`.
+
+    ``wants`` narrows what is taken for missing replicas: a solver that has decided uses it to carry that out.
+    """
+
+    demand: Demand
+    fleet: Fleet
+    ledger: Ledger
+    wants: Filter = _anything
+    replicas: dict[str, int] = field(init=False)
+    moved: list[tuple[Move, Placed]] = field(default_factory=list)
+    moves_spent: bool = False
+    granted: list[Placed] = field(default_factory=list)
+    searched: bool = False
+    rejections: tuple[Rejection, ...] = ()
+    refused_at: Ledger | None = None
+
+    def __post_init__(self) -> None:
+        self.replicas = {pool.name: pool.replicas for pool in self.demand.kept}
+
+    def take(self) -> Award:
+        """Moves first, then what replaces outdated pools, or else what is missing."""
+        replaced = False
+        if self.demand.asks:
+            self._move()
+            replaced = bool(self.demand.outdated) and self._replace()
+            if not self.demand.outdated or (not replaced and self._takes_less()):
+                self._fill()
+        return Award(
+            demand=self.demand,
+            left=self.ledger,
+            moved=tuple(self.moved),
+            moves_spent=self.moves_spent,
+            granted=tuple(self.granted),
+            replaced=replaced,
+            searched=self.searched,
+            rejections=self.rejections,
+            refused_at=self.refused_at,
+        )
+
+    def _move(self) -> None:
+        """Replicas that the scheduler cannot bind go elsewhere if there is an elsewhere.
+
+        A place that was left is not gone back to within the hour, and no deployment leaves more than a few in that
+        time: however the scheduler answers, two pools never take turns.
+        """
+        for move in self.demand.moves:
+            departures = self._departures()
+            if is_spent((*self.demand.tenant.left, *departures), move.place):
+                self.moves_spent = True
+                continue
+            outcome = self._search(move.replicas, (*self._closed(), move.place))
+            if not isinstance(outcome, Placed) or not self._may_join(outcome):
+                continue  # nothing is said: the replicas wait where they are, and no wish was turned down
+            self._note(outcome)
+            self._book(outcome)
+            self.moved.append((move, outcome))
+            self.replicas[move.pool] -= outcome.replicas
+        emptied = {move.pool for move in self.demand.moves if self.replicas[move.pool] == 0}
+        self.replicas = {name: count for name, count in self.replicas.items() if name not in emptied}
+
+    def _replace(self) -> bool:
+        """All that is missing on one GPU type and split, or nothing: the old pools serve until then."""
+        ledger, wanted = self.ledger, self._missing()
+        placed = self._place(max(0, wanted))
+        if placed is not None and placed.replicas >= wanted:
+            return True
+        self.ledger = ledger
+        if placed is not None:  # room for some of them only: the change waits for GPUs, it is not refused
+            self.granted.pop()
+            self._forget(placed)
+            shortage = taken(self.demand.request, placed.choice, self.fleet, ledger)
+            self.rejections = (shortage, *self.rejections)
+        return False
+
+    def _takes_less(self) -> bool:
+        """Whether some replicas are better than none: nothing serves, and GPUs are all that is missing."""
+        return only_waits(self.rejections) and not self.demand.serves
+
+    def _fill(self) -> None:
+        """Add what is missing, on several GPU types if need be."""
+        while (missing := self._missing()) > 0 and len(self.replicas) < MAX_POOLS:
+            if self._place(missing) is None:
+                break
+        if not self.replicas and self.demand.request.replicas == 0:
+            self._place(0)
+
+    def _missing(self) -> int:
+        return self.demand.request.replicas - sum(self.replicas.values())
+
+    def _place(self, replicas: int) -> Placed | None:
+        """Search, and remember why not, whatever comes out."""
+        outcome = self._search(replicas, self._closed(), self.wants)
+        self._note(outcome)
+        if not isinstance(outcome, Placed):
+            self.refused_at = self.ledger
+            return None
+        self._book(outcome)
+        self.granted.append(outcome)
+        return outcome
+
+    def _search(self, replicas: int, closed: tuple[tuple[str, Split], ...], wants: Filter = _anything) -> Outcome:
+        request = replace(self.demand.request, replicas=replicas)
+        return pick(request, self.demand.options, self.fleet, self.ledger, closed, wants)
+
+    def _note(self, outcome: Outcome) -> None:
+        self.searched, self.rejections = True, outcome.rejections
+
+    def _departures(self) -> tuple[Departure, ...]:
+        return tuple(Departure(*move.place, move.obstacle) for move, _ in self.moved)
+
+    def _closed(self) -> tuple[tuple[str, Split], ...]:
+        """Places not to go to."""
+        left = (each.place for each in self._departures()) if self.demand.remembers_moves else ()
+        return (*self.demand.excluded, *left)
+
+    def _may_join(self, placed: Placed) -> bool:
+        """Whether there is a pool for it, or may be one more."""
+        name = _name(placed)
+        return len(self.replicas) < MAX_POOLS or any(pool.name == name for pool in self.demand.tenant.pools)
+
+    def _book(self, placed: Placed) -> None:
+        request, choice = self.demand.request, placed.choice
+        nodes = eligible_nodes(request, self.fleet, choice.gpu.name)
+        left = self.ledger.take(nodes, choice.split.gpus, placed.replicas, request.host_need)
+        self.ledger = left.charge(request.key.namespace, choice.resource, choice.split.gpus * placed.replicas)
+        self.replicas[_name(placed)] = self.replicas.get(_name(placed), 0) + placed.replicas
+
+    def _forget(self, placed: Placed) -> None:
+        """Take back what :meth:`_book` noted of a place, but for the ledger."""
+        left = self.replicas[_name(placed)] - placed.replicas
+        had_pool = any(pool.name == _name(placed) for pool in self.demand.kept)
+        if left or had_pool:
+            self.replicas[_name(placed)] = left
+        else:
+            del self.replicas[_name(placed)]
+
+
+def _name(placed: Placed) -> str:
+    return pool_name(placed.choice.gpu.name, placed.choice.split)

@@ -1,0 +1,166 @@
+"""From what a deployment has to what it shall have: make before break."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Choice, Placed, Rejection, Remedy
+from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.serving import Request
+from plimsoll.placement.demand import Demand
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.place import NO_PRICE, alternatives_to, rank
+from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
+from plimsoll.placement.rehoming import Departure
+from plimsoll.placement.remedies import Adviser, only_waits
+from plimsoll.placement.remedies_beside_gpus import remedies_beside_gpus
+from plimsoll.placement.solvers.protocol import Award
+from plimsoll.placement.warnings import warnings_for
+
+
+def decision_of(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    """The decision that follows from an award."""
+    return _Transition(award, fleet, adviser).decision()
+
+
+@dataclass(frozen=True, slots=True)
+class _Transition:
+    award: Award
+    fleet: Fleet
+    adviser: Adviser
+
+    @property
+    def demand(self) -> Demand:
+        return self.award.demand
+
+    @property
+    def tenant(self) -> Tenant:
+        return self.demand.tenant
+
+    @property
+    def request(self) -> Request:
+        return self.tenant.request
+
+    def decision(self) -> Decision:
+        pools, blocked = self._active()
+        missing = max(0, self.request.replicas - count(pools))
+        pools = [*pools, *self._still_retiring(pools)]
+        chosen = next((pool.choice for pool in pools if pool.choice is not None), None)
+        searched, rejections = self._explained(chosen)
+        return Decision(
+            request=self.request,
+            pools=tuple(self._with_surge(pool) for pool in pools),
+            missing=missing,
+            placed_now=searched,
+            rejections=rejections,
+            remedies=self._remedies(),
+            warnings=() if chosen is None else warnings_for(self.request, chosen),
+            outgrown=self.demand.outgrown,
+            change_blocked=blocked,
+            departures=tuple(Departure(*move.place, move.obstacle) for move, _ in self.award.moved),
+            rehomings_spent=self.award.moves_spent,
+        )
+
+    def _active(self) -> tuple[list[PlannedPool], bool]:
+        """The pools that shall serve, and whether the user's change has no place yet and the old ones serve on."""
+        pools = self._with_moves(list(self.demand.kept))
+        for placed in self.award.granted:
+            pools = self._joined(pools, placed)
+        if self.award.replaced:
+            return pools, False
+        blocked = bool(self.demand.outdated) and (self.demand.serves or not only_waits(self.award.rejections))
+        if blocked:
+            pools = [*pools, *(as_it_is(pool) for pool in self.demand.outdated)]
+        return _shrunk(pools, count(pools) - self.request.replicas), blocked
+
+    def _with_moves(self, pools: list[PlannedPool]) -> list[PlannedPool]:
+        for move, placed in self.award.moved:
+            pools = [_resized(pool, -placed.replicas) if pool.name == move.pool else pool for pool in pools]
+            pools = self._joined(pools, placed)
+        left = {move.pool for move, _ in self.award.moved}
+        return [pool for pool in pools if pool.replicas > 0 or pool.name not in left]
+
+    def _joined(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
+        """The placed replicas join the pool of their kind, or open one."""
+        choice = placed.choice
+        name = pool_name(choice.gpu.name, choice.split)
+        if any(pool.name == name for pool in pools):
+            return [_resized(pool, placed.replicas) if pool.name == name else pool for pool in pools]
+        opened = PlannedPool(
+            name=name,
+            gpu_type=choice.gpu.name,
+            split=choice.split,
+            selector=choice.selector,
+            resource=choice.resource,
+            state=PoolState.ACTIVE,
+            generation=self.tenant.generation,
+            replicas=placed.replicas,
+            choice=choice,
+        )
+        return [*pools, opened]
+
+    def _still_retiring(self, pools: Sequence[PlannedPool]) -> list[PlannedPool]:
+        """Old pools that must serve on, because the active ones do not yet."""
+        ready = {pool.name: pool.ready for pool in self.tenant.pools}
+        active = {pool.name for pool in pools}
+        serving = sum(min(ready.get(pool.name, 0), pool.replicas) for pool in pools)
+        wanted = min(self.request.replicas, count(pools))
+        if serving >= wanted and (wanted > 0 or self.request.replicas == 0):
+            return []
+        held = [pool for pool in self.tenant.pools if pool.name not in active and pool.exists and not pool.too_large]
+        old = [pool for pool in held if pool.replicas > 0]
+        return [replace(as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
+
+    def _explained(self, chosen: Choice | None) -> tuple[bool, tuple[Rejection, ...]]:
+        """Whether candidates were compared in this pass, and what came of the others."""
+        changed = any(pool.generation != self.tenant.generation for pool in self.tenant.pools)
+        if chosen is not None and not self.award.searched and changed:
+            return True, alternatives_to(chosen, self.request, self.fleet, self.adviser.memo)
+        return self.award.searched, self.award.rejections
+
+    def _remedies(self) -> tuple[Remedy, ...]:
+        """What would help, where a search found nothing: judged on what was free then."""
+        ledger = self.award.refused_at
+        if ledger is None:
+            return ()
+        refused, memo = self.award.rejections, self.adviser.memo
+        besides = remedies_beside_gpus(self.request, self.fleet, ledger, refused, memo)
+        short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in refused)
+        # Free GPUs help where GPUs are short, and not where a quota or the nodes' processors are.
+        others = self.adviser.remedies(self.request, ledger)
+        return (*besides, *(each for each in others if short or each.kind is not RemedyKind.FREE_GPUS))
+
+    def _with_surge(self, pool: PlannedPool) -> PlannedPool:
+        """An update in progress already holds its surge: do not change its mind half-way."""
+        now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
+        nodes, ledger = eligible_nodes(self.request, self.fleet, pool.gpu_type), self.award.left
+        quota = ledger.quota_left(self.request.key.namespace, pool.resource)
+        room = (quota is None or quota >= pool.split.gpus) and ledger.has_room(
+            nodes, pool.split.gpus, self.request.host_need
+        )
+        return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
+
+
+def _resized(pool: PlannedPool, by: int) -> PlannedPool:
+    return replace(pool, replicas=pool.replicas + by)
+
+
+def _shrunk(pools: list[PlannedPool], surplus: int) -> list[PlannedPool]:
+    """Take away from the dearest pool first; one pool stays, at zero if need be, to hold the decision."""
+    by_cost = sorted(pools, key=lambda pool: (_cost(pool), pool.name), reverse=True)
+    left = {pool.name: pool.replicas for pool in pools}
+    for pool in by_cost:
+        taken = min(left[pool.name], max(0, surplus))
+        left[pool.name] -= taken
+        surplus -= taken
+    resized = [replace(pool, replicas=left[pool.name]) for pool in pools]
+    alive = [pool for pool in resized if pool.replicas > 0]
+    return alive or resized[:1]
+
+
+def _cost(pool: PlannedPool) -> tuple[Decimal, int]:
+    """What a replica costs; a pool that is left untouched counts as the dearest."""
+    return (NO_PRICE, 0) if pool.choice is None else rank(pool.choice)[:2]
