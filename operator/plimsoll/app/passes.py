@@ -67,8 +67,9 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.placement.demand import Demand
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.plan import decisions
+from plimsoll.placement.plan import decisions, demands_of
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.render.conditions import nearest_sentence
 from plimsoll.render.report import Problem
@@ -300,7 +301,12 @@ class Passes:
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
         standing = [pool for case in cases if case.request is None for pool in case.pools]
         by_key: dict[ObjectKey, Decision] = {}
-        for decision in decisions(tenants, fleet, self.gpu_types, standing, self.quotas.remaining, self.memo):
+        demands: list[Demand] = []
+        for demand in demands_of(tenants, fleet, self.memo):
+            self.beats.beat("planning", f"reading demands, after {demand.request.key}")
+            demands.append(demand)
+        limits = self.quotas.remaining
+        for decision in decisions(demands, fleet, self.gpu_types, standing, limits, self.memo):
             self.beats.beat("planning", f"planning, after {decision.request.key}")
             by_key[decision.request.key] = decision
         for case in cases:

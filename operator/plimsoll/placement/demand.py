@@ -13,7 +13,7 @@ from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import NO_OPTIONS, Options, options
-from plimsoll.placement.pools import PlannedPool, Pool, PoolState, Tenant, as_it_is, count
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, count
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
 """Lost nodes are the scheduler's to report, pod by pod, and an image that runs there is made for it after all: these do
@@ -46,6 +46,7 @@ class Demand:
         moves: replicas that should leave a pool.
         excluded: places not to go to: they were left in the last hour, and the user has not spoken since.
         remembers_moves: whether places that are left in this pass are excluded as well.
+        settled: the decision, where there is nothing to solve.
     """
 
     tenant: Tenant
@@ -56,6 +57,7 @@ class Demand:
     moves: tuple[Move, ...] = ()
     excluded: tuple[tuple[str, Split], ...] = ()
     remembers_moves: bool = True
+    settled: Decision | None = None
 
     @property
     def request(self) -> Request:

@@ -44,58 +44,65 @@ def plan(
 
     It never raises for one deployment's sake: an error is written into that deployment's decision.
     """
-    return tuple(decisions(tenants, fleet, catalog, standing, quotas, memo, solver))
+    memo = Memo() if memo is None else memo
+    demands = list(demands_of(tenants, fleet, memo))
+    return tuple(decisions(demands, fleet, catalog, standing, quotas, memo, solver))
+
+
+def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:
+    """Read every demand, in the order of decisions, each as soon as it is read: whoever waits sees the work go on."""
+    for tenant in sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key)):
+        yield _read(tenant, fleet, memo)
 
 
 def decisions(
-    tenants: Sequence[Tenant],
+    demands: Sequence[Demand],
     fleet: Fleet,
-    catalog: Sequence[GpuType] = (),
-    standing: Sequence[Pool] = (),
-    quotas: Quotas | None = None,
-    memo: Memo | None = None,
+    catalog: Sequence[GpuType],
+    standing: Sequence[Pool],
+    quotas: Quotas | None,
+    memo: Memo,
     solver: Solver = DEFAULT_SOLVER,
 ) -> Iterator[Decision]:
-    """The decisions of :func:`plan`, each as soon as it is made: whoever waits sees that the work goes on."""
-    adviser = Adviser(fleet, catalog, Memo() if memo is None else memo)
-    order = sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key))
-    ledger = _promised(order, standing, fleet, Ledger.of(fleet, quotas))
-    read = [_read(tenant, fleet, adviser.memo) for tenant in order]
-    awards = solver(_demands(read), Stock(fleet, ledger))
-    for number, demand in enumerate(read):
-        if isinstance(demand, Decision):
-            yield demand
+    """The decisions of :func:`plan`, each as soon as it is made."""
+    adviser = Adviser(fleet, catalog, memo)
+    ledger = _promised(demands, standing, fleet, Ledger.of(fleet, quotas))
+    awards = solver(_open(demands), Stock(fleet, ledger))
+    for number, demand in enumerate(demands):
+        if demand.settled is not None:
+            yield demand.settled
             continue
         award = next(awards)
         decision = _decided(award, fleet, adviser)
         if decision.failure:  # it gets nothing, so those after it are solved anew on what it would have taken
-            awards = solver(_demands(read[number + 1 :]), Stock(fleet, ledger))
+            awards = solver(_open(demands[number + 1 :]), Stock(fleet, ledger))
         else:
             ledger = award.left
         yield decision
 
 
-def _demands(read: Sequence[Demand | Decision]) -> list[Demand]:
-    return [each for each in read if isinstance(each, Demand)]
+def _open(demands: Sequence[Demand]) -> list[Demand]:
+    """Those that a solver has to answer."""
+    return [demand for demand in demands if demand.settled is None]
 
 
-def _promised(order: Sequence[Tenant], standing: Sequence[Pool], fleet: Fleet, ledger: Ledger) -> Ledger:
+def _promised(demands: Sequence[Demand], standing: Sequence[Pool], fleet: Fleet, ledger: Ledger) -> Ledger:
     """What is left when everything that was decided earlier has its GPUs."""
     for pool in standing:
         ledger = promise_standing(pool, fleet, ledger)
-    for tenant in order:
-        ledger = promise_earlier(tenant, fleet, ledger)
+    for demand in demands:
+        ledger = promise_earlier(demand.tenant, fleet, ledger)
     return ledger
 
 
-def _read(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand | Decision:
-    """A deployment's demand; its decision where there is nothing to demand, or where it cannot be read."""
+def _read(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+    """A deployment's demand. It is settled where the deployment is suspended, or cannot be read."""
     if tenant.suspended:
-        return Decision(tenant.request, tuple(as_it_is(pool) for pool in tenant.pools))
+        return Demand(tenant, settled=Decision(tenant.request, tuple(as_it_is(pool) for pool in tenant.pools)))
     try:
         return demand_of(tenant, fleet, memo)
     except Exception as error:  # noqa: BLE001 - whatever one deployment provokes must not cost the others their plan
-        return _failed(tenant, error)
+        return Demand(tenant, settled=_failed(tenant, error))
 
 
 def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:

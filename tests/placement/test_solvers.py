@@ -1,0 +1,82 @@
+"""A solver plugs in by its name, and what is made of its awards is the same for all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.serving import GpuConstraints
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, PoolState, Tenant
+from plimsoll.placement.solvers import DEFAULT_SOLVER, SOLVERS, Solver
+from tests.support.exhaustive_solver import solve_exhaustively
+from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
+
+EVERY_SOLVER = SOLVERS | {"exhaustive": solve_exhaustively}
+
+
+@pytest.fixture(params=EVERY_SOLVER)
+def solver(request: pytest.FixtureRequest) -> Solver:
+    return EVERY_SOLVER[request.param]
+
+
+def placed(decision: Decision) -> dict[str, tuple[PoolState, int]]:
+    return {pool.gpu_type: (pool.state, pool.replicas) for pool in decision.pools}
+
+
+def test_a_new_deployment_gets_its_replicas(solver: Solver) -> None:
+    [decision] = plan([tenant(request(replicas=2))], fleet(node("l", L40S, 4), node("h", H100, 4)), solver=solver)
+    assert placed(decision) == {L40S: (PoolState.ACTIVE, 2)}
+    assert decision.missing == 0
+
+
+def test_what_runs_is_kept_although_a_cheaper_place_is_free(solver: Solver) -> None:
+    runs = tenant(request(), pool(H100))
+    [decision] = plan([runs], fleet(node("l", L40S, 4), node("h", H100, 4, held=1)), solver=solver)
+    assert placed(decision) == {H100: (PoolState.ACTIVE, 1)}
+
+
+def test_an_outdated_pool_retires_and_serves_until_the_new_one_does(solver: Solver) -> None:
+    changed = request(constraints=GpuConstraints(deny=(H100,)))
+    runs = Tenant(changed, 2, (pool(H100, generation=1),))
+    [decision] = plan([runs], fleet(node("l", L40S, 4), node("h", H100, 4, held=1)), solver=solver)
+    assert placed(decision) == {L40S: (PoolState.ACTIVE, 1), H100: (PoolState.RETIRING, 1)}
+
+
+def test_a_change_without_a_place_leaves_the_old_pool_serving(solver: Solver) -> None:
+    runs = Tenant(request(constraints=GpuConstraints(deny=(H100,))), 2, (pool(H100, generation=1),))
+    [decision] = plan([runs], fleet(node("l", L40S, 4, held=4), node("h", H100, 4, held=1)), solver=solver)
+    assert placed(decision) == {H100: (PoolState.ACTIVE, 1)}
+    assert decision.change_blocked
+
+
+def test_replicas_that_found_no_node_move_and_their_place_is_remembered(solver: Solver) -> None:
+    stranded = tenant(request(), pool(L40S, bound=0, ready=0, stranded=1))
+    [decision] = plan([stranded], fleet(node("l", L40S, 4, held=4), node("h", H100, 4)), solver=solver)
+    assert placed(decision) == {H100: (PoolState.ACTIVE, 1), L40S: (PoolState.RETIRING, 1)}
+    assert [departure.place for departure in decision.departures] == [(L40S, Split(1))]
+
+
+def test_no_solver_gives_more_than_there_is(solver: Solver) -> None:
+    wanted = [tenant(request(name=name, created=name, replicas=2)) for name in "abc"]
+    decisions = plan(wanted, fleet(node("l", L40S, 2), node("h", H100, 2)), solver=solver)
+    given = sum(each.replicas * each.split.gpus for decision in decisions for each in decision.pools)
+    assert given <= 4
+    assert sum(decision.missing for decision in decisions) == 6 - given
+
+
+def test_another_solver_decides_otherwise_where_the_order_of_demands_costs_a_replica() -> None:
+    """The older deployment fits both kinds and takes the only GPU that the younger one could have."""
+    older, younger = (
+        request(name="older", created="1"),
+        request(name="younger", created="2", constraints=GpuConstraints(allow=(L40S,))),
+    )
+    where = fleet(node("l", L40S, 1), node("h", H100, 1))
+    in_order = plan([tenant(older), tenant(younger)], where, solver=DEFAULT_SOLVER)
+    at_once = plan([tenant(older), tenant(younger)], where, solver=solve_exhaustively)
+    assert [decision.missing for decision in in_order] == [0, 1]
+    assert [decision.missing for decision in at_once] == [0, 0]
+    assert [placed(decision) for decision in at_once] == [
+        {H100: (PoolState.ACTIVE, 1)},
+        {L40S: (PoolState.ACTIVE, 1)},
+    ]
