@@ -47,6 +47,14 @@ async def test_what_passes_is_tried_again_and_the_servers_wish_is_obeyed(pauses:
     assert all(0 < pause < 2 for pause in pauses[1:])
 
 
+async def test_a_webhook_that_does_not_answer_is_for_somebody_to_mend() -> None:
+    words = 'Internal error occurred: failed calling webhook "a.example.com": dial tcp 127.0.0.1:1: connection refused'
+    server = Server(ClusterRefused("apply", 500, words))
+    with pytest.raises(ClusterRefused):
+        await patiently(server, Patience())
+    assert server.asked == 1
+
+
 @pytest.mark.parametrize("status", [400, 403, 404, 409, 422])
 async def test_a_no_is_final(status: int) -> None:
     server = Server(refusal(status))

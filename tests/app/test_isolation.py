@@ -11,6 +11,7 @@ import pytest
 from prometheus_client import generate_latest
 
 from plimsoll.adapters.api_errors import ClusterRefused
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.app import case, passes
 from plimsoll.app.faults import Step
 from plimsoll.domain.errors import SourceUnavailable
@@ -119,6 +120,34 @@ async def test_a_refusal_is_in_the_status_in_the_servers_words_within_the_pass(d
     await desk.planner.one_pass()
     await desk.planner.one_pass()
     assert desk.recorder.reason(POISON, "Placed") != "PodsNotCreated"
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_a_refusal_about_a_picture_that_is_old_is_no_word_in_the_status(desk: Desk, status: int) -> None:
+    """The object or its namespace is gone, or somebody was faster: the next pass sees it."""
+
+    def refuse(owner: Body, _: Body) -> None:
+        if owner["metadata"]["name"] == POISON:
+            raise ClusterRefused("apply deployments", status, "changed meanwhile")
+
+    desk.recorder.before_apply = refuse
+    await desk.settle(POISON, HONEST)
+    assert desk.recorder.reason(POISON, "Placed") == "CreatingPods"
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
+
+
+async def test_an_event_is_recorded_when_the_status_says_something_new_and_not_again(desk: Desk) -> None:
+    desk.put(POISON, HONEST, gpu={"allow": ["h100"]})
+    await desk.planner.one_pass()
+    said = list(desk.recorder.notes)
+    assert said.count("InvalidSpec") == 2
+    for body in desk.store.all(INFERENCE_DEPLOYMENTS):
+        name = body["metadata"]["name"]
+        head = {**body["metadata"], "resourceVersion": "9"}
+        written = {**body, "metadata": head, "status": desk.recorder.statuses[name]}
+        desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", written)
+    await desk.planner.one_pass()
+    assert desk.recorder.notes == said
 
 
 async def test_a_refusal_that_may_pass_is_told_as_one(desk: Desk) -> None:

@@ -83,3 +83,16 @@ def test_an_error_while_promises_are_kept_costs_nobody_else_the_plan(monkeypatch
     monkeypatch.setattr("plimsoll.placement.promises.eligible_nodes", throw)
     decisions = decide()
     assert sum(each.replicas for each in decisions["honest"].pools) == 2
+
+
+def test_those_after_it_do_not_get_what_those_before_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(wanted: Any, *_: Any) -> Any:
+        if wanted.key.name == POISON:
+            raise ZeroDivisionError
+        return ()
+
+    monkeypatch.setattr(transition, "warnings_for", late)
+    names = ("first", POISON, "last", "very-last")
+    wanted = [request(name=name, created=str(number)) for number, name in enumerate(names)]
+    decisions = plan([tenant(each) for each in wanted], fleet(node("l", L40S, 2)))
+    assert [sum(pool.replicas for pool in each.pools) for each in decisions] == [1, 0, 1, 0]

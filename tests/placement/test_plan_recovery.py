@@ -55,6 +55,15 @@ def test_pods_that_serve_nobody_give_way_to_the_change_that_cures_them() -> None
     assert serving.change_blocked
 
 
+def test_what_cures_them_takes_as_many_gpus_as_there_are() -> None:
+    """Two of three replicas have room: the search for all three at once found them, and they are not counted twice."""
+    wider = request(context=65536, concurrency=8, replicas=3)
+    old = pool(L40S, replicas=3, bound=0, ready=0, exists=False)
+    [decision] = plan([tenant(wider, old, generation=2)], fleet(node("h", H100, 4)))
+    assert pools_of(decision) == {(H100, PoolState.ACTIVE): 2}
+    assert decision.missing == 1
+
+
 def test_pods_that_serve_nobody_stay_where_giving_way_would_not_help() -> None:
     impossible = request(shape=ServingShape(131072, 4096))
     (decision,) = plan([tenant(impossible, pool(H100, **NOT_SERVING), generation=2)], fleet(node("h", H100, 1, held=1)))

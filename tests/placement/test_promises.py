@@ -91,3 +91,17 @@ def test_one_replica_is_never_promised_twice_its_gpus() -> None:
 
 def _elsewhere(name: str) -> Any:
     return type(request().key)("other-namespace", name)
+
+
+def test_nothing_is_kept_for_pods_that_found_no_node_there() -> None:
+    """The scheduler does not bind them there, whatever is free: somebody else may have it."""
+    stranded = first("a", pool(L40S, bound=0, ready=0, stranded=1, obstacle="Taint"))
+    decisions = plan([stranded, honest()], fleet(node("l", L40S, 1), node("h", H100, 1)))
+    assert (decisions[0].pools[0].gpu_type, decisions[0].pools[0].state) == (H100, PoolState.ACTIVE)
+    assert placed(decisions) == 1
+
+
+def test_nothing_is_kept_for_pods_that_wait_for_something_else_than_gpus() -> None:
+    stuck = first("a", pool(L40S, bound=0, ready=0, stuck=1))
+    decisions = plan([stuck, honest()], fleet(node("l", L40S, 1)))
+    assert placed(decisions) == 1

@@ -156,6 +156,13 @@ def test_replicas_that_start_are_counted_as_capacity_and_waited_for() -> None:
     )
 
 
+def test_a_move_waits_for_replicas_that_start_as_well() -> None:
+    small = replace(LOAD, smallest_capacity_tokens=NEED.kv_tokens - 1)
+
+    assert said(decided(small)) == (Move, DecisionReason.PLACEMENT_TOO_SMALL)
+    assert said(decided(small, placement=replace(TWO, replicas=3))) == (Wait, DecisionReason.REPLICAS_STARTING)
+
+
 def test_a_replica_that_never_starts_is_given_up_once_the_ready_ones_suffice() -> None:
     stuck = replace(TWO, replicas=3)
 
