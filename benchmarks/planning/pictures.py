@@ -118,13 +118,13 @@ def _created(manifest: Manifest, case: Case, version: int) -> Body:
 def _pods(case: Case, pool: PlannedPool, store: Store, free: dict[str, Counter[str]], version: int) -> Iterator[Body]:
     workload = workload_name(case.key.name, pool.name)
     existing = sum(1 for body in store.all(PODS) if body["metadata"]["name"].startswith(f"{workload}-"))
-    key, value = pool.selector
+    key, value = pool.target.selector
     fitting = [body for body in store.all(NODES) if body["metadata"]["labels"].get(key) == value]
     for index in range(existing, pool.replicas):
         node = next(
-            name for body in fitting if free[name := body["metadata"]["name"]][pool.resource] >= pool.split.gpus
+            name for body in fitting if free[name := body["metadata"]["name"]][pool.target.resource] >= pool.split.gpus
         )
-        free[node][pool.resource] -= pool.split.gpus
+        free[node][pool.target.resource] -= pool.split.gpus
         yield _pod(case, pool, f"{workload}-7d9-{index}", node, version)
 
 
@@ -148,7 +148,7 @@ def _pod(case: Case, pool: PlannedPool, name: str, node: str, version: int) -> B
         },
         "spec": {
             "nodeName": node,
-            "containers": [{"name": "engine", "resources": {"limits": {pool.resource: str(pool.split.gpus)}}}],
+            "containers": [{"name": "engine", "resources": {"limits": {pool.target.resource: str(pool.split.gpus)}}}],
         },
         "status": {"phase": "Running", "conditions": conditions},
     }

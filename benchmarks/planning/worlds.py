@@ -114,10 +114,7 @@ def _facts(name: str) -> ModelFacts:
 def _serving(pool: PlannedPool) -> Pool:
     return Pool(
         name=pool.name,
-        gpu_type=pool.gpu_type,
-        split=pool.split,
-        selector=pool.selector,
-        resource=pool.resource,
+        target=pool.target,
         state=pool.state,
         generation=pool.generation,
         replicas=pool.replicas,

@@ -13,7 +13,7 @@ from plimsoll.app.objects import Surroundings, read_pools, rehomings_of, surroun
 from plimsoll.app.status_reading import read_status
 from plimsoll.app.store import Store
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Split, Target
 from plimsoll.placement.pools import Pool, PoolState
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body
 
@@ -85,10 +85,7 @@ def test_a_recorded_pool_is_read_back_whole(store: Store) -> None:
     assert pools(store, RECORDED) == (
         Pool(
             name=POOL,
-            gpu_type="h100-sxm-80gb",
-            split=Split(1),
-            selector=("nvidia.com/gpu.product", "H100"),
-            resource="nvidia.com/gpu",
+            target=Target("h100-sxm-80gb", Split(1), ("nvidia.com/gpu.product", "H100"), "nvidia.com/gpu"),
             state=PoolState.RETIRING,
             generation=3,
             replicas=2,

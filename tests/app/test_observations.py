@@ -112,9 +112,15 @@ def test_an_older_engine_s_blocks_are_blocks() -> None:
     assert 0 <= seen.observation.predicted_kv_bytes - available < layout.block_bytes
 
 
+def cut(split: Split) -> Pool:
+    """A pool of H100s, cut so."""
+    whole = pool(H100)
+    return replace(whole, target=replace(whole.target, split=split))
+
+
 def test_stages_are_compared_in_blocks_of_the_one_that_is_short() -> None:
     split = Split(1, 2)
-    staged = replace(pool(H100), split=split, name="h100-sxm-80gb-tp1-pp2")
+    staged = replace(cut(split), name="h100-sxm-80gb-tp1-pp2")
     figures = sized(WANTED, gpu(H100), split)[1]
     (seen,) = observe(where=staged, seen=around(serving(), where=staged.name), tokens=figures.kv_capacity_tokens)
     assert seen.observation.predicted_kv_bytes == seen.observation.available_kv_bytes
@@ -173,9 +179,7 @@ def test_the_status_remembers_and_its_schema_takes_it() -> None:
     seen = (
         *observe(tokens=400_000),
         *observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY))),
-        *observe(
-            where=replace(pool(H100), split=Split(2, 2), name="p"), seen=around(serving(), where="p"), tokens=900_000
-        ),
+        *observe(where=replace(cut(Split(2, 2)), name="p"), seen=around(serving(), where="p"), tokens=900_000),
     )
     assert len(seen) == 3
     entries = as_status(seen)

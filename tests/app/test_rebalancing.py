@@ -11,7 +11,7 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, Turn, policy_of, take_turn
-from plimsoll.domain.outcomes import MemoryEstimate, Split
+from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.serving import ObservedCapacity, ServingShape
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -40,6 +40,7 @@ FIGURES = MemoryEstimate(
     kv_capacity_tokens=CAPACITY,
 )
 PRESSURE, SLACK, EASY = 0.9, 0.0, 0.6
+L40S_TARGET = Target("l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu")
 
 
 def spec_of(replicas: int = 1, **rebalancing: Any) -> InferenceDeploymentSpec:
@@ -291,8 +292,8 @@ def test_what_engines_said_under_another_spec_is_not_said_of_those_that_follow()
 def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_against_what_runs() -> None:
     entry = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 30_000, "spec": "before"}
     told = {"tooSmall": [entry]}
-    large = Pool("b", "l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu", PoolState.ACTIVE, 4, 1)
-    small = replace(large, name="a", gpu_type="l4-24gb")
+    large = Pool("b", L40S_TARGET, PoolState.ACTIVE, 4, 1)
+    small = replace(large, name="a", target=replace(L40S_TARGET, gpu_type="l4-24gb"))
     remembered = ObservedCapacity("l4-24gb", Split(1), 30_000)
     seen = ObservedCapacity("l40s-48gb", Split(1), 90_000)
     around = Surroundings({}, {})
@@ -304,5 +305,5 @@ def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_ag
 
 def test_engines_that_are_being_replaced_say_nothing_of_those_to_come() -> None:
     body = {"metadata": {"generation": 2}, "spec": {"replicas": 1}, "status": {"observedGeneration": 1}}
-    pool = Pool("b", "l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu", PoolState.ACTIVE, 4, 1)
+    pool = Pool("b", L40S_TARGET, PoolState.ACTIVE, 4, 1)
     assert observed_capacities({}, "x", [pool], Surroundings({}, {"b": body}), {"b": 90_000}) == ()

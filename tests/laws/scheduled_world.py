@@ -85,7 +85,7 @@ class World:
         obstacles = () if answer is None else read_obstacles("Unschedulable", answer)
         moves = may_go_elsewhere(obstacles)
         return Pool(
-            pool.name, pool.gpu_type, pool.split, pool.selector, pool.resource, pool.state, pool.generation,
+            pool.name, pool.target, pool.state, pool.generation,
             pool.replicas, bound=bound, ready=bound,
             stranded=waiting if moves else 0,
             stuck=waiting if obstacles and not moves else 0,

@@ -230,10 +230,7 @@ def running(pool: PlannedPool, fate: Fate) -> Pool:
     bound = min(pool.replicas, fate.bound)
     return Pool(
         name=pool.name,
-        gpu_type=pool.gpu_type,
-        split=pool.split,
-        selector=pool.selector,
-        resource=pool.resource,
+        target=pool.target,
         state=PoolState.ACTIVE,
         generation=pool.generation,
         replicas=pool.replicas,

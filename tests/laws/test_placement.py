@@ -90,10 +90,7 @@ def waiting(pool: PlannedPool) -> Pool:
     """The pool as the next pass finds it: decided, its pods made, none of them bound yet."""
     return Pool(
         name=pool.name,
-        gpu_type=pool.gpu_type,
-        split=pool.split,
-        selector=pool.selector,
-        resource=pool.resource,
+        target=pool.target,
         state=PoolState.ACTIVE,
         generation=pool.generation,
         replicas=pool.replicas,

@@ -74,7 +74,7 @@ def test_every_type_of_the_fleet_at_every_split_in_order() -> None:
     assert [(each.gpu.name, each.split) for each in found] == [
         (kind, split) for kind in (H100, L4) for split in ONLY_TENSOR_PARALLEL
     ]
-    assert {each.resource for each in found} == {"nvidia.com/gpu"}
+    assert {each.target.resource for each in found} == {"nvidia.com/gpu"}
 
 
 def test_splits_come_by_gpus_and_then_by_stages() -> None:

@@ -11,7 +11,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode, Taint
 from plimsoll.domain.gpus import GpuType, Price, Vendor
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Split, Unplaceable
+from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Split, Target, Unplaceable
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import EngineChoice, Request, ServingShape
@@ -139,10 +139,7 @@ def pool(kind: str, degree: int = 1, replicas: int = 1, **changes: Any) -> Pool:
     there = node("any", kind)
     fields: dict[str, Any] = {
         "name": pool_name(kind, Split(degree)),
-        "gpu_type": kind,
-        "split": Split(degree),
-        "selector": there.selector,
-        "resource": there.resource,
+        "target": Target(kind, Split(degree), there.selector, there.resource),
         "state": PoolState.ACTIVE,
         "generation": 1,
         "replicas": replicas,

@@ -10,7 +10,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.app.status_reading import MOST_REPLICAS, ReadStatus, split_of, status_of
+from plimsoll.app.status_reading import MOST_REPLICAS, ReadStatus, split_of, status_of, target_of
 from plimsoll.app.store import Body, Picture, key_of
 from plimsoll.app.workload_trust import controller_of, is_of_namesake, record_of, workload_doubt
 from plimsoll.domain.keys import ObjectKey
@@ -183,13 +183,9 @@ def read_pools(
 
 
 def _from_status(entry: Mapping[str, Any]) -> Pool:
-    ((key, value),) = entry["nodeSelector"].items()
     return Pool(
         name=entry["name"],
-        gpu_type=entry["gpuType"],
-        split=split_of(entry),
-        selector=(key, value),
-        resource=entry["resource"],
+        target=target_of(entry),
         state=PoolState(entry["state"]),
         generation=entry["generation"],
         replicas=entry["replicas"],
@@ -200,13 +196,9 @@ def _from_status(entry: Mapping[str, Any]) -> Pool:
 
 def _from_workload(name: str, body: Body, wanted: int) -> Pool:
     record = record_of(body)
-    ((key, value),) = record["nodeSelector"].items()
     return Pool(
         name=name,
-        gpu_type=record["gpuType"],
-        split=split_of(record),
-        selector=(key, value),
-        resource=record["resource"],
+        target=target_of(record),
         state=PoolState.ACTIVE,
         generation=0,
         replicas=max(0, min(wanted, int((body.get("spec") or {}).get("replicas") or 0))),

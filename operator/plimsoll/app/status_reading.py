@@ -24,7 +24,7 @@ from plimsoll.api.v1alpha1.status import (
     RemedyStatus,
     TooSmallStatus,
 )
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.placement.pools import pool_name
@@ -87,6 +87,12 @@ def read_status(raw: Any) -> ReadStatus:
 def split_of(entry: Body) -> Split:
     """The split that an entry of a status, or a workload's record, tells. One stage where it tells of none."""
     return Split(entry["tensorParallel"], entry.get("pipelineParallel", 1))
+
+
+def target_of(entry: Body) -> Target:
+    """The target that an entry of a status, or a workload's record, names. Both were checked when they were read."""
+    ((key, value),) = entry["nodeSelector"].items()
+    return Target(entry["gpuType"], split_of(entry), (key, value), entry["resource"])
 
 
 def split_doubt(entry: Body) -> str:

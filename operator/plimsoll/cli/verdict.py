@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from plimsoll.domain.outcomes import Choice, Fit, MemoryEstimate
+from plimsoll.domain.outcomes import Choice, Fit, MemoryEstimate, Target
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
 from plimsoll.placement.sizing import Sized
@@ -55,5 +55,5 @@ def fit_by_law(figures: MemoryEstimate) -> Fit:
 def warnings_of(request: Request, answer: Sized) -> tuple[str, ...]:
     """What placement would warn of on this GPU."""
     # How pods reach the GPU is no matter here.
-    choice = Choice(answer.gpu, ("", ""), "", answer.split, answer.settings, answer.figures)
+    choice = Choice(answer.gpu, Target(answer.gpu.name, answer.split, ("", ""), ""), answer.settings, answer.figures)
     return (*choice_warnings(request, choice), *model_warnings(request))

@@ -38,6 +38,28 @@ class Split(NamedTuple):
         return self.tensor_parallel * self.data_parallel
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a replica runs: one GPU type, cut one way, and how pods reach it.
+
+    Attributes:
+        gpu_type: the catalogue's name.
+        split: how the replica is cut.
+        selector: the label that nodes of the type carry, key and value.
+        resource: the extended resource that pods ask for, e.g. ``nvidia.com/gpu``.
+    """
+
+    gpu_type: str
+    split: Split
+    selector: tuple[str, str]
+    resource: str
+
+    @property
+    def place(self) -> tuple[str, Split]:
+        """The GPU type and the split, whatever labels its nodes carry."""
+        return self.gpu_type, self.split
+
+
 class Fit(StrEnum):
     """Whether the need is within the engine's budget, as far as the estimate can tell."""
 
@@ -179,15 +201,18 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A GPU type, a split and the engine settings: everything that shapes a replica."""
+    """A target and the engine settings: everything that shapes a replica. ``gpu`` is the target's GPU type."""
 
     gpu: GpuType
-    selector: tuple[str, str]
-    resource: str
-    split: Split
+    target: Target
     settings: EngineSettings
     estimate: MemoryEstimate
     hourly_price: Decimal | None = None
+
+    @property
+    def split(self) -> Split:
+        """How the replica is cut."""
+        return self.target.split
 
 
 @dataclass(frozen=True, slots=True)

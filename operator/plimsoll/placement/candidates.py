@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from plimsoll.domain.caches import AttentionCache, CrossCache, StateCache
-from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.serving import Request
 from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.memo import Memo
@@ -23,12 +23,20 @@ PIPELINE_STAGES = (2, 4)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One GPU type, cut one way; ``selector`` and ``resource`` say how pods reach it."""
+    """One GPU type, cut one way; ``gpu`` is the target's GPU type."""
 
     gpu: GpuType
-    split: Split
-    selector: tuple[str, str]
-    resource: str
+    target: Target
+
+    @property
+    def split(self) -> Split:
+        """How a replica would be cut."""
+        return self.target.split
+
+
+def candidate_on(gpu: GpuType, split: Split, node: GpuNode) -> Candidate:
+    """A GPU type, cut one way and reached as one of its nodes says."""
+    return Candidate(gpu, Target(gpu.name, split, node.selector, node.resource))
 
 
 def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iterator[Candidate]:
@@ -37,7 +45,7 @@ def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iter
     for gpu in fleet.gpu_types():
         node = fleet.of_type(gpu.name)[0]
         for split in splits:
-            yield Candidate(gpu, split, node.selector, node.resource)
+            yield candidate_on(gpu, split, node)
 
 
 def splits_for(request: Request) -> tuple[Split, ...]:

@@ -154,7 +154,7 @@ class _Reader:
         gpu = next((gpu for gpu in self.fleet.gpu_types() if gpu.name == pool.gpu_type), None)
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
-        candidate = Candidate(gpu, pool.split, pool.selector, pool.resource)
+        candidate = Candidate(gpu, pool.target)
         request, as_it_runs = self.tenant.request, self._with_step_of(pool)
         verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
         if isinstance(verdict, Choice) or (as_it_runs is not request and not self.tenant.accepts_move):

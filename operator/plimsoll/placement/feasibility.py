@@ -61,9 +61,7 @@ def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | No
         return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
     return Choice(
         gpu=candidate.gpu,
-        selector=candidate.selector,
-        resource=candidate.resource,
-        split=candidate.split,
+        target=candidate.target,
         settings=settings,
         estimate=figures,
         hourly_price=price,

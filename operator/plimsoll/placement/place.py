@@ -132,7 +132,7 @@ def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Led
     """How many of the replicas have room, cut so: on the nodes of the type, and in the namespace's quota."""
     nodes = eligible_nodes(request, fleet, cut.gpu.name)
     room = ledger.room_for(nodes, cut.split.gpus, request.host_need, enough=max(1, request.replicas))
-    quota = ledger.quota_left(request.key.namespace, cut.resource)
+    quota = ledger.quota_left(request.key.namespace, cut.target.resource)
     return room if quota is None else min(room, quota // cut.split.gpus)
 
 

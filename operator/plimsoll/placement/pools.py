@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.domain.outcomes import Choice, Rejection, Remedy, Split
+from plimsoll.domain.outcomes import Choice, Rejection, Remedy, Split, Target
 from plimsoll.domain.serving import Request
 from plimsoll.placement.rehoming import Departure, Rehoming
 
@@ -35,10 +35,7 @@ class Pool:
     """
 
     name: str
-    gpu_type: str
-    split: Split
-    selector: tuple[str, str]
-    resource: str
+    target: Target
     state: PoolState
     generation: int
     replicas: int
@@ -56,9 +53,19 @@ class Pool:
     obstacle: str = ""
 
     @property
+    def gpu_type(self) -> str:
+        """The GPU type of its target."""
+        return self.target.gpu_type
+
+    @property
+    def split(self) -> Split:
+        """How its replicas are cut."""
+        return self.target.split
+
+    @property
     def place(self) -> tuple[str, Split]:
         """The GPU type and the split."""
-        return self.gpu_type, self.split
+        return self.target.place
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +78,7 @@ class PlannedPool:
     """
 
     name: str
-    gpu_type: str
-    split: Split
-    selector: tuple[str, str]
-    resource: str
+    target: Target
     state: PoolState
     generation: int
     replicas: int
@@ -83,9 +87,19 @@ class PlannedPool:
     batched_tokens: int | None = None
 
     @property
+    def gpu_type(self) -> str:
+        """The GPU type of its target."""
+        return self.target.gpu_type
+
+    @property
+    def split(self) -> Split:
+        """How its replicas are cut."""
+        return self.target.split
+
+    @property
     def place(self) -> tuple[str, Split]:
         """The GPU type and the split."""
-        return self.gpu_type, self.split
+        return self.target.place
 
     @property
     def step_tokens(self) -> int | None:
@@ -151,10 +165,7 @@ def as_it_is(pool: Pool) -> PlannedPool:
     """A pool of which nothing changes."""
     return PlannedPool(
         name=pool.name,
-        gpu_type=pool.gpu_type,
-        split=pool.split,
-        selector=pool.selector,
-        resource=pool.resource,
+        target=pool.target,
         state=pool.state,
         generation=pool.generation,
         replicas=pool.replicas,

@@ -42,7 +42,7 @@ def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostN
     waiting = max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
     uncreated = min(waiting, pool.uncreated)
     created = waiting - uncreated
-    quota = ledger.quota_left(namespace, pool.resource)
+    quota = ledger.quota_left(namespace, pool.target.resource)
     if pool.promise_over:
         uncreated = 0
     elif pool.refused and quota is not None:
@@ -50,4 +50,4 @@ def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostN
     if created + uncreated == 0:
         return ledger
     room = ledger.room_for(nodes, gpus, need, enough=created + uncreated)
-    return ledger.take(nodes, gpus, room, need).charge(namespace, pool.resource, uncreated * gpus)
+    return ledger.take(nodes, gpus, room, need).charge(namespace, pool.target.resource, uncreated * gpus)

@@ -13,7 +13,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.memory.inverse import largest
-from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate
+from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, candidate_on
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
 from plimsoll.placement.ledger import Ledger
@@ -96,7 +96,7 @@ def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]
     seen: list[tuple[object, ...]] = []
     for gpu in fleet.gpu_types():
         node = fleet.of_type(gpu.name)[0]
-        cuts = (Candidate(gpu, Split(gpus), node.selector, node.resource) for gpus in sizes)
+        cuts = (candidate_on(gpu, Split(gpus), node) for gpus in sizes)
         rooms = tuple(room_of(request, cut, fleet, ledger) > 0 for cut in cuts)
         seen.append((gpu, most_gpus(request, fleet, gpu.name), rooms))
     return tuple(seen)

@@ -37,9 +37,9 @@ def _larger_quota(
     if not isinstance(outcome, Placed):
         return None
     choice = outcome.choice
-    left = ledger.quota_left(request.key.namespace, choice.resource) or 0
+    left = ledger.quota_left(request.key.namespace, choice.target.resource) or 0
     numbers = (
-        ("resource", choice.resource),
+        ("resource", choice.target.resource),
         ("more", choice.split.gpus - left),
         ("gpus", choice.split.gpus),
         ("gpu_type", choice.gpu.name),

@@ -20,9 +20,9 @@ Rooms = Sequence[tuple[int | None, int | None]]
 def shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
     """The reason and its numbers."""
     gpus = choice.split.gpus
-    quota = ledger.quota_left(request.key.namespace, choice.resource)
+    quota = ledger.quota_left(request.key.namespace, choice.target.resource)
     if quota is not None and quota < gpus:
-        return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.resource))
+        return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.target.resource))
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
     largest, need = ledger.largest(nodes), request.host_need
     if largest < gpus or ledger.has_room(nodes, gpus, need):

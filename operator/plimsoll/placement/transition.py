@@ -91,10 +91,7 @@ class _Transition:
             return [_resized(pool, placed.replicas) if pool.name == name else pool for pool in pools]
         opened = PlannedPool(
             name=name,
-            gpu_type=choice.gpu.name,
-            split=choice.split,
-            selector=choice.selector,
-            resource=choice.resource,
+            target=choice.target,
             state=PoolState.ACTIVE,
             generation=self.tenant.generation,
             replicas=placed.replicas,
@@ -137,7 +134,7 @@ class _Transition:
         """An update in progress already holds its surge: do not change its mind half-way."""
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
         nodes, ledger = eligible_nodes(self.request, self.fleet, pool.gpu_type), self.award.left
-        quota = ledger.quota_left(self.request.key.namespace, pool.resource)
+        quota = ledger.quota_left(self.request.key.namespace, pool.target.resource)
         room = (quota is None or quota >= pool.split.gpus) and ledger.has_room(
             nodes, pool.split.gpus, self.request.host_need
         )

@@ -36,7 +36,7 @@ def inputs_digest(options: WorkloadOptions, choice: Choice) -> str:
         "options": {name: value for name, value in asdict(options).items() if name not in ("uid", "key")},
         "settings": asdict(choice.settings),
         "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel],
-        "place": [choice.gpu.name, choice.resource, *choice.selector],
+        "place": [choice.gpu.name, choice.target.resource, *choice.target.selector],
     }
     return hashlib.sha256(json.dumps(_set(told), sort_keys=True, default=str).encode()).hexdigest()[:16]
 

@@ -103,8 +103,8 @@ def _record(pool: PlannedPool) -> str:
     return json.dumps(
         {
             "gpuType": pool.gpu_type,
-            "nodeSelector": {pool.selector[0]: pool.selector[1]},
-            "resource": pool.resource,
+            "nodeSelector": {pool.target.selector[0]: pool.target.selector[1]},
+            "resource": pool.target.resource,
             "tensorParallel": pool.split.tensor_parallel,
             **stages(pool.split),
         },

@@ -128,20 +128,20 @@ def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
 
 
 def _resources(user: PodOptions, choice: Choice) -> Manifest:
-    gpus = {choice.resource: str(choice.split.gpus)}
+    gpus = {choice.target.resource: str(choice.split.gpus)}
     requests = {**DEFAULT_REQUESTS, **user.resources.get("requests", {}), **gpus}
     return {"requests": requests, "limits": {**user.resources.get("limits", {}), **gpus}}
 
 
 def _affinity(choice: Choice) -> Manifest:
-    key, value = choice.selector
+    key, value = choice.target.selector
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
 def _tolerations(choice: Choice, user: PodOptions) -> list[Manifest]:
     """Nodes are tainted by the whole GPU's resource, slices or not."""
-    taint = "nvidia.com/gpu" if choice.gpu.is_slice else choice.resource
+    taint = "nvidia.com/gpu" if choice.gpu.is_slice else choice.target.resource
     return [{"key": taint, "operator": "Exists"}, *user.tolerations]
 
 

@@ -150,7 +150,7 @@ class Turn:
         request, choice = self.demand.request, placed.choice
         nodes = eligible_nodes(request, self.fleet, choice.gpu.name)
         left = self.ledger.take(nodes, choice.split.gpus, placed.replicas, request.host_need)
-        self.ledger = left.charge(request.key.namespace, choice.resource, choice.split.gpus * placed.replicas)
+        self.ledger = left.charge(request.key.namespace, choice.target.resource, choice.split.gpus * placed.replicas)
         self.replicas[_name(placed)] = self.replicas.get(_name(placed), 0) + placed.replicas
 
     def _forget(self, placed: Placed) -> None:
