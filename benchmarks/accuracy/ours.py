@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from benchmarks.accuracy.prediction import Prediction, Verdict
 from benchmarks.accuracy.setups import Setup
+from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, Residency
 from plimsoll.domain.errors import InvalidInput, UnsupportedModel
 from plimsoll.domain.gpus import GpuType
@@ -18,7 +19,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, Request, ServingShape, Speculation
+from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.allocator import loading_bytes

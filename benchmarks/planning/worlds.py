@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, Request, ServingShape
+from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.placement.eligibility import eligible_nodes

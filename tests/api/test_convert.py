@@ -10,13 +10,14 @@ import pytest
 
 from plimsoll.api.convert import to_request, to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_CPU_MILLIS, DEFAULT_MEMORY, DEFAULT_MEMORY_BYTES
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, ServingShape
+from plimsoll.domain.serving import GpuConstraints, Overrides, ServingShape
 from plimsoll.domain.units import GIB, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import SecretKey

@@ -18,6 +18,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import RebalancingReport, Report
 from plimsoll.render.status import status as render_status
@@ -193,6 +194,13 @@ def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
 def test_half_a_window_without_samples_is_too_long() -> None:
     assert policy_of(spec_of(windowSeconds=20)).max_age_seconds == 10
     assert policy_of(spec_of(windowSeconds=86_400)).max_age_seconds == 60
+
+
+def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
+    bounds = ("mode", "min_replicas", "changes_per_hour", "window_seconds", "cooldown_seconds", "max_age_seconds")
+    silent = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096, "concurrency": 16}
+    plain, given = RebalancePolicy(), policy_of(InferenceDeploymentSpec.model_validate(silent))
+    assert [getattr(given, bound) for bound in bounds] == [getattr(plain, bound) for bound in bounds]
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------

@@ -7,9 +7,10 @@ from decimal import Decimal
 from hypothesis import strategies as st
 
 from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.precision import KvPrecision
-from plimsoll.domain.serving import EngineChoice, GpuConstraints, Request, ServingShape
+from plimsoll.domain.serving import GpuConstraints, Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from tests.support.planning import H100, L4, L40S, LLAMA_8B, LLAMA_70B_FP8, MI300X, T4, fleet, gpu, model, node, request
 

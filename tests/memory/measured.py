@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.estimate import estimate

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request, Speculation
+from plimsoll.domain.serving import Request
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.eagle import as_engine_head
 from plimsoll.memory.draft import draft_caches, draft_tokens, draft_weights

@@ -7,9 +7,10 @@ from statistics import median
 
 import pytest
 
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import EngineChoice, Overrides
+from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.estimate import estimate

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, Request, ServingShape, Speculation
+from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.models.config_json import read_model_facts

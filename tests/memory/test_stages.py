@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import CheckpointFacts, FactsSource, LayerKind, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import EngineChoice
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.estimate import estimate, estimate_of_stage

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.domain.serving import Request, ServingShape, Speculation
+from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.estimate import estimate

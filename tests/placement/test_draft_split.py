@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Request, Speculation
+from plimsoll.domain.serving import Request
 from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.explain import rejection_sentence
 from tests.support.planning import ENGINE, H100, chosen, fleet, model, node, placed, request

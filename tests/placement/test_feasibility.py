@@ -8,13 +8,14 @@ from itertools import count, takewhile
 
 import pytest
 
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Choice, Fit, Rejection, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, Reason
-from plimsoll.domain.serving import EngineChoice, GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.candidates import candidate_on

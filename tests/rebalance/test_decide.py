@@ -13,7 +13,7 @@ from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, PodState, SignalState
 
 NOW = 1_700_000_000.0
-POLICY = RebalancePolicy(min_replicas=1, max_replicas=4)
+POLICY = RebalancePolicy(min_replicas=1, max_replicas=4, changes_per_hour=4, window_seconds=300, cooldown_seconds=600)
 NEED = DeclaredNeed(kv_tokens=500, bytes_per_gpu=60)
 TWO = PlacementState(replicas=2, ready=2, kv_capacity_tokens=1000, budget_bytes_per_gpu=80)
 LOAD = LoadSummary(

@@ -12,7 +12,7 @@ from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, LoadSummary, PodSignals, SignalState
 
 NOW = 1_700_000_000.0
-POLICY = RebalancePolicy(max_replicas=4)
+POLICY = RebalancePolicy(max_replicas=4, window_seconds=300)
 SAMPLE = EngineSample(NOW, kv_usage=0.5, waiting=0, running=5, preemptions_total=7, kv_capacity_tokens=1000)
 
 

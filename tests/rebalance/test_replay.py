@@ -14,7 +14,7 @@ from plimsoll.rebalance.signals import EngineSample
 from tests.rebalance.replay import CAPACITY, Replay, compute_bound, memory_bound, spoiled
 
 HOUR = 3600
-POLICY = RebalancePolicy(min_replicas=1, max_replicas=10)
+POLICY = RebalancePolicy(min_replicas=1, max_replicas=10, changes_per_hour=4, window_seconds=300, cooldown_seconds=600)
 
 
 def through_text(history: ChangeHistory) -> ChangeHistory:

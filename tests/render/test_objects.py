@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import PodOptions, SecretKey
 from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION

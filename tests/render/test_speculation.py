@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.domain.serving import Speculation
+from plimsoll.domain.engine_choice import Speculation
 from plimsoll.facts.models.eagle import as_engine_head
 from plimsoll.render.command import engine_arguments
 from tests.render.workloads import chosen_pool, options

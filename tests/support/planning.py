@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types, load_model_facts
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, GpuNode, Taint
 from plimsoll.domain.gpus import GpuType, Price, Vendor
 from plimsoll.domain.keys import ObjectKey
@@ -14,7 +15,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Split, Target, Unplaceable
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import EngineChoice, Request, ServingShape
+from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.place import place
 from plimsoll.placement.pools import Pool, PoolState, Tenant, pool_name

@@ -22,6 +22,7 @@ from plimsoll.api.v1alpha1 import (
     Sizing,
 )
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
+from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
@@ -30,7 +31,7 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import EngineChoice, GpuConstraints, Overrides, Request, ServingShape, Speculation
+from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
 from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ModelSpec, SpeculationMethod, SpeculationSpec
+from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.engine_options import DraftMethod
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.serving import Speculation
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.models.eagle import as_engine_head
 

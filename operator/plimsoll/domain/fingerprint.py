@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import FactsSource, ModelFacts
-
-if TYPE_CHECKING:
-    from plimsoll.domain.serving import EngineChoice
 
 _DIGITS = 12
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.reasons import Numbers, Reason, RemedyKind
 
 
 class Split(NamedTuple):
@@ -184,7 +184,7 @@ class Rejection:
     gpu_type: str
     split: Split
     reason: Reason
-    numbers: tuple[tuple[str, int | str], ...] = ()
+    numbers: Numbers = ()
 
     def number(self, name: str) -> int | str:
         """One of the numbers by name. Raises KeyError when the code does not carry it."""
@@ -196,7 +196,7 @@ class Remedy:
     """A change that would make the request placeable, with the figure to change to."""
 
     kind: RemedyKind
-    numbers: tuple[tuple[str, int | str], ...] = ()
+    numbers: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+Numbers = tuple[tuple[str, int | str], ...]
+"""The figures behind a reason, by name. Percentages, tokens, seconds and counts are whole numbers."""
+
 
 class Reason(StrEnum):
     """Why a candidate (GPU type and split) was turned down."""

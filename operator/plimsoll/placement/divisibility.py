@@ -10,11 +10,10 @@ from plimsoll.domain.caches import AttentionCache, CacheSpec
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.precision import Precision
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.memory.stages import stage_layers
 
-Numbers = tuple[tuple[str, int | str], ...]
 Refusal = tuple[Reason, Numbers]
 
 _CONFIG_NAMES = {

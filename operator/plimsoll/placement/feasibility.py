@@ -11,7 +11,7 @@ from decimal import Decimal
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, EngineSettings, Fit, MemoryEstimate, Rejection, Split
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.memory.estimate import estimate
 from plimsoll.placement.candidates import Candidate
@@ -20,8 +20,6 @@ from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.precision_gate import missing_capability
 from plimsoll.placement.settings import engine_settings, with_a_small_step
-
-Numbers = tuple[tuple[str, int | str], ...]
 
 
 def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Choice | Rejection:

@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import HostNeed, HostRoom
 from plimsoll.domain.outcomes import Choice
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
 
-Numbers = tuple[tuple[str, int | str], ...]
 Rooms = Sequence[tuple[int | None, int | None]]
 """Of every node with free GPUs: what it has of something, and what is free of it. None: it does not say."""
 

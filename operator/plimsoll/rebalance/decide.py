@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Keep, Move, Numbers, RemoveReplica, Wait
+from plimsoll.domain.reasons import Numbers
+from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, SignalState

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-Numbers = tuple[tuple[str, int | str], ...]
-"""Figures by name. Percentages, tokens, seconds and counts are whole numbers."""
+from plimsoll.domain.reasons import Numbers
 
 
 class DecisionReason(StrEnum):

@@ -24,14 +24,17 @@ class Mode(StrEnum):
 class RebalancePolicy:
     """The bounds of the live loop. The defaults are cautious choices, not measurements, unless a source is named.
 
+    They are the defaults of ``spec.rebalancing``; a test keeps them so.
+
     Args:
         mode: whether decisions are made at all, shown, or carried out.
         min_replicas: fewest replicas, at least 1; scaling to zero is not this loop's business.
         max_replicas: most replicas.
-        changes_per_hour: most changes in any 60 minutes. 4: a loop that is wrong costs at most four starts an hour.
-        window_seconds: how long pressure or slack must last. 300: five minutes outlast a burst, and hold ten scrapes at
-            the 30 s that is common for pod monitors.
-        cooldown_seconds: shortest time between two changes; see :meth:`effective_cooldown_seconds`. 600: two windows.
+        changes_per_hour: most changes in any 60 minutes. 6: a loop that is wrong costs at most six starts an hour.
+        window_seconds: how long pressure or slack must last. 120: two minutes outlast most bursts, and hold four
+            scrapes at the 30 s that is common for pod monitors.
+        cooldown_seconds: shortest time between two changes; see :meth:`effective_cooldown_seconds`. 300: it is seen
+            for longer than a window what a change has done.
         max_age_seconds: oldest sample to decide by, and longest hole in the window. 60: two scrapes of 30 s.
         high_percent: demand over held KV tokens that is too much. 80: the KV-cache saturation bound of the llm-d
             autoscaler and of the Gateway API inference extension's endpoint picker.
@@ -49,9 +52,9 @@ class RebalancePolicy:
     mode: Mode = Mode.RECOMMEND
     min_replicas: int = 1
     max_replicas: int = 1
-    changes_per_hour: int = 4
-    window_seconds: int = 300
-    cooldown_seconds: int = 600
+    changes_per_hour: int = 6
+    window_seconds: int = 120
+    cooldown_seconds: int = 300
     max_age_seconds: int = 60
     high_percent: int = 80
     low_percent: int = 50
