@@ -143,7 +143,7 @@ class MemoryEstimate:
 
     @property
     def has_room_outside(self) -> bool:
-        """Whether CUDA, NCCL and uncharged graphs find their memory beside the budget."""
+        """Whether CUDA, NCCL and uncharged graphs find their memory outside the budget."""
         return self.budget_bytes + self.outside_bytes <= self.usable_bytes
 
     @property

@@ -12,7 +12,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.memory.adapters import adapters_bytes
 from plimsoll.memory.allocator import loading_bytes
 from plimsoll.memory.band import Band, band
-from plimsoll.memory.beside import beside_bytes
+from plimsoll.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.calibration import learned_band
 from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.kv_cache import KvLayout
@@ -94,7 +94,7 @@ def _terms(rank: Rank) -> _Terms:
         activations=activations.total,
         graphs=graphs.estimated_bytes,
         overhead=sum(size for _, size in rank_overhead(rank)),
-        outside=beside_bytes(request.model, gpu, split, law, graphs, sequences=rank.settings.max_num_seqs),
+        outside=outside_budget_bytes(request.model, gpu, split, law, graphs, sequences=rank.settings.max_num_seqs),
         band=prior._replace(low_bytes=prior.low_bytes - activations.spared_when_warm),
     )
     return terms if correction is None else _corrected(terms, correction, rank.settings)

@@ -81,14 +81,14 @@ def pick(
 
 def alternatives_to(kept: Choice, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
     """Every other candidate and why a running choice is not left for it, whatever GPUs are free."""
-    told: list[Rejection] = []
+    others: list[Rejection] = []
     for verdict in options(request, fleet, memo).verdicts:
         if isinstance(verdict, Choice):
             if (verdict.gpu.name, verdict.split) != (kept.gpu.name, kept.split):
-                told.append(_not_preferred(verdict, kept))
+                others.append(_not_preferred(verdict, kept))
         elif (verdict.gpu_type, verdict.split) != (kept.gpu.name, kept.split):
-            told.append(verdict)
-    return tuple(told)
+            others.append(verdict)
+    return tuple(others)
 
 
 def _not_preferred(choice: Choice, kept: Choice) -> Rejection:

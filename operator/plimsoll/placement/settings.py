@@ -9,7 +9,7 @@ from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.memory.beside import beside_bytes
+from plimsoll.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.draft import draft_tokens
 from plimsoll.memory.laws import law_for
 from plimsoll.memory.runtime import cuda_graphs_bytes
@@ -77,17 +77,17 @@ def _fewest_tokens(request: Request) -> int:
 
 
 def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
-    """The user's share, lowered where CUDA, NCCL and uncharged graphs would not find their memory beside it.
+    """The user's share, lowered where CUDA, NCCL and uncharged graphs would not find their memory outside it.
 
-    The engine refuses to start when less than its share is free at its first snapshot, and dies in graph capture when
-    the graphs are not in its budget and do not fit beside it.
+    The engine refuses to start when less than its share is free at its first snapshot. It dies in graph capture when
+    the graphs are not in its budget and do not fit outside it.
     """
-    outside = _beside_bytes(request, gpu, split, batched_tokens)
-    beside = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes
-    return max(1, min(request.engine.gpu_memory_utilization_percent, beside))
+    outside = _outside_budget_bytes(request, gpu, split, batched_tokens)
+    most = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes
+    return max(1, min(request.engine.gpu_memory_utilization_percent, most))
 
 
-def _beside_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
+def _outside_budget_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
     law, sequences = law_for(request.engine.version), request.shape.concurrency
     graphs = cuda_graphs_bytes(
         request.model,
@@ -100,7 +100,7 @@ def _beside_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: 
         adapters=request.engine.lora is not None,
         enforce_eager=request.engine.enforce_eager,
     )
-    return beside_bytes(request.model, gpu, split, law, graphs, sequences=sequences)
+    return outside_budget_bytes(request.model, gpu, split, law, graphs, sequences=sequences)
 
 
 def _dtype(request: Request, gpu: GpuType) -> Precision:

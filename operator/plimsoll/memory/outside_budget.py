@@ -1,4 +1,4 @@
-"""What a running engine takes beside its own budget: it has to find room in what utilization leaves."""
+"""Memory that a running engine takes outside its budget. It must fit into the share that utilization leaves free."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ with 0.4 GiB on two, and ran with 4.3 GiB to spare.
 """
 
 
-def beside_bytes(
+def outside_budget_bytes(
     model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw, graphs: GraphMemory, *, sequences: int
 ) -> int:
     """CUDA's context, NCCL, uncharged graphs, and what the engine's profiling run does not meet."""
