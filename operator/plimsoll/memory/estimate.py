@@ -12,13 +12,13 @@ from plimsoll.domain.serving import Request
 from plimsoll.memory.adapters import adapters_bytes
 from plimsoll.memory.allocator import loading_bytes
 from plimsoll.memory.band import Band, band
-from plimsoll.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.calibration import learned_band
 from plimsoll.memory.draft import draft_weights
 from plimsoll.memory.kv_cache import KvLayout
 from plimsoll.memory.kv_law import kv_law_for
 from plimsoll.memory.laws import law_for
 from plimsoll.memory.load import needed_blocks, needed_tokens
+from plimsoll.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.rank import Rank, rank_activations, rank_graphs, rank_overhead, value_bytes
 from plimsoll.memory.rank_cache import rank_layout
 from plimsoll.memory.residency import Resident, resident_weights

@@ -9,9 +9,9 @@ from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.draft import draft_tokens
 from plimsoll.memory.laws import law_for
+from plimsoll.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.runtime import cuda_graphs_bytes
 
 LARGE_GPU_BYTES = 70 * GIB
