@@ -15,7 +15,6 @@ from typing import Any
 from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
-from plimsoll.facts.models.config_json import read_model_facts
 
 
 @cache
@@ -35,6 +34,9 @@ def load_gpu_types() -> tuple[GpuType, ...]:
 @cache
 def load_model_facts(name: str) -> ModelFacts | None:
     """The facts of one model by its exact name on the Hub, or None where the catalogue does not hold it."""
+    # The readers of configurations are most of what a command imports; lists of names and of GPUs do without them.
+    from plimsoll.facts.models.config_json import read_model_facts  # noqa: PLC0415
+
     entry = _models().get(name)
     if entry is None:
         return None

@@ -1,0 +1,65 @@
+"""What is imported only when it is used: it takes long to import, or it comes with an extra of the package.
+
+Every such import of the command line stands here. A missing extra becomes an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plimsoll.cli.asked import Asked, Question
+from plimsoll.domain.errors import PlimsollError
+
+if TYPE_CHECKING:
+    from plimsoll.adapters.cluster import Cluster
+    from plimsoll.adapters.hub import HubModels
+
+
+class MissingExtra(PlimsollError):
+    """A command needs distributions that only an extra of the package installs."""
+
+
+@contextmanager
+def _from_extra(extra: str, purpose: str) -> Iterator[None]:
+    """Turn an import that fails for want of ``extra`` into :class:`MissingExtra`."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "plimsoll"):  # a fault of the package, not of how it was installed
+            raise
+        raise MissingExtra(
+            f"{purpose} needs {name}, which is not installed. Run: pip install 'plimsoll[{extra}]'"
+        ) from error
+
+
+def run_operator() -> None:
+    """Run the operator until it is stopped. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "The operator"):
+        from plimsoll.app.operator import run
+        from plimsoll.app.settings import Settings
+    run(Settings.from_environment())
+
+
+def cluster(kubeconfig: str | None, context: str | None) -> Cluster:
+    """A connection to a cluster, to be entered. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster"):
+        from plimsoll.adapters.cluster import Cluster
+    return Cluster(kubeconfig, context)
+
+
+def hub_models(cache: Path) -> HubModels:
+    """The hub, with its earlier answers in a folder. Raises :class:`MissingExtra`."""
+    with _from_extra("hub", "Asking the Hub for a model's config.json"):
+        from plimsoll.adapters.hub import HubModels
+    return HubModels(cache)
+
+
+def manifest_question(source: str, asked: Asked) -> Question:
+    """The question by way of a manifest: pydantic and the models of the API, as slow as all the rest together."""
+    from plimsoll.cli.estimate import question_for
+
+    return question_for(source, asked)
