@@ -8,7 +8,7 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from importlib import resources
+from pkgutil import get_data
 from types import MappingProxyType
 from typing import Any
 
@@ -116,7 +116,7 @@ def _models() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _document(name: str) -> Any:
-    return json.loads(resources.files("plimsoll.catalog").joinpath(name).read_text(encoding="utf-8"))
+    return json.loads(get_data("plimsoll.catalog", name) or b"")
 
 
 def _refuse_duplicates(what: str, names: list[str]) -> None:

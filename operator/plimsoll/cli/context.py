@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.adapters.models import ModelSources
 from plimsoll.api.prices import parse_prices
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
-from plimsoll.cli.later import cluster, hub_models
+from plimsoll.cli.later import hub_models, inference_deployment, nodes_and_pods
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.cluster.fleet_reading import read_fleet
-
-if TYPE_CHECKING:
-    from plimsoll.adapters.cluster import Cluster
 
 Body = dict[str, Any]
 
@@ -41,14 +36,15 @@ class ClusterAccess:
     kubeconfig: str | None = None
     context: str | None = None
 
-    def open(self) -> Cluster:
-        """A connection, to be entered."""
-        return cluster(self.kubeconfig or os.environ.get("KUBECONFIG") or None, self.context)
+    @property
+    def file(self) -> str | None:
+        """The kubeconfig; None for kubectl's own place."""
+        return self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
 
 def fleet_from(path: str | None, access: ClusterAccess, prices: dict[str, Price]) -> Fleet:
     """The fleet of a file, or of the cluster."""
-    nodes, pods = load_fleet_objects(path) if path else asyncio.run(_fleet_objects(access))
+    nodes, pods = load_fleet_objects(path) if path else nodes_and_pods(access.file, access.context)
     return read_fleet(nodes, pods, load_gpu_types(), prices)
 
 
@@ -146,14 +142,4 @@ def _facts(model: ModelSpec) -> ModelFacts:
 
 def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:
     """One InferenceDeployment of the cluster, or None."""
-    return asyncio.run(_live_object(ObjectKey(namespace, name), access))
-
-
-async def _fleet_objects(access: ClusterAccess) -> tuple[list[Body], list[Body]]:
-    async with access.open() as connected:
-        return list((await connected.list(NODES)).items), list((await connected.list(PODS)).items)
-
-
-async def _live_object(key: ObjectKey, access: ClusterAccess) -> Body | None:
-    async with access.open() as connected:
-        return await connected.get(INFERENCE_DEPLOYMENTS, key)
+    return inference_deployment(ObjectKey(namespace, name), access.file, access.context)

@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from plimsoll.cli.asked import Asked, Question
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.keys import ObjectKey
 
 if TYPE_CHECKING:
-    from plimsoll.adapters.cluster import Cluster
     from plimsoll.adapters.hub import HubModels
+
+
+Body = dict[str, Any]
 
 
 class MissingExtra(PlimsollError):
@@ -44,11 +47,18 @@ def run_operator() -> None:
     run(Settings.from_environment())
 
 
-def cluster(kubeconfig: str | None, context: str | None) -> Cluster:
-    """A connection to a cluster, to be entered. Raises :class:`MissingExtra`."""
+def nodes_and_pods(kubeconfig: str | None, context: str | None) -> tuple[list[Body], list[Body]]:
+    """Every node and every pod of a cluster. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster"):
-        from plimsoll.adapters.cluster import Cluster
-    return Cluster(kubeconfig, context)
+        from plimsoll.cli import live
+    return live.nodes_and_pods(kubeconfig, context)
+
+
+def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:
+    """One InferenceDeployment of a cluster, or None. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster"):
+        from plimsoll.cli import live
+    return live.inference_deployment(key, kubeconfig, context)
 
 
 def hub_models(cache: Path) -> HubModels:
