@@ -77,6 +77,15 @@ def test_every_dependency_and_all_that_it_needs_are_pinned(wanted: str) -> None:
     assert needed(wanted) - pinned == set()
 
 
+def test_the_package_alone_installs_nothing_of_an_extra() -> None:
+    alone = set().union(*(needed(each) for each in PYPROJECT["project"]["dependencies"]))
+    extras = set().union(*PYPROJECT["project"]["optional-dependencies"].values())
+    of_extras = {canonical(re.split(r"[\s\[<>=!~;(]", each, maxsplit=1)[0]) for each in extras} - {"plimsoll"}
+    assert {"click", "pydantic", "pydantic-core", "pyyaml", "rich"} <= alone
+    assert {"httpx2", "kopf", "kubernetes", "prometheus-client"} <= of_extras
+    assert alone & (of_extras | {"aiohttp"}) == set()
+
+
 def needed(requirement: str, seen: frozenset[str] = frozenset()) -> set[str]:
     """The distribution of a requirement and everything it needs that is installed here, by canonical name."""
     name = canonical(re.split(r"[\s\[<>=!~;(]", requirement, maxsplit=1)[0])

@@ -21,22 +21,33 @@ if TYPE_CHECKING:
 Body = dict[str, Any]
 
 
+_WITHOUT_HUB = (
+    ", give the model's config.json (a file, or spec.model.config of a manifest), or name a model that "
+    "`plimsoll models` lists."
+)
+
+
 class MissingExtra(PlimsollError):
     """A command needs distributions that only an extra of the package installs."""
 
 
 @contextmanager
-def _from_extra(extra: str, purpose: str) -> Iterator[None]:
-    """Turn an import that fails for want of ``extra`` into :class:`MissingExtra`."""
+def _from_extra(extra: str, purpose: str, otherwise: str = "") -> Iterator[None]:
+    """Turn an import that fails for want of ``extra`` into :class:`MissingExtra`.
+
+    Args:
+        extra: the extra that installs what is imported.
+        purpose: what needs it.
+        otherwise: how to do without, if there is a way.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
         name = (error.name or "").partition(".")[0]
         if name in ("", "plimsoll"):  # a fault of the package, not of how it was installed
             raise
-        raise MissingExtra(
-            f"{purpose} needs {name}, which is not installed. Run: pip install 'plimsoll[{extra}]'"
-        ) from error
+        fix = f"Run: pip install 'plimsoll[{extra}]'"
+        raise MissingExtra(f"{purpose} needs {name}, which is not installed. {fix}{otherwise}") from error
 
 
 def run_operator() -> None:
@@ -49,7 +60,7 @@ def run_operator() -> None:
 
 def nodes_and_pods(kubeconfig: str | None, context: str | None) -> tuple[list[Body], list[Body]]:
     """Every node and every pod of a cluster. Raises :class:`MissingExtra`."""
-    with _from_extra("operator", "Asking a cluster"):
+    with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
         from plimsoll.cli import live
     return live.nodes_and_pods(kubeconfig, context)
 
@@ -63,7 +74,7 @@ def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | 
 
 def hub_models(cache: Path) -> HubModels:
     """The hub, with its earlier answers in a folder. Raises :class:`MissingExtra`."""
-    with _from_extra("hub", "Asking the Hub for a model's config.json"):
+    with _from_extra("hub", "Asking the Hub for a model", _WITHOUT_HUB):
         from plimsoll.adapters.hub import HubModels
     return HubModels(cache)
 
