@@ -71,8 +71,9 @@ def test_what_a_manifest_might_refuse_is_left_to_it(asked: Asked) -> None:
     assert direct_question(MODEL, Asked()) is not None
 
 
-def test_a_model_that_nobody_catalogued_is_left_to_the_manifest() -> None:
-    assert direct_question("nobody/model", Asked()) is None
+@pytest.mark.parametrize("name", ["nobody/model", "a" * 5000, "a\0b", ""], ids=["unknown", "long", "null", "empty"])
+def test_a_name_that_nobody_catalogued_is_left_to_the_manifest(name: str) -> None:
+    assert direct_question(name, Asked()) is None
 
 
 def test_a_folder_of_the_name_of_a_catalogued_model_is_the_folder(

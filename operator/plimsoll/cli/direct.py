@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.adapters.catalog import catalogued_models, load_model_facts
 from plimsoll.api.bounds import (
     DEFAULT_ENGINE_VERSION,
     DEFAULT_UTILIZATION_PERCENT,
@@ -38,7 +38,7 @@ _PRECISIONS = tuple(each for each in Precision if each is not Precision.FP32)
 
 def direct_question(source: str, asked: Asked) -> Question | None:
     """The question of a catalogued model; None where only a manifest can tell whether it can be asked."""
-    if Path(source).exists() or not _is_plain(asked):
+    if source not in catalogued_models() or Path(source).exists() or not _is_plain(asked):
         return None
     model = load_model_facts(source)
     return None if model is None else _question(model, asked)
