@@ -3,8 +3,9 @@
 
     python scripts/lock_hashes.py
 
-Two files: ``constraints.hashes.txt`` for what runs, ``constraints.build.hashes.txt`` for what builds the package. The
-versions are those of ``constraints.txt``. Run it after ``scripts/pin_constraints.sh``; it asks the package index.
+Two files: ``constraints.hashes.txt`` for what runs (the package with its extra ``operator``),
+``constraints.build.hashes.txt`` for what builds it. The versions are those of ``constraints.txt``. Run it after
+``scripts/pin_constraints.sh``; it asks the package index.
 """
 
 from __future__ import annotations
@@ -28,6 +29,20 @@ GLIBC = ("manylinux_2_17", "manylinux2014", "manylinux_2_28", "manylinux_2_34", 
 """What wheels call the distributions that the image's base (glibc 2.36) can run."""
 
 HEADER = f"# Made by scripts/lock_hashes.py from constraints.txt: CPython {PYTHON}, Linux, {' and '.join(MACHINES)}.\n"
+
+
+def requirements_of(project: dict[str, Any], extra: str = "operator") -> list[str]:
+    """What the package needs with an extra, other extras that it names written out.
+
+    Args:
+        project: the table ``project`` of ``pyproject.toml``.
+        extra: which of its optional dependencies.
+    """
+    found: list[str] = list(project["dependencies"])
+    for requirement in project["optional-dependencies"][extra]:
+        name, _, inner = requirement.partition("[")
+        found += requirements_of(project, inner.rstrip("]")) if name == project["name"] else [requirement]
+    return sorted(set(found))
 
 
 def locked(requirements: Sequence[str]) -> str:
@@ -64,9 +79,9 @@ def _line(name: str, digests: Sequence[str]) -> str:
 
 def main() -> None:
     """Write both files."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    (ROOT / "constraints.hashes.txt").write_text(locked(project["project"]["dependencies"]), encoding="utf-8")
-    (ROOT / "constraints.build.hashes.txt").write_text(locked(project["build-system"]["requires"]), encoding="utf-8")
+    content = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    (ROOT / "constraints.hashes.txt").write_text(locked(requirements_of(content["project"])), encoding="utf-8")
+    (ROOT / "constraints.build.hashes.txt").write_text(locked(content["build-system"]["requires"]), encoding="utf-8")
 
 
 if __name__ == "__main__":

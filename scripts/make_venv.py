@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Make ``.venv``, or finish one that was interrupted. The standard library only: there is nothing else yet.
 
-    python scripts/make_venv.py run   # what plimsoll needs
-    python scripts/make_venv.py all   # also what the tests and the checks need
+    python scripts/make_venv.py run   # what the offline commands need
+    python scripts/make_venv.py all   # also what the operator, the tests and the checks need
 
 A second call waits for the first. Pip's work cut off in the middle can look finished, so ``.unfinished`` stands in the
 folder while there is something to do; who finds it there begins anew, from pip's cache.
@@ -21,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 GROUPS = {"run": (), "all": ("test", "check")}
+EXTRAS = {"run": "", "all": "[operator]"}
+USERS = {"run": "the offline commands", "all": "the operator, the tests and the checks"}
 MARKERS = {"run": ".runs", "all": ".ready"}
 """Files in ``.venv`` that hold the digest of what was installed; make compares their times."""
 
@@ -49,7 +51,7 @@ def make(root: Path, part: str) -> None:
             (venv / MARKERS[part]).write_text(wanted)
             return
         prepare(venv, lock)
-        say(f"Installing what {'plimsoll needs to run' if part == 'run' else 'tests and checks need'} into .venv, once")
+        say(f"Installing what {USERS[part]} need into .venv, once")
         for arguments in installations(part):
             step([str(venv / "bin" / "python"), "-m", "pip", *arguments], lock, root)
         (venv / MARKERS[part]).write_text(wanted)
@@ -101,7 +103,7 @@ def installations(part: str) -> Iterator[list[str]]:
     groups = [word for group in GROUPS[part] for word in ("--group", group)]
     # The one that comes with Python may be too old to know of groups, and took twice the time where it was measured.
     yield [*usual, "pip"]
-    yield [*usual, "--editable", ".", *groups]
+    yield [*usual, "--editable", f".{EXTRAS[part]}", *groups]
 
 
 def step(command: Sequence[str], lock: int, root: Path, *, quiet: bool = False) -> None:

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Make .venv with the first Python >= 3.11 found. "run" installs what plimsoll needs, "all" also what tests and checks need.
+# Make .venv with the first Python >= 3.11 found. "run" installs what the offline
+# commands need, "all" also what the operator, the tests and the checks need.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -12,7 +12,8 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import Cluster, Kind
-from plimsoll.app.prices import PriceList, parse_prices
+from plimsoll.api.prices import parse_prices
+from plimsoll.app.prices import PriceList
 from plimsoll.domain.keys import ObjectKey
 
 KNOWN = frozenset({"l4-24gb", "h100-sxm-80gb"})

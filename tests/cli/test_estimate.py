@@ -13,6 +13,7 @@ import yaml
 
 from plimsoll.cli import main as command_line
 from plimsoll.cli.bars import BAR_CELLS, bar
+from plimsoll.cli.exits import EXIT_BAD_INPUT
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.outcomes import MemoryEstimate, Split
 from plimsoll.domain.units import GIB
@@ -37,7 +38,7 @@ class Ran:
             command_line.cli.main(["estimate", *words], standalone_mode=False)
             self.status = 0
         except PlimsollError as error:
-            self.status, self.error = command_line.EXIT_BAD_INPUT, str(error)
+            self.status, self.error = EXIT_BAD_INPUT, str(error)
         self.shown = capsys.readouterr().out
 
     def answers(self) -> list[dict[str, Any]]:
@@ -91,13 +92,13 @@ def test_a_folder_of_an_unknown_class_tells_its_weights_by_its_tensors(
 
 def test_a_folder_without_a_configuration_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = Ran(capsys, [str(tmp_path), "--gpu", H100])
-    assert ran.status == command_line.EXIT_BAD_INPUT
+    assert ran.status == EXIT_BAD_INPUT
     assert "The folder holds no config.json. Name a model (owner/name), the folder" in ran.error
 
 
 def test_a_path_that_leads_nowhere_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ran = Ran(capsys, [str(tmp_path / "nothing"), "--gpu", H100])
-    assert ran.status == command_line.EXIT_BAD_INPUT
+    assert ran.status == EXIT_BAD_INPUT
     assert "no such file or folder" in ran.error
 
 

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import plimsoll
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
 from plimsoll.cli import main as command_line
+from plimsoll.cli.commands import explain
 from plimsoll.domain.units import GIB
 from plimsoll.render.report import PoolView, RebalancingReport, Report
 from plimsoll.render.status import status
@@ -66,7 +67,7 @@ class TestExplain:
         def live_object(namespace: str, name: str, _: object) -> dict[str, Any] | None:
             return body if (namespace, name) == ("ml", "llama") and body else None
 
-        monkeypatch.setattr(command_line, "live_object", live_object)
+        monkeypatch.setattr(explain, "live_object", live_object)
         return body
 
     def test_a_deployment_that_serves_is_told_from_decision_to_engine(self, cluster: dict[str, Any]) -> None:

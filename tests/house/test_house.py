@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 import plimsoll
+from scripts.lock_hashes import requirements_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -70,10 +71,19 @@ def test_constraints_are_exact_versions_and_nothing_else() -> None:
     assert [line for line in CONSTRAINTS if not re.fullmatch(r"[A-Za-z0-9_.-]+==[A-Za-z0-9_.!+-]+", line)] == []
 
 
-@pytest.mark.parametrize("wanted", PYPROJECT["project"]["dependencies"])
+@pytest.mark.parametrize("wanted", requirements_of(PYPROJECT["project"]))
 def test_every_dependency_and_all_that_it_needs_are_pinned(wanted: str) -> None:
     pinned = {canonical(line.split("==")[0]) for line in CONSTRAINTS}
     assert needed(wanted) - pinned == set()
+
+
+def test_the_package_alone_installs_nothing_of_an_extra() -> None:
+    alone = set().union(*(needed(each) for each in PYPROJECT["project"]["dependencies"]))
+    extras = set().union(*PYPROJECT["project"]["optional-dependencies"].values())
+    of_extras = {canonical(re.split(r"[\s\[<>=!~;(]", each, maxsplit=1)[0]) for each in extras} - {"plimsoll"}
+    assert {"click", "pydantic", "pydantic-core", "pyyaml", "rich"} <= alone
+    assert {"httpx2", "kopf", "kubernetes", "prometheus-client"} <= of_extras
+    assert alone & (of_extras | {"aiohttp"}) == set()
 
 
 def needed(requirement: str, seen: frozenset[str] = frozenset()) -> set[str]:

@@ -70,6 +70,15 @@ def test_everything_is_also_what_is_needed_to_run(checkout: Checkout) -> None:
     assert (checkout.venv / ".runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("part", "wanted"),
+    [("run", ["."]), ("all", [".[operator]", "--group", "test", "--group", "check"])],
+)
+def test_only_the_whole_environment_holds_the_operator(part: str, wanted: list[str]) -> None:
+    *_, package = make_venv.installations(part)
+    assert package[package.index("--editable") + 1 :] == wanted
+
+
 def test_new_versions_are_installed_into_what_is_there(checkout: Checkout) -> None:
     make(checkout.root, "run")
     (checkout.venv / "kept").touch()

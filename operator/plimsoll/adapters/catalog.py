@@ -8,14 +8,13 @@ from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
-from importlib import resources
+from pkgutil import get_data
 from types import MappingProxyType
 from typing import Any
 
 from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
-from plimsoll.facts.models.config_json import read_model_facts
 
 
 @cache
@@ -35,6 +34,9 @@ def load_gpu_types() -> tuple[GpuType, ...]:
 @cache
 def load_model_facts(name: str) -> ModelFacts | None:
     """The facts of one model by its exact name on the Hub, or None where the catalogue does not hold it."""
+    # The readers of configurations are most of what a command imports; lists of names and of GPUs do without them.
+    from plimsoll.facts.models.config_json import read_model_facts  # noqa: PLC0415
+
     entry = _models().get(name)
     if entry is None:
         return None
@@ -114,7 +116,7 @@ def _models() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _document(name: str) -> Any:
-    return json.loads(resources.files("plimsoll.catalog").joinpath(name).read_text(encoding="utf-8"))
+    return json.loads(get_data("plimsoll.catalog", name) or b"")
 
 
 def _refuse_duplicates(what: str, names: list[str]) -> None:

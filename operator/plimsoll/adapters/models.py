@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from plimsoll.adapters.catalog import catalogued_models, load_model_facts
-from plimsoll.adapters.hub import HubModels
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.facts.models.config_json import read_model_facts
+
+
+class Hub(Protocol):
+    """What is asked of a hub: :class:`~plimsoll.adapters.hub.HubModels`, whose libraries are imported by its owner."""
+
+    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
+        """Read a model's facts. Blocks."""
+
+    def close(self) -> None:
+        """End the look-ups that are under way."""
 
 
 class ModelSources:
@@ -24,7 +34,7 @@ class ModelSources:
         hub: the hub to ask.
     """
 
-    def __init__(self, hub: HubModels) -> None:
+    def __init__(self, hub: Hub) -> None:
         self._hub = hub
 
     def resolve(

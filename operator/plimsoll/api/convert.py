@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.owned_flags import owned_flag
 from plimsoll.api.pod_checks import check_pod_template
+from plimsoll.api.precision import cache_precision, weight_precision
 from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.unfollowed_flags import unfollowed_arguments
@@ -16,9 +17,7 @@ from plimsoll.api.v1alpha1 import (
     EngineSpec,
     InferenceDeployment,
     InferenceDeploymentSpec,
-    KvPrecisionChoice,
     PodTemplateSpec,
-    PrecisionChoice,
     Sizing,
 )
 from plimsoll.api.v1alpha1 import Toleration as ApiToleration
@@ -30,12 +29,10 @@ from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
 from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions
-from plimsoll.facts.models.quantization import ONLINE
 from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.memory.laws import OLDEST_VERSION
 from plimsoll.memory.served import served_model
@@ -64,14 +61,14 @@ def to_request(
     spec = resource.spec
     check_without_model(spec)
     _check_adapters(spec, model)
-    precision = _precision(spec, model)
+    precision = weight_precision(spec.precision, model)
     version = _version(spec.engine)
     media = to_media(spec.engine, model, version)
     return Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         model=with_loaded_indexers(served_model(model, media), version),
         precision=precision,
-        kv_precision=_kv_precision(spec, model, precision),
+        kv_precision=cache_precision(spec.kv_cache.precision, model, precision),
         shape=_shape(spec),
         engine=_engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft)),
         replicas=spec.replicas if replicas is None else replicas,
@@ -138,39 +135,6 @@ def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
     refusal = None if spec.engine.lora is None else adapters_refusal(model)
     if refusal is not None:
         raise InvalidInput("spec.engine.lora", model.architecture, refusal)
-
-
-def _precision(spec: InferenceDeploymentSpec, model: ModelFacts) -> Precision:
-    """Resolve ``auto`` and refuse what the checkpoint cannot be loaded as.
-
-    The engine's own ``auto`` runs 32-bit checkpoints in 16 bits, and so does ours.
-    16-bit types are casts of each other, FP8 and bitsandbytes can be made while loading a 16-bit checkpoint (vLLM's
-    online quantization); every other format must be what the checkpoint was published in.
-    """
-    published = model.checkpoint.precision
-    if spec.precision is PrecisionChoice.AUTO:
-        return Precision.BF16 if published is Precision.FP32 else published
-    wanted = Precision(spec.precision.value)
-    if wanted is published:
-        return wanted
-    if not published.is_quantized and (not wanted.is_quantized or wanted in ONLINE):
-        return wanted
-    raise InvalidInput(
-        "spec.precision",
-        wanted.value,
-        f"The checkpoint of {model.name} is {published.value}; write auto or {published.value}, "
-        f"or name a checkpoint published as {wanted.value}.",
-    )
-
-
-def _kv_precision(spec: InferenceDeploymentSpec, model: ModelFacts, precision: Precision) -> KvPrecision:
-    wanted = spec.kv_cache.precision
-    if wanted is not KvPrecisionChoice.AUTO:
-        return KvPrecision(wanted.value)
-    if model.checkpoint.kv_precision is not None:
-        return model.checkpoint.kv_precision
-    dtype = model.checkpoint.dtype if precision.is_quantized else precision
-    return KvPrecision.FP16 if dtype is Precision.FP16 else KvPrecision.BF16
 
 
 def _shape(spec: InferenceDeploymentSpec) -> ServingShape:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.domain.errors import InvalidInput
+
+if TYPE_CHECKING:  # `plimsoll estimate` asks for names alike without the models of the API: pydantic imports slowly
+    from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 
 _MOST_OFFERED = 3
 

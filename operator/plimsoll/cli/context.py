@@ -1,31 +1,25 @@
-"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig.
-
-The cluster's client takes longer to import than most answers take, so it is imported where it is used.
-"""
+"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.models import ModelSources
+from plimsoll.api.prices import parse_prices
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.cli.documents import load_bodies, load_fleet_objects
+from plimsoll.cli.later import hub_models, inference_deployment, nodes_and_pods
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.cluster.fleet_reading import read_fleet
-
-if TYPE_CHECKING:
-    from plimsoll.adapters.cluster import Cluster
 
 Body = dict[str, Any]
 
@@ -42,16 +36,15 @@ class ClusterAccess:
     kubeconfig: str | None = None
     context: str | None = None
 
-    def open(self) -> Cluster:
-        """A connection, to be entered."""
-        from plimsoll.adapters.cluster import Cluster  # noqa: PLC0415 - see the module's first lines
-
-        return Cluster(self.kubeconfig or os.environ.get("KUBECONFIG") or None, self.context)
+    @property
+    def file(self) -> str | None:
+        """The kubeconfig; None for kubectl's own place."""
+        return self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
 
 def fleet_from(path: str | None, access: ClusterAccess, prices: dict[str, Price]) -> Fleet:
     """The fleet of a file, or of the cluster."""
-    nodes, pods = load_fleet_objects(path) if path else asyncio.run(_fleet_objects(access))
+    nodes, pods = load_fleet_objects(path) if path else nodes_and_pods(access.file, access.context)
     return read_fleet(nodes, pods, load_gpu_types(), prices)
 
 
@@ -63,8 +56,6 @@ def prices_from(path: str | None) -> dict[str, Price]:
     """
     if path is None:
         return {}
-    from plimsoll.app.prices import parse_prices  # noqa: PLC0415 - imports the cluster's client
-
     maps = [body for body in load_bodies(path) if body.get("kind") == "ConfigMap"]
     if not maps:
         raise InvalidInput(
@@ -125,9 +116,23 @@ def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
     return Models().draft_of(resource)
 
 
+@dataclass(frozen=True, slots=True)
+class _HubIfAsked:
+    """The hub, whose libraries are imported when it is first asked: most questions are of catalogued models."""
+
+    cache: Path
+
+    def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
+        """Read a model's facts. Blocks."""
+        return hub_models(self.cache).facts(name, revision, token, asker=asker)
+
+    def close(self) -> None:
+        """Nothing is under way between questions."""
+
+
 def _facts(model: ModelSpec) -> ModelFacts:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plimsoll" / "hub"
-    sources = ModelSources(hub=HubModels(cache))
+    sources = ModelSources(hub=_HubIfAsked(cache))
     token = os.environ.get("HF_TOKEN")
     try:
         return sources.resolve(model.name, revision=model.revision, token=token, inline=model.config)
@@ -137,18 +142,4 @@ def _facts(model: ModelSpec) -> ModelFacts:
 
 def live_object(namespace: str, name: str, access: ClusterAccess) -> Body | None:
     """One InferenceDeployment of the cluster, or None."""
-    return asyncio.run(_live_object(ObjectKey(namespace, name), access))
-
-
-async def _fleet_objects(access: ClusterAccess) -> tuple[list[Body], list[Body]]:
-    from plimsoll.adapters.cluster import NODES, PODS  # noqa: PLC0415 - see the module's first lines
-
-    async with access.open() as cluster:
-        return list((await cluster.list(NODES)).items), list((await cluster.list(PODS)).items)
-
-
-async def _live_object(key: ObjectKey, access: ClusterAccess) -> Body | None:
-    from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS  # noqa: PLC0415 - see the module's first lines
-
-    async with access.open() as cluster:
-        return await cluster.get(INFERENCE_DEPLOYMENTS, key)
+    return inference_deployment(ObjectKey(namespace, name), access.file, access.context)

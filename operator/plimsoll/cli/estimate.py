@@ -1,9 +1,9 @@
-"""``plimsoll estimate``: what one model needs, term by term, on any GPU, without a cluster."""
+"""What ``plimsoll estimate`` asks by way of a manifest: the user's own, or one made of a model and the options."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +11,14 @@ from plimsoll.adapters.local_checkpoint import read_local_checkpoint
 from plimsoll.api.convert import to_request
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import Sizing
+from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
 from plimsoll.cli.context import draft_of, model_of
 from plimsoll.cli.sources import config_file, document_of, name_of
 from plimsoll.cli.types import named_on_the_command_line
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.names import API_VERSION, KIND
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.serving import Request
 from plimsoll.facts.models.config_json import read_model_facts
-
-DEFAULT_CONTEXT = 8192
-"""Tokens of context where the command names none and the model declares as many."""
-
-DEFAULT_CONCURRENCY = 16
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """The command's options as typed; None where left out."""
-
-    context: int | None = None
-    concurrency: int | None = None
-    precision: str | None = None
-    kv_precision: str | None = None
-    engine: str | None = None
-    utilization: int | None = None
-    batched_tokens: int | None = None
-    prompt: int | None = None
-    output: int | None = None
-    eager: bool = False
-    text_only: bool = False
-    cpu_offload: str | None = None
-    lora: tuple[int, int] | None = None
-    speculate: tuple[str, int] | None = None
-    draft: str | None = None
-    gpus: tuple[str, ...] = ()
-    split: Split | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is to be estimated, and what the command line set aside of the manifest."""
-
-    request: Request
-    notes: tuple[str, ...] = ()
 
 
 def question_for(source: str, asked: Asked) -> Question:

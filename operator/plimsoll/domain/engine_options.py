@@ -7,6 +7,19 @@ from enum import StrEnum
 from typing import Literal
 
 
+class SpeculationMethod(StrEnum):
+    """Who guesses the tokens."""
+
+    NGRAM = "Ngram"
+    """The prompt itself: no weights."""
+    MTP = "Mtp"
+    """The model's own multi-token-prediction layers."""
+    EAGLE = "Eagle"
+    """A head that reads the model's hidden states; EAGLE or EAGLE-3, as its configuration says."""
+    DRAFT = "Draft"
+    """A small model of the same vocabulary."""
+
+
 class DraftMethod(StrEnum):
     """How tokens are guessed ahead, in vLLM's words (``SpeculativeConfig.method``)."""
 

@@ -25,7 +25,7 @@ from plimsoll.api.v1alpha1.spec import (
     SecretKeyRef,
     Sizing,
 )
-from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationMethod, SpeculationSpec
+from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.status import (
     CeilingStatus,
     Condition,
@@ -41,6 +41,7 @@ from plimsoll.api.v1alpha1.status import (
     RemedyStatus,
     TooSmallStatus,
 )
+from plimsoll.domain.engine_options import SpeculationMethod
 
 __all__ = [
     "ApiModel",

@@ -8,13 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic.config import JsonDict
 
+from plimsoll.api.bounds import MOST_TOKENS
+
 LARGEST_BOUND = 2**53
 """Bounds of a CRD are doubles: beyond this the API server would keep another figure than the one written here."""
 
 MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 """A Hugging Face id, or a name of the user's."""
 
-Tokens = Annotated[int, Field(ge=1, le=100_000_000)]
+Tokens = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
 Bytes64 = Annotated[int, Field(ge=0, le=LARGEST_BOUND)]
 GpuTypeName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 

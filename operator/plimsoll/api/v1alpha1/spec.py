@@ -8,6 +8,13 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 from pydantic.config import JsonDict
 
+from plimsoll.api.bounds import (
+    DEFAULT_ENGINE_VERSION,
+    DEFAULT_UTILIZATION_PERCENT,
+    ENGINE_VERSION,
+    MOST_CONCURRENCY,
+    STEP_TOKENS,
+)
 from plimsoll.api.owned_flags import EVERY_OWNED_SPELLING
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, GpuTypeName, Tokens, rule
 from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
@@ -216,8 +223,9 @@ class EngineSpec(ApiModel):
         default=None,
         description="NVIDIA or AMD: whose GPUs image is made for. Default: AMD where image contains rocm, else NVIDIA.",
     )
-    version: Annotated[str, Field(pattern=r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$")] = Field(
-        default="0.32.0", description="vLLM release; decides the memory law. Name it when image is your own build."
+    version: Annotated[str, Field(pattern=ENGINE_VERSION)] = Field(
+        default=DEFAULT_ENGINE_VERSION,
+        description="vLLM release; decides the memory law. Name it when image is your own build.",
     )
     extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = Field(
         default=None,
@@ -226,9 +234,9 @@ class EngineSpec(ApiModel):
         json_schema_extra={"x-kubernetes-validations": [_owned_flags_rule()]},
     )
     gpu_memory_utilization_percent: Annotated[int, Field(ge=10, le=98)] = Field(
-        default=92, description="Share of each GPU's usable memory that the engine may take."
+        default=DEFAULT_UTILIZATION_PERCENT, description="Share of each GPU's usable memory that the engine may take."
     )
-    max_batched_tokens: Annotated[int, Field(ge=64, le=1_048_576)] | None = Field(
+    max_batched_tokens: Annotated[int, Field(ge=STEP_TOKENS[0], le=STEP_TOKENS[1])] | None = Field(
         default=None, description="Tokens per engine step. Default: by the GPU's memory."
     )
     enforce_eager: bool = Field(default=False, description="Run without CUDA graphs: slower, needs less memory.")
@@ -331,7 +339,7 @@ class InferenceDeploymentSpec(ApiModel):
     )
     kv_cache: KvCacheSpec = Field(default_factory=KvCacheSpec, description="KV-cache settings.")
     context_length: Tokens = Field(description="Longest request in tokens, prompt and output together.")
-    concurrency: Annotated[int, Field(ge=1, le=65_536)] = Field(
+    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] = Field(
         description="Requests that one replica serves at the same time."
     )
     expected_tokens: ExpectedTokens | None = Field(

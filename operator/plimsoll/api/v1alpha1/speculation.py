@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, ClassVar
 
 from pydantic import Field
@@ -10,19 +9,7 @@ from pydantic.config import JsonDict
 
 from plimsoll.api.v1alpha1.base import MODEL_NAME, ApiModel, rule
 from plimsoll.api.v1alpha1.values import FreeForm
-
-
-class SpeculationMethod(StrEnum):
-    """Who guesses the tokens."""
-
-    NGRAM = "Ngram"
-    """The prompt itself: no weights."""
-    MTP = "Mtp"
-    """The model's own multi-token-prediction layers."""
-    EAGLE = "Eagle"
-    """A head that reads the model's hidden states; EAGLE or EAGLE-3, as its configuration says."""
-    DRAFT = "Draft"
-    """A small model of the same vocabulary."""
+from plimsoll.domain.engine_options import SpeculationMethod
 
 
 class DraftModelSpec(ApiModel):

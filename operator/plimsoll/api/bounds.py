@@ -1,0 +1,12 @@
+"""Bounds and defaults of the spec's fields, for those who do without the models of the API: pydantic imports slowly."""
+
+from __future__ import annotations
+
+MOST_TOKENS = 100_000_000
+MOST_CONCURRENCY = 65_536
+STEP_TOKENS = (64, 1_048_576)
+"""Tokens of an engine step, from and to."""
+
+ENGINE_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
+DEFAULT_ENGINE_VERSION = "0.32.0"
+DEFAULT_UTILIZATION_PERCENT = 92

@@ -1,0 +1,44 @@
+"""What ``plimsoll estimate`` is asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.serving import Request
+
+DEFAULT_CONTEXT = 8192
+"""Tokens of context where the command names none and the model declares as many."""
+
+DEFAULT_CONCURRENCY = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command's options as typed; None where left out."""
+
+    context: int | None = None
+    concurrency: int | None = None
+    precision: str | None = None
+    kv_precision: str | None = None
+    engine: str | None = None
+    utilization: int | None = None
+    batched_tokens: int | None = None
+    prompt: int | None = None
+    output: int | None = None
+    eager: bool = False
+    text_only: bool = False
+    cpu_offload: str | None = None
+    lora: tuple[int, int] | None = None
+    speculate: tuple[str, int] | None = None
+    draft: str | None = None
+    gpus: tuple[str, ...] = ()
+    split: Split | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is to be estimated, and what the command line set aside of the manifest."""
+
+    request: Request
+    notes: tuple[str, ...] = ()

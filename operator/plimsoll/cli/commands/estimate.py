@@ -1,0 +1,134 @@
+"""``plimsoll estimate``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import click
+
+from plimsoll.cli.asked import Asked, Question
+from plimsoll.cli.bars import print_answers, print_one
+from plimsoll.cli.direct import direct_question
+from plimsoll.cli.estimate_json import answer_document
+from plimsoll.cli.later import manifest_question
+from plimsoll.cli.screen import screen
+from plimsoll.cli.types import answers, left_out
+from plimsoll.cli.working import print_working, working_document
+from plimsoll.domain.engine_options import SpeculationMethod
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.placement.sizing import Sized
+
+
+@click.command("estimate")
+@click.argument("model")
+@click.option("--gpu", "gpus", multiple=True, help="GPU type (see `plimsoll gpus`); may be repeated. Default: all.")
+@click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
+@click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages, with --tp.")
+@click.option("--ep", is_flag=True, help="Expert parallelism, with --tp.")
+@click.option("--context", type=click.IntRange(1), help="Longest request in tokens. Default: 8192, or the model's own.")
+@click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time. Default: 16.")
+@click.option(
+    "--prompt",
+    type=click.IntRange(1),
+    help="Mean prompt tokens, with --output-tokens: sizes for the expected load, whatever a manifest's sizing.",
+)
+@click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
+@click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ...")
+@click.option("--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4.")
+@click.option("--engine", help="vLLM release, e.g. 0.32.0.")
+@click.option("--utilization", type=click.IntRange(10, 98), help="Percent of usable memory the engine may take.")
+@click.option("--batched-tokens", type=click.IntRange(64), help="Tokens of an engine step.")
+@click.option("--eager", is_flag=True, help="No CUDA graphs.")
+@click.option("--text-only", is_flag=True, help="Without the vision or audio tower.")
+@click.option("--cpu-offload", help="Weights of each GPU to keep in host memory, e.g. 8Gi.")
+@click.option("--lora", type=(int, int), help="LoRA slots and their largest rank, e.g. --lora 4 16.")
+@click.option(
+    "--speculate",
+    type=(click.Choice([method.value for method in SpeculationMethod], case_sensitive=False), click.IntRange(1, 32)),
+    help="Speculative decoding: method and tokens a step, e.g. --speculate Ngram 4.",
+)
+@click.option("--draft", help="The head or small model of --speculate Eagle or Draft: a name or a config.json.")
+@click.option("--why", is_flag=True, help="Show every formula with its numbers (for one GPU type).")
+@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
+def command(
+    model: str,
+    gpus: tuple[str, ...],
+    tp: int | None,
+    pp: int,
+    ep: bool,  # noqa: FBT001 - a flag of the command line
+    context: int | None,
+    concurrency: int | None,
+    prompt: int | None,
+    output_tokens: int | None,
+    precision: str | None,
+    kv_precision: str | None,
+    engine: str | None,
+    utilization: int | None,
+    batched_tokens: int | None,
+    eager: bool,  # noqa: FBT001 - same
+    text_only: bool,  # noqa: FBT001 - same
+    cpu_offload: str | None,
+    lora: tuple[int, int] | None,
+    speculate: tuple[str, int] | None,
+    draft: str | None,
+    why: bool,  # noqa: FBT001 - same
+    output: str,
+) -> None:
+    """Say what MODEL (a name, a checkpoint folder, a config.json or a manifest) needs on each GPU type."""
+    asked = Asked(
+        context=context,
+        concurrency=concurrency,
+        precision=precision,
+        kv_precision=kv_precision,
+        engine=engine,
+        utilization=utilization,
+        batched_tokens=batched_tokens,
+        prompt=prompt,
+        output=output_tokens,
+        eager=eager,
+        text_only=text_only,
+        cpu_offload=cpu_offload,
+        lora=lora,
+        speculate=speculate,
+        draft=draft,
+        gpus=gpus,
+        split=None if tp is None else Split(tp, pp, expert_parallel=ep),
+    )
+    if tp is None and (pp > 1 or ep):
+        raise InvalidInput("--ep" if ep else "--pp", ep or pp, "Name --tp beside it.")
+    question = direct_question(model, asked) or manifest_question(model, asked)
+    found = answers(question.request, gpus, asked.split)
+    # Of every type there is, those that the manifest rules out would bury the others.
+    shown, words = (found, ()) if gpus else left_out(question.request, found)
+    if why and len(shown) != 1:
+        raise InvalidInput("--why", f"{len(shown)} GPU types", "Name one GPU type with --gpu.")
+    if output == "json":
+        _print_documents(question, found, with_working=shown if why else ())
+    else:
+        _show_answers(question, shown, words, why=why)
+
+
+def _print_documents(
+    question: Question, found: Sequence[Sized | Rejection], *, with_working: Sequence[Sized | Rejection]
+) -> None:
+    told = [answer_document(question.request, answer) for answer in found]
+    for document, answer in zip(told, found, strict=True):
+        document["notes"] = list(question.notes)
+        if answer in with_working:
+            document["working"] = working_document(question.request, answer)
+    click.echo(json.dumps(told, indent=2))
+
+
+def _show_answers(question: Question, shown: Sequence[Sized | Rejection], words: Sequence[str], *, why: bool) -> None:
+    """The table, and below it all that is to be said of one GPU type where there is one alone."""
+    request = question.request
+    console = screen()
+    print_answers(console, request, shown)
+    for note in (*question.notes, *words):
+        console.print(f"Note: {note}", highlight=False, markup=False)
+    for answer in (each for each in shown if isinstance(each, Sized) and len(shown) == 1):
+        print_one(console, request, answer)
+        if why:
+            print_working(console, request, answer)

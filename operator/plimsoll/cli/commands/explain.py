@@ -1,0 +1,27 @@
+"""``plimsoll explain``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.context import ClusterAccess, live_object
+from plimsoll.cli.exits import EXIT_BAD_INPUT
+from plimsoll.cli.screen import screen
+from plimsoll.cli.story import print_story
+
+
+@click.command("explain")
+@click.argument("name")
+@click.option("-n", "--namespace", default="default", show_default=True)
+@with_cluster
+def command(name: str, namespace: str, kubeconfig: str | None, context: str | None) -> None:
+    """Tell the story of one InferenceDeployment of the cluster: decision, estimate, rejections, what runs."""
+    body = live_object(namespace, name, ClusterAccess(kubeconfig, context))
+    console = screen()
+    if body is None:
+        console.print(f"There is no InferenceDeployment {namespace}/{name}.", highlight=False)
+        sys.exit(EXIT_BAD_INPUT)
+    print_story(console, body)

@@ -1,0 +1,100 @@
+"""``plimsoll plan``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import yaml
+
+from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
+from plimsoll.cli.documents import no_deployment, read_manifests
+from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.files import refuse_second_stdin
+from plimsoll.cli.planning import Planned, plan_located
+from plimsoll.cli.screen import screen
+from plimsoll.cli.tables import print_details, print_ignored, print_plan
+from plimsoll.domain.fleet import IgnoredNode
+
+
+@click.command("plan")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    help="Manifest, folder of manifests, or - for standard input; may be repeated.",
+)
+@click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
+@click.option(
+    "--fleet", help="Nodes and pods from a file (or -) instead of the cluster: kubectl get nodes,pods -A -o yaml."
+)
+@click.option("--prices", help="ConfigMap manifest with US dollars per GPU and hour, by GPU type.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "objects"]), default="table")
+@with_cluster
+def command(
+    files: tuple[str, ...],
+    recursive: bool,  # noqa: FBT001 - a flag of the command line
+    fleet: str | None,
+    prices: str | None,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Say where manifests would be placed, with which estimate, and why not elsewhere. Changes nothing.
+
+    They are planned together: the first gets its GPUs first. Exit status: 0 everything is placed, 1 something cannot be
+    placed, 2 some input cannot be used (the rest is planned without it).
+    """
+    refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""])
+    manifests = read_manifests(files, recursive=recursive)
+    _complain(manifests.problems)
+    if not manifests.found:
+        if not manifests.problems:
+            raise no_deployment(files)
+        sys.exit(EXIT_BAD_INPUT)
+    note = manifests.note()
+    if note is not None:
+        click.echo(f"note: {note}", err=True)
+    seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), prices_from(prices))
+    show = Planned.objects if output == "objects" else Planned.document
+    shown, problems = plan_located(manifests.found, seen, show)
+    _complain(problems)
+    if shown:
+        _print_plan([printed for _, printed in shown], output, seen.ignored)
+    unusable = len(manifests.problems) + len(problems)
+    if shown and unusable:
+        click.echo(f"error: {unusable} of the inputs cannot be used (see above): this plan is without them.", err=True)
+    if unusable:
+        sys.exit(EXIT_BAD_INPUT)
+    sys.exit(EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED)
+
+
+def _complain(problems: Sequence[str]) -> None:
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+
+
+def _print_plan(printed: Sequence[Any], output: str, ignored: Sequence[IgnoredNode]) -> None:
+    if output == "objects":
+        click.echo(yaml.safe_dump_all([body for bodies in printed for body in bodies], sort_keys=False), nl=False)
+    elif output == "json":
+        click.echo(json.dumps(printed, indent=2))
+    elif output == "yaml":
+        click.echo(yaml.safe_dump(printed, sort_keys=False), nl=False)
+    else:
+        _show_plan(list(printed), ignored)
+
+
+def _show_plan(documents: list[dict[str, Any]], ignored: Sequence[IgnoredNode]) -> None:
+    console = screen()
+    print_plan(console, documents)
+    for document in documents:
+        console.rule(f"{document['namespace']}/{document['name']}", align="left")
+        print_details(console, document)
+    print_ignored(console, ignored)

@@ -1,0 +1,92 @@
+"""A catalogued model and plain options as a request, without the manifest that says the same.
+
+Checking a manifest needs pydantic, which takes as long to import as everything else that an estimate needs. So a plain
+question does without. Whatever a check might refuse becomes a manifest all the same: its checks know what to say.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from plimsoll.adapters.catalog import catalogued_models, load_model_facts
+from plimsoll.api.bounds import (
+    DEFAULT_ENGINE_VERSION,
+    DEFAULT_UTILIZATION_PERCENT,
+    ENGINE_VERSION,
+    MOST_CONCURRENCY,
+    MOST_TOKENS,
+    STEP_TOKENS,
+)
+from plimsoll.api.precision import AUTO, cache_precision, weight_precision
+from plimsoll.cli.asked import DEFAULT_CONCURRENCY, DEFAULT_CONTEXT, Asked, Question
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.engine_options import MediaUse
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.memory.served import served_model
+from plimsoll.memory.shared_indexers import with_loaded_indexers
+
+_PLAIN_SINCE = EngineVersion(0, 17)
+"""The oldest release that knows every option of a plain question."""
+
+_PRECISIONS = tuple(each for each in Precision if each is not Precision.FP32)
+"""Weights of 32 bits are read and never asked for."""
+
+
+def direct_question(source: str, asked: Asked) -> Question | None:
+    """The question of a catalogued model; None where only a manifest can tell whether it can be asked."""
+    if source not in catalogued_models() or Path(source).exists() or not _is_plain(asked):
+        return None
+    model = load_model_facts(source)
+    return None if model is None else _question(model, asked)
+
+
+def _is_plain(asked: Asked) -> bool:
+    """Whether every option holds what a manifest would take, and nothing refers to anything else."""
+    refers = (asked.cpu_offload, asked.lora, asked.speculate, asked.draft, asked.prompt, asked.output)
+    return (
+        all(each is None for each in refers)
+        and _is_within(asked.context, 1, MOST_TOKENS)
+        and _is_within(asked.concurrency, 1, MOST_CONCURRENCY)
+        and _is_within(asked.batched_tokens, *STEP_TOKENS)
+        and asked.precision in (None, AUTO, *_PRECISIONS)
+        and asked.kv_precision in (None, AUTO, *KvPrecision)
+        and re.fullmatch(ENGINE_VERSION, asked.engine or DEFAULT_ENGINE_VERSION) is not None
+        and _version(asked) >= _PLAIN_SINCE
+    )
+
+
+def _is_within(value: int | None, least: int, most: int) -> bool:
+    return value is None or least <= value <= most
+
+
+def _version(asked: Asked) -> EngineVersion:
+    return EngineVersion(*(int(part) for part in (asked.engine or DEFAULT_ENGINE_VERSION).split(".")))
+
+
+def _question(model: ModelFacts, asked: Asked) -> Question:
+    version, media = _version(asked), MediaUse(text_only=asked.text_only)
+    precision = weight_precision(asked.precision or AUTO, model)
+    return Question(
+        Request(
+            key=ObjectKey("default", "estimate"),
+            model=with_loaded_indexers(served_model(model, media), version),
+            precision=precision,
+            kv_precision=cache_precision(asked.kv_precision or AUTO, model, precision),
+            shape=ServingShape(
+                context_tokens=asked.context or min(DEFAULT_CONTEXT, model.max_context_tokens),
+                concurrency=asked.concurrency or DEFAULT_CONCURRENCY,
+            ),
+            engine=EngineChoice(
+                version=version,
+                gpu_memory_utilization_percent=asked.utilization or DEFAULT_UTILIZATION_PERCENT,
+                max_batched_tokens=asked.batched_tokens,
+                enforce_eager=asked.eager,
+                media=media,
+            ),
+        )
+    )

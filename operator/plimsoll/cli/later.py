@@ -1,0 +1,86 @@
+"""What is imported only when it is used: it takes long to import, or it comes with an extra of the package.
+
+Every such import of the command line stands here. A missing extra becomes an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from plimsoll.cli.asked import Asked, Question
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.keys import ObjectKey
+
+if TYPE_CHECKING:
+    from plimsoll.adapters.hub import HubModels
+
+
+Body = dict[str, Any]
+
+
+_WITHOUT_HUB = (
+    ", give the model's config.json (a file, or spec.model.config of a manifest), or name a model that "
+    "`plimsoll models` lists."
+)
+
+
+class MissingExtra(PlimsollError):
+    """A command needs distributions that only an extra of the package installs."""
+
+
+@contextmanager
+def _from_extra(extra: str, purpose: str, otherwise: str = "") -> Iterator[None]:
+    """Turn an import that fails for want of ``extra`` into :class:`MissingExtra`.
+
+    Args:
+        extra: the extra that installs what is imported.
+        purpose: what needs it.
+        otherwise: how to do without, if there is a way.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        name = (error.name or "").partition(".")[0]
+        if name in ("", "plimsoll"):  # a fault of the package, not of how it was installed
+            raise
+        fix = f"Run: pip install 'plimsoll[{extra}]'"
+        raise MissingExtra(f"{purpose} needs {name}, which is not installed. {fix}{otherwise}") from error
+
+
+def run_operator() -> None:
+    """Run the operator until it is stopped. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "The operator"):
+        from plimsoll.app.operator import run
+        from plimsoll.app.settings import Settings
+    run(Settings.from_environment())
+
+
+def nodes_and_pods(kubeconfig: str | None, context: str | None) -> tuple[list[Body], list[Body]]:
+    """Every node and every pod of a cluster. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
+        from plimsoll.cli import live
+    return live.nodes_and_pods(kubeconfig, context)
+
+
+def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:
+    """One InferenceDeployment of a cluster, or None. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster"):
+        from plimsoll.cli import live
+    return live.inference_deployment(key, kubeconfig, context)
+
+
+def hub_models(cache: Path) -> HubModels:
+    """The hub, with its earlier answers in a folder. Raises :class:`MissingExtra`."""
+    with _from_extra("hub", "Asking the Hub for a model", _WITHOUT_HUB):
+        from plimsoll.adapters.hub import HubModels
+    return HubModels(cache)
+
+
+def manifest_question(source: str, asked: Asked) -> Question:
+    """The question by way of a manifest: pydantic and the models of the API, as slow as all the rest together."""
+    from plimsoll.cli.estimate import question_for
+
+    return question_for(source, asked)
