@@ -76,7 +76,7 @@ def _planned(report: Report) -> Verdict:
         return Verdict("Unknown", "Suspended", "spec.suspend is set: nothing is planned or changed.")
     if decision.change_blocked:
         return _unplaced(
-            decision, "ChangeWaitsForGpus", "The last change has no place yet; what ran before serves on. "
+            decision, "ChangeWaitsForGpus", "The last change has no place yet. The previous placement keeps serving. "
         )
     if decision.missing:
         return _unplaced(
