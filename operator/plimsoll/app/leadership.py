@@ -1,4 +1,4 @@
-"""Only one process writes: a Lease says which one, and a clock that nobody can set says for how long.
+"""Only one process writes: a Lease says which one, and a monotonic clock says for how long.
 
 The protocol is that of Kubernetes' own components (client-go's leaderelection). The holder renews the lease. A
 candidate takes it over when it has seen no change for the duration of the lease. Times are measured with a monotonic
