@@ -1,4 +1,4 @@
-"""What the engines say they got: KV tokens by pool, and which kinds of placement proved too small."""
+"""The engines' reports: KV tokens by pool, and the kinds of placement that proved too small."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from plimsoll.placement.pools import Pool
 
 
 def told_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:
-    """Tokens of one replica by pool, the smallest of its ready pods, as their release counts them."""
-    told: dict[str, int] = {}
+    """Return the tokens of one replica by pool: the smallest of its ready pods, as their release counts them."""
+    reported: dict[str, int] = {}
     if reading is None:
-        return told
+        return reported
     for pool, pods in around.pods.items():
         seen = [_latest_capacity(reading, pod.name) for pod in pods if pod.ready]
         known = [tokens for tokens in seen if tokens is not None]
         if known:
-            told[pool] = min(known)
-    return told
+            reported[pool] = min(known)
+    return reported
 
 
 def reported_tokens(status: Mapping[str, Any], generation: int, now: Mapping[str, int]) -> dict[str, int]:
-    """KV tokens of one replica by pool: what engines report ``now``, else what they said under the same spec.
+    """Return KV tokens of one replica by pool: the engines' reports ``now``, else their last ones under the same spec.
 
-    The earlier word stays true while Prometheus is away, but not of engines that were given other settings since.
+    An earlier report stays valid while Prometheus is away, but not for engines that got other settings since.
     """
     entries = [pool for pool in status.get("pools") or () if pool.get("generation") == generation]
     before = {pool["name"]: pool["kvTokensReported"] for pool in entries if pool.get("kvTokensReported") is not None}
@@ -38,11 +38,12 @@ def reported_tokens(status: Mapping[str, Any], generation: int, now: Mapping[str
 def observed_capacities(
     status: Mapping[str, Any], spec: str, pools: Sequence[Pool], around: Surroundings, reported: Mapping[str, int]
 ) -> tuple[ObservedCapacity, ...]:
-    """What the pools' engines report, and what engines of earlier pools had reported when they proved too small.
+    """Return the reports of the pools' engines, and the reports of earlier engines that proved too small.
 
-    Without the second, a replica added later would go to the very GPU that the deployment was moved away from. It holds
-    until the spec changes (``spec`` is a digest of it), for then the engines may be given other settings; and never
-    against a pool that runs. Engines that are being replaced tell nothing of those to come.
+    Without the earlier reports, a replica added later would go to the same GPU type that the deployment was moved away
+    from. They hold until the spec changes (``spec`` is its digest), because then the engines may get other settings.
+    They never count against a running pool. Engines that are being replaced are left out: they say nothing about the
+    next ones.
     """
     running = [
         ObservedCapacity(pool.gpu_type, pool.split, reported[pool.name])

@@ -1,4 +1,4 @@
-"""One object in one pass: what the steps of the planner fill in, and the questions they ask of it."""
+"""One object in one pass: the fields that the planner's steps fill in, and the questions about them."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 
 _NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
-"""Fields of the spec that say how many engines and where, not how one of them is run."""
+"""Spec fields that say how many engines run and where, not how one engine runs."""
 
 _DIGITS = 12
 
 
 @dataclass(slots=True)
 class Case:
-    """One object in one pass, from what the user wrote to what is decided."""
+    """One object in one pass, from the user's spec to the decision."""
 
     body: Body
     key: ObjectKey
@@ -76,15 +76,15 @@ class Case:
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The status as last written, as far as it can be used."""
+        """The usable part of the status as last written."""
         return status_of(self.body).status
 
     @property
     def spec_digest(self) -> str:
-        """Hex digits that change when a part of the spec changes that bears on an engine's memory."""
+        """Hex digits that change with any part of the spec that affects an engine's memory."""
         spec = self.body.get("spec") or {}
-        told = {field: value for field, value in spec.items() if field not in _NOT_ABOUT_MEMORY}
-        return sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
+        relevant = {field: value for field, value in spec.items() if field not in _NOT_ABOUT_MEMORY}
+        return sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
 
     @property
     def generation(self) -> int:
@@ -92,7 +92,7 @@ class Case:
         return int(self.body["metadata"].get("generation") or 1)
 
     def stand_still(self, problem: Problem) -> None:
-        """Leave everything of this object as it is: its pools stand, and the problem is all that is said."""
+        """Change nothing of this object: its pools stay, and only the problem is reported."""
         self.problem = problem
         self.request = None
         self.decision = None
@@ -101,7 +101,7 @@ class Case:
 
 
 def report_of(case: Case, now: float) -> Report:
-    """Everything that the status is made of, ``now`` in POSIX seconds."""
+    """Return the data that the status is made of. ``now`` is in POSIX seconds."""
     spec = case.resource.spec if case.resource else None
     mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
     return Report(
@@ -127,7 +127,7 @@ def report_of(case: Case, now: float) -> Report:
 
 
 def _contested(case: Case) -> str:
-    """Who else scales the object's Deployments; ``contests`` are by pool."""
+    """Sentences about others that scale the object's Deployments; ``contests`` are by pool."""
     planned = {} if case.decision is None else {pool.name: pool.replicas for pool in case.decision.pools}
     return " ".join(contest.sentence(planned.get(pool, 0)) for pool, contest in case.contests)
 
@@ -138,7 +138,7 @@ def _declared_replicas(body: Body) -> int:
 
 
 def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifest]:
-    """What the decision renders to; nothing while there is no plan or the user wants no change."""
+    """Render the objects of the decision; none if there is no plan or the user has suspended the object."""
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
     options = to_workload_options(case.resource, images)
@@ -152,7 +152,7 @@ def images_of(settings: Settings) -> EngineImages:
 
 
 def is_passing(case: Case) -> bool:
-    """Whether a problem will pass by itself and the status says something better: an earlier word, a placement."""
+    """Whether a problem ends by itself and the status has something better: earlier conditions or a placement."""
     if case.problem is None or case.problem.permanent or not case.status.get("conditions"):
         return False
     placed = bool(case.status.get("pools")) and case.status.get("observedGeneration") == case.generation
@@ -160,7 +160,7 @@ def is_passing(case: Case) -> bool:
 
 
 def wanted_signals(case: Case) -> Wanted:
-    """What to read from Prometheus: the window of the live loop, or enough to learn what engines report."""
+    """The signals to read from Prometheus: the window of the live loop, or enough to learn what engines report."""
     pods = tuple(pod.name for pod in case.around.ready_pods())
     if case.resource is None or case.resource.spec.rebalancing.mode is RebalancingMode.OFF:
         return Wanted(pods, CAPACITY_WINDOW_SECONDS)
@@ -168,7 +168,7 @@ def wanted_signals(case: Case) -> Wanted:
 
 
 def tenant_of(case: Case) -> Tenant | None:
-    """The planner's view of the object; None where it cannot be planned."""
+    """The planner's view of the object; None if it cannot be planned."""
     if case.request is None or case.resource is None:
         return None
     moves = case.turn is not None and case.turn.moves
@@ -178,7 +178,10 @@ def tenant_of(case: Case) -> Tenant | None:
 
 
 def wish_failed(case: Case) -> bool:
-    """A replica less needs no place: what is missing beside it was missing before."""
+    """Whether the live loop's change found no place.
+
+    Removing a replica needs no place: replicas that are missing now were missing before.
+    """
     if case.turn is None or not case.turn.acted or case.decision is None:
         return False
     needs_place = not isinstance(case.turn.decision, RemoveReplica)
@@ -186,7 +189,7 @@ def wish_failed(case: Case) -> bool:
 
 
 def is_judged(case: Case) -> bool:
-    """Whether the placement was judged by this spec. Until then the plan replaces it: the live loop moves nothing."""
+    """Whether the placement was planned for this spec. If not, the plan replaces it; the live loop moves nothing."""
     return all(pool.generation == case.generation for pool in case.pools if pool.state is PoolState.ACTIVE)
 
 

@@ -1,7 +1,7 @@
-"""Somebody else keeps changing the number of replicas of a Deployment of ours: who, how often, and when we answer.
+"""Contests: others keep changing the number of replicas of our Deployment. Who, how often, and when we change it back.
 
-A change is taken back at once the first time. Whoever repeats it (an autoscaler, a script) is answered with growing
-pauses: every change back costs the cluster pods that are made and thrown away.
+The first change is undone at once. Repeated changes (by an autoscaler or a script) are undone after growing pauses:
+every change back costs the cluster pods that are created and deleted again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 FIRST_PAUSE_SECONDS = 10.0
 LONGEST_PAUSE_SECONDS = 300.0
 REMEMBERED_SECONDS = 600.0
-"""A contest is over when nobody has changed the number for this long."""
+"""A contest ends when the number has not been changed for this long."""
 
 SAID_SECONDS = 30.0
-"""How long after the last sign of it a contest is spoken of. The pauses are remembered longer."""
+"""How long the status reports a contest after its last sign. The pauses are remembered longer."""
 
 NAMED_FROM = 2
-"""Changes from which on the status names who makes them: one alone is a slip."""
+"""From this number of changes the status names who makes them: a single change may be a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Contest:
     answer_at: float
 
     def sentence(self, ours: int) -> str:
-        """For the status."""
+        """A sentence for the status."""
         return (
             f"{self.manager} set spec.replicas of Deployment {self.workload} to {self.wanted_by_them} "
             f"({self.count} times within 10 minutes); Plimsoll wants {ours} and sets it back with growing pauses. "
@@ -45,12 +45,12 @@ class Contest:
 
 @dataclass(slots=True)
 class Contests:
-    """Contests by the Deployment's uid. Those that are over are forgotten when their time has passed."""
+    """Contests by the Deployment's uid. Those that have ended are forgotten after some time."""
 
     _by_uid: dict[str, Contest] = field(default_factory=dict)
 
     def noticed(self, live: Mapping[str, Any], theirs: int) -> Contest:
-        """Note that a Deployment shows another number than the one that was last written; says when to answer."""
+        """Note that a Deployment has another number than was last written. The result says when to change it back."""
         head, now = live["metadata"], time.monotonic()
         before = self._by_uid.get(head["uid"])
         if before is not None and before.answer_at > now:
@@ -65,13 +65,13 @@ class Contests:
         return contest
 
     def next_due_in_seconds(self) -> float | None:
-        """Seconds until the next answer is due, or the next word is to be taken back; None where neither is."""
+        """Seconds until the next change back, or until a contest leaves the status; None if neither is to come."""
         now = time.monotonic()
         moments = [at for each in self._by_uid.values() for at in (each.answer_at, each.last_at + SAID_SECONDS + 0.1)]
         return min((at - now for at in moments if at > now), default=None)
 
     def of(self, uid: str) -> Contest | None:
-        """The contest of a Deployment that is still worth a word."""
+        """The contest of a Deployment, if the status still reports it."""
         contest = self._by_uid.get(uid)
         if contest is None:
             return None

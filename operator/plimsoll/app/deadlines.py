@@ -1,4 +1,4 @@
-"""When does an object change by the clock alone? A pass is made then, and not every few seconds in case."""
+"""The moments at which an object changes by time alone. A pass runs then, instead of every few seconds."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from plimsoll.app.case import Case
 
 PASSING_SECONDS = 5.0
-"""How soon a promise to pods that are refused is looked at again: it ends by the clock."""
+"""How soon to look again at GPUs that are reserved for refused pods: the reservation ends after a fixed time."""
 
 _SLACK_SECONDS = 0.2
-"""Just after the moment: at the moment itself "older than" is not yet true."""
+"""Added to each deadline: at the exact moment "older than" is not true yet."""
 
 
 def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[float]:
-    """Moments (POSIX seconds) at which this object is to be looked at again, past ones included."""
+    """Yield the moments (POSIX seconds) at which this object must be planned again, including past ones."""
     if any(pool.refused and not pool.promise_over for pool in case.pools):
         yield now + PASSING_SECONDS
     for pods in case.around.pods.values():

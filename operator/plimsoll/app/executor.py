@@ -1,7 +1,7 @@
-"""Carries a decision out: one object at a time, status first, then workloads, then what is to go, then events.
+"""Writes a decision: one object at a time, first the status, then workloads, then deletions, then events.
 
-The status is the record of decisions, so it is written before anything it speaks of is made: after a crash at any line
-the next pass reads the decision back and goes on.
+The status is the record of decisions, so it is written before the objects that it describes. After a crash at any line
+the next pass reads the decision from the status and continues.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
 from plimsoll.render.names import HASH_ANNOTATION
 
 FREE_SECONDS = 5.0
-"""How long a name that nobody had is taken for free."""
+"""How long a name counts as free after no object of this name was found."""
 
 MOST_REMEMBERED = 10_000
-"""Events and rewritten objects that are remembered; forgetting one costs a request that changes nothing."""
+"""The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
 
 logger = logging.getLogger("plimsoll.executor")
 
 
 class NameTaken(Exception):
-    """An object of this name exists and is somebody else's.
+    """An object of this name exists and does not belong to this InferenceDeployment.
 
-    ``passing`` tells that it belongs to a namesake that was deleted, so that Kubernetes is about to take it away.
+    ``passing`` means that it belongs to a deleted object of the same name, so that Kubernetes will soon remove it.
     """
 
     def __init__(self, message: str, *, passing: bool = False) -> None:
@@ -53,7 +53,7 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An event to record: the deduplication goes by object, reason and message."""
+    """An event to record. Duplicates are found by object, generation, reason and message."""
 
     reason: str
     message: str
@@ -62,7 +62,7 @@ class Note:
 
 @dataclass(slots=True)
 class Executor:
-    """Writes to the cluster and shows the store each answer: the next pass never decides on an older picture."""
+    """Writes to the cluster and stores each answer, so that the next pass never decides on older data."""
 
     cluster: Cluster
     store: Store
@@ -70,10 +70,10 @@ class Executor:
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
     _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
     _free: dict[tuple[Kind, ObjectKey], float] = field(default_factory=dict)
-    _told: OrderedDict[str, None] = field(default_factory=OrderedDict)
+    _recorded: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
     async def write_status(self, owner: Body, status: Mapping[str, Any]) -> bool:
-        """Write the status if it differs from what is there. True when something was written."""
+        """Write the status if it differs from the current one. True when something was written."""
         head, shown = owner["metadata"], _comparable(owner.get("status") or {})
         wanted = _comparable(status)
         if shown == wanted or self._statuses.get(head["uid"]) == (wanted, shown):
@@ -84,7 +84,11 @@ class Executor:
         return True
 
     def _remember_status(self, uid: str, wanted: Mapping[str, Any], shown: Mapping[str, Any]) -> None:
-        """Entries that somebody else wrote into a list stay: the same status would be written again and again."""
+        """Remember how the API server shows a written status, if it shows it differently.
+
+        Entries that others wrote into a list stay there. Without this record the same status would be written again and
+        again.
+        """
         self._statuses.pop(uid, None)
         if shown != wanted:
             self._statuses[uid] = (wanted, shown)
@@ -92,7 +96,7 @@ class Executor:
                 self._statuses.pop(next(iter(self._statuses)))
 
     async def check_names(self, owner: Body, manifests: Sequence[Manifest]) -> None:
-        """Find out whether everything rendered may be written, before the status says so.
+        """Check that every rendered object may be written, before the status says so.
 
         Raises:
             NameTaken: a name belongs to an object that this owner does not control.
@@ -101,7 +105,7 @@ class Executor:
             await self._live(owner, manifest)
 
     async def apply(self, owner: Body, manifest: Manifest) -> bool:
-        """Bring one owned object to what was rendered. True when a request was sent.
+        """Make one owned object match its manifest. True when a request was sent.
 
         Raises:
             NameTaken: the name belongs to an object that this owner does not control.
@@ -117,9 +121,9 @@ class Executor:
         return True
 
     async def _leave_running(self, live: Body, manifest: Manifest) -> bool:
-        """Bring a Deployment that another release rendered to its number of replicas; its template stays.
+        """Set the number of replicas of a Deployment that another release rendered; keep its template.
 
-        The digest of what the template was made from is put there if it is missing, and the owner reference as well.
+        The digest of the template's inputs and the owner reference are added if they are missing.
         """
         head, replicas = manifest["metadata"], manifest["spec"]["replicas"]
         wanted = {
@@ -133,7 +137,7 @@ class Executor:
         return True
 
     async def _live(self, owner: Body, manifest: Manifest) -> Body | None:
-        """The object as it is; the store knows only what carries our label, so a miss is looked up."""
+        """The object as it is now. The store has only objects with our label; others are read from the API server."""
         kind, key = kind_of(manifest), key_of(manifest)
         live = self.store.get(kind, key)
         if live is None and self._free.get((kind, key), float("-inf")) < time.monotonic():
@@ -147,47 +151,51 @@ class Executor:
         raise NameTaken(f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either.")
 
     def _note_free(self, kind: Kind, key: ObjectKey) -> None:
-        """Nobody has this name: asked once before the status is written, and not again before the object is made."""
+        """Note that no object has this name.
+
+        So the name is checked once before the status is written, and not again before the object is created.
+        """
         now = time.monotonic()
         self._free[kind, key] = now + FREE_SECONDS
         if len(self._free) > MOST_REMEMBERED:
             self._free = {name: until for name, until in self._free.items() if until > now}
 
     async def scale(self, owner: Body, live: Body, replicas: int) -> None:
-        """Change nothing of a workload but its number of replicas."""
+        """Change only the number of replicas of a workload."""
         if is_ours(live, owner) and (live.get("spec") or {}).get("replicas") != replicas:
             body = await self.cluster.scale(DEPLOYMENTS, key_of(live), live["metadata"]["uid"], replicas)
             self.store.observe(DEPLOYMENTS, "MODIFIED", body)
 
     async def remove(self, owner: Body, live: Body) -> None:
-        """Delete a workload that no pool speaks of any more."""
+        """Delete a workload that belongs to no pool any more."""
         if is_ours(live, owner) and not live["metadata"].get("deletionTimestamp"):
             await self.cluster.delete(DEPLOYMENTS, key_of(live), live["metadata"]["uid"])
 
     async def tell(self, owner: Body, notes: Sequence[Note]) -> None:
-        """Record events. The name is made of the content, so that a restart records nothing twice."""
+        """Record events. An event's name is a digest of its content, so that a restart records nothing twice."""
         for note in notes:
             event = _event(owner, note)
             name = event["metadata"]["name"]
-            if name not in self._told:
+            if name not in self._recorded:
                 await self.cluster.create_event(event)
-                self._told[name] = None
-                if len(self._told) > MOST_REMEMBERED:
-                    self._told.popitem(last=False)
+                self._recorded[name] = None
+                if len(self._recorded) > MOST_REMEMBERED:
+                    self._recorded.popitem(last=False)
 
     def _is_settled(self, live: Body, manifest: Manifest) -> bool:
-        """Whether the object shows what was rendered, or what the API server made of it when it was last applied.
+        """Whether the object matches the manifest, or matches the API server's answer to its last apply.
 
-        Where what we send is rewritten on its way in (other people's webhooks), the first never comes true, and without
-        the second we would fight for ever. Whatever changes later shows something else again and is repaired.
+        If a webhook changes what we send, the object never matches the manifest. Without the second case we would write
+        it again and again. A later change differs from both and is repaired.
         """
         shown = _shown(live, manifest)
         return shown == manifest or self._rewritten.get(live["metadata"]["uid"]) == (_digest(manifest), shown)
 
     def _is_left_to_others(self, live: Body, manifest: Manifest) -> bool:
-        """Whether nothing but the number of replicas differs, others changed it, and the answer to them is not due.
+        """Whether only the number of replicas differs, others changed it, and it is too early to change it back.
 
-        The digest covers the number that was rendered: with an equal digest it was written before, so it was changed.
+        The digest covers the rendered number of replicas: if the digest is equal, we wrote that number and others
+        changed it.
         """
         wanted, shown = (manifest.get("spec") or {}).get("replicas"), (live.get("spec") or {}).get("replicas")
         annotations = live["metadata"].get("annotations") or {}
@@ -211,7 +219,7 @@ def _digest(manifest: Manifest) -> str:
 
 
 def is_ours(live: Body, owner: Body) -> bool:
-    """Whether an object belongs to this InferenceDeployment, or would again if its owner reference were put back."""
+    """Whether an object belongs to this InferenceDeployment, or would again if its owner reference were restored."""
     return _is_controlled_by(live, owner) or is_adoptable(live, str(owner["metadata"]["name"]))
 
 
@@ -227,7 +235,7 @@ def _was_controlled_by_namesake(live: Body, owner: Body) -> bool:
 
 
 def _shown(live: Any, wanted: Any) -> Any:
-    """The live object in the places that were rendered; what others added elsewhere does not matter."""
+    """The live values of the rendered fields; what others added elsewhere is ignored."""
     if isinstance(wanted, dict) and isinstance(live, Mapping):
         return {key: _shown(live[key], value) for key, value in wanted.items() if key in live}
     if isinstance(wanted, list) and isinstance(live, list):

@@ -1,7 +1,7 @@
-"""One object's exception stays with that object: which step raised, since when, and when the step is tried again.
+"""Exceptions by object: the step that raised, and the time of the next try.
 
-A fault is a defect of ours, or nonsense that got past every check. The object is left as it is and says so in its
-status; all others go on in the same pass.
+A fault is a defect of ours, or invalid input that passed every check. The object is left unchanged and its status
+reports the fault; all other objects continue in the same pass.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Step(StrEnum):
-    """The steps of a pass that treat one object; the value is the reason in its conditions."""
+    """The steps of a pass that handle one object; the value is the reason in its conditions."""
 
     READ = "ReadFailed"
     OBSERVE = "ObserveFailed"
@@ -55,7 +55,7 @@ class Fault:
     error: str
 
     def problem(self) -> Problem:
-        """What the object's conditions say of it."""
+        """The problem that the object's conditions report."""
         text = (
             f"{_DOING[self.step]} failed: {self.error}. Nothing of this object is changed meanwhile; other objects are "
             "not affected. It is tried again after a pause that grows, and at once when the spec changes."
@@ -76,14 +76,14 @@ class Faults:
     _by_uid: dict[str, Fault] = field(default_factory=dict)
 
     def standing(self, uid: str, generation: int) -> Fault | None:
-        """The fault that keeps an object from being treated now; None where there is none, or another try is due."""
+        """The fault that blocks an object now; None if there is none, or if a retry is due."""
         fault = self._by_uid.get(uid)
         if fault is None or fault.generation != generation or self.backoff.is_due(uid):
             return None
         return fault
 
     def latest(self, uid: str, generation: int) -> Fault | None:
-        """The fault of this generation, due or not, until a whole round goes well."""
+        """The fault of this generation, due or not, until a whole round succeeds."""
         fault = self._by_uid.get(uid)
         return fault if fault is not None and fault.generation == generation else None
 
@@ -100,16 +100,16 @@ class Faults:
         return fault
 
     def cleared(self, uid: str) -> None:
-        """A whole round went well."""
+        """Forget the fault of an object after a whole round has succeeded."""
         if self._by_uid.pop(uid, None) is not None:
             self.backoff.succeeded(uid)
 
     def forget_all_but(self, uids: Iterable[str]) -> None:
-        """Objects that are gone take their faults along."""
+        """Forget the faults of objects that no longer exist."""
         kept = set(uids)
         for uid in [uid for uid in self._by_uid if uid not in kept]:
             self.cleared(uid)
 
     def next_due_in_seconds(self) -> float | None:
-        """Seconds until the next try; None where nothing waits for one."""
+        """Seconds until the next retry; None if there is none."""
         return self.backoff.next_due_in_seconds(self._by_uid)

@@ -14,11 +14,11 @@ from plimsoll.adapters.kinds import NODES
 from plimsoll.domain.errors import SourceUnavailable
 
 LARGEST_BYTES = 64 * 1024 * 1024
-"""Some 5,000 nodes as ``kubectl get nodes -o yaml`` writes them."""
+"""The size limit: about 5,000 nodes as ``kubectl get nodes -o yaml`` writes them."""
 
 
 async def nodes_from(path: Path) -> Listing:
-    """Every Node of the file. It is read again at every round, so that an edit of the ConfigMap is noticed.
+    """Return every Node of the file. It is read again in every round, so that an edit of the ConfigMap is noticed.
 
     Raises:
         SourceUnavailable: the file cannot be read, or is no YAML of Node objects.
@@ -42,6 +42,6 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _identified(node: dict[str, Any], version: str) -> dict[str, Any]:
-    """Of a file, the time of reading is what the API server's resource version is elsewhere: the last one counts."""
+    """Add a uid and a resource version. The version is the time of reading, because the last read counts."""
     head = {**node["metadata"], "uid": f"file-{node['metadata']['name']}", "resourceVersion": version}
     return {**node, "metadata": head}

@@ -1,7 +1,7 @@
-"""Is this process alive, and is it of use? Answered from beats: marks that work makes as it goes on.
+"""Liveness and readiness of this process. They are computed from beats: marks that the loops set as they make progress.
 
-Liveness asks for progress, not for speed: a pass over a thousand objects beats a thousand times. Readiness asks
-whether what was decided last was decided on a true picture, by somebody who may write it down.
+Liveness needs progress, not speed: a pass over a thousand objects beats a thousand times. Readiness asks whether the
+last decisions were based on current data and whether this process may write them.
 """
 
 from __future__ import annotations
@@ -11,41 +11,41 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 STALLED_SECONDS = 60.0
-"""Work that makes no progress for this long hangs: a restart helps."""
+"""A loop without progress for this long hangs: a restart helps."""
 
 FAILED_PASSES = 3
-"""Passes in a row that raise until the process no longer calls itself ready ..."""
+"""After this many failed passes in a row the process is not ready."""
 
 HOPELESS_SECONDS = 600.0
-"""... and how long they may go on until a restart is tried."""
+"""After passes have failed for this long a restart is tried."""
 
 Clock = Callable[[], float]
 
 
 @dataclass(slots=True)
 class Beats:
-    """The latest mark of each loop. A loop that waits on purpose is at rest and owes no mark."""
+    """The latest mark of each loop. A loop that waits on purpose is at rest and needs no mark."""
 
     clock: Clock = time.monotonic
     _at: dict[str, float] = field(default_factory=dict)
     _work: dict[str, str] = field(default_factory=dict)
 
     def beat(self, loop: str, work: str) -> None:
-        """Mark progress of a loop; ``work`` says at what, for the probe's answer."""
+        """Mark progress of a loop; ``work`` names the current work, for the probe's answer."""
         self._at[loop] = self.clock()
         self._work[loop] = work
 
     def go_on(self, loop: str, work: str) -> None:
-        """Mark progress of a loop that is at work; one at rest stays at rest."""
+        """Mark progress of a loop that is working; a loop at rest stays at rest."""
         if loop in self._at:
             self.beat(loop, work)
 
     def rest(self, loop: str) -> None:
-        """Say that a loop waits on purpose."""
+        """Note that a loop waits on purpose."""
         self._at.pop(loop, None)
 
     def stalled(self) -> list[str]:
-        """A sentence for each loop that should make progress and does not."""
+        """Return a sentence for each loop that should make progress and does not."""
         now = self.clock()
         late = [(loop, now - at) for loop, at in dict(self._at).items() if now - at > STALLED_SECONDS]
         return [f"{loop} has made no progress for {age:.0f} s (at: {self._work[loop]})" for loop, age in late]
@@ -53,7 +53,7 @@ class Beats:
 
 @dataclass(slots=True)
 class PassRecord:
-    """How the last passes went."""
+    """The results of the last passes."""
 
     clock: Clock = time.monotonic
     failures: int = 0
@@ -61,28 +61,28 @@ class PassRecord:
     last_error: str = ""
 
     def succeeded(self) -> None:
-        """A pass came to its end."""
+        """Note that a pass has succeeded."""
         self.failures, self.failing_since, self.last_error = 0, None, ""
 
     def failed(self, error: BaseException) -> None:
-        """A pass raised."""
+        """Note that a pass has raised an exception."""
         self.failures += 1
         self.last_error = f"{type(error).__name__}: {error}"
         if self.failing_since is None:
             self.failing_since = self.clock()
 
     def is_ready(self) -> bool:
-        """Whether a failure, if any, is not yet a habit."""
+        """Whether fewer than FAILED_PASSES passes in a row have failed."""
         return self.failures < FAILED_PASSES
 
     def is_hopeless(self) -> bool:
-        """Whether passes have failed for so long that a new process is worth a try."""
+        """Whether passes have failed for so long that a new process may help."""
         return self.failing_since is not None and self.clock() - self.failing_since > HOPELESS_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A probe's answer: ``problems`` empty is well; ``notes`` say what a person would like to know all the same."""
+    """A probe's answer. Without ``problems`` the probe succeeds; ``notes`` are further information for people."""
 
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""``GET /healthz`` and ``GET /readyz``, from a thread of its own: an event loop that hangs cannot answer for itself."""
+"""``GET /healthz`` and ``GET /readyz``, served from a separate thread: an event loop that hangs could not answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class HealthServer:
 
     Args:
         port: on every interface, because the kubelet asks from the node.
-        probes: what answers, by path.
+        probes: the function that answers, by path.
     """
 
     def __init__(self, port: int, probes: Mapping[str, Probe]) -> None:
@@ -36,7 +36,7 @@ class _Server(ThreadingHTTPServer):
 def _answer(probe: Probe) -> Verdict:
     try:
         return probe()
-    except Exception as error:  # noqa: BLE001 - a probe that breaks is bad news, not silence
+    except Exception as error:  # noqa: BLE001 - a broken probe must answer that it failed
         return Verdict((f"the probe failed: {type(error).__name__}: {error}",))
 
 
@@ -56,6 +56,6 @@ def _handler(probes: Mapping[str, Probe]) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(body)
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - the base class's name
-            """A line for every probe would bury the rest."""
+            """Log nothing: a line for every probe would hide the other lines."""
 
     return Handler

@@ -1,4 +1,4 @@
-"""Whose turn it is: work of many namespaces in a few places, so that none waits for all of another's."""
+"""A fair queue: the namespaces share a few places, so that none waits for all work of another."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Lane(Generic[T]):
-    """A queue for each namespace and a bound on what runs at once, in all and for one namespace.
+    """A queue for each namespace, and limits on what runs at once, in total and for one namespace.
 
-    The namespace that began something the longest ago is next.
+    The next item is from the namespace that started an item the longest ago.
 
     Args:
-        at_once: how much runs at once.
-        per_namespace: how much of it may be one namespace's.
+        at_once: the most items that run at once.
+        per_namespace: the most of them from one namespace.
     """
 
     at_once: int
@@ -29,13 +29,13 @@ class Lane(Generic[T]):
     _begun: int = 0
 
     def offer(self, ready: Mapping[str, deque[T]]) -> None:
-        """Replace what waits. A namespace without anything to do loses its place in the order."""
+        """Replace the waiting items. A namespace with nothing to do loses its place in the order."""
         self._ready = {namespace: queue for namespace, queue in ready.items() if queue}
         kept = self._ready.keys() | self._running.keys()
         self._last = {namespace: number for namespace, number in self._last.items() if namespace in kept}
 
     def begin(self) -> T | None:
-        """Take what is next; None while nothing may begin."""
+        """Take the next item; None if none may start."""
         if self._running.total() >= self.at_once:
             return None
         able = [namespace for namespace in self._ready if self._running[namespace] < self.per_namespace]
@@ -52,7 +52,7 @@ class Lane(Generic[T]):
         return taken
 
     def end(self, namespace: str) -> None:
-        """Something of that namespace has ended."""
+        """Note that an item of this namespace has ended."""
         self._running[namespace] -= 1
         if not self._running[namespace]:
             del self._running[namespace]

@@ -1,10 +1,10 @@
-"""One writer: a Lease says which process may write, and a clock that nobody can set says for how long.
+"""Only one process writes: a Lease says which one, and a monotonic clock says for how long.
 
-The protocol is that of Kubernetes' own components (client-go's leaderelection): the holder renews the lease, a
-candidate takes it over when it has not seen it change for as long as the lease lasts. Times are measured here with a
-clock that only goes forward and that counts a suspended machine's sleep; the times written into the lease are for
-people. The holder may write for RENEW_DEADLINE_SECONDS after it last *asked* for a renewal that was granted, which ends
-before any candidate may take over.
+The protocol is that of Kubernetes' own components (client-go's leaderelection). The holder renews the lease. A
+candidate takes it over when it has seen no change for the duration of the lease. Times are measured with a monotonic
+clock that also counts while the machine is suspended; the times in the lease are only for people. The holder may write
+for RENEW_DEADLINE_SECONDS after it *asked* for the last renewal that was granted. This ends before any candidate may
+take over.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ LEASE_SECONDS = 15
 """How long a candidate waits for a renewal before it takes over."""
 
 RENEW_DEADLINE_SECONDS = 10.0
-"""How long a granted renewal lets its holder write. The rest of LEASE_SECONDS is for writes that are on their way."""
+"""How long the holder may write after a granted renewal. The rest of LEASE_SECONDS is for writes in flight."""
 
 RENEW_SECONDS = 2.5
 AFTER_A_FAILURE_SECONDS = 0.5
-"""Pause between two renewals, and after one that failed: two more are tried before the deadline."""
+"""The pause between two renewals, and the pause after a failed one: two more are tried before the deadline."""
 
 RETRY_SECONDS = 1.0
-"""Pause between two looks of a candidate: a release is noticed within it."""
+"""The pause between two checks of a candidate: it notices a release within this time."""
 
 REQUEST_SECONDS = 3.0
-"""Bound on one request."""
+"""The time limit of one request."""
 
 VERSION_ANNOTATION = f"{GROUP}/version"
 SETTINGS_ANNOTATION = f"{GROUP}/settings"
-"""What the holder is and how it is set up: a candidate with other settings says so."""
+"""The holder's release and the digest of its settings: a candidate that differs logs it."""
 
 logger = logging.getLogger("plimsoll.leadership")
 
@@ -62,7 +62,7 @@ class LeaseStore(Protocol):
 
 
 def steady_seconds() -> float:
-    """Seconds on a clock that never jumps and that goes on while the machine sleeps, where there is such a clock."""
+    """Return the seconds of a clock that never jumps and, where possible, also counts while the machine sleeps."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
 
@@ -78,7 +78,7 @@ class Candidate:
 
 @dataclass(slots=True)
 class Elector:
-    """Takes the lease, renews it, gives it back.
+    """Takes the lease, renews it and releases it.
 
     Args:
         store: where the lease is.
@@ -99,20 +99,20 @@ class Elector:
     _lease: Manifest | None = field(default=None, init=False)
     _seen: tuple[str, str] = field(default=("", ""), init=False)
     _seen_at: float = field(default=0.0, init=False)
-    _said: str = field(default="", init=False)
+    _last_message: str = field(default="", init=False)
 
     @property
     def is_leading(self) -> bool:
-        """Whether this process may write at this moment."""
+        """Whether this process may write now."""
         return self.clock() < self.valid_until
 
     def fence(self) -> None:
-        """Stop a write that this process may not make. Raises :class:`NotLeading`."""
+        """Raise :class:`NotLeading` if this process may not write."""
         if not self.is_leading:
             raise NotLeading("this process does not hold the lease: nothing is written")
 
     async def acquire(self) -> None:
-        """Return when the lease is this process's.
+        """Wait until this process holds the lease.
 
         Raises:
             LeaseHeld: another process renews it, and this one does not wait.
@@ -124,14 +124,14 @@ class Elector:
         logger.info("%s holds the lease %s and begins to write", self.candidate.identity, self.key)
 
     async def hold(self) -> None:
-        """Renew the lease until it is lost, and return then. The caller ends the process."""
+        """Renew the lease until it is lost, then return. The caller ends the process."""
         while self.is_leading:
             await asyncio.sleep(AFTER_A_FAILURE_SECONDS if self.trouble else RENEW_SECONDS)
             await self._try_to_renew()
         logger.error("the lease %s is lost (%s): this process ends", self.key, self.trouble or f"held by {self.holder}")
 
     async def release(self) -> None:
-        """Give the lease back, so that a standby need not wait for its end. Call it after the last write."""
+        """Release the lease, so that a standby need not wait until it expires. Call it after the last write."""
         if not self.is_leading:
             return
         self.valid_until = float("-inf")
@@ -158,17 +158,17 @@ class Elector:
         if lease is None and self._was_just_there():
             return False
         if lease is not None and self._is_held_by_another(lease):
-            self._say_who_holds(lease)
+            self._report_holder(lease)
             return False
         self._granted(asked_at, await self.store.put_lease(self._mine(lease), timeout_seconds=REQUEST_SECONDS))
         return True
 
     def _was_just_there(self) -> bool:
-        """Whether a lease that is gone was held a moment ago: its holder may still write, deletion tells it nothing."""
+        """Whether a missing lease was held a moment ago: its holder may not know of it and may still write."""
         return bool(self._seen[0]) and self.clock() < self._seen_at + LEASE_SECONDS
 
     def _is_held_by_another(self, lease: Manifest) -> bool:
-        """Whether another process holds the lease and has renewed it within the time that it lasts, as seen from here.
+        """Whether another process holds the lease and has renewed it within its duration, as this process saw it.
 
         Raises:
             LeaseHeld: it was renewed while we watched, and this process does not wait.
@@ -188,14 +188,14 @@ class Elector:
         return self.clock() < self._seen_at + _lasts(lease)
 
     async def _try_to_renew(self) -> None:
-        """Replace the version that this process wrote last. A conflict means that somebody changed the lease since."""
+        """Replace the version that this process wrote last. A conflict means that the lease was changed since."""
         asked_at = self.clock()
         try:
             self._granted(
                 asked_at, await self.store.put_lease(self._mine(self._lease), timeout_seconds=REQUEST_SECONDS)
             )
         except SourceUnavailable as error:
-            self.trouble = str(error)  # it may have arrived all the same: then the next one conflicts, and we look
+            self.trouble = str(error)  # it may still have arrived: then the next renewal conflicts
             logger.warning("the lease could not be renewed: %s", error)
         except PlimsollError as error:
             self.trouble = str(error)
@@ -203,7 +203,7 @@ class Elector:
             await self._look_again()
 
     async def _look_again(self) -> None:
-        """After a renewal that was refused: is the lease still this process's? One that was deleted is made anew."""
+        """Check after a refused renewal if this process still holds the lease. A deleted lease is created again."""
         try:
             lease = await self.store.get_lease(self.key, timeout_seconds=REQUEST_SECONDS)
         except PlimsollError:
@@ -215,10 +215,10 @@ class Elector:
     def _granted(self, asked_at: float, lease: Manifest) -> None:
         self.valid_until = asked_at + RENEW_DEADLINE_SECONDS
         self._lease = lease
-        self.holder, self.trouble, self._said = self.candidate.identity, "", ""
+        self.holder, self.trouble, self._last_message = self.candidate.identity, "", ""
 
     def _mine(self, lease: Manifest | None) -> Manifest:
-        """The lease as it shall be: renewed, or taken over."""
+        """The lease to write: renewed or taken over."""
         before: Mapping[str, Any] = (lease or {}).get("spec") or {}
         now = to_rfc3339(time.time()).replace("Z", ".000000Z")
         is_mine = before.get("holderIdentity") == self.candidate.identity
@@ -242,22 +242,22 @@ class Elector:
             },
         }
 
-    def _say_who_holds(self, lease: Manifest) -> None:
+    def _report_holder(self, lease: Manifest) -> None:
         annotations = lease["metadata"].get("annotations") or {}
         theirs = (annotations.get(VERSION_ANNOTATION), annotations.get(SETTINGS_ANNOTATION))
-        said = f"standby: {self.holder} holds the lease {self.key} ({_described(lease)})"
+        message = f"standby: {self.holder} holds the lease {self.key} ({_described(lease)})"
         if theirs[0] != self.candidate.version:
-            said += f"; its version differs from this one's, {self.candidate.version}"
+            message += f"; its version differs from this one's, {self.candidate.version}"
         elif theirs[1] != self.candidate.settings:
-            said += "; its settings differ from this process's"
-        self._note(said, trouble=False)
+            message += "; its settings differ from this process's"
+        self._note(message, trouble=False)
 
-    def _note(self, said: str, *, trouble: bool = True) -> None:
+    def _note(self, message: str, *, trouble: bool = True) -> None:
         """Log something once, and again when it changes."""
-        self.trouble = said if trouble else ""
-        if said != self._said:
-            self._said = said
-            logger.log(logging.WARNING if trouble else logging.INFO, "%s", said)
+        self.trouble = message if trouble else ""
+        if message != self._last_message:
+            self._last_message = message
+            logger.log(logging.WARNING if trouble else logging.INFO, "%s", message)
 
 
 def _holder(lease: Manifest) -> str:
@@ -271,7 +271,7 @@ def _described(lease: Manifest) -> str:
 
 
 def _lasts(lease: Manifest) -> float:
-    """How long the holder asked candidates to wait; the usual time where somebody wrote nonsense into the lease."""
+    """The seconds that the holder asks candidates to wait; the default if the lease holds no sensible number."""
     asked = (lease.get("spec") or {}).get("leaseDurationSeconds")
     return float(asked) if isinstance(asked, int) and 0 < asked <= 4 * LEASE_SECONDS else float(LEASE_SECONDS)
 

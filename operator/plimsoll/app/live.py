@@ -1,4 +1,4 @@
-"""Live signals: read from Prometheus in the background, kept with the moment they were read."""
+"""Live signals: read from Prometheus in the background and kept with their time of reading."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.rebalance.signals import SignalState
 
 READING_DEADLINE_SECONDS = 10.0
-"""Bound on one reading whatever the server does; twice the adapter's own timeout."""
+"""The time limit of one reading, whatever the server does; twice the adapter's own timeout."""
 
 READERS = 4
-"""Objects read at the same time: a server that hangs holds up a quarter as long, and one that works is not besieged."""
+"""Objects read at the same time: a hanging server delays a quarter as long, and a working one is not overloaded."""
 
 CAPACITY_WINDOW_SECONDS = 60
-"""Window for objects whose live loop is off: enough to learn what the engine reports."""
+"""The window for objects whose live loop is off: enough to learn what the engine reports."""
 
 STALE_MEMORY_SECONDS = 60
-"""How far beyond its window a pod's last sample is still found, to tell one that fell silent from one that never spoke.
-Two scrapes of 30 s; more would make every answer longer for the sake of a word."""
+"""How far before its window a pod's last sample is still read. It tells a pod that stopped reporting from one that
+never did. Two scrapes of 30 s; more would make every answer longer only for that message."""
 
 logger = logging.getLogger("plimsoll.live")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read for one object."""
+    """The pods and the window to read for one object."""
 
     pods: tuple[str, ...]
     window_seconds: int = CAPACITY_WINDOW_SECONDS
@@ -49,7 +49,7 @@ class LiveSignals:
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
 
     def reading(self, key: ObjectKey) -> Reading | None:
-        """The latest reading; UNAVAILABLE where no Prometheus is configured. None: nothing has been read yet."""
+        """The latest reading; UNAVAILABLE if no Prometheus is configured. None: nothing has been read yet."""
         if self.reader is None:
             return Reading(state=SignalState.UNAVAILABLE, error="No Prometheus is configured")
         return self.readings.get(key)
@@ -58,7 +58,7 @@ class LiveSignals:
         """Read again and again until cancelled."""
         if self.reader is None:
             return
-        while True:  # in threads of its own: a server that hangs takes nobody else's
+        while True:  # in separate threads: a hanging server blocks no other work
             started = time.monotonic()
             await self._read_all(self.reader)
             await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
@@ -84,6 +84,6 @@ class LiveSignals:
             return await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
         except TimeoutError:
             return Reading(state=SignalState.UNAVAILABLE, error="Prometheus did not answer in time")
-        except Exception as error:  # a reading must never end the loop: unknown answers are no answers
+        except Exception as error:  # a reading must never end the loop: an unknown answer counts as none
             logger.exception("reading signals of %s failed", key)
             return Reading(state=SignalState.UNAVAILABLE, error=f"{type(error).__name__}: {error}")

@@ -1,4 +1,4 @@
-"""Model facts, fetched in the background and remembered: the planner never waits for a network."""
+"""Model facts, fetched in the background and kept in memory: the planner never waits for a network."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.render.report import Problem
 
 RETRY_FIRST_SECONDS = 5.0
-"""First pause after a source that did not answer; doubled each time ..."""
+"""The first pause after a source did not answer. Each further pause is twice as long."""
 
 RETRY_LONGEST_SECONDS = 300.0
-"""... up to this: a hub that is down for an hour is asked a dozen times, not thousands."""
+"""The longest such pause: a hub that is down for an hour gets a dozen requests, not thousands."""
 
 PERMANENT_RETRY_SECONDS = 600.0
-"""Even "not found" is asked again: repositories are published and tokens granted."""
+"""The pause after a permanent error such as "not found": a repository may be published or a token granted later."""
 
 ACCESS_RETRY_SECONDS = 60.0
-"""A token that was refused, or a right that is missing: somebody is probably mending it."""
+"""The pause after a refused token or a missing right: a person is probably fixing it."""
 
 SECRET_RETRY_SECONDS = 5.0
-"""A Secret is often created a moment after the object that names it."""
+"""The pause after a missing Secret: it is often created a moment after the object that names it."""
 
 SECONDS_PER_FAILURE = 0.5
-"""A namespace with many failed look-ups asks again no more than twice a second, all of them together."""
+"""A namespace with many failed look-ups retries at most twice a second, all of them together."""
 
 AT_ONCE = 4
 PER_NAMESPACE = 2
-"""Look-ups that may wait for a network, in all and of one namespace."""
+"""The most look-ups that may run at once, in total and for one namespace."""
 
 MOST_CHARACTERS = 2000
-"""Of a problem: a configuration may hold megabytes where a number belongs, and the message quotes it."""
+"""The longest problem message: it quotes the configuration, which may hold megabytes in place of a number."""
 
 LARGEST_BOOK = 4096
 FORGOTTEN_AFTER_SECONDS = 3600.0
 
 RESOLVING = "ResolvingModel"
-"""Reason of the problem that goes away by itself: the first look-up has not come back yet."""
+"""The reason while the first look-up has not finished yet. This problem ends by itself."""
 
 logger = logging.getLogger("plimsoll.models")
 
@@ -69,7 +69,7 @@ _REASONS: tuple[tuple[type[PlimsollError], str, bool, float | None], ...] = (
     (InvalidInput, "InvalidModelConfig", True, PERMANENT_RETRY_SECONDS),
     (PlimsollError, "ModelSourceUnavailable", False, None),
 )
-"""What a failed look-up is called in conditions, whether waiting is useless, and the pause where it does not grow."""
+"""For each error: its reason in conditions, whether it is permanent, and its fixed pause (None: a growing pause)."""
 
 
 @dataclass(slots=True)
@@ -88,10 +88,10 @@ class _Entry:
 
 
 class ModelBook:
-    """Answers at once with what is known, and notes what is wanted; :meth:`start_wanted` has it looked up.
+    """A cache of model facts. It answers at once and notes what is missing; :meth:`start_wanted` looks that up.
 
-    :meth:`look_up` may be called from any thread; everything else belongs to the event loop. What needs no network has
-    a thread of its own, so that a hub that hangs holds up nobody who does not need it.
+    :meth:`look_up` may be called from any thread; everything else belongs to the event loop. Look-ups
+    without a network use a separate thread, so that a hub that hangs does not delay them.
 
     Args:
         sources: where facts come from.
@@ -114,7 +114,7 @@ class ModelBook:
         self._clock = clock
         self._lock = threading.Lock()
         self._pages: dict[str, OrderedDict[str, _Entry]] = {}
-        """By namespace and question, the one that was asked the longest ago first."""
+        """Entries by namespace and question, the least recently asked first."""
         self._remote: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
         self._local: Lane[_Entry] = Lane(AT_ONCE, PER_NAMESPACE)
         self._remote_pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="models")
@@ -124,7 +124,7 @@ class ModelBook:
         self._is_closed = False
 
     def look_up(self, namespace: str, model: ModelSpec) -> ModelFacts | Problem:
-        """The facts, or why there are none (yet). Starts nothing."""
+        """Return the facts, or the reason why there are none (yet). Starts no look-up."""
         with self._lock:
             entry = self._entry(namespace, model)
             entry.asked_at = self._clock()
@@ -133,7 +133,7 @@ class ModelBook:
         return answer or Problem(RESOLVING, f"Reading the configuration of {model.name}.", permanent=False)
 
     def look_up_draft(self, namespace: str, spec: InferenceDeploymentSpec) -> ModelFacts | Problem | None:
-        """The same for the draft of speculative decoding; None where the spec names none."""
+        """Do the same for the draft model of speculative decoding; None if the spec names none."""
         draft = draft_model(spec)
         answer = None if draft is None else self.look_up(namespace, draft)
         if isinstance(answer, Problem):
@@ -141,7 +141,7 @@ class ModelBook:
         return answer
 
     def start_wanted(self) -> None:
-        """Start what is wanted and due, in fair turns; call it after each pass. What is due later starts by itself."""
+        """Start the wanted and due look-ups in fair order. Call it after each pass; a timer starts those due later."""
         if self._is_closed:
             return
         now = self._clock()
@@ -159,7 +159,7 @@ class ModelBook:
         self._come_back(min((entry.due_at - now for entry in idle if entry.due_at > now), default=None))
 
     async def close(self) -> None:
-        """Stop what is still running."""
+        """Stop the look-ups that still run."""
         self._is_closed = True
         self._come_back(None)
         running = list(self._tasks)
@@ -184,7 +184,7 @@ class ModelBook:
         return entry
 
     def _make_room(self) -> None:
-        """The namespace with the most entries gives one up: a flood costs the one who makes it."""
+        """Drop one entry of the namespace with the most entries: a flood harms only the namespace that causes it."""
         if sum(map(len, self._pages.values())) < LARGEST_BOOK:
             return
         largest = max(self._pages, key=lambda namespace: len(self._pages[namespace]))
@@ -227,7 +227,7 @@ class ModelBook:
             entry.answer = facts if count is None else replace(facts, parameters=count)
         except PlimsollError as error:
             entry.answer = self._failed(entry, error)
-        except Exception as error:  # a fault of our own must not be tried again at every pass
+        except Exception as error:  # a bug of ours must not be retried in every pass
             logger.exception("looking up %s failed", entry.model.name)
             failure = SourceUnavailable(f"{entry.model.name}: {type(error).__name__}: {error}")
             entry.answer = self._failed(entry, failure)
@@ -235,7 +235,7 @@ class ModelBook:
             self._on_change()
 
     async def _facts(self, entry: _Entry) -> ModelFacts:
-        """With the token that is named. Where it may not be read, a public model needs none."""
+        """Read the facts with the named token. If it cannot be read, try without it: a public model needs none."""
         model = entry.model
         token, unreadable = None, None
         try:
@@ -286,7 +286,7 @@ class ModelBook:
 
 
 def _by_namespace(entries: list[_Entry]) -> dict[str, deque[_Entry]]:
-    """The longest due first."""
+    """Return the entries by namespace, those due the longest first."""
     queues: dict[str, deque[_Entry]] = {}
     for entry in sorted(entries, key=lambda each: each.due_at):
         queues.setdefault(entry.namespace, deque()).append(entry)

@@ -29,8 +29,8 @@ def notes_of(case: Case) -> list[Note]:
 
 def _opened(pool: PlannedPool) -> str:
     price = pool.choice.hourly_price if pool.choice else None
-    told = "" if price is None else f" at ${price}/h each"
-    return f"{pool.replicas} replicas on {pool.gpu_type}, tensor parallel {pool.split.tensor_parallel}{told}."
+    cost = "" if price is None else f" at ${price}/h each"
+    return f"{pool.replicas} replicas on {pool.gpu_type}, tensor parallel {pool.split.tensor_parallel}{cost}."
 
 
 def _has(decision: Decision, name: str) -> bool:

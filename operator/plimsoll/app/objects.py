@@ -1,4 +1,4 @@
-"""One InferenceDeployment as the store shows it: its pods by pool, its pools as decided, its workloads' complaints."""
+"""One InferenceDeployment as the store shows it: its pods by pool, its decided pools, and complaints about others."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
 from plimsoll.render.report import PoolView
 
 PROMISE_SECONDS = 60
-"""How long GPUs are kept for pods that the API server refuses: a policy or a quota is mended by a person, or not."""
+"""How long GPUs stay reserved for refused pods: a person may fix the policy or the quota, or may not."""
 
 MOST_COMPLAINTS = 20
-"""Complaints about one object's surroundings in one pass: whoever makes ten thousand such pods fills no log."""
+"""The most complaints about one object's pods and workloads in one pass: ten thousand false pods must not fill the
+log."""
 
 ReadPod = Callable[[Body], PodFacts]
 
@@ -35,9 +36,9 @@ _NEVER_REFUSED: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What belongs to one object: ``pods`` and ``workloads`` (Deployments) by pool name.
+    """The ``pods`` and ``workloads`` (Deployments) of one object, by pool name.
 
-    ``complaints`` name what carries its labels and is not its own, and why that is ignored.
+    ``complaints`` name objects that carry its labels but do not belong to it, and say why each is ignored.
     """
 
     pods: Mapping[str, tuple[PodFacts, ...]]
@@ -45,13 +46,13 @@ class Surroundings:
     complaints: tuple[str, ...] = ()
 
     def ready_pods(self) -> tuple[PodFacts, ...]:
-        """Pods that serve, of every pool."""
+        """Return the ready pods of all pools."""
         return tuple(pod for pods in self.pods.values() for pod in pods if pod.ready)
 
 
 @dataclass(slots=True)
 class _Gathering:
-    """What is found of one object while the store is gone through."""
+    """The pods and workloads of one object, collected while the store is read."""
 
     owner: Body
     pods: dict[str, list[PodFacts]]
@@ -64,7 +65,7 @@ class _Gathering:
 
 
 def surroundings_of(store: Picture, read: ReadPod = read_pod) -> dict[ObjectKey, Surroundings]:
-    """The surroundings of every InferenceDeployment, in one sweep."""
+    """Return the surroundings of every InferenceDeployment; each kind is read once."""
     found = {key_of(body): _Gathering(body, {}, {}, []) for body in store.all(INFERENCE_DEPLOYMENTS)}
     for body in store.all(DEPLOYMENTS):
         labelled = _labelled_owner(body)
@@ -83,16 +84,16 @@ def surroundings_of(store: Picture, read: ReadPod = read_pod) -> dict[ObjectKey,
 
 
 def _guarded(kind: str, body: Body, into: _Gathering, gather: Callable[[_Gathering], None]) -> None:
-    """Take in one object of somebody's. Whatever it provokes is a complaint and no more."""
+    """Add one object. An exception becomes a complaint and nothing else."""
     try:
         gather(into)
-    except Exception as error:  # noqa: BLE001 - labels and records can be written by anybody
+    except Exception as error:  # noqa: BLE001 - anyone can write labels and records
         into.complain(f"{kind} {key_of(body)} cannot be read: {type(error).__name__}: {error}")
 
 
 def _gather_workload(body: Body, pool: str, into: _Gathering) -> None:
     if is_of_namesake(body, into.owner):
-        return  # of an object that was deleted: Kubernetes takes it away
+        return  # its owner was deleted: Kubernetes removes it
     doubt = workload_doubt(body, into.owner)
     if doubt:
         into.complain(f"Deployment {key_of(body)} is ignored: {doubt}")
@@ -125,8 +126,9 @@ def _was_made_by(pod: Body, workload: str) -> bool:
 
 
 def _is_older(pod: Body, owner: Body, workload: Body | None) -> bool:
-    """A pod older than its InferenceDeployment is of a namesake that was deleted, or of a workload that was taken over.
+    """Whether a pod is left over from a deleted InferenceDeployment of the same name.
 
+    It is if it is older than the InferenceDeployment, unless its workload was adopted and is not newer than the pod.
     RFC 3339 in UTC sorts as text.
     """
     owner_born, pod_born = _born(owner), _born(pod)
@@ -140,15 +142,15 @@ def _born(body: Body) -> str:
 
 
 def wanted_replicas(body: Body) -> int:
-    """Replicas that the object wants in all: the user's number, or the live loop's where it may change that."""
+    """The total replicas that the object wants: the user's number, or the live loop's if it may change that number."""
     spec = body.get("spec") or {}
     stated = spec.get("replicas")
     number = stated if isinstance(stated, int) else 1
-    told = status_of(body).status.get("rebalancing") or {}
-    is_auto = (spec.get("rebalancing") or {}).get("mode") == RebalancingMode.AUTO.value and told.get(
+    rebalancing = status_of(body).status.get("rebalancing") or {}
+    is_auto = (spec.get("rebalancing") or {}).get("mode") == RebalancingMode.AUTO.value and rebalancing.get(
         "baseReplicas"
     ) == number
-    target = told.get("targetReplicas") if is_auto else None
+    target = rebalancing.get("targetReplicas") if is_auto else None
     return max(0, min(MOST_REPLICAS, number if target is None else target))
 
 
@@ -161,17 +163,17 @@ def read_pools(
     grace_seconds: float,
     refused_since: Mapping[str, float] = _NEVER_REFUSED,
 ) -> tuple[Pool, ...]:
-    """The pools as decided, with what their pods show.
+    """Return the pools as decided, with the state of their pods.
 
-    The status is the record of decisions: a workload that it does not speak of is a leftover. Only where the status was
-    lost, or an entry of it is unusable, does a workload's own annotation tell what it is.
+    The status is the record of decisions: a workload that it does not list is a leftover. If the status was lost, or
+    one of its entries is unusable, the pool is read from the workload's annotation instead.
 
     Args:
         record: the usable part of the status.
-        around: what there is of the object.
-        wanted: the most replicas that a pool is taken to have when it is read off its workload: anybody may scale that.
+        around: the object's pods and workloads.
+        wanted: the upper limit for a pool's replicas when it is read from its workload, because anyone can scale that.
         now: POSIX seconds.
-        grace_seconds: how long a pod may be without a node before it is called stranded.
+        grace_seconds: how long a pod may be without a node before it counts as stranded.
         refused_since: when the API server began to refuse a pool's own workload, by pool, in POSIX seconds.
     """
     recorded = [_from_status(entry) for entry in record.status.get("pools") or ()]
@@ -237,28 +239,31 @@ def _refused_since(workload: Body | None) -> float | None:
 
 
 def rehomings_of(status: Mapping[str, Any], now: float) -> tuple[Rehoming, ...]:
-    """The places that the object's replicas left within the last hour, as its status tells."""
+    """The places that the object's replicas left within the last hour, read from its status."""
     entries = status.get("rehomings") or ()
     read = ((entry, from_rfc3339(entry["at"])) for entry in entries)
-    told = (Rehoming(entry["gpuType"], split_of(entry), at, entry.get("reason", "")) for entry, at in read if at)
-    return of_last_hour(told, now)
+    rehomings = (Rehoming(entry["gpuType"], split_of(entry), at, entry.get("reason", "")) for entry, at in read if at)
+    return of_last_hour(rehomings, now)
 
 
 def _is_too_large(pods: Sequence[PodFacts]) -> bool:
-    """Whether no engine of a pool serves and one of them failed for want of memory."""
+    """Whether no engine of a pool serves and at least one failed because of memory."""
     if any(pod.ready for pod in pods):
         return False
     return any(pod.failure is not None and pod.failure.is_about_memory for pod in pods)
 
 
 def pool_views(around: Surroundings, status: Mapping[str, Any], reported: Mapping[str, int]) -> tuple[PoolView, ...]:
-    """The pools' pods for the status. ``reported`` gives the engine's KV tokens by pool, ``status`` those foretold."""
-    foretold = {entry["name"]: entry for entry in status.get("pools") or ()}
+    """The state of each pool's pods, for the status.
+
+    ``reported`` holds the engines' KV tokens by pool, ``status`` the predicted ones.
+    """
+    predicted = {entry["name"]: entry for entry in status.get("pools") or ()}
     names = sorted({*around.pods, *around.workloads})
-    return tuple(_view(name, around, reported.get(name), foretold.get(name, {})) for name in names)
+    return tuple(_view(name, around, reported.get(name), predicted.get(name, {})) for name in names)
 
 
-def _view(name: str, around: Surroundings, reported: int | None, foretold: Mapping[str, Any]) -> PoolView:
+def _view(name: str, around: Surroundings, reported: int | None, predicted: Mapping[str, Any]) -> PoolView:
     pods = [pod for pod in around.pods.get(name, ()) if not pod.terminating]
     failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
     waiting = [pod for pod in pods if not pod.bound]
@@ -273,15 +278,15 @@ def _view(name: str, around: Surroundings, reported: int | None, foretold: Mappi
         restarts=0 if failed is None else failed.restarts,
         workload_error=_workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
-        kv_tokens_predicted=foretold.get("kvTokensPredicted"),
-        predicted_at_generation=foretold.get("generation"),
-        served=bool(foretold.get("served")),
+        kv_tokens_predicted=predicted.get("kvTokensPredicted"),
+        predicted_at_generation=predicted.get("generation"),
+        served=bool(predicted.get("served")),
         updating=is_updating(around.workloads.get(name)),
     )
 
 
 def is_updating(body: Body | None) -> bool:
-    """Whether the Deployment controller has yet to see the last change, or to replace all pods by it."""
+    """Whether the Deployment controller has not seen the last change yet, or not replaced all pods yet."""
     if body is None:
         return False
     status, wanted = body.get("status") or {}, (body.get("spec") or {}).get("replicas") or 0
@@ -290,7 +295,7 @@ def is_updating(body: Body | None) -> bool:
 
 
 def _workload_error(body: Body | None) -> str:
-    """Pods that the ReplicaSet could not create: quota, admission, a bad template."""
+    """The error for pods that the ReplicaSet could not create: quota, admission, a bad template."""
     return str((_replica_failure(body) or {}).get("message") or "")
 
 

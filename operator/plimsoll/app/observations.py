@@ -1,4 +1,4 @@
-"""What engines teach: seen in pods and metrics, kept in each object's status, used for every object."""
+"""Observations of engines: found in pods and metrics, kept in each object's status, used for every object."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ MOST_KEPT = 40
 """Observations that one status holds; the newest stay."""
 
 LEAST_WEIGHTS_PERCENT = 90
-"""Of the weights by the law, which are counted and not guessed: more cache than the rest of the budget is no cache."""
+"""The least share of the estimated weights, which are counted exactly, that an engine must hold. An engine that reports
+more KV cache than the rest of the budget is not believed."""
 
 TELLS_CACHE_SIZE = EngineVersion(0, 24)
-"""From here on an engine's metrics give the size of its cache in tokens; before, blocks and tokens of a block."""
+"""From this release an engine's metrics give its cache size in tokens; before it, blocks and tokens of a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An observation and a digest of the spec that it was made at, as far as the spec bears on memory."""
+    """An observation, and a digest of the spec's memory-related parts at that time."""
 
     observation: Observation
     spec: str
 
 
 def remembered(status: Mapping[str, Any], spec: str) -> tuple[Seen, ...]:
-    """What the status keeps. A failed start counts until the spec changes: it may have been another's fault.
+    """Return the observations in the status. A failed start counts until the spec changes: it may have another cause.
 
-    An entry that another release wrote is forgotten: that release foretold by another law.
+    An entry of another release is dropped: that release predicted with another memory law.
     """
     entries = (_read(entry) for entry in status.get("observations") or ())
     known = (seen for seen in entries if seen is not None)
@@ -56,31 +57,32 @@ def observed_now(
     request: Request,
     pools: Sequence[Pool],
     around: Surroundings,
-    told: Mapping[str, int],
+    reported: Mapping[str, int],
     fleet: Fleet,
     *,
     generation: int,
     spec: str,
     memo: Memo | None = None,
 ) -> tuple[Seen, ...]:
-    """What the pools' engines show in this pass. A pool that is not judged by this spec yet shows nothing.
+    """Return what the pools' engines show in this pass. A pool that was not planned for this spec yet is skipped.
 
-    ``told`` are tokens that ready engines report now, as their release counts them. ``memo`` is as in ``plan``.
+    ``reported`` holds the tokens that ready engines report now, as their release counts them. ``memo`` is as in
+    ``plan``.
     """
     found = []
     for pool in pools:
         if pool.generation != generation or is_updating(around.workloads.get(pool.name)):
             continue
-        observation = _of_pool(request, pool, around, told.get(pool.name), fleet, memo)
+        observation = _of_pool(request, pool, around, reported.get(pool.name), fleet, memo)
         if observation is not None:
             found.append(Seen(observation, spec))
     return tuple(found)
 
 
 def merged(earlier: Iterable[Seen], now: Iterable[Seen]) -> tuple[Seen, ...]:
-    """The latest word about each kind of engine by each kind of witness, oldest first.
+    """The latest success and the latest failure of each kind of engine, oldest first.
 
-    An engine that serves refutes an earlier failure of its kind.
+    An engine that serves removes an earlier failure of its kind.
     """
     latest = {(seen.observation.kind, _is_failure(seen.observation)): seen for seen in earlier}
     for seen in now:
@@ -93,7 +95,7 @@ def merged(earlier: Iterable[Seen], now: Iterable[Seen]) -> tuple[Seen, ...]:
 
 
 def common_lessons(seen: Iterable[Seen]) -> dict[str, tuple[Correction, ...]]:
-    """What the engines of all objects teach, by model."""
+    """Return the corrections learned from the engines of all objects, by model."""
     found: dict[str, list[Correction]] = {}
     for correction in corrections(each.observation for each in seen):
         found.setdefault(correction.kind.model, []).append(correction)
@@ -101,36 +103,36 @@ def common_lessons(seen: Iterable[Seen]) -> dict[str, tuple[Correction, ...]]:
 
 
 def lessons(own: Iterable[Seen], common: Iterable[Correction]) -> tuple[Correction, ...]:
-    """What one object learns: what its own engines measured outweighs what others say of that kind."""
+    """Return one object's corrections: its own engines' measurements replace those of others for the same kind."""
     mine = tuple(each for each in corrections(seen.observation for seen in own) if each.exact)
     settled = {correction.kind for correction in mine}
     return (*mine, *(each for each in common if each.kind not in settled))
 
 
 def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Split], ...]:
-    """GPU types and splits where engines of this very request ran out of memory and told no figure."""
+    """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure."""
     kinds = [seen.observation.kind for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY]
     places = {(kind.gpu_type, kind.split): kind for kind in kinds}
     return tuple(place for place, kind in places.items() if kind == request.engine_kind(*place))
 
 
 def capacities(
-    request: Request, pools: Sequence[Pool], told: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
+    request: Request, pools: Sequence[Pool], reported: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
 ) -> dict[str, int]:
-    """``told`` as tokens that requests of full length get, which is how later releases count.
+    """Convert ``reported`` to the tokens that requests of full length get, which is how later releases count.
 
-    Before 0.24 metrics give blocks times their tokens. Where layers are of several kinds a request holds blocks of
-    each, and that figure says too much.
+    Before 0.24 the metrics give blocks times tokens of a block. If the layers are of several kinds, a request holds
+    blocks of each kind, and that figure is too high.
     """
     types = {gpu.name: gpu for gpu in fleet.gpu_types()}
-    found = dict(told)
+    found = dict(reported)
     if request.engine.version >= TELLS_CACHE_SIZE:
         return found
     for pool in pools:
-        if pool.name in told and pool.gpu_type in types:
-            _, settings, figures = _foretold(request, types[pool.gpu_type], pool, memo)
+        if pool.name in reported and pool.gpu_type in types:
+            _, settings, figures = _predicted(request, types[pool.gpu_type], pool, memo)
             layout = rank_layout(request, pool.split, settings, figures.stage)
-            size = told[pool.name] // layout.block_tokens * layout.block_bytes
+            size = reported[pool.name] // layout.block_tokens * layout.block_bytes
             found[pool.name] = layout.capacity_tokens(size, request.shape.context_tokens)
     return found
 
@@ -152,23 +154,23 @@ def _of_pool(
     serves = tokens is not None and pool.ready > 0
     if gpu is None or not (serves or failure is not None):
         return None
-    by_law, settings, figures = _foretold(request, gpu, pool, memo)
+    by_law, settings, figures = _predicted(request, gpu, pool, memo)
     kind = request.engine_kind(gpu.name, pool.split)
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     if tokens is not None and serves:
         predicted, available = _in_bytes(by_law, pool, settings, figures, tokens)
         if available > figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100:
-            return None  # no engine has so much: the figure is another one's, or garbled
+            return None  # no engine has that much: the figure belongs to another engine or is garbled
         return Observation(kind, Witness.METRICS, predicted, available, *step)
     left = None if failure is None else failure.available_kv_bytes
     witness = Witness.OUT_OF_MEMORY if left is None else Witness.START_FAILURE
     return Observation(kind, witness, figures.available_kv_bytes, left, *step)
 
 
-def _foretold(
+def _predicted(
     request: Request, gpu: GpuType, pool: Pool, memo: Memo | None
 ) -> tuple[Request, EngineSettings, MemoryEstimate]:
-    """The estimate by the law alone, with the step that the pool's engines were given."""
+    """The estimate by the memory law alone, for the step size that the pool's engines were given."""
     by_law = replace(request, corrections=()) if request.corrections else request
     if pool.batched_tokens is not None:
         by_law = replace(by_law, engine=replace(by_law.engine, max_batched_tokens=pool.batched_tokens))
@@ -178,9 +180,10 @@ def _foretold(
 def _in_bytes(
     request: Request, pool: Pool, settings: EngineSettings, figures: MemoryEstimate, tokens: int
 ) -> tuple[int, int]:
-    """Foretold and real cache of one GPU, by the tokens that its engine tells.
+    """The predicted and the real cache bytes of one GPU, from the tokens that its engine reports.
 
-    Stages hold equally many blocks: with several, both are counted in blocks of the stage that is short first.
+    All stages hold the same number of blocks: with several stages, both figures are counted in blocks of the stage that
+    runs out first.
     """
     layout = rank_layout(request, pool.split, settings, figures.stage)
     context = request.shape.context_tokens

@@ -1,6 +1,6 @@
-"""Kopf, and nothing but Kopf: watches feed the store, background tasks run with it.
+"""The Kopf part: watches fill the store, and background tasks run in Kopf's event loop.
 
-Only low-level event handlers are used: they put no annotation and no finalizer on anybody's objects.
+Only low-level event handlers are used: they add no annotation and no finalizer to any object.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
 
 DEEPEST_JSON = 20_000
-"""Frames that reading an object may take. The API server stores JSON of 10,000 levels, and one object that Python
-cannot read would fail the LIST of all of them."""
+"""Python's recursion limit for reading an object. The API server stores JSON of 10,000 levels, and one object that
+Python cannot read would fail the LIST of all of them."""
 
 
 def build_registry(shell: Shell) -> kopf.OperatorRegistry:
@@ -44,7 +44,7 @@ def build_registry(shell: Shell) -> kopf.OperatorRegistry:
 
 
 def _watch(registry: kopf.OperatorRegistry, shell: Shell, kind: Kind) -> None:
-    """One handler per kind: into the store, nothing else."""
+    """Register the handler of one kind. It only passes events to the store."""
 
     @kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=f"watch-{kind.plural}")
     async def seen(event: kopf.RawEvent, **_: object) -> None:
@@ -52,7 +52,7 @@ def _watch(registry: kopf.OperatorRegistry, shell: Shell, kind: Kind) -> None:
 
 
 def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
-    """Kopf's knobs. Watch failures end the process after about a minute; Kubernetes restarts it, a start is cheap."""
+    """Set Kopf's options. After about a minute of watch failures the process ends; Kubernetes restarts it cheaply."""
     settings.peering.standalone = True
     settings.posting.enabled = False
     settings.scanning.disabled = True
@@ -74,7 +74,7 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
 
 
 def run(settings: Settings) -> None:
-    """Run the operator until it is asked to stop. Ends the process with status 1 where it may not go on."""
+    """Run the operator until it is asked to stop. Ends the process with status 1 if it must not continue."""
     sys.setrecursionlimit(DEEPEST_JSON)
     kopf.configure(verbose=settings.log_level == "DEBUG", quiet=settings.log_level in ("WARNING", "ERROR"))
     if settings.log_level != "DEBUG":

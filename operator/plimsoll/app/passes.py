@@ -1,11 +1,11 @@
-"""Steps 1 to 4 of a pass: from the picture of the cluster to what is to be written. Synchronous, no request is made.
+"""Steps 1 to 4 of a pass: turn a picture of the cluster into statuses and manifests. Synchronous; sends no request.
 
-1. Look: pods and nodes become a fleet, what every pod holds included.
-2. Read: every InferenceDeployment is parsed and its model's facts are looked up.
-3. Listen: the live loop takes its turn; its target replaces ``spec.replicas``.
-4. Plan: the core decides all of them on one ledger; statuses and manifests are rendered.
+1. Look: turn pods and nodes into a fleet, including the resources that every pod holds.
+2. Read: parse every InferenceDeployment and look up the facts of its model.
+3. Listen: run the live loop; its target replaces ``spec.replicas``.
+4. Plan: the core decides for all of them on one ledger; statuses and manifests are rendered.
 
-An exception of one object ends that object's turn and nobody else's.
+An exception for one object ends the pass for that object only.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ logger = logging.getLogger("plimsoll.passes")
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """What a pass decided, and in how many seconds something in it changes by the clock alone."""
+    """The decisions of a pass, and the seconds until each change that depends on the clock alone."""
 
     cases: tuple[Case, ...]
     due_in_seconds: tuple[float, ...] = ()
@@ -88,7 +88,7 @@ class PassResult:
 
 @dataclass(slots=True)
 class Passes:
-    """Everything that a pass needs besides the picture."""
+    """Everything that a pass needs, except the picture of the cluster."""
 
     settings: Settings
     models: ModelBook
@@ -108,7 +108,7 @@ class Passes:
     rendered: Rendered = field(default_factory=Rendered)
     shown: tuple[Any, ...] = ()
     gpu_names: frozenset[str] = field(init=False)
-    """GPU types that may be named: the catalogue has them and their slices."""
+    """GPU types that a spec may name: those of the catalogue, including their slices."""
 
     def __post_init__(self) -> None:
         self.gpu_names = frozenset(gpu.name for gpu in self.gpu_types)
@@ -118,7 +118,7 @@ class Passes:
 
         Args:
             picture: the cluster at one moment.
-            intended: statuses by uid that are being written: they count as written.
+            intended: statuses by uid that are being written now; they count as written.
             now: POSIX seconds.
         """
         fleet, cases = self._look(picture, intended, now)
@@ -138,13 +138,13 @@ class Passes:
         return PassResult(tuple(cases), tuple(self._due(cases, now)))
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
-        """Do one step for one object. What it raises becomes the object's problem."""
+        """Run one step for one object. An exception becomes the problem of that object."""
         self.beats.beat("planning", f"{step.name.lower()} {case.key}")
         if case.fault is not None:
             return
         try:
             work()
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's alone
+        except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self._set_aside(case, step, error)
 
     def _set_aside(self, case: Case, step: Step, error: BaseException) -> None:
@@ -154,7 +154,7 @@ class Passes:
     def _look(
         self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float
     ) -> tuple[Fleet, list[Case]]:
-        """Step 1. An object whose last fault is not yet to be tried again stands still."""
+        """Step 1. An object whose last fault is not due for a retry is left unchanged."""
         self.reading.begin()
         self.rendered.begin()
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
@@ -178,7 +178,7 @@ class Passes:
         return fleet, cases
 
     def _complain(self, cases: Sequence[Case]) -> None:
-        """Log once what is ignored because it cannot be trusted."""
+        """Log each complaint once: something is ignored because it cannot be trusted."""
         found = {f"{case.key}: {each}" for case in cases for each in status_of(case.body).complaints}
         found |= {each for case in cases for each in case.around.complaints} | set(self.quotas.complaints)
         for complaint in sorted(found - self.complaints):
@@ -228,10 +228,10 @@ class Passes:
             case.problem = Problem("UnsupportedModel", str(error), permanent=True)
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
-        """Step 3, first half: what the engines of this object say of their memory, now and earlier."""
+        """Step 3, first half: collect what the engines of this object report about their memory, now and earlier."""
         case.seen = remembered(case.status, case.spec_digest)
-        told = told_now(case.around, self._reading(case))
-        case.reported = reported_tokens(case.status, case.generation, told)
+        reported = told_now(case.around, self._reading(case))
+        case.reported = reported_tokens(case.status, case.generation, reported)
         if case.request is None:
             return
         try:
@@ -239,23 +239,23 @@ class Passes:
                 case.request,
                 case.pools,
                 case.around,
-                told,
+                reported,
                 fleet,
                 generation=case.generation,
                 spec=case.spec_digest,
                 memo=self.memo,
             )
-            told = capacities(case.request, case.pools, told, fleet, self.memo)
+            reported = capacities(case.request, case.pools, reported, fleet, self.memo)
         except PlimsollError:
-            return  # a model without a law: planning says so
+            return  # the model has no memory law: planning reports that
         case.seen = merged(case.seen, found)
-        case.reported = reported_tokens(case.status, case.generation, told)
+        case.reported = reported_tokens(case.status, case.generation, reported)
 
     def _reading(self, case: Case) -> Reading | None:
         return self.live.reading(case.key) if case.around.ready_pods() else Reading()
 
     def _listen(self, case: Case, fleet: Fleet, common: Mapping[str, tuple[Correction, ...]], now: float) -> None:
-        """Step 3: the live loop's target replaces ``spec.replicas``; what engines report joins the request."""
+        """Step 3: add the engines' reports to the request and replace ``spec.replicas`` with the live loop's target."""
         if case.resource is None or case.request is None:
             return
         reading = self._reading(case)
@@ -268,7 +268,7 @@ class Passes:
         )
         case.standing = Standing.read(case.resource.spec, case.status)
         off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
-        # Without a first reading there is no turn: after a restart the last word stands until there is a new one.
+        # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
         if not off and reading is not None and any(pool.replicas for pool in case.pools):
             case.turn = take_turn(
                 case.resource.spec,
@@ -284,7 +284,7 @@ class Passes:
         case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
     def _plan(self, cases: list[Case], fleet: Fleet) -> None:
-        """Step 4. A change of the live loop's that finds no place is withdrawn: it was a wish, not the user's word."""
+        """Step 4. Withdraw a change of the live loop that has no place: it is a proposal, not the user's spec."""
         self._decide(cases, fleet)
         if not any(wish_failed(case) for case in cases):
             return
@@ -315,23 +315,23 @@ class Passes:
                 self._plan_failed(case, case.decision)
 
     def _plan_failed(self, case: Case, decision: Decision) -> None:
-        """A model without a law is the user's to change; anything else is a defect that stays with the object."""
+        """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""
         if decision.is_refusal:
             case.stand_still(Problem("UnsupportedModel", decision.failure, permanent=True))
         else:
             self._set_aside(case, Step.PLAN, RuntimeError(decision.failure))
 
     def _render(self, case: Case, now: float) -> None:
-        """What is to be written. Where that raises, the object is set aside and only the problem is rendered."""
+        """Render the status and the manifests. If that fails, set the object aside and render only its problem."""
         self.beats.beat("planning", f"render {case.key}")
         try:
             self._render_once(case, now)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's alone
+        except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self._set_aside(case, Step.RENDER, error)
             case.seen = ()
             try:
                 self._render_once(case, now)
-            except Exception:  # noqa: BLE001 - a status beyond repair: the problem stands alone in the new one
+            except Exception:  # noqa: BLE001 - the old status is unusable: the new one has only the problem
                 case.report = report_of(case, now)
                 case.new_status = render_status(case.report, {}, to_rfc3339(now))
 
@@ -344,7 +344,7 @@ class Passes:
         self.rendered.keep(case)
 
     def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:
-        """Metrics of the pass, where they differ from those of the last one."""
+        """Update the metrics if they differ from those of the last pass."""
         decided = [(case.key, case.decision, case.problem) for case in cases]
         learned = [(case.key, case.report) for case in cases if case.report is not None]
         if self.shown == (fleet, decided, learned):
@@ -355,7 +355,7 @@ class Passes:
         self.shown = fleet, decided, learned
 
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
-        """In how many seconds an object is to be looked at again although nothing happens."""
+        """Yield the seconds until an object must be planned again even if nothing happens."""
         for case in cases:
             yield from (at - now for at in deadlines_of(case, self.settings.stranded_seconds, now) if at > now)
         fault = self.faults.next_due_in_seconds()

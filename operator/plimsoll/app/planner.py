@@ -1,8 +1,7 @@
-"""The loop over all objects: look, read, listen, plan, write. Level-triggered: every pass starts from what is there.
+"""The loop over all objects: look, read, listen, plan, write. Level-triggered: each pass starts from current state.
 
-Steps 1 to 4 are made in a thread of their own (:mod:`plimsoll.app.passes`), so that the event loop goes on answering
-watches, renewing the lease and writing. Step 5 is made here, for several objects at a time
-(:mod:`plimsoll.app.writers`).
+Steps 1 to 4 run in a separate thread (:mod:`plimsoll.app.passes`), so that the event loop can still answer watches,
+renew the lease and write. Step 5 runs here, for several objects at a time (:mod:`plimsoll.app.writers`).
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ DEBOUNCE_SECONDS = 0.2
 
 SHARE_OF_WRITERS = 2.0
 LONGEST_BREATH_SECONDS = 10.0
-"""After a pass the next one waits this many times as long as it took to plan, up to the longest: planning and writing
-share one interpreter, and a burst is over sooner if it is written while it is being planned."""
+"""After a pass the next one waits this many times the planning time, up to the longest. Planning and writing share one
+Python interpreter, and a burst ends sooner if it is written while it is being planned."""
 
 RESTING_SECONDS = 60.0
-"""A pass is made at least this often, in case a deadline was overlooked."""
+"""A pass is made at least this often, in case a deadline was missed."""
 
 LOOP = "planning"
-"""What the loop is called in beats."""
+"""The name of the loop in beats."""
 
 logger = logging.getLogger("plimsoll.planner")
 
 
 @dataclass(slots=True)
 class Planner:
-    """The loop that makes passes, and when."""
+    """The loop that makes passes and decides when."""
 
     store: Store
     passes: Passes
@@ -53,7 +52,7 @@ class Planner:
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "planning"))
 
     async def run(self) -> None:
-        """Make passes until cancelled. One that fails is logged and made again; probes look at the record."""
+        """Make passes until cancelled. A failed pass is logged and made again; probes read the record."""
         pause = 0.0
         while True:
             self.beats.rest(LOOP)
@@ -77,9 +76,9 @@ class Planner:
                 self.record.succeeded()
 
     async def one_pass(self) -> float:
-        """Make one pass; returns how many seconds the next one may wait if nothing happens."""
+        """Make one pass. Return how many seconds the next one may wait if nothing happens."""
         self.beats.beat(LOOP, "looking")
-        # Of one moment: a status whose write ends in between is in neither, and would be decided a second time.
+        # Read both at one moment: a status whose write ends in between would be in neither, and be decided twice.
         picture, intended = self.store.picture(), self.writers.intended()
         uids = [uid_of(body) for body in picture.all(INFERENCE_DEPLOYMENTS)]
         self.writers.forget_all_but(uids)
@@ -95,5 +94,5 @@ class Planner:
         return max(0.5, min(due))
 
     def close(self) -> None:
-        """Let the thread end with the pass that it is at."""
+        """Let the thread end after its current pass."""
         self.thread.shutdown(wait=False, cancel_futures=True)

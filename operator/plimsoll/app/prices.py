@@ -1,4 +1,4 @@
-"""Prices from the admin's ConfigMap, read again from time to time."""
+"""Prices from the admin's ConfigMap, read repeatedly."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
 
 PAUSE_SECONDS = 10.0
-"""How long an edit may take to be noticed: prices change by the day."""
+"""The longest time until an edit is noticed. Prices change by the day, so this is enough."""
 
 logger = logging.getLogger("plimsoll.prices")
 
 
 @dataclass(slots=True)
 class PriceList:
-    """The latest prices, and what could not be used of them; without a ConfigMap the catalogue's prices stand."""
+    """The latest prices, and complaints about unusable entries; without a ConfigMap the catalogue's prices apply."""
 
     cluster: Cluster
     key: ObjectKey
@@ -31,7 +31,7 @@ class PriceList:
     current: Mapping[str, Price] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Read again and again until cancelled. An unreadable ConfigMap leaves the last prices in force."""
+        """Read repeatedly until cancelled. If the ConfigMap cannot be read, the last prices stay in force."""
         while True:
             try:
                 await self.refresh()

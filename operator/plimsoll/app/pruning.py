@@ -1,4 +1,4 @@
-"""What of each kind is kept in memory: pods are many, and most hold no GPU."""
+"""Reduces objects to the parts that are kept in memory: pods are many, and most hold no GPU."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _REFERENCE = ("kind", "name", "uid", "controller")
 
 
 def whole(body: Body) -> Body:
-    """Everything but the managed fields."""
+    """Return everything except the managed fields."""
     head = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
     return {**body, "metadata": head}
 
 
 def workload(body: Body) -> Body:
-    """A Deployment, and who else than us owns its number of replicas, in place of the bulky managed fields."""
+    """Return a Deployment without its large managed fields, and add the other managers of its number of replicas."""
     entries = body["metadata"].get("managedFields") or ()
     others = sorted({str(entry.get("manager")) for entry in entries if _owns_replicas(entry)} - {FIELD_MANAGER})
     kept = whole(body)
@@ -42,12 +42,12 @@ def _owns_replicas(entry: Body) -> bool:
 
 
 def inference_deployment(body: Body) -> Body:
-    """Everything but the managed fields, and what of the status can be used: read once for each version."""
+    """Return everything except the managed fields, and add the usable part of the status, read once per version."""
     return {**whole(body), READ_STATUS: read_status(body.get("status"))}
 
 
 def quota(body: Body) -> Body | None:
-    """Limits and what is used of them. The count changes with every pod; what it says of GPUs seldom."""
+    """Return the GPU limits and their use. A quota changes with every pod, its GPU part only rarely."""
     kept = read_quotas([body])
     if not kept.remaining and not kept.complaints:
         return None
@@ -65,7 +65,7 @@ def _gpu_limits(spec: Body) -> dict[str, Any]:
 
 
 def pod(body: Body) -> Body | None:
-    """Pods that hold GPUs or are ours, without what nobody reads; of all others on a node, what they take of it."""
+    """Return the used parts of a pod that holds GPUs or is ours; of any other pod on a node, only its requests."""
     labels = body["metadata"].get("labels") or {}
     ours = DEPLOYMENT_LABEL in labels
     if not ours and not holds_gpus(body):
@@ -88,12 +88,12 @@ def pod(body: Body) -> Body | None:
 
 
 def is_plain(body: Body) -> bool:
-    """Whether a pod was cut down to what it takes of its node: nobody need be woken for it."""
+    """Whether a pod was reduced to the resources that it takes from its node: its changes need no new pass."""
     return REQUESTS in body
 
 
 def _plain(body: Body) -> Body | None:
-    """Identity, node and requests. Clusters have a hundred thousand of these, so equal parts are shared."""
+    """Return identity, node and requests. A cluster has a hundred thousand of these pods, so equal parts are shared."""
     if not is_bound(body):
         return None
     need = pod_need(body)
@@ -115,7 +115,7 @@ def _requests(cpu_millis: int, memory_bytes: int) -> Body:
 
 
 def node(body: Body) -> Body:
-    """Labels, taints, allocatable and the conditions without their heartbeats, which change all the time."""
+    """Return labels, taints, allocatable and the conditions without their heartbeats, which change all the time."""
     status = body.get("status") or {}
     kept = ("name", "uid", "resourceVersion", "labels")
     return {

@@ -1,8 +1,8 @@
-"""What was read before and has not changed since: the next pass reads only what is new.
+"""A cache of parsed objects: the next pass parses only what has changed.
 
-Bodies in the store are never changed in place, so the same body says the same. What is kept is also given again as the
-same value: the core's memo compares by identity first. An answer that a whole pass did not ask for is forgotten, so
-that no more is kept than the picture holds.
+Bodies in the store are never changed in place, so the same body always gives the same result. The cache returns the
+same Python object again, because the core's memo compares by identity first. A result that a whole pass did not use is
+dropped, so that no more is kept than the picture holds.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Prices = Mapping[str, Price]
 
 @dataclass(slots=True)
 class Kept(Generic[T]):
-    """Values by key that were asked for in this pass, and those of the pass before."""
+    """Values by key: those used in this pass and those of the pass before."""
 
     now: dict[Hashable, T] = field(default_factory=dict)
     before: dict[Hashable, T] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """A new pass."""
+        """Begin a new pass."""
         self.now, self.before = {}, self.now
 
     def get(self, key: Hashable) -> T | None:
@@ -42,14 +42,14 @@ class Kept(Generic[T]):
         return self.before.get(key) if known is None else known
 
     def put(self, key: Hashable, value: T) -> T:
-        """Keep a value until a whole pass does not."""
+        """Keep a value until a whole pass does not use it."""
         self.now[key] = value
         return value
 
 
 @dataclass(frozen=True, slots=True)
 class _SeenFleet:
-    """A fleet and what it was read from."""
+    """A fleet and the versions and prices that it was read from."""
 
     versions: tuple[int, int]
     prices: Prices
@@ -66,7 +66,7 @@ class _ReadObject:
 
 @dataclass(frozen=True, slots=True)
 class _Converted:
-    """A request and what it was made of."""
+    """A request and the facts that it was made from."""
 
     resource: InferenceDeployment
     model: ModelFacts
@@ -76,7 +76,7 @@ class _Converted:
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """A request with other values in some fields, and the one it was made of."""
+    """A request with changed fields, and the request that it was made from."""
 
     of: Request
     request: Request
@@ -84,7 +84,7 @@ class _Changed:
 
 @dataclass(slots=True)
 class ReadingMemo:
-    """Readings of one store. Not thread-safe: one pass is made at a time."""
+    """The parsed objects of one store. Not thread-safe: one pass is made at a time."""
 
     _fleet: _SeenFleet | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
@@ -93,12 +93,12 @@ class ReadingMemo:
     _changed: Kept[_Changed] = field(default_factory=Kept)
 
     def begin(self) -> None:
-        """Begin a pass: what the last one did not ask for is forgotten."""
+        """Begin a pass: drop what the last pass did not use."""
         for kept in (self._pods, self._objects, self._converted, self._changed):
             kept.begin()
 
     def fleet(self, picture: Picture, types: Sequence[GpuType], prices: Prices) -> Fleet:
-        """The fleet, read again where a node, a pod or a price has changed; the known one where both are equal."""
+        """The fleet. It is read again if a node, a pod or a price has changed; an equal result is the known object."""
         versions = picture.versions[NODES], picture.versions[PODS]
         known = self._fleet if self._fleet is not None and self._fleet.prices is prices else None
         if known is not None and known.versions == versions:
@@ -109,7 +109,7 @@ class ReadingMemo:
         return fleet
 
     def pod(self, body: Body) -> PodFacts:
-        """What a pod shows."""
+        """The facts of a pod."""
         uid = uid_of(body)
         known = self._pods.get(uid)
         if known is None or known[0] is not body:
@@ -117,7 +117,7 @@ class ReadingMemo:
         return self._pods.put(uid, known)[1]
 
     def resource(self, body: Body, parse: Callable[[Body], InferenceDeployment]) -> InferenceDeployment:
-        """The object as parsed; its status is that of the moment when its spec last changed."""
+        """The parsed object. Its status is from the moment when its spec last changed."""
         uid = uid_of(body)
         known = self._objects.get(uid)
         if known is None or _what_is_parsed(body) != _what_is_parsed(known.body):
@@ -127,7 +127,7 @@ class ReadingMemo:
     def converted(
         self, resource: InferenceDeployment, model: ModelFacts, draft: ModelFacts | None, convert: Callable[[], Request]
     ) -> Request:
-        """The request that the object's spec makes with these facts."""
+        """The request made from the object's spec and these facts."""
         uid = resource.metadata.uid
         known = self._converted.get(uid)
         if known is None or not (known.resource is resource and known.model is model and known.draft is draft):
@@ -135,7 +135,7 @@ class ReadingMemo:
         return self._converted.put(uid, known).request
 
     def with_changes(self, uid: str, request: Request, **changes: Any) -> Request:
-        """The request with these values; the same object as in the last pass where nothing has changed."""
+        """The request with these values; the same Python object as in the last pass if nothing has changed."""
         if _has(request, changes):
             return request
         key = uid, *changes
@@ -150,7 +150,7 @@ def _has(request: Request, values: Mapping[str, Any]) -> bool:
 
 
 def _what_is_parsed(body: Body) -> tuple[Any, ...]:
-    """All of an object that its reader looks at: everything but the status."""
+    """The parts of an object that the parser reads: everything except the status."""
     head = body["metadata"]
-    told = (head.get(name) for name in ("generation", "name", "namespace", "creationTimestamp"))
-    return (*told, body.get("apiVersion"), body.get("kind"), body.get("spec"))
+    values = (head.get(name) for name in ("generation", "name", "namespace", "creationTimestamp"))
+    return (*values, body.get("apiVersion"), body.get("kind"), body.get("spec"))

@@ -1,4 +1,4 @@
-"""The live loop's turn for one object: gather what it needs, ask the core, make a target and a report of it."""
+"""One turn of the live loop for one object: collect the input, ask the core, return a target and a report."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from plimsoll.rebalance.why import sentence
 from plimsoll.render.report import RebalancingReport
 
 OLDEST_SAMPLE_SECONDS = 60
-"""No decision on samples older than this, or than half the window where that is shorter: one scrape is no window."""
+"""No decision uses samples older than this, or than half the window if that is shorter: one scrape is no window."""
 
 UNBOUNDED_REPLICAS = 1000
-"""Upper bound where the user gives none: only Recommend mode may go without."""
+"""The upper limit if the user gives none, which only Recommend mode allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where the live loop stands with an object, as its status tells."""
+    """The state of the live loop for one object, read from its status."""
 
     base_replicas: int
     target_replicas: int
@@ -40,21 +40,21 @@ class Standing:
 
     @staticmethod
     def read(spec: InferenceDeploymentSpec, status: Mapping[str, Any]) -> Standing:
-        """From the status. A new ``spec.replicas`` is the user's word: the target starts over from it."""
-        told = status.get("rebalancing") or {}
-        times = [from_rfc3339(text) for text in told.get("changeTimes") or ()]
-        history = ChangeHistory(tuple(at for at in times if at is not None), _ceiling(told.get("ceiling")))
-        base, target = told.get("baseReplicas"), told.get("targetReplicas")
+        """Read it from the status. A new ``spec.replicas`` is the user's decision: the target starts again from it."""
+        entry = status.get("rebalancing") or {}
+        times = [from_rfc3339(text) for text in entry.get("changeTimes") or ()]
+        history = ChangeHistory(tuple(at for at in times if at is not None), _ceiling(entry.get("ceiling")))
+        base, target = entry.get("baseReplicas"), entry.get("targetReplicas")
         if spec.rebalancing.mode is not RebalancingMode.AUTO or base != spec.replicas or target is None:
             target = spec.replicas
-        return Standing(spec.replicas, target, history, told.get("lastChange"))
+        return Standing(spec.replicas, target, history, entry.get("lastChange"))
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What came of the turn: the number of replicas to plan for, whether to move, and what to tell.
+    """The result of a turn: the number of replicas to plan for, whether to move, and what to report.
 
-    ``detail`` is what the decision's own sentence cannot know: in which way Prometheus gave no answer.
+    ``detail`` adds what the decision's own sentence does not contain: why Prometheus gave no answer.
     """
 
     standing: Standing
@@ -64,12 +64,12 @@ class Turn:
     detail: str = ""
 
     def report(self, previous: Mapping[str, Any], mode: RebalancingMode) -> RebalancingReport:
-        """The status part. A decision that stays the same keeps its first wording: live figures belong in metrics."""
-        told = previous.get("rebalancing") or {}
+        """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics."""
+        entry = previous.get("rebalancing") or {}
         kind, reason = type(self.decision).__name__, self.decision.reason.value
-        before = (told.get("decision"), told.get("reason"), told.get("targetReplicas"))
+        before = (entry.get("decision"), entry.get("reason"), entry.get("targetReplicas"))
         same = not self.acted and before == (kind, reason, self.standing.target_replicas)
-        message = str(told.get("message")) if same else self._words()
+        message = str(entry.get("message")) if same else self._words()
         proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
         standing = self.standing
         return RebalancingReport(
@@ -88,7 +88,7 @@ class Turn:
         return f"{sentence(self.decision)} {self.detail}." if self.detail else sentence(self.decision)
 
     def withdrawn(self, before: Standing, nearest: str) -> Turn:
-        """Back to where things stood, where no place was found; ``nearest`` says what came closest, or nothing."""
+        """Undo the change, because no place was found. ``nearest`` is the candidate that came closest, or empty."""
         wanted = (("wanted", self.decision.reason.value), ("nearest", nearest))
         return Turn(before, Wait(DecisionReason.NO_PLACE_FOUND, wanted))
 
@@ -104,18 +104,18 @@ def take_turn(
     now: float,
     moving: bool = False,
 ) -> Turn:
-    """Ask the core once. In Auto mode a change is carried into the standing; else it stays a word.
+    """Ask the core once. In Auto mode a change updates the standing; in other modes it is only reported.
 
     Args:
         spec: what the user wrote.
-        standing: where the loop stands.
-        figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing moves.
+        standing: the state of the loop.
+        figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
         shape: the declared load.
         around: the pods.
         reading: the latest signals.
         now: POSIX seconds.
-        moving: an old pool still serves in place of a new one. Whatever the signals say, they speak of both, so nothing
-            is decided until the move is over.
+        moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
+            decided until the move is over.
     """
     policy = policy_of(spec)
     load = load_of(shape, around, reading, policy, now=now)
@@ -145,9 +145,10 @@ def take_turn(
 
 
 def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNeed:
-    """An admin's override of the memory outweighs what the engine reports, as it does in the placement.
+    """The declared need. An admin's memory override has priority over the engine's report, as in the placement.
 
-    Without one the expected need counts: a placement that fits only probably was chosen for want of a better one.
+    Without an override the expected need counts: a placement that only probably fits was chosen because there was no
+    better one.
     """
     if figures is None:
         return DeclaredNeed(0, 0)
@@ -157,7 +158,7 @@ def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNee
 
 
 def policy_of(spec: InferenceDeploymentSpec) -> RebalancePolicy:
-    """The user's bounds as the core's policy."""
+    """The user's limits as the core's policy."""
     given = spec.rebalancing
     most = UNBOUNDED_REPLICAS if given.max_replicas is None else given.max_replicas
     return RebalancePolicy(
@@ -208,11 +209,11 @@ def _proposal(decision: Decision, message: str, replicas: int) -> str:
             return f"Set spec.rebalancing.mode to Auto to move. {message}"
 
 
-def _ceiling(told: Mapping[str, Any] | None) -> Ceiling | None:
-    at = from_rfc3339(str((told or {}).get("at")))
-    if told is None or at is None:
+def _ceiling(entry: Mapping[str, Any] | None) -> Ceiling | None:
+    at = from_rfc3339(str((entry or {}).get("at")))
+    if entry is None or at is None:
         return None
-    return Ceiling(at, told.get("promptTokensPerSecond"), told.get("generationTokensPerSecond"))
+    return Ceiling(at, entry.get("promptTokensPerSecond"), entry.get("generationTokensPerSecond"))
 
 
 def _ceiling_status(ceiling: Ceiling | None) -> dict[str, Any] | None:

@@ -1,4 +1,4 @@
-"""What the API server refused to take from us, in its own words, by object."""
+"""Writes of ours that the API server refused, with its own message, by object."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _QUOTED_CHARACTERS = 800
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """One refused write: ``what`` was asked, ``pool`` whose workload it was, ``since`` when, POSIX seconds.
+    """One refused write: ``what`` was requested, for which ``pool``, and ``since`` when (POSIX seconds).
 
-    ``pool`` is empty where something else was refused: then no workload of the object is made. ``is_passing`` tells
-    that nobody has to mend anything: the server says "not now", and said so for as long as one write is tried.
+    ``pool`` is empty if something other than a workload was refused: then no workload of the object is made.
+    ``is_passing`` means that no person has to fix anything: the server answered "not now" during all tries of one
+    write.
     """
 
     what: str
@@ -38,7 +39,7 @@ class Refusals:
     _by_uid: dict[str, Refusal] = field(default_factory=dict)
 
     def of(self, uid: str) -> Refusal | None:
-        """The refusal that stands."""
+        """The current refusal of an object, or None."""
         return self._by_uid.get(uid)
 
     def since_by_pool(self, uid: str, pools: Iterable[str]) -> dict[str, float]:
@@ -49,7 +50,7 @@ class Refusals:
         return {pool: refusal.since for pool in pools if refusal.pool in ("", pool)}
 
     def note(self, uid: str, pool: str, error: ClusterRefused) -> Refusal:
-        """Remember a refusal. The time of the first one in a row stands."""
+        """Remember a refusal. The time of the first one in a row is kept."""
         before = self._by_uid.get(uid)
         since = time.time() if before is None else before.since
         refusal = Refusal(error.action, pool, error.status, error.message, since, error.is_passing)
@@ -57,11 +58,11 @@ class Refusals:
         return refusal
 
     def ended(self, uid: str) -> None:
-        """All writes of an object were taken."""
+        """Forget the refusal of an object: all its writes were accepted."""
         self._by_uid.pop(uid, None)
 
     def forget_all_but(self, uids: Iterable[str]) -> None:
-        """Objects that are gone take their refusals along."""
+        """Forget the refusals of objects that no longer exist."""
         kept = set(uids)
         for uid in [uid for uid in self._by_uid if uid not in kept]:
             del self._by_uid[uid]

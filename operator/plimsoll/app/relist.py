@@ -1,4 +1,4 @@
-"""The second opinion: list every watched kind, at start and from time to time, and let the list replace the store."""
+"""Lists every kind, at the start and from time to time, and replaces the stored objects by the lists."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from plimsoll.app.store import Store
 from plimsoll.domain.errors import PlimsollError
 
 RETRY_SECONDS = 5.0
-"""Pause after a list that failed or was not believed."""
+"""The pause after a list that failed or was not trusted."""
 
 SETTLE_SECONDS = 1.0
-"""Watches break together: one list for all of them is enough."""
+"""The wait after a watch broke: watches break together, and one list for all of them is enough."""
 
 Source = Callable[[], Awaitable[Listing]]
-"""Where the objects of a kind are listed, where that is not the API server."""
+"""Lists the objects of a kind from another source than the API server."""
 
 logger = logging.getLogger("plimsoll.relist")
 
 
 @dataclass(slots=True)
 class Relist:
-    """Lists kinds again and again.
+    """Lists kinds repeatedly.
 
     Args:
         cluster: the API server.
         store: what the lists replace.
         kinds: each with its label selector.
-        pause_seconds: between two rounds; it varies by a tenth so that operators do not march in step.
-        broken: ends the pause. A watch had to start over, and what was deleted meanwhile it will never say.
+        pause_seconds: between two rounds; it varies by a tenth so that operators do not all list at once.
+        broken: ends the pause. A watch was restarted, and it never reports what was deleted in between.
         namespaces: where namespaced kinds are listed; empty for everywhere.
-        instead: other sources of a kind.
-        everywhere: namespaced kinds that are listed in all namespaces all the same.
+        instead: sources that replace the API server for a kind.
+        everywhere: namespaced kinds that are listed in all namespaces in any case.
     """
 
     cluster: Cluster
@@ -52,7 +52,7 @@ class Relist:
     trouble: dict[Kind, tuple[float, str]] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """List all kinds, wait, and again, until cancelled. Raises :class:`~plimsoll.app.store.HistoryLost`."""
+        """List all kinds, wait and repeat, until cancelled. Raises :class:`~plimsoll.app.store.HistoryLost`."""
         while True:
             self.broken.clear()
             complete = True
@@ -64,10 +64,10 @@ class Relist:
                 await asyncio.sleep(SETTLE_SECONDS)
 
     def failing(self, longer_than_seconds: float) -> list[str]:
-        """A sentence for every kind that could not be listed for so long."""
+        """Return a sentence for every kind that has failed to list for longer than this."""
         now = time.monotonic()
         troubles = list(self.trouble.values())
-        return [f"{said} (for {now - since:.0f} s)" for since, said in troubles if now - since > longer_than_seconds]
+        return [f"{text} (for {now - since:.0f} s)" for since, text in troubles if now - since > longer_than_seconds]
 
     async def _one(self, kind: Kind, selector: str | None) -> bool:
         known = self.store.uids(kind)
@@ -75,9 +75,9 @@ class Relist:
             listing = await self._list(kind, selector)
             complete = self.store.replace(kind, listing.items, known, list_version=listing.version)
         except PlimsollError as error:
-            since, said = self.trouble.get(kind, (time.monotonic(), ""))
+            since, earlier = self.trouble.get(kind, (time.monotonic(), ""))
             self.trouble[kind] = (since, str(error))
-            if said != str(error):
+            if earlier != str(error):
                 logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
             return False
         self.trouble.pop(kind, None)

@@ -1,4 +1,4 @@
-"""What was rendered in the last pass, and whether it still holds: most objects change in few passes of a day."""
+"""A cache of what the last pass rendered: most objects change in only a few passes a day."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _what_is_rendered = attrgetter(*(each.name for each in fields(Case) if each.name
 
 @dataclass(frozen=True, slots=True)
 class _Last:
-    """What was rendered for one version of an object, and from what."""
+    """The last rendering for one version of an object, and the facts it was made from."""
 
     body: Body
     facts: tuple[Any, ...]
@@ -26,9 +26,9 @@ class _Last:
 
 @dataclass(slots=True)
 class Rendered:
-    """The last rendering of every object whose status said the same already.
+    """The last rendering of every object whose status already equals it.
 
-    The clock is not compared: it only dates what changes, and such a rendering changes nothing.
+    The time is not compared: it only dates changes, and this rendering changes nothing.
     """
 
     _kept: Kept[_Last] = field(default_factory=Kept)
@@ -38,7 +38,7 @@ class Rendered:
         self._kept.begin()
 
     def fill_in(self, case: Case) -> bool:
-        """Fill in what was rendered, if the object and everything found out about it are as they were."""
+        """Fill in the last rendering if the object and all facts about it are unchanged."""
         known = self._kept.get(case.uid)
         if known is None or known.body is not case.body or known.facts != _what_is_rendered(case):
             return False
@@ -47,7 +47,7 @@ class Rendered:
         return True
 
     def keep(self, case: Case) -> None:
-        """Remember what was rendered, where it is what the object's status says already."""
+        """Keep the rendering if the object's status already equals it."""
         if case.new_status == case.body.get("status"):
             rendered = case.report, case.manifests, case.new_status
             self._kept.put(case.uid, _Last(case.body, _what_is_rendered(case), rendered))

@@ -1,4 +1,4 @@
-"""Settings of the operator process, from environment variables; wrong ones stop it with a sentence that names them."""
+"""Settings of the operator process, from environment variables; a wrong one stops it with an error that names it."""
 
 from __future__ import annotations
 
@@ -16,33 +16,34 @@ from plimsoll.domain.errors import InvalidInput
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
 _OF_ONE_PROCESS = frozenset({"identity", "standby", "metrics_port", "health_port", "log_level", "cache_dir"})
-"""Settings in which two processes may differ without quarrelling over what is decided."""
+"""Settings that two processes may set differently and still make the same decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a cluster admin may set; the chart sets each by its environment variable."""
+    """The settings of a cluster admin; the chart sets each by its environment variable."""
 
     namespace: str = "plimsoll-system"
-    """Where the operator lives; the prices ConfigMap is read there, and its lease is there."""
+    """The operator's namespace, which also has its prices ConfigMap and its lease."""
 
     watch_namespaces: tuple[str, ...] = ()
     """Namespaces whose InferenceDeployments are served. Empty: all, with rights in the whole cluster."""
 
     read_all_pods: bool = False
-    """Whether pods of all namespaces are read although only some are served, so that GPUs they hold are not free."""
+    """Whether to read pods of all namespaces although only some are served, so that GPUs in use there do not count as
+    free."""
 
     fleet_file: Path | None = None
-    """Nodes from a file (as ``kubectl get nodes -o yaml`` writes them), for where nodes may not be read."""
+    """File with the nodes (as ``kubectl get nodes -o yaml`` writes them), for an operator that may not read nodes."""
 
     lease_name: str = "plimsoll"
     """The Lease that says which process writes."""
 
     identity: str = ""
-    """This process's name in the lease. A pod's name is right: its containers follow each other."""
+    """This process's name in the lease. A pod's name is suitable: its containers run one after the other."""
 
     standby: bool = False
-    """Whether to wait while another process holds the lease. Without it the process ends and says who holds it."""
+    """Whether to wait while another process holds the lease. If not, the process ends and reports who holds it."""
 
     prometheus_url: str | None = None
     """Base URL of Prometheus. None: no live signals, no rebalancing, and the status says so."""
@@ -51,16 +52,16 @@ class Settings:
     """ConfigMap whose data are ``GPU type: US dollars per GPU and hour``; replaces the catalogue's prices."""
 
     pod_policy: str = ""
-    """JSON of what pods may ask for; see ``plimsoll.api.pod_policy``. Empty: its defaults."""
+    """JSON with the pod options that are allowed; see ``plimsoll.api.pod_policy``. Empty: its defaults."""
 
     engine_image_nvidia: str = ""
-    """Image of engines on NVIDIA GPUs, without a tag for the release's own. Empty: vLLM's own image."""
+    """Image of engines on NVIDIA GPUs; without a tag it gets the release's own tag. Empty: vLLM's own image."""
 
     engine_image_amd: str = ""
     """The same for AMD GPUs."""
 
     engine_registry: str = ""
-    """Registry that replaces the one of engine images, e.g. a mirror. Empty: none."""
+    """Registry for engine images whose reference names none, e.g. a mirror. Empty: none."""
 
     metrics_port: int = 8080
     """Port of our own Prometheus metrics."""
@@ -75,19 +76,19 @@ class Settings:
     """Where model configurations from the Hub are kept."""
 
     relist_seconds: float = 300.0
-    """How often watches are checked against an authoritative LIST: they lose events, five minutes bound the harm."""
+    """How often watches are checked against an authoritative LIST. They lose events; five minutes limit the harm."""
 
     signals_seconds: float = 5.0
     """How often live signals are read. A third of Prometheus' common 15 s scrape, so that no sample waits long."""
 
     stranded_seconds: float = 10.0
-    """How long the scheduler may fail to bind a pod before its replica is offered another place. Bridges the moment
+    """How long the scheduler may fail to bind a pod before its replica gets another place. This covers the moment
     between a pod's end and the return of its GPUs."""
 
     def digest(self) -> str:
-        """Hex digits that differ where two processes would decide differently."""
-        told = {field.name: str(getattr(self, field.name)) for field in fields(self)}
-        shared = sorted((name, value) for name, value in told.items() if name not in _OF_ONE_PROCESS)
+        """Hex digits that differ if two processes would decide differently."""
+        values = {field.name: str(getattr(self, field.name)) for field in fields(self)}
+        shared = sorted((name, value) for name, value in values.items() if name not in _OF_ONE_PROCESS)
         return hashlib.sha256(repr(shared).encode()).hexdigest()[:12]
 
     @staticmethod

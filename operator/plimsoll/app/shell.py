@@ -1,4 +1,4 @@
-"""The process put together: what is connected to what, in which order it starts and ends, and how it feels."""
+"""The whole process: its parts and their connections, the order of start and stop, and its health."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ from plimsoll.render.names import FIELD_MANAGER, MANAGED_BY
 OWNED_SELECTOR = f"{MANAGED_BY}={FIELD_MANAGER}"
 
 LIST_TROUBLE_SECONDS = 30.0
-"""A kind that cannot be listed for this long makes the process unready: it would decide on an old picture."""
+"""If a kind cannot be listed for this long, the process is not ready: it would decide on old data."""
 
 DEAF_SECONDS = 60.0
-"""A watch that owes a change for this long makes the process unready ..."""
+"""If a watch has missed a change for this long, the process is not ready."""
 
 HOPELESSLY_DEAF_SECONDS = 300.0
-"""... and for this long calls for a new process: watches are opened anew."""
+"""If a watch has missed a change for this long, the process is restarted: that opens the watches again."""
 
 LISTED_ONLY_SECONDS = 30.0
-"""How often kinds are listed where no watch brings some of them."""
+"""How often kinds are listed if watches do not deliver all of their objects."""
 
 QUOTA_SECONDS = 15.0
-"""How often GPU quotas are read: what a namespace may still ask for changes with every pod."""
+"""How often GPU quotas are read: what a namespace may still request changes with every pod."""
 
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0
@@ -81,7 +81,7 @@ logger = logging.getLogger("plimsoll.shell")
 
 
 def kept(_: Settings) -> dict[Kind, str | None]:
-    """Kinds that the store keeps, with the server-side label selector."""
+    """Return the kinds that the store keeps, each with its server-side label selector."""
     return {
         INFERENCE_DEPLOYMENTS: None,
         NODES: None,
@@ -93,13 +93,13 @@ def kept(_: Settings) -> dict[Kind, str | None]:
 
 
 def listed_only(settings: Settings) -> set[Kind]:
-    """Kinds that watches do not bring, or not all of: nodes from a file, pods beyond the watched namespaces."""
+    """Return the kinds that watches deliver in part or not at all: nodes from a file, pods of unwatched namespaces."""
     nodes = {NODES} if settings.fleet_file is not None else set()
     return nodes | ({PODS} if settings.watch_namespaces and settings.read_all_pods else set())
 
 
 def watched(settings: Settings) -> dict[Kind, str | None]:
-    """Kinds that are watched: nodes are not where a file says what nodes there are."""
+    """Return the kinds to watch. Nodes are not watched if a fleet file lists them."""
     return {kind: label for kind, label in kept(settings).items() if kind is not NODES or settings.fleet_file is None}
 
 
@@ -108,8 +108,8 @@ class Shell:
     """The process: made before Kopf starts, filled in when its event loop runs.
 
     Args:
-        settings: the admin's.
-        stop: asks Kopf to end.
+        settings: the admin's settings.
+        stop_kopf: asks Kopf to end.
     """
 
     settings: Settings
@@ -125,7 +125,7 @@ class Shell:
     relist: Relist | None = None
 
     async def start(self) -> None:
-        """Answer probes, connect, keep the picture warm, and write as soon as the lease is ours."""
+        """Answer probes, connect, keep the store up to date, and start to write when this process gets the lease."""
         health = HealthServer(self.settings.health_port, {"/healthz": self.alive, "/readyz": self.ready})
         self.stack.callback(health.close)
         cluster = await self.stack.enter_async_context(Cluster())
@@ -184,7 +184,7 @@ class Shell:
         )
 
     def _quotas(self, cluster: Cluster, store: Store) -> Relist:
-        """Quotas are listed and not watched: a watch without the right to it would end the process."""
+        """Return the loop that lists quotas. A watch would end the process if the right to watch them is missing."""
         kinds: dict[Kind, str | None] = {RESOURCE_QUOTAS: None}
         return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), self.settings.watch_namespaces)
 
@@ -238,20 +238,20 @@ class Shell:
         )
 
     async def _beat(self) -> None:
-        """Mark that the event loop goes round."""
+        """Mark regularly that the event loop runs."""
         while True:
             self.beats.beat(EVENT_LOOP, "going round")
             await asyncio.sleep(_LOOP_BEAT_SECONDS)
 
     async def _list_again(self, relist: Relist) -> None:
-        """List until cancelled. A store of a past that never was is of no use: the next process starts without one."""
+        """List until cancelled. If the API server's data went back in time, the store is useless: end the process."""
         try:
             await relist.run()
         except HistoryLost as lost:
             _end_at_once(f"the API server's data went back in time: {lost}")
 
     async def _lead(self, elector: Elector, planner: Planner) -> None:
-        """Wait for the lease, plan while it is ours, and end the process when it is lost."""
+        """Wait for the lease, plan while this process holds it, and end the process when it is lost."""
         try:
             await elector.acquire()
         except LeaseHeld as held:
@@ -271,7 +271,7 @@ class Shell:
             await elector.release()
 
     def seen(self, kind: Kind, event: str | None, body: Body) -> None:
-        """Take in one watch event. One without a type is of a watch's first list: the watch is new or starts over."""
+        """Store one watch event. An event without a type is from the first list of a watch that is new or restarted."""
         if self.store is None:
             return
         try:
@@ -283,15 +283,15 @@ class Shell:
             self.broken.set()
 
     async def stop(self) -> None:
-        """End the loops; a write in flight is abandoned and repaired by the next start. The lease goes back last."""
+        """Stop the loops; the lease is released last. A running write is cancelled; the next start repairs it."""
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         await self.stack.aclose()
-        self.stop_kopf()  # a thread of Kopf's waits for this, and the process would wait for the thread
+        self.stop_kopf()  # a Kopf thread waits for this flag, and the process waits for that thread
 
     def alive(self) -> Verdict:
-        """Liveness: would a restart help?"""
+        """Liveness: the problems that a restart can solve."""
         problems = self.beats.stalled()
         dead = [task.get_name() for task in self.tasks if task.done() and not task.cancelled()]
         if dead and not self.ending:
@@ -302,7 +302,7 @@ class Shell:
         return Verdict(tuple(problems))
 
     def ready(self) -> Verdict:
-        """Readiness: are decisions made on a true picture, by somebody who may write, or is this a good standby?"""
+        """Readiness: whether this process decides on current data and may write, or is a working standby."""
         store, elector, relist, planner = self.store, self.elector, self.relist, self.planner
         if store is None or elector is None or relist is None or planner is None:
             return Verdict(("starting",))
@@ -329,14 +329,14 @@ class Shell:
         ]
 
     def _old(self, store: Store) -> list[str]:
-        """Kinds whose last list is older than two rounds should ever be apart."""
+        """Return a sentence for each kind whose last list is older than two rounds may take."""
         bound = 2 * self.settings.relist_seconds + LIST_TROUBLE_SECONDS
         ages = {kind.plural: store.list_age_seconds(kind) for kind in kept(self.settings)}
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
 
 
 def _end_at_once(reason: str) -> None:
-    """End the process without another write; Kubernetes starts the next one."""
+    """End the process without another write; Kubernetes starts a new one."""
     logger.critical("this process ends: %s", reason)
     logging.shutdown()
     os._exit(1)

@@ -1,7 +1,7 @@
-"""What of a status can be used: it is our own record, but anybody with the right to write it may have changed it.
+"""Reads the usable part of a status: it is our own record, but anyone with the right to write it may have changed it.
 
-Read once for each version of an object, entry by entry. What does not hold together is left out and named; what is left
-can be read without a further question.
+It is read once for each version of an object, entry by entry. An invalid entry is left out and named; the other entries
+need no further check.
 """
 
 from __future__ import annotations
@@ -30,24 +30,25 @@ from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.placement.pools import pool_name
 
 READ_STATUS = "readStatus"
-"""Where the store keeps what was read of a status, next to the status itself. Never written anywhere."""
+"""The key under which the store keeps the read status, next to the status itself. It is never written anywhere."""
 
 MOST_REPLICAS = 1000
-"""Replicas of one pool: more is no decision of ours."""
+"""The most replicas of one pool: we never decide on more."""
 
 MOST_GPUS = 64
-"""GPUs of one replica: more than any node has."""
+"""The limit for the GPUs of one replica: it is more than any node has."""
 
 Body = Mapping[str, Any]
 Doubt = Callable[[Body], str]
-"""What is wrong with an entry that has the right types; empty where nothing is."""
+"""Returns what is wrong with an entry that has the right types; empty if nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStatus:
-    """The usable part of a status, and what was left out of it and why.
+    """The usable part of a status, and a complaint for each part that was left out.
 
-    ``lost_pools`` tells that an entry of ``status.pools`` was left out: there may be pools that it does not tell of.
+    ``lost_pools`` means that an entry of ``status.pools`` was left out, so there may be pools that the status does not
+    list.
     """
 
     status: Body = field(default_factory=dict)
@@ -56,13 +57,13 @@ class ReadStatus:
 
 
 def status_of(body: Body) -> ReadStatus:
-    """What was read of an object's status when it came in, or what can be read of it now."""
+    """Return the status that was read when the object came in, or read it now."""
     known = body.get(READ_STATUS)
     return known if isinstance(known, ReadStatus) else read_status(body.get("status"))
 
 
 def with_status(body: Body, status: Mapping[str, Any]) -> Body:
-    """The object as it is once this status is written."""
+    """Return the object as it is after this status is written."""
     return {**body, "status": status, READ_STATUS: read_status(status)}
 
 
@@ -85,7 +86,7 @@ def read_status(raw: Any) -> ReadStatus:
 
 
 def split_of(entry: Body) -> Split:
-    """The split that an entry of a status, or a workload's record, tells. One stage where it tells of none."""
+    """The split in an entry of a status or in a workload's record. One stage if it names none."""
     return Split(entry["tensorParallel"], entry.get("pipelineParallel", 1))
 
 
@@ -96,7 +97,7 @@ def target_of(entry: Body) -> Target:
 
 
 def split_doubt(entry: Body) -> str:
-    """What is wrong with the split of an entry or record; empty where nothing is."""
+    """The error in the split of an entry or record; empty if there is none."""
     parts = {name: entry.get(name, 1) for name in ("tensorParallel", "pipelineParallel")}
     for name, value in parts.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
@@ -106,7 +107,7 @@ def split_doubt(entry: Body) -> str:
 
 
 def place_doubt(entry: Body) -> str:
-    """What is wrong with where a pool is said to be: its split, its selector, its resource."""
+    """The error in the place of a pool: in its split, its selector or its resource; empty if there is none."""
     selector, resource = entry.get("nodeSelector"), entry.get("resource")
     if (
         not isinstance(selector, Mapping)
@@ -167,7 +168,7 @@ _TEXTS = ("replicasSummary", "selector", "url")
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    """Fields of one value, which are shown or carried over and not reckoned with."""
+    """Whether a field is a single value of the right type. These fields are shown or copied, not used to decide."""
     if name in _NUMBERS:
         return isinstance(value, int) and not isinstance(value, bool)
     return (name in _TEXTS and isinstance(value, str)) or (name in _MAPPINGS and isinstance(value, Mapping))
@@ -207,7 +208,7 @@ def _replicas_doubt(raw: Body) -> str:
 
 
 def _why_not(entry: Any, model: type[ApiModel]) -> str:
-    """Why an entry is not what the API says; fields that a later release may have added are not looked at."""
+    """The reason why an entry does not match the API; fields that a later release may have added are ignored."""
     if not isinstance(entry, Mapping):
         return "it is no mapping"
     known = _known(entry, model)

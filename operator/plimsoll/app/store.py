@@ -1,7 +1,7 @@
-"""What the cluster looks like, as the watches tell it: the shell's only memory of it.
+"""The objects of the cluster as the watches report them: the shell keeps no other copy.
 
-Kopf reports no deletion that happened while a watch was broken, so every kind is also listed from time to time and the
-list replaces what is here. An older version of an object never replaces a newer one.
+Kopf does not report deletions that happened while a watch was broken. So every kind is also listed from time to time,
+and the list replaces the stored objects. An older version of an object never replaces a newer one.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from plimsoll.domain.keys import ObjectKey
 
 Body = Mapping[str, Any]
 Pruner = Callable[[Body], Body | None]
-"""Cuts an object down to what is read here; None leaves it out altogether."""
+"""Reduces an object to the parts that are read here; None leaves the object out."""
 
 VANISH_GUARD = 5
-"""A list that has lost more than this many objects and half of all at once is held for a second opinion."""
+"""A list that misses more than this many objects and more than half of all is used only if a second list confirms
+it."""
 
 logger = logging.getLogger("plimsoll.store")
 
 
 class HistoryLost(Exception):
-    """Lists are older than lists from before: the API server's data was restored from a backup.
+    """New lists are older than earlier ones: the API server's data was restored from a backup.
 
-    Everything that was remembered by a version may be of a future that never came. Nothing here can tell which.
+    The store may hold versions of objects that the restored data never had. It cannot tell which ones.
     """
 
 
 class Page:
-    """The objects of one kind at one moment. Pictures share it until one of them changes; sorting is done once."""
+    """The objects of one kind at one moment. Pictures share a page until an object changes. It is sorted once."""
 
     def __init__(self, objects: Mapping[ObjectKey, Body]) -> None:
         self.objects = objects
 
     @cached_property
     def ordered(self) -> tuple[Body, ...]:
-        """By key."""
+        """The objects, sorted by key."""
         return tuple(self.objects[key] for key in sorted(self.objects))
 
 
@@ -66,7 +67,7 @@ class Picture:
 
 @dataclass(slots=True)
 class Shelf:
-    """One kind."""
+    """The objects of one kind, and the state of its lists and its watch."""
 
     prune: Pruner
     is_needed: bool = True
@@ -79,18 +80,18 @@ class Shelf:
     version: int = 0
     page: Page | None = None
     ahead: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Changes (uid, version, since) that a list knew of and the watch has not brought yet."""
+    """Changes (uid, version, since) that a list showed and the watch has not delivered yet."""
 
 
 class Store:
     """Objects by kind and key. Not thread-safe: it lives in the event loop, and gives threads a :meth:`picture`.
 
     Args:
-        pruners: the kinds, each with what cuts its objects down.
-        on_change: called after every change that somebody should look at.
+        pruners: the kinds, each with the function that reduces its objects.
+        on_change: called after every change that needs a new pass.
         optional: kinds that may not be readable at all: the picture is complete without them.
-        unwatched: kinds that lists alone bring, in whole or in part: no watch owes us their changes.
-        is_quiet: whether an object (cut down) counts in sums only, so that its changes need no look of their own.
+        unwatched: kinds that are read from lists only, fully or in part: no watch must deliver their changes.
+        is_quiet: whether a (reduced) object counts in sums only, so that its changes need no new pass.
     """
 
     def __init__(
@@ -110,7 +111,7 @@ class Store:
         self._is_quiet = is_quiet
 
     def observe(self, kind: Kind, event: str | None, body: Body) -> None:
-        """Take in one watch event: ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
+        """Store one watch event: ADDED, MODIFIED, DELETED, or None for an object of Kopf's first list."""
         shelf, key = self._shelves[kind], key_of(body)
         _heard(shelf, event, body)
         if event == "DELETED":
@@ -120,23 +121,23 @@ class Store:
             self._put(shelf, key, body)
 
     def uids(self, kind: Kind) -> frozenset[str]:
-        """Every object of a kind, to be noted before a list is asked for."""
+        """Return the uids of all objects of a kind. Call it before a list is requested."""
         return frozenset(uid_of(body) for body in self._shelves[kind].objects.values())
 
     def replace(
         self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None, *, list_version: int = 0
     ) -> bool:
-        """Let an authoritative list replace a kind. False when the list is too short or too old to be believed at once.
+        """Replace the objects of a kind by an authoritative list. False if it is too short or too old to trust at once.
 
         Args:
-            kind: which.
+            kind: the kind to replace.
             bodies: the list.
-            known: :meth:`uids` from before the list was asked for. What a watch brought since then is newer than the
-                list and not missing from it. None takes the list for newer than anything here.
+            known: :meth:`uids` from before the list was requested. Objects that a watch added since then are newer than
+                the list and not missing from it. None: the list is newer than everything stored.
             list_version: the list's own resource version; 0 for none.
 
         Raises:
-            HistoryLost: two lists in a row are older than one from before.
+            HistoryLost: two lists in a row are older than an earlier one.
         """
         shelf = self._shelves[kind]
         if 0 < list_version < shelf.list_version:
@@ -168,7 +169,7 @@ class Store:
         is_first = not shelf.listed_at
         shelf.listed_at = time.monotonic()
         if is_first:
-            self._on_change()  # an empty list brings no object, and yet the picture may be whole now
+            self._on_change()  # an empty list adds no object, but the picture may be complete now
         return True
 
     def all(self, kind: Kind) -> tuple[Body, ...]:
@@ -181,7 +182,7 @@ class Store:
         return self._shelves[kind].objects.get(key)
 
     def picture(self) -> Picture:
-        """Everything as it is now."""
+        """Return all objects as they are now."""
         for shelf in self._shelves.values():
             if shelf.page is None:
                 shelf.page = Page(dict(shelf.objects))
@@ -192,16 +193,16 @@ class Store:
         )
 
     def is_complete(self) -> bool:
-        """Whether every kind has been listed at least once: nothing is decided on half a picture."""
+        """Whether every needed kind has been listed at least once. Nothing is decided before that."""
         return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_needed)
 
     def deaf_seconds(self, kind: Kind) -> float:
-        """How long the watch of a kind has owed us a change that a list knows of; 0 where it owes none."""
+        """How long the watch of a kind has missed a change that a list showed; 0 if it misses none."""
         since = [at for _, at in dict(self._shelves[kind].ahead).values()]
         return time.monotonic() - min(since) if since else 0.0
 
     def list_age_seconds(self, kind: Kind) -> float | None:
-        """Seconds since a kind was listed; None where it never was."""
+        """Seconds since a kind was listed; None if it never was."""
         listed_at = self._shelves[kind].listed_at
         return time.monotonic() - listed_at if listed_at else None
 
@@ -227,7 +228,7 @@ class Store:
         self._changed(shelf, *(each for each in (known, pruned) if each is not None))
 
     def _cut(self, shelf: Shelf, key: ObjectKey, body: Body) -> Body | None:
-        """An object cut down to what is read here; None where nothing is, or where it cannot be read at all."""
+        """The reduced object; None if nothing of it is needed or if it cannot be read."""
         try:
             return shelf.prune(body)
         except Exception as error:  # noqa: BLE001 - one object that cannot be read must not end the list of all
@@ -235,16 +236,16 @@ class Store:
             return None
 
     def _changed(self, shelf: Shelf, *bodies: Body) -> None:
-        """Count a change. It needs a look unless everything about it is quiet."""
+        """Count a change. Report it, unless all of its objects are quiet."""
         shelf.version += 1
         shelf.page = None
         if not bodies or not all(self._is_quiet(body) for body in bodies):
             self._on_change()
 
     def _bury(self, shelf: Shelf, key: ObjectKey, body: Body) -> None:
-        """A deletion counts for its own uid only: a namesake may have been created since."""
+        """Delete an object by its uid: another object of the same name may have been created since."""
         shelf.buried[uid_of(body)] = version_of(body)
-        if len(shelf.buried) > 10_000:  # noqa: PLR2004 - bounds memory; old graves never speak again
+        if len(shelf.buried) > 10_000:  # noqa: PLR2004 - limits memory; no events come for old deletions
             shelf.buried.clear()
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body):
@@ -253,7 +254,7 @@ class Store:
 
 
 def _heard(shelf: Shelf, event: str | None, body: Body) -> None:
-    """The watch lives: it brought what it owed, or it starts over and owes nothing."""
+    """Update the missed changes: the watch has delivered one, or it restarts and misses none."""
     if event is None:
         shelf.ahead.clear()
         return
@@ -265,7 +266,7 @@ def _heard(shelf: Shelf, event: str | None, body: Body) -> None:
 def _note_ahead(
     shelf: Shelf, fresh: Mapping[ObjectKey, Body], gone: Iterable[ObjectKey], known: frozenset[str] | None
 ) -> None:
-    """Note what the list knows and the watch has not told: it may be on its way, or the watch may be deaf."""
+    """Note changes that a list shows and the watch has not delivered: it may be late, or it may be broken."""
     now = time.monotonic()
     for key, body in fresh.items():
         held = shelf.objects.get(key)
@@ -284,12 +285,12 @@ def key_of(body: Body) -> ObjectKey:
 
 
 def version_of(body: Body) -> int:
-    """The resource version. etcd counts it up with every write."""
+    """The resource version. etcd increases it with every write."""
     return version_number(body["metadata"])
 
 
 def uid_of(body: Body) -> str:
-    """An object's identity: its name may be given again."""
+    """An object's identity: its name may be used again, its uid is not."""
     return str(body["metadata"].get("uid"))
 
 
@@ -303,7 +304,7 @@ def _is_buried(shelf: Shelf, body: Body) -> bool:
 
 
 def _says_the_same(one: Body, other: Body) -> bool:
-    """Whether two versions differ in nothing but their version: heartbeats, managed fields, what is pruned away."""
+    """Whether two objects differ only in their version: after heartbeats, or changes of parts that are pruned away."""
     return _unversioned(one) == _unversioned(other)
 
 

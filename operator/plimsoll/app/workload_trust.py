@@ -1,4 +1,4 @@
-"""Which Deployments are ours to count on: labels can be written by anybody, so everything about them must agree."""
+"""Decides which Deployments are really ours: anyone can write labels, so labels, name and record must agree."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from plimsoll.render.names import (
 
 
 def is_adoptable(body: Body, name: str) -> bool:
-    """Whether an object without a controller was made by us for an InferenceDeployment of that name.
+    """Whether we made an object without a controller for an InferenceDeployment of that name.
 
-    It is what ``kubectl delete --cascade=orphan`` leaves, or an owner reference that somebody removed. A Deployment
-    must tell which pool it is; a Service or a PodDisruptionBudget has nothing to tell.
+    ``kubectl delete --cascade=orphan`` leaves these objects, or someone removed its owner reference. A Deployment must
+    have a valid pool record; a Service or a PodDisruptionBudget needs none.
     """
     head = body.get("metadata") or {}
     labels, annotations = head.get("labels") or {}, head.get("annotations") or {}
@@ -38,7 +38,7 @@ def is_adoptable(body: Body, name: str) -> bool:
 
 
 def is_ours(body: Body, owner: Body) -> bool:
-    """Whether a Deployment belongs to this very object, or did and may be taken back."""
+    """Whether a Deployment belongs to exactly this object, or did before and may be adopted again."""
     controller = controller_of(body)
     if controller is None:
         return is_adoptable(body, str(owner["metadata"]["name"]))
@@ -46,9 +46,10 @@ def is_ours(body: Body, owner: Body) -> bool:
 
 
 def workload_doubt(body: Body, owner: Body) -> str:
-    """Why a Deployment with our labels is not one of the object's pools; empty where it is.
+    """The reason why a Deployment with our labels is not one of the object's pools; empty if it is one.
 
-    One of a namesake that was deleted is no lie, it is on its way out: see :func:`is_of_namesake`.
+    A Deployment of a deleted object of the same name is no error: Kubernetes will remove it, see
+    :func:`is_of_namesake`.
     """
     name = str(owner["metadata"]["name"])
     controller = controller_of(body)
@@ -67,7 +68,7 @@ def is_of_namesake(body: Body, owner: Body) -> bool:
 
 
 def record_doubt(body: Body, name: str) -> str:
-    """What is wrong with the pool record, the labels or the name of a Deployment; empty where all agree."""
+    """The error in the pool record, the labels or the name of a Deployment; empty if they all agree."""
     head = body.get("metadata") or {}
     record = _record(head.get("annotations") or {})
     if isinstance(record, str):
@@ -88,19 +89,19 @@ def record_doubt(body: Body, name: str) -> str:
 
 
 def record_of(body: Body) -> dict[str, Any]:
-    """The pool record of a Deployment without a doubt."""
+    """The pool record of a Deployment that :func:`record_doubt` accepts."""
     record = _record(body["metadata"].get("annotations") or {})
     return record if isinstance(record, dict) else {}
 
 
 def controller_of(body: Body) -> Mapping[str, Any] | None:
-    """The reference to what controls an object."""
+    """The owner reference to an object's controller."""
     references = (body.get("metadata") or {}).get("ownerReferences") or ()
     return next((reference for reference in references if reference.get("controller")), None)
 
 
 def _record(annotations: Mapping[str, Any]) -> dict[str, Any] | str:
-    """The record, or what is wrong with it."""
+    """The record, or the error in it."""
     text = annotations.get(POOL_ANNOTATION)
     if text is None:
         return f"the annotation {POOL_ANNOTATION} is missing"

@@ -1,8 +1,8 @@
-"""Step 5: carry decisions out. Several objects at a time, the writes of one in order, a slow one in nobody's way.
+"""Step 5: write the decisions. Several objects are written at the same time, the writes of one object in order.
 
 Order within an object: names are checked, the status is written (it is the record of the decision), then workloads,
-then what is to go, then events. An object whose writes take long is left to them: the next pass takes the status that
-is being written for written and treats everybody else.
+then deletions, then events. A slow object delays no other object: the next pass treats its unfinished status as written
+and handles the other objects.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ from plimsoll.render.report import Problem, Report
 from plimsoll.render.status import status as render_status
 
 PATIENCE_SECONDS = 3.0
-"""How long a pass waits for its writes: what takes longer goes on while the next pass looks after newcomers."""
+"""How long a pass waits for its writes. Slower writes continue while the next pass handles other objects."""
 
 UNREACHABLE_SECONDS = 15.0
-"""Longest pause after an API server that does not answer: it is back for everybody at once."""
+"""The longest pause while the API server does not answer: when it is back, it is back for all objects."""
 
 REFUSED_SECONDS = 60.0
-"""Longest pause after a refusal: a quota that is raised or a policy that is lifted is noticed within it."""
+"""The longest pause after a refusal: a raised quota or a removed policy is noticed within this time."""
 
 LOOKING_SECONDS = 2.0
-"""How long the first look-up of a model may take before the status speaks of it."""
+"""How long the first look-up of a model may take before the status reports it."""
 
 NAME_SECONDS = 5.0
-"""How soon a name that somebody else has taken is looked at again: foreign objects are not watched."""
+"""How soon a name taken by a foreign object is checked again: foreign objects are not watched."""
 
 _GONE, _CONFLICT = 404, 409
 
@@ -72,15 +72,15 @@ class Writers:
     _looking: dict[str, float] = field(default_factory=dict)
 
     def intended(self) -> dict[str, Mapping[str, Any]]:
-        """Statuses by uid that are being written."""
+        """Return the statuses that are being written, by uid."""
         return dict(self._intended)
 
     def running(self) -> tuple[asyncio.Task[None], ...]:
-        """Writes that are not done yet."""
+        """Return the writes that are not done yet."""
         return tuple(self._running.values())
 
     def forget_all_but(self, uids: Iterable[str]) -> None:
-        """Objects that are gone take along what is remembered of them."""
+        """Forget everything about objects that no longer exist."""
         kept = list(uids)
         self.faults.forget_all_but(kept)
         self.refusals.forget_all_but(kept)
@@ -90,7 +90,7 @@ class Writers:
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
 
     def due_in_seconds(self) -> Iterator[float]:
-        """In how many seconds an object that could not be written may be tried again."""
+        """Yield the seconds until a failed write may be retried."""
         waits = (self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds())
         yield from (seconds for seconds in waits if seconds is not None)
         if self._names_taken:
@@ -99,7 +99,7 @@ class Writers:
             yield LOOKING_SECONDS
 
     async def carry_out(self, cases: Sequence[Case], now: float) -> None:
-        """Write what is to be written; return when all is done, or after PATIENCE_SECONDS."""
+        """Write the decisions; return when all are written, or after PATIENCE_SECONDS."""
         for case in cases:
             if case.uid in self._running:
                 self._left_over.add(case.uid)
@@ -112,14 +112,14 @@ class Writers:
             await asyncio.wait(pending, timeout=PATIENCE_SECONDS)
 
     async def close(self) -> None:
-        """Abandon what is being written; the next start repairs it."""
+        """Cancel the running writes; the next start repairs them."""
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _ended(self, uid: str, _: object) -> None:
-        """One whose turn was left out while it was busy gets another pass."""
+        """Clean up after a write. Wake the planner if a pass skipped this object while it was busy."""
         self._running.pop(uid, None)
         self._intended.pop(uid, None)
         self._pools_at.pop(uid, None)
@@ -131,14 +131,14 @@ class Writers:
         self.beats.go_on("planning", f"writing {case.key}")
 
     async def _write(self, case: Case, now: float) -> None:
-        """One object. Nothing that it raises gets any further."""
+        """Write one object. Its exceptions do not reach other objects."""
         try:
             await self._carry_out(case, now)
         except NotLeading:
             logger.warning("%s: not written, this process does not hold the lease", case.key)
         except (ClusterRefused, SourceUnavailable) as error:
             self._not_written(case, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's alone
+        except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self.faults.note(case.key, case.uid, case.generation, Step.WRITE, error)
             self.wake.set()
         self._progress(case)
@@ -152,20 +152,20 @@ class Writers:
         logger.warning("%s: %s; again in %.0f s", case.key, error, pause)
 
     def _is_due(self, case: Case) -> bool:
-        """Whether there is something to write and no pause lasts.
+        """Whether there is something to write and no pause is running.
 
-        Nothing said before becomes untrue by a source that is down for a moment: such a problem is not written over it.
+        A source that is down for a moment does not make the earlier status wrong, so this problem does not replace it.
         """
         if case.report is None or case.new_status is None or is_passing(case) or self._is_being_looked_up(case):
             return False
         if self._generations.get(case.uid) != case.generation:
             self._generations[case.uid] = case.generation
-            self.backoff.succeeded(case.uid)  # what was refused or failed was another spec
+            self.backoff.succeeded(case.uid)  # the refusal or failure was for another spec
             self.refusals.ended(case.uid)
         return self.backoff.is_due(case.uid)
 
     def _is_being_looked_up(self, case: Case) -> bool:
-        """Whether the model's first look-up has only just begun: most are over before a status could say so."""
+        """Whether the model's first look-up has just begun. Most of them end before a status could report it."""
         if case.problem is None or case.problem.reason != RESOLVING:
             self._looking.pop(case.uid, None)
             return False
@@ -185,12 +185,12 @@ class Writers:
             self.faults.cleared(case.uid)
 
     async def _status(self, case: Case, now: float) -> tuple[Report, bool]:
-        """Write the status; returns what it says, and whether it said something else before.
+        """Write the status. Return the report it was made from, and whether the status has changed.
 
         Raises:
-            StatusRefused: the API server does not take it.
+            StatusRefused: the API server rejects it.
         """
-        assert case.report is not None  # noqa: S101 - the caller asked
+        assert case.report is not None  # noqa: S101 - checked by the caller
         assert case.new_status is not None  # noqa: S101 - same
         report, status = case.report, case.new_status
         self._names_taken.discard(case.uid)
@@ -212,31 +212,31 @@ class Writers:
         return report, written
 
     async def _objects(self, case: Case, report: Report, now: float) -> bool:
-        """Write the workloads. A refusal by the API server goes into the status at once, in the server's words."""
+        """Write the workloads. If the API server refuses one, its message goes into the status at once."""
         decision = report.decision
-        assert decision is not None  # noqa: S101 - the caller asked
+        assert decision is not None  # noqa: S101 - checked by the caller
         try:
             await self._apply_objects(case, decision)
         except NameTaken as taken:
             self._names_taken.add(case.uid)
-            logger.warning("%s: %s", case.key, taken)  # taken a moment ago; the next pass says so in the status
+            logger.warning("%s: %s", case.key, taken)  # taken just now; the next pass reports it in the status
             return False
         except ClusterRefused as refusal:
             if refusal.status in (_GONE, _CONFLICT):
                 raise
-            await self._say_refused(case, report, refusal, now)
+            await self._report_refused(case, report, refusal, now)
             return False
         self.refusals.ended(case.uid)
         return True
 
-    async def _say_refused(self, case: Case, report: Report, error: ClusterRefused, now: float) -> None:
+    async def _report_refused(self, case: Case, report: Report, error: ClusterRefused, now: float) -> None:
         self._not_written(case, error)
         refusal = self.refusals.note(case.uid, self._pools_at.get(case.uid, ""), error)
-        told = render_status(
+        new_status = render_status(
             replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing), case.status, to_rfc3339(now)
         )
-        self._intended[case.uid] = told
-        await self.executor.write_status({**case.body, "status": case.new_status}, told)
+        self._intended[case.uid] = new_status
+        await self.executor.write_status({**case.body, "status": case.new_status}, new_status)
         await self._events(case, [Note("PodsNotCreated", refusal.sentence(), warning=True)])
 
     async def _apply_objects(self, case: Case, decision: Decision) -> None:
@@ -255,7 +255,7 @@ class Writers:
                 self._progress(case)
 
     async def _events(self, case: Case, notes: Sequence[Note]) -> None:
-        """Events are a courtesy: one that cannot be recorded stops nothing."""
+        """Record events. They are optional: a failure to record one stops nothing else."""
         try:
             await self.executor.tell(case.body, notes)
         except (ClusterRefused, SourceUnavailable) as error:
@@ -267,16 +267,19 @@ class Writers:
 
 
 class StatusRefused(Exception):
-    """The API server does not take a status of ours: a defect, kept to the object it is about."""
+    """The API server rejects a status that we wrote: a defect, which affects only this object."""
 
 
 def _may_pass(refusal: ClusterRefused) -> bool:
-    """Whether a refusal says "not now" or "not there any more" rather than "not this"."""
+    """Whether the write was refused for now, or because the object changed or is gone, and not for its content."""
     return refusal.is_passing or refusal.status in (_GONE, _CONFLICT)
 
 
 def _blocked(report: Report, taken: NameTaken) -> Report:
-    """A foreign object is for somebody to move; what a deleted namesake left behind goes by itself."""
+    """Add the taken name to the report.
+
+    A person must move a foreign object. What a deleted object of the same name left behind goes away by itself.
+    """
     if taken.passing:
         return replace(report, problem=Problem("NamesakeLeaving", str(taken), permanent=False))
     return replace(report, name_conflict=str(taken))

@@ -1,4 +1,4 @@
-"""What ``plimsoll estimate`` is asked."""
+"""The options and the question of ``plimsoll estimate``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 
 DEFAULT_CONTEXT = 8192
-"""Tokens of context where the command names none and the model declares as many."""
+"""Context tokens if the command names none and the model declares as many."""
 
 DEFAULT_CONCURRENCY = 16
 
@@ -38,7 +38,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is to be estimated, and what the command line set aside of the manifest."""
+    """The request to estimate, and notes on the manifest fields that the command line overrides."""
 
     request: Request
     notes: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The questions asked backwards of one GPU: how long, how many, in how few bits, and what would make it fit."""
+"""The inverse questions about one GPU: how long, how many, how few bits, and which change makes it fit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plimsoll.placement.sizing import Sized, fit_of
 
 @dataclass(frozen=True, slots=True)
 class Backwards:
-    """The answers of the memory law, for one GPU type and split; None where nothing fits for sure."""
+    """The answers of the memory law for one GPU type and split; None if nothing fits for sure."""
 
     request: Request
     context: Largest | None
@@ -31,14 +31,14 @@ class Backwards:
     def changes(self) -> str:
         """The single changes after which the load fits for sure; empty where there are none."""
         shape = self.request.shape
-        told = []
+        changes = []
         if self.context is not None and self.context.value < shape.context_tokens:
-            told.append(f"a context of {self.context.value:,}")
+            changes.append(f"a context of {self.context.value:,}")
         if self.sequences is not None and self.sequences.value < shape.concurrency:
-            told.append(f"{self.sequences.value:,} requests")
+            changes.append(f"{self.sequences.value:,} requests")
         if self.precision not in (None, self.request.kv_precision):
-            told.append(f"a KV cache in {self.precision}")
-        return ", or ".join(told)
+            changes.append(f"a KV cache in {self.precision}")
+        return ", or ".join(changes)
 
     def document(self) -> dict[str, Any]:
         """The same as data. ``orMore``: the search ended there, so more may fit."""
@@ -52,18 +52,18 @@ class Backwards:
         }
 
     def _context(self) -> str:
-        """The tokens, never more than the model declares without a word of it."""
+        """The tokens, with a note if they are more than the model declares."""
         declared = self.request.model.max_context_tokens
         if self.context is None:
             return "none"
-        told = f"{self.context.value:,} tokens{_more(self.context)}"
+        tokens = f"{self.context.value:,} tokens{_more(self.context)}"
         if self.context.value > declared:
-            return f"{told}, beyond the {declared:,} that the model declares"
-        return f"{told} (the model declares {declared:,})" if self.context.value == declared else told
+            return f"{tokens}, beyond the {declared:,} that the model declares"
+        return f"{tokens} (the model declares {declared:,})" if self.context.value == declared else tokens
 
 
 def backwards(request: Request, answer: Sized) -> Backwards:
-    """Ask the memory law; some fifty estimates."""
+    """Ask the memory law; this takes about fifty estimates."""
     asked = (request, answer.gpu, answer.split, fit_of)
     return Backwards(request, longest_context(*asked), most_sequences(*asked), widest_kv_precision(*asked))
 

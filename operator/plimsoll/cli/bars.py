@@ -20,13 +20,13 @@ from plimsoll.placement.sizing import Sized
 from plimsoll.placement.warnings import model_warnings
 
 BAR_CELLS = 48
-"""Characters of a bar that stands for the whole of a GPU's usable memory."""
+"""The length in characters of a bar that stands for all usable memory of a GPU."""
 
 _VERDICT = {Fit.SURE: ("fits", "green"), Fit.PROBABLE: ("probably", "yellow"), Fit.NO: ("no", "red")}
 
 
 def print_answers(console: Console, request: Request, answers: Sequence[Sized | Rejection]) -> None:
-    """A bar for each GPU type, underneath what the letters mean, and what is to be known of all of them."""
+    """Print a bar for each GPU type, the legend below, and the warnings that hold for all of them."""
     console.print(_headline(request), highlight=False, markup=False)
     table = Table("GPU", "TP", "PP", "FITS", "BUDGET OF ONE GPU", "NEED/MAY GiB", "KV TOKENS", "AT ONCE", box=None)
     for answer in answers:
@@ -46,13 +46,13 @@ def print_answers(console: Console, request: Request, answers: Sequence[Sized | 
 
 
 def print_warnings(console: Console, warnings: Sequence[str]) -> None:
-    """One line for each."""
+    """Print one line for each warning."""
     for warning in warnings:
         console.print(f"Warning: {warning}", highlight=False, markup=False, style="yellow")
 
 
 def print_one(console: Console, request: Request, answer: Sized) -> None:
-    """The terms of one GPU, the error band, and the questions asked backwards."""
+    """Print the terms of one GPU, the error band, and the answers to the inverse questions."""
     figures = answer.figures
     table = Table("TERM", "GiB", box=None)
     table.columns[1].justify = "right"
@@ -71,7 +71,7 @@ def print_one(console: Console, request: Request, answer: Sized) -> None:
 
 
 def bar(figures: MemoryEstimate) -> Text:
-    """One cell for each of :data:`BAR_CELLS` parts of the usable memory; what overflows ends in ``!``."""
+    """One cell for each of :data:`BAR_CELLS` parts of the usable memory; an overflow ends in ``!``."""
     cells: list[tuple[str, str]] = []
     reached = 0
     for term in TERMS:

@@ -1,4 +1,4 @@
-"""How commands are given the cluster that they ask."""
+"""The options with which commands select a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OPTIONS = (
 
 
 def with_cluster(command: Any) -> Any:
-    """The options of a command that asks the cluster."""
+    """Add the options of a command that reads from the cluster."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command

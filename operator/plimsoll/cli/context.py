@@ -1,4 +1,4 @@
-"""Where the command line gets its facts: files, the Hub, or the cluster of the current kubeconfig."""
+"""The command line's sources of facts: files, the Hub, or the cluster of the current kubeconfig."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _WITHOUT_HUB = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """How to reach the cluster; None means what kubectl would take."""
+    """How to reach the cluster; None means kubectl's default."""
 
     kubeconfig: str | None = None
     context: str | None = None
 
     @property
     def file(self) -> str | None:
-        """The kubeconfig; None for kubectl's own place."""
+        """The kubeconfig; None for kubectl's default file."""
         return self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
 
@@ -52,7 +52,7 @@ def prices_from(path: str | None) -> dict[str, Price]:
     """Prices from the ConfigMap manifests of a file; empty without a file.
 
     Raises:
-        InvalidInput: the file cannot be read, holds no ConfigMap, or an entry that is no price of a GPU type.
+        InvalidInput: the file cannot be read, holds no ConfigMap, or holds an entry that is no price of a GPU type.
     """
     if path is None:
         return {}
@@ -64,9 +64,9 @@ def prices_from(path: str | None) -> dict[str, Price]:
     prices: dict[str, Price] = {}
     for body in maps:
         metadata = body.get("metadata") or {}
-        told = {str(key): str(text) for key, text in (body.get("data") or {}).items()}
+        data = {str(key): str(text) for key, text in (body.get("data") or {}).items()}
         source = f"{metadata.get('namespace', 'default')}/{metadata.get('name')}"
-        found, complaints = parse_prices(told, source, frozenset(gpu.name for gpu in load_gpu_types()))
+        found, complaints = parse_prices(data, source, frozenset(gpu.name for gpu in load_gpu_types()))
         if complaints:
             raise InvalidInput("--prices", path, f"{complaints[0]}.")
         prices |= found
@@ -74,20 +74,20 @@ def prices_from(path: str | None) -> dict[str, Price]:
 
 
 class Models:
-    """The facts of models, from the same sources as the operator's, each asked for once.
+    """The facts of models, from the same sources as the operator's. Each model is requested once.
 
-    A source that does not answer is asked once too: forty objects of one model wait for one time-out.
+    An error is kept too: forty objects of one model wait for one time-out.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | None], ModelFacts | PlimsollError] = {}
 
     def of(self, resource: InferenceDeployment) -> ModelFacts:
-        """The model's facts. Blocks on the Hub where it must be asked."""
+        """The model's facts. Blocks if the Hub must be asked."""
         return self._facts(resource.spec.model)
 
     def draft_of(self, resource: InferenceDeployment) -> ModelFacts | None:
-        """The facts of its draft; None where speculative decoding names none."""
+        """The facts of its draft; None if speculative decoding names none."""
         draft = draft_model(resource.spec)
         return None if draft is None else self._facts(draft)
 
@@ -118,7 +118,7 @@ def draft_of(resource: InferenceDeployment) -> ModelFacts | None:
 
 @dataclass(frozen=True, slots=True)
 class _HubIfAsked:
-    """The hub, whose libraries are imported when it is first asked: most questions are of catalogued models."""
+    """The hub. Its libraries are imported on the first request: most questions are about catalogued models."""
 
     cache: Path
 
@@ -127,7 +127,7 @@ class _HubIfAsked:
         return hub_models(self.cache).facts(name, revision, token, asker=asker)
 
     def close(self) -> None:
-        """Nothing is under way between questions."""
+        """Do nothing: no request runs between two questions."""
 
 
 def _facts(model: ModelSpec) -> ModelFacts:

@@ -1,7 +1,8 @@
-"""A catalogued model and plain options as a request, without the manifest that says the same.
+"""A request from a catalogued model and plain options, without a manifest.
 
-Checking a manifest needs pydantic, which takes as long to import as everything else that an estimate needs. So a plain
-question does without. Whatever a check might refuse becomes a manifest all the same: its checks know what to say.
+Checking a manifest needs pydantic, which takes as long to import as everything else that an estimate needs. A plain
+question does not need it. A question that a check might refuse still becomes a manifest, because its checks have the
+right error messages.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ _PLAIN_SINCE = EngineVersion(0, 17)
 """The oldest release that knows every option of a plain question."""
 
 _PRECISIONS = tuple(each for each in Precision if each is not Precision.FP32)
-"""Weights of 32 bits are read and never asked for."""
+"""Precisions that a user may request. 32-bit weights can be read but not requested."""
 
 
 def direct_question(source: str, asked: Asked) -> Question | None:
-    """The question of a catalogued model; None where only a manifest can tell whether it can be asked."""
+    """Return the question about a catalogued model; None if only a manifest's checks can decide whether it is valid."""
     if source not in catalogued_models() or Path(source).exists() or not _is_plain(asked):
         return None
     model = load_model_facts(source)
@@ -46,7 +47,7 @@ def direct_question(source: str, asked: Asked) -> Question | None:
 
 
 def _is_plain(asked: Asked) -> bool:
-    """Whether every option holds what a manifest would take, and nothing refers to anything else."""
+    """Whether a manifest would accept every option, and no option refers to anything else."""
     refers = (asked.cpu_offload, asked.lora, asked.speculate, asked.draft, asked.prompt, asked.output)
     return (
         all(each is None for each in refers)

@@ -1,4 +1,4 @@
-"""Manifests and fleets from YAML or JSON: every object with the place where it stands."""
+"""Manifests and fleets from YAML or JSON: every object with its place in the file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class UnusableDocument(PlimsollError):
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """An object and where it stands: the file, the document's number, the number in a List."""
+    """An object and its place: the file, the document's number, the number in a List."""
 
     place: str
     body: Body
@@ -40,20 +40,20 @@ class Located:
 
     @property
     def where(self) -> str:
-        """Place and title, as messages begin."""
+        """Place and title: the start of a message."""
         return f"{self.place}, {self.title}"
 
 
 @dataclass(slots=True)
 class Manifests:
-    """What files hold: the InferenceDeployments in order, the kinds passed over, and what cannot be used."""
+    """The content of files: the InferenceDeployments in order, the skipped objects of other kinds, the problems."""
 
     found: list[Located] = field(default_factory=list)
     passed_over: list[Located] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
     def note(self) -> str | None:
-        """A word on what was passed over."""
+        """A note on the skipped objects."""
         if not self.passed_over:
             return None
         kinds = Counter(str(each.body.get("kind", "without a kind")) for each in self.passed_over)
@@ -62,7 +62,7 @@ class Manifests:
 
 
 def read_manifests(names: Sequence[str], *, recursive: bool = False) -> Manifests:
-    """Everything that ``-f`` names: files, folders, standard input. Raises nothing: each problem is kept."""
+    """Read everything that ``-f`` names: files, folders, standard input. Raises nothing: each problem is kept."""
     manifests = Manifests()
     for name in _files(names, manifests.problems, recursive=recursive):
         try:
@@ -93,13 +93,13 @@ def _files(names: Sequence[str], problems: list[str], *, recursive: bool) -> lis
 
 
 def _is_ours(body: Body) -> bool:
-    """Whether it is meant for us: there is one kind in our group, so any other is a slip of the pen."""
+    """Whether an object is meant for us. Our group has one kind, so any other kind in it is a typing mistake."""
     group = API_VERSION.partition("/")[0]
     return body.get("kind") == KIND or str(body.get("apiVersion")).startswith(f"{group}/")
 
 
 def load_deployments(paths: Sequence[str]) -> list[InferenceDeployment]:
-    """Every InferenceDeployment in the files, in order; documents of other kinds are passed over.
+    """Every InferenceDeployment in the files, in order; documents of other kinds are skipped.
 
     Raises:
         InvalidInput: a file cannot be read, or none holds an InferenceDeployment.
@@ -114,7 +114,7 @@ def load_deployments(paths: Sequence[str]) -> list[InferenceDeployment]:
 
 
 def no_deployment(paths: Sequence[str]) -> InvalidInput:
-    """What to say of files without a single InferenceDeployment."""
+    """The error for files without an InferenceDeployment."""
     return InvalidInput("-f", ", ".join(title(path) for path in paths), f"Name a file with at least one {KIND}.")
 
 
@@ -131,7 +131,7 @@ def load_fleet_objects(path: str) -> tuple[list[Body], list[Body]]:
 
     Raises:
         InvalidInput: the file cannot be read, or holds no Node.
-        UnusableDocument: it holds a document that is none, or an object that no API server would have.
+        UnusableDocument: it holds a document that is no object, or an object that no API server would return.
     """
     objects = list(_located(path))
     for each in objects:
@@ -148,7 +148,7 @@ def load_fleet_objects(path: str) -> tuple[list[Body], list[Body]]:
 
 
 def _refuse_twins(nodes: Sequence[Located]) -> None:
-    """Two nodes of one name are one node written twice: its GPUs would count twice."""
+    """Refuse two nodes with the same name. They are one node written twice, and its GPUs would count twice."""
     seen: dict[str, Located] = {}
     for node in nodes:
         first = seen.setdefault(node.body["metadata"]["name"], node)
@@ -157,7 +157,7 @@ def _refuse_twins(nodes: Sequence[Located]) -> None:
 
 
 def load_bodies(path: str) -> Iterator[Body]:
-    """The objects of a file, Lists opened.
+    """Return the objects of a file, with Lists expanded.
 
     Raises:
         InvalidInput: the file cannot be read.
@@ -174,7 +174,7 @@ def _located(path: str) -> Iterator[Located]:
 
 
 def _entries(name: str) -> Iterator[Located | UnusableDocument]:
-    """The objects of a file, Lists opened, and what is none. Raises :class:`InvalidInput` where it cannot be read."""
+    """Yield the objects of a file, Lists expanded, and errors. Raises :class:`InvalidInput` if it is unreadable."""
     for document in read_documents(read_text(name), is_json=name.endswith(".json")):
         place = f"{title(name)}, document {document.number}"
         if isinstance(document, Broken):
@@ -190,7 +190,7 @@ def _entries(name: str) -> Iterator[Located | UnusableDocument]:
 
 
 def _items(value: Any) -> list[Any] | None:
-    """What a List lists; None for anything else."""
+    """The items of a List; None for anything else."""
     if not isinstance(value, dict) or not str(value.get("kind", "")).endswith("List"):
         return None
     items = value.get("items")

@@ -1,4 +1,4 @@
-"""What ``plimsoll estimate`` asks by way of a manifest: the user's own, or one made of a model and the options."""
+"""The questions of ``plimsoll estimate`` that use a manifest: the user's, or one made from a model and options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plimsoll.facts.models.config_json import read_model_facts
 
 
 def question_for(source: str, asked: Asked) -> Question:
-    """The question that a model's name, a checkpoint's folder, a ``config.json`` or a manifest stands for.
+    """Return the question for a model's name, a checkpoint's folder, a ``config.json`` or a manifest.
 
     Raises:
         InvalidInput: the file or an option cannot be used.
@@ -41,7 +41,7 @@ def question_for(source: str, asked: Asked) -> Question:
 
 
 def _sizing_note(source: str, asked: Asked) -> tuple[str, ...]:
-    """A word where mean lengths on the command line outweigh the manifest's sizing."""
+    """A note if mean lengths on the command line override the manifest's sizing."""
     document = document_of(source) if asked.prompt is not None else None
     spec = {} if document is None or document.get("kind") != KIND else document.get("spec") or {}
     if spec.get("sizing") != Sizing.GUARANTEED.value:
@@ -67,20 +67,20 @@ def _manifest(source: str, asked: Asked) -> dict[str, Any]:
 
 
 def _checkpoint(folder: Path) -> ModelFacts:
-    """Facts of a downloaded checkpoint: its configuration, and the tensors that its files really hold."""
+    """Facts of a downloaded checkpoint: its configuration, and the tensors that its files really contain."""
     config, tensors = read_local_checkpoint(folder)
     name = name_of(folder / "config.json")
     return read_model_facts(name, config, revision=None, source=FactsSource.INLINE, tensors=tensors)
 
 
 def _is_default(source: str, asked: Asked) -> bool:
-    """Whether nobody named a context."""
+    """Whether neither the command line nor a manifest sets the context."""
     document = document_of(source) if asked.context is None else None
     return asked.context is None and (document is None or document.get("kind") != KIND)
 
 
 def _with_options(spec: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
-    """The spec with what the command line says instead."""
+    """The spec with the values that the command line sets."""
     engine = {
         "version": asked.engine,
         "gpuMemoryUtilizationPercent": asked.utilization,
@@ -100,14 +100,14 @@ def _with_options(spec: Mapping[str, Any], asked: Asked) -> dict[str, Any]:
         "expectedTokens": means,
         "sizing": None if means is None else Sizing.EXPECTED.value,
     }
-    told = {key: value for key, value in changes.items() if value is not None}
+    changed = {key: value for key, value in changes.items() if value is not None}
     own = {key: value for key, value in engine.items() if value is not None}
     engines = spec.get("engine") or {}
-    return {**spec, **told, "engine": {**engines, **own} if isinstance(engines, dict) else engines}
+    return {**spec, **changed, "engine": {**engines, **own} if isinstance(engines, dict) else engines}
 
 
 def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None:
-    """The mean lengths, where they were given; one alone says nothing."""
+    """The mean lengths; None if none is given. One alone raises :class:`InvalidInput`."""
     missing = [name for name, tokens in expected.items() if tokens is None]
     if len(missing) == 1:
         given = {"prompt": "--output-tokens", "output": "--prompt"}
@@ -118,14 +118,14 @@ def _both(expected: Mapping[str, int | None]) -> Mapping[str, int | None] | None
 
 
 def _speculation(asked: Asked) -> dict[str, Any] | None:
-    """Speculative decoding as a spec writes it; the draft a name or a ``config.json``."""
+    """The spec's entry for speculative decoding; the draft is a name or a ``config.json``."""
     if asked.speculate is None:
         if asked.draft is not None:
             raise InvalidInput("--draft", asked.draft, "Say how it drafts, e.g. --speculate Eagle 3.")
         return None
     method, tokens = asked.speculate
-    told: dict[str, Any] = {"method": method, "tokens": tokens}
-    return told if asked.draft is None else {**told, "draftModel": _named(asked.draft)}
+    entry: dict[str, Any] = {"method": method, "tokens": tokens}
+    return entry if asked.draft is None else {**entry, "draftModel": _named(asked.draft)}
 
 
 def _named(source: str) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
 
 
 def _override(figures: MemoryEstimate) -> dict[str, Any]:
-    """The admin's figure and what the law says instead; nothing where the law decides."""
+    """The admin's figure and the law's answer; empty if there is no override."""
     if figures.forced_bytes is None:
         return {}
     return {"overrideBytes": figures.forced_bytes, "fitByLaw": fit_by_law(figures).value}

@@ -1,4 +1,4 @@
-"""Which files ``-f`` and its neighbours stand for, and the text of each."""
+"""The files that ``-f`` and similar options name, and the text of each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_JSON_BYTES = 512 * MIB
 
 
 def refuse_second_stdin(**options: Iterable[str]) -> None:
-    """Raise :class:`InvalidInput` where standard input is to be read twice; options by name, without dashes."""
+    """Raise :class:`InvalidInput` if standard input would be read twice; options are given by name, without dashes."""
     asked = [
         f"-{'-' if len(name) > 1 else ''}{name}" for name, given in options.items() for each in given if each == STDIN
     ]
@@ -29,10 +29,10 @@ def refuse_second_stdin(**options: Iterable[str]) -> None:
 
 
 def files_of(name: str, *, recursive: bool) -> list[str]:
-    """The files that one ``-f`` stands for: itself, or those of a folder, sorted.
+    """Return the files that one ``-f`` names: the file itself, or those of a folder, sorted.
 
     Raises:
-        InvalidInput: the folder cannot be listed, or holds no such file.
+        InvalidInput: the folder cannot be listed, or holds no file with one of the endings.
     """
     if name == STDIN or not Path(name).is_dir():
         return [name]
@@ -47,7 +47,7 @@ def files_of(name: str, *, recursive: bool) -> list[str]:
 
 
 def _below(folder: Path, *, recursive: bool) -> Iterator[Path]:
-    """Files with the right endings; links to folders are not followed, so a circle of them does no harm."""
+    """Yield files with the right endings. Links to folders are not followed, so a loop of links does no harm."""
 
     def fail(error: OSError) -> None:
         raise error
@@ -59,7 +59,7 @@ def _below(folder: Path, *, recursive: bool) -> Iterator[Path]:
 
 
 def title(name: str) -> str:
-    """What messages call it."""
+    """The name of a file in messages."""
     return "standard input" if name == STDIN else name
 
 
@@ -67,7 +67,7 @@ def read_text(name: str) -> str:
     """The text of a file or of standard input.
 
     Raises:
-        InvalidInput: it cannot be read, is no text, or too much of it.
+        InvalidInput: it cannot be read, is no text, or is too large.
     """
     try:
         if name == STDIN:

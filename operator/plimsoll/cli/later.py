@@ -1,6 +1,6 @@
-"""What is imported only when it is used: it takes long to import, or it comes with an extra of the package.
+"""Imports that happen only on use: they take long, or they need an extra of the package.
 
-Every such import of the command line stands here. A missing extra becomes an error that names it.
+All these imports of the command line are here. A missing extra becomes an error that names it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class MissingExtra(PlimsollError):
 
 @contextmanager
 def _from_extra(extra: str, purpose: str, otherwise: str = "") -> Iterator[None]:
-    """Turn an import that fails for want of ``extra`` into :class:`MissingExtra`.
+    """Turn an import that fails because ``extra`` is missing into :class:`MissingExtra`.
 
     Args:
         extra: the extra that installs what is imported.
-        purpose: what needs it.
+        purpose: the feature that needs it.
         otherwise: how to do without, if there is a way.
     """
     try:
@@ -80,7 +80,7 @@ def hub_models(cache: Path) -> HubModels:
 
 
 def manifest_question(source: str, asked: Asked) -> Question:
-    """The question by way of a manifest: pydantic and the models of the API, as slow as all the rest together."""
+    """Return the question through a manifest. Importing pydantic and the API models takes as long as all the rest."""
     from plimsoll.cli.estimate import question_for
 
     return question_for(source, asked)

@@ -1,4 +1,4 @@
-"""What the command line asks of a cluster. It needs the cluster's client: only ``later`` imports this module."""
+"""The command line's requests to a cluster. They need the cluster's client: only ``later`` imports this module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``plimsoll plan``: decide for manifests without touching anything."""
+"""``plimsoll plan``: plan manifests without changing anything."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One manifest and what would become of it."""
+    """One manifest and its decision."""
 
     resource: InferenceDeployment
     decision: Decision
@@ -41,23 +41,23 @@ class Planned:
         return self.decision.missing == 0
 
     def document(self) -> dict[str, Any]:
-        """The decision as data: what the status would say, and the engine's arguments."""
-        told = status(self.report(), {}, now="")
+        """The decision as data: the fields that the status would have, and the engine's arguments."""
+        rendered = status(self.report(), {}, now="")
         fields = ("model", "estimate", "placement", "pools", "rejections", "remedies")
         head = {
             "namespace": self.resource.metadata.namespace,
             "name": self.resource.metadata.name,
             "placed": self.is_placed,
-            "reason": told["conditions"][0]["reason"] if not self.is_placed else "Placed",
+            "reason": rendered["conditions"][0]["reason"] if not self.is_placed else "Placed",
         }
-        body = {field: told[field] for field in fields if field in told}
+        body = {field: rendered[field] for field in fields if field in rendered}
         if not self.is_placed:
-            head["message"] = told["conditions"][0]["message"]
+            head["message"] = rendered["conditions"][0]["message"]
         choice = self.decision.choice
         return head | body | ({} if choice is None else {"engineArguments": self.arguments()})
 
     def arguments(self) -> list[str]:
-        """What the engine would be started with; empty where nothing is placed."""
+        """The engine's arguments; empty if nothing is placed."""
         choice = self.decision.choice
         return [] if choice is None else engine_arguments(to_workload_options(self.resource), choice)
 
@@ -68,7 +68,7 @@ class Planned:
         return [service(options), disruption_budget(options), *pools] if pools else []
 
     def report(self) -> Report:
-        """The report that the operator's status would be made of."""
+        """The report that the operator would make its status from."""
         return Report(
             name=self.resource.metadata.name,
             namespace=self.resource.metadata.namespace,
@@ -93,7 +93,7 @@ def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> li
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An object that could be read, where it stands, and what it asks for."""
+    """An object that could be read, its place in the files, and its request."""
 
     where: str
     resource: InferenceDeployment
@@ -103,24 +103,24 @@ class Asked:
 def plan_located(
     found: Sequence[Located], fleet: Fleet, show: Callable[[Planned], T]
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
-    """Plan all that can be used together, as if applied in this order, and say what is wrong with the rest.
+    """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
     Args:
         found: the objects of the user's files.
-        fleet: what they share.
-        show: makes of each decision what is printed.
+        fleet: the fleet that they share.
+        show: turns each decision into what is printed.
     """
     problems: list[str] = []
     models = Models()
     asked = [each for one in found if (each := _attempt(one.where, partial(_asked, one, models), problems)) is not None]
     asked = _without_namesakes(asked, problems)
-    planned = _planned_or_said(asked, fleet, problems)
+    planned = _planned_or_reported(asked, fleet, problems)
     shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
 
 
 def _unfailed(entry: Planned) -> Planned:
-    """The same, unless planning it failed. Raises :class:`PlimsollError` with the reason."""
+    """Return the entry, unless planning it failed. Raises :class:`PlimsollError` with the reason."""
     if entry.decision.failure:
         raise PlimsollError(entry.decision.failure)
     return entry
@@ -131,14 +131,14 @@ def _shown(entry: Planned, show: Callable[[Planned], T]) -> T:
 
 
 def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None:
-    """What ``work`` makes of one object, or None and a problem more: nothing of it may hide the others' verdicts."""
+    """Return the result of ``work`` for one object. If it fails, add a problem and return None: others go on."""
     try:
         return work()
     except UnusableDocument as error:
         problems.append(str(error))
     except PlimsollError as error:
         problems.append(f"{where}: {error}")
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is this object's
+    except Exception as error:  # noqa: BLE001 - any exception must stay with this object
         problems.append(f"{where}: It cannot be planned ({type(error).__name__}: {error}). Please report this.")
     return None
 
@@ -154,7 +154,7 @@ def _request(resource: InferenceDeployment, models: Models) -> Request:
 
 
 def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Asked]:
-    """Of several objects with one name nobody knows which is meant."""
+    """Leave out objects that share a name, and report them: it is not known which one is meant."""
     places: dict[ObjectKey, list[str]] = {}
     for each in asked:
         places.setdefault(each.request.key, []).append(each.where)
@@ -167,17 +167,17 @@ def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Aske
     return [each for each in asked if len(places[each.request.key]) == 1]
 
 
-def _planned_or_said(asked: Sequence[Asked], fleet: Fleet, problems: list[str]) -> list[tuple[str, Planned]]:
-    """All of them planned; where that stumbles, without those that it stumbles over alone, too."""
+def _planned_or_reported(asked: Sequence[Asked], fleet: Fleet, problems: list[str]) -> list[tuple[str, Planned]]:
+    """Plan all objects. If that fails, leave out and report those that fail alone too, and plan the rest."""
     try:
         return _planned(asked, fleet)
-    except Exception:  # noqa: BLE001 - said below, of the object that it belongs to
+    except Exception:  # noqa: BLE001 - reported below, for the object that it belongs to
         alone = [_attempt(each.where, partial(_planned, [each], fleet), problems) for each in asked]
         return _planned([each for each, done in zip(asked, alone, strict=True) if done is not None], fleet)
 
 
 def _planned(asked: Sequence[Asked], fleet: Fleet) -> list[tuple[str, Planned]]:
-    """Decide on one ledger, the first to be asked first."""
+    """Plan the objects on one ledger, in their order."""
     tenants = [
         Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
         for index, each in enumerate(asked)

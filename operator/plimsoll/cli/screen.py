@@ -1,4 +1,4 @@
-"""Where tables are printed."""
+"""The console that tables are printed on."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import sys
 from rich.console import Console
 
 _COLUMNS = 160
-"""Of a pipe or a file, which have no width of their own."""
+"""The width for a pipe or a file, which have no width."""
 
 
 def screen() -> Console:
-    """The terminal, or a wide page where the output goes elsewhere."""
+    """The terminal, or a wide page if the output goes elsewhere."""
     return Console(width=None if sys.stdout.isatty() else _COLUMNS)

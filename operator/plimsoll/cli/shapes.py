@@ -1,4 +1,4 @@
-"""Nodes and pods from a file, checked as an API server would: reading a fleet trusts the server's types."""
+"""Checks nodes and pods from a file as an API server would: the code that reads a fleet trusts the server's types."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 Body = dict[str, Any]
 
 _MOST_GPUS = 1024
-"""GPUs or slices of one node or pod; more is a slip of the pen."""
+"""The most GPUs or slices of one node or pod; more is a typing mistake."""
 
 
 def refuse_misshapen(body: Body) -> None:
-    """Raise :class:`InvalidInput`, which names the object and the field, where reading the fleet would stumble."""
+    """Raise :class:`InvalidInput` with the object and the field if reading the fleet would fail."""
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
         raise InvalidInput(f"{body.get('kind')}.metadata", metadata, "Give the object a metadata.name.")
@@ -50,17 +50,17 @@ def _check_pod(check: _Check, spec: Body, status: Body) -> None:
 
 
 class _Check:
-    """Fields of one object, which every message begins with. What is missing or null is fine."""
+    """Checks fields of one object; every message begins with its title. A missing field or null is accepted."""
 
     def __init__(self, title: str) -> None:
         self._title = title
 
     def mapping(self, body: Body, where: str, part: str) -> Body:
-        """A mapping, empty where there is none."""
+        """Return a mapping, empty if there is none."""
         return dict(self._value(body, where, part, lambda value: isinstance(value, dict), "Write a mapping.") or {})
 
     def mappings(self, body: Body, where: str, part: str) -> Iterator[tuple[str, Body]]:
-        """The mappings of a list, each with its path."""
+        """Yield the mappings of a list, each with its path."""
         listed = self._value(body, where, part, lambda value: isinstance(value, list), "Write a list of mappings.")
         for index, each in enumerate(listed or ()):
             if not isinstance(each, dict):
@@ -68,17 +68,17 @@ class _Check:
             yield f"{where}.{part}[{index}]", each
 
     def text(self, body: Body, where: str, part: str) -> None:
-        """A string."""
+        """Check a string."""
         self._value(body, where, part, lambda value: isinstance(value, str), "Write a string: quote it.")
 
     def strings(self, body: Body, where: str, part: str) -> None:
-        """A mapping of strings."""
+        """Check a mapping of strings."""
         for key, value in self._keyed(body, where, part, "Write a mapping of strings."):
             if not isinstance(value, str):
                 raise self._bad(f"{where}.{part}[{key}]", value, "Labels are strings: quote it.")
 
     def quantities(self, body: Body, where: str, part: str) -> None:
-        """A mapping of quantities."""
+        """Check a mapping of quantities."""
         for key, value in self._keyed(body, where, part, "Write a mapping of quantities."):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise self._bad(f"{where}.{part}[{key}]", value, "Write a quantity, e.g. 500m or 64Gi.")

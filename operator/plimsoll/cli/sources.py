@@ -1,4 +1,4 @@
-"""What ``plimsoll estimate`` is given: a model's name, a checkpoint's folder, a ``config.json`` or a manifest."""
+"""The source of ``plimsoll estimate``: a model's name, a checkpoint's folder, a ``config.json`` or a manifest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME_ONE = (
 
 
 def name_of(path: Path) -> str:
-    """A name for a configuration: its file's, or its folder's where the file is called as all are."""
+    """A name for a configuration: the file's name, or the folder's if the file is called ``config.json``."""
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
     return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-") or "model"
 
@@ -30,13 +30,13 @@ def _check_name(source: str, field: str) -> None:
 
 
 def config_file(source: str) -> Path:
-    """The file that is meant; of a folder its configuration."""
+    """The file to read; for a folder its ``config.json``."""
     path = Path(source)
     return path / "config.json" if path.is_dir() else path
 
 
 def _check_path(source: str, field: str) -> None:
-    """Refuse what names no file, in words that say what would. Raises :class:`InvalidInput`."""
+    """Refuse a source that names no file, and say which ones would. Raises :class:`InvalidInput`."""
     if not source.strip():
         raise InvalidInput(field, source, _NAME_ONE)
     path = Path(source)
@@ -47,7 +47,7 @@ def _check_path(source: str, field: str) -> None:
 
 
 def document_of(source: str, field: str = "MODEL") -> dict[str, Any] | None:
-    """A ``config.json`` or a manifest; None where the source is a model's name.
+    """Read a ``config.json`` or a manifest; None if the source is a model's name.
 
     Raises:
         InvalidInput: ``field``, as the user named the source, cannot be used.

@@ -13,7 +13,7 @@ from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:
-    """Conditions, estimate, rejections, pools, what engines said, and the live loop's word."""
+    """Print conditions, estimate, rejections, pools, the engines' reports and the live loop's decision."""
     status = body.get("status") or {}
     if status.get("observedGeneration") != body["metadata"].get("generation"):
         console.print("The operator has not seen the last change yet; this is the state before it.", style="yellow")
@@ -36,20 +36,20 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
 
 
 def _observed(seen: Mapping[str, Any]) -> str:
-    """One word of an engine's about its memory, beside what the law alone foretold."""
+    """One report of an engine about its memory, with the prediction of the memory law alone."""
     stages = f" x {seen['pipelineParallel']} stages" if "pipelineParallel" in seen else ""
     place = f"{seen['model']} on {seen['gpuType']} x {seen['tensorParallel']}{stages}, vLLM {seen['engineVersion']}"
-    foretold = f"{seen['predictedKvBytes'] / GIB:.2f} GiB foretold"
+    predicted = f"{seen['predictedKvBytes'] / GIB:.2f} GiB foretold"
     got = seen.get("availableKvBytes")
-    told = "ran out of memory" if got is None else f"{got / GIB:.2f} GiB for its KV cache"
-    return f"{place}: {told}, {foretold} ({seen['witness']})"
+    outcome = "ran out of memory" if got is None else f"{got / GIB:.2f} GiB for its KV cache"
+    return f"{place}: {outcome}, {predicted} ({seen['witness']})"
 
 
 def _learned(pool: Mapping[str, Any]) -> str:
-    """The engine's own figure beside the foretold one, where there is one."""
+    """The engine's own figure and the estimate's error, if there are any."""
     reported, predicted = pool.get("kvTokensReported"), pool.get("kvTokensPredicted")
     if reported is None:
         return ""
     error = None if predicted is None else CapacityReading(predicted, reported).error_permille
-    told = "" if error is None else f" (estimate {error_percent_text(error)})"
-    return f", engine reports {reported} KV tokens{told}"
+    difference = "" if error is None else f" (estimate {error_percent_text(error)})"
+    return f", engine reports {reported} KV tokens{difference}"

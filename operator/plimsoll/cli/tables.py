@@ -25,7 +25,7 @@ _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does n
 
 
 def print_plan(console: Console, documents: Sequence[Mapping[str, Any]]) -> None:
-    """One line per deployment."""
+    """Print one line per deployment."""
     table = Table("DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "$/h", box=None)
     for document in documents:
         placement, estimate = document.get("placement") or {}, document.get("estimate") or {}
@@ -43,7 +43,7 @@ def print_plan(console: Console, documents: Sequence[Mapping[str, Any]]) -> None
 
 
 def print_details(console: Console, document: Mapping[str, Any]) -> None:
-    """Estimate, rejections and remedies of one deployment."""
+    """Print the estimate, rejections and remedies of one deployment."""
     if document.get("message"):
         console.print(document["message"], highlight=False)
     if document.get("estimate"):
@@ -59,7 +59,7 @@ def print_details(console: Console, document: Mapping[str, Any]) -> None:
 
 
 def print_estimate(console: Console, estimate: Mapping[str, Any]) -> None:
-    """The terms of one GPU."""
+    """Print the terms of one GPU."""
     stages = f", {estimate['pipelineParallel']} stages" if estimate.get("pipelineParallel", 1) > 1 else ""
     cut = f"tensor parallel {estimate['tensorParallel']}{stages}"
     console.print(f"One GPU of {estimate['gpuType']} at {cut}:", style="bold")
@@ -83,21 +83,21 @@ def print_estimate(console: Console, estimate: Mapping[str, Any]) -> None:
 
 
 def _band(estimate: Mapping[str, Any]) -> str:
-    """The expected need and how far it may be off."""
+    """The expected need and its possible error."""
     expected = estimate.get("expectedBytes", estimate["computedBytes"] - estimate["marginBytes"])
     low, high = expected - estimate.get("slackBytes", 0), estimate["computedBytes"]
     return f"expected {expected / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}"
 
 
 def _split(entry: Mapping[str, Any]) -> str:
-    """Tensor-parallel degree, and stages where there are several."""
+    """The tensor-parallel degree, and the number of stages if there are several."""
     stages = entry.get("pipelineParallel", 1)
     degree = str(entry.get("tensorParallel", "-"))
     return degree if stages == 1 else f"{degree} x PP{stages}"
 
 
 def print_rejections(console: Console, rejections: Sequence[Mapping[str, Any]]) -> None:
-    """Every other candidate and why not."""
+    """Print every other candidate and the reason against it."""
     console.print("Not taken:", style="bold")
     table = Table("GPU", "TP", "REASON", "WHY", box=None)
     for rejection in rejections:
@@ -106,7 +106,7 @@ def print_rejections(console: Console, rejections: Sequence[Mapping[str, Any]]) 
 
 
 def print_ignored(console: Console, ignored: Sequence[IgnoredNode]) -> None:
-    """The nodes whose GPUs take no part, with their reasons; nothing where there are none."""
+    """Print the nodes whose GPUs are not used, with their reasons; nothing if there are none."""
     if not ignored:
         return
     console.rule("nodes left out", align="left")

@@ -1,4 +1,4 @@
-"""Which GPU types and splits ``plimsoll estimate`` looks at, and what the manifest rules out."""
+"""The GPU types and splits that ``plimsoll estimate`` considers, and those that the manifest excludes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from plimsoll.placement.feasibility import wishes_refusal
 from plimsoll.placement.sizing import Sized, best_on, size_on
 
 _MOST_NAMES = 6
-"""More names than that are counted instead."""
+"""The most names in one message; more are counted instead."""
 
 
 def named_on_the_command_line(
     overrides: Overrides, gpus: Sequence[str], split: Split | None
 ) -> tuple[Overrides, tuple[str, ...]]:
-    """The manifest's overrides without those that the command line contradicts, and a word for each of those."""
+    """The manifest's overrides without those that the command line contradicts, and a note for each of those."""
     notes: list[str] = []
     kind, degree = overrides.gpu_type, overrides.tensor_parallel
     if kind is not None and gpus and set(gpus) != {kind}:
@@ -36,10 +36,10 @@ def named_on_the_command_line(
 
 
 def answers(request: Request, gpus: Sequence[str], split: Split | None) -> list[Sized | Rejection]:
-    """One answer for each GPU type: at the split asked for, else at the best one that the manifest allows.
+    """Return one answer for each GPU type: at the requested split, or at the best one that the manifest allows.
 
     Raises:
-        InvalidInput: a GPU type that is not catalogued.
+        InvalidInput: a GPU type is not catalogued.
     """
     forced = request.overrides
     types = _types(gpus, "--gpu") if gpus else _types_of(request)
@@ -52,17 +52,17 @@ def answers(request: Request, gpus: Sequence[str], split: Split | None) -> list[
 def left_out(
     request: Request, found: Sequence[Sized | Rejection]
 ) -> tuple[Sequence[Sized | Rejection], tuple[str, ...]]:
-    """The answers without the types that ``spec.gpu`` rules out, and a sentence on those."""
+    """Return the answers without the types that ``spec.gpu`` excludes, and sentences about those."""
     denied = [each for each in found if isinstance(each, Rejection) and each.reason is Reason.GPU_TYPE_DENIED]
-    told: list[str] = []
+    sentences: list[str] = []
     for field in sorted({str(each.number("field")) for each in denied}):
         names = [each.gpu_type for each in denied if each.number("field") == field]
         which = ", ".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} GPU types"
-        told.append(f"{which} left out by {field}.")
+        sentences.append(f"{which} left out by {field}.")
     known = {gpu.name for gpu in load_gpu_types()}
     unknown = [name for name in (*request.constraints.allow, *request.constraints.deny) if name not in known]
-    told += [f"spec.gpu names {name}, which `plimsoll gpus` does not list." for name in unknown]
-    return [each for each in found if each not in denied], tuple(told)
+    sentences += [f"spec.gpu names {name}, which `plimsoll gpus` does not list." for name in unknown]
+    return [each for each in found if each not in denied], tuple(sentences)
 
 
 def _answer(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | Rejection:
@@ -74,14 +74,14 @@ def _answer(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | 
 
 
 def _types_of(request: Request) -> Sequence[GpuType]:
-    """The type that the manifest forces, else all; slices of a GPU only where it allows them by name."""
+    """The type that the manifest forces, else all types; slices of a GPU only if it allows them by name."""
     if request.overrides.gpu_type is not None:
         return _types([request.overrides.gpu_type], "spec.overrides.gpuType")
     return [gpu for gpu in load_gpu_types() if not gpu.is_slice or gpu.name in request.constraints.allow]
 
 
 def _alike(name: str, known: Iterable[str]) -> str:
-    """Types that may be meant, for the end of a sentence."""
+    """Types that the user may mean, for the end of a sentence."""
     found = alike(name, known)[:_MOST_NAMES]
     return f", e.g. {', '.join(found)}" if found else ""
 

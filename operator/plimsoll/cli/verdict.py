@@ -1,4 +1,4 @@
-"""What decides about one answer, in words: the law or an override, and what else should be known."""
+"""Sentences about one answer: whether the law or an override decides, and which warnings apply."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ TERMS = (
     Term("overhead", "overhead_bytes", "O", "white"),
     Term("margin", "margin_bytes", "m", "bright_black"),
 )
-"""Letters, so that a bar reads without colours too."""
+"""The terms have letters, so that a bar is readable without colours too."""
 
 _SAID = {Fit.SURE: "fits for sure", Fit.PROBABLE: "fits only probably", Fit.NO: "does not fit"}
 
 
 def verdict(figures: MemoryEstimate) -> str:
-    """Whether it fits; where an override decides, that it does, and what the law says."""
+    """A sentence on whether it fits. If an override decides, it names the override and the law's answer."""
     may = f"the engine may use {format_gib(figures.budget_bytes)}"
     if figures.forced_bytes is None:
         return f"It {_SAID[figures.fit]}: {may}."
-    said = "does not fit" if figures.fit is Fit.NO else "fits"
+    answer = "does not fit" if figures.fit is Fit.NO else "fits"
     return (
-        f"It {said}, needed {format_gib(figures.forced_bytes)} by override (spec.overrides.memoryPerGpu): {may}. "
+        f"It {answer}, needed {format_gib(figures.forced_bytes)} by override (spec.overrides.memoryPerGpu): {may}. "
         f"By the memory law it {_SAID[fit_by_law(figures)]}."
     )
 
@@ -53,7 +53,7 @@ def fit_by_law(figures: MemoryEstimate) -> Fit:
 
 
 def warnings_of(request: Request, answer: Sized) -> tuple[str, ...]:
-    """What placement would warn of on this GPU."""
-    # How pods reach the GPU is no matter here.
+    """The warnings that the placement would give for this GPU."""
+    # The way in which pods reach the GPU does not matter here.
     choice = Choice(answer.gpu, Target(answer.gpu.name, answer.split, ("", ""), ""), answer.settings, answer.figures)
     return (*choice_warnings(request, choice), *model_warnings(request))

@@ -15,7 +15,7 @@ from plimsoll.placement.sizing import Sized
 
 
 def print_working(console: Console, request: Request, answer: Sized) -> None:
-    """One line for each step: the term, its formula with the numbers in it, and what comes out."""
+    """Print one line for each step: the term, its formula with numbers, and the result."""
     table = Table("TERM", "HOW", "GiB", box=None, show_lines=False)
     table.columns[2].justify = "right"
     for step in working(request, answer.gpu, answer.split, answer.settings):
@@ -25,7 +25,7 @@ def print_working(console: Console, request: Request, answer: Sized) -> None:
 
 
 def working_document(request: Request, answer: Sized | Rejection) -> list[dict[str, Any]]:
-    """The same as data; empty where there is no estimate."""
+    """Return the same as data; empty if there is no estimate."""
     if isinstance(answer, Rejection):
         return []
     steps = working(request, answer.gpu, answer.split, answer.settings)

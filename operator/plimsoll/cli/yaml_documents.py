@@ -1,7 +1,7 @@
-"""The documents in a text, each for itself: a broken one is said, and hides none of those after it.
+"""The documents of a text, read one by one: a broken one is reported and does not hide those after it.
 
-Texts come from strangers, so nesting and aliases are bounded: a few lines of aliases of aliases stand for gigabytes,
-and libyaml ends the whole process on brackets nested deeply enough.
+Texts are not trusted, so nesting and aliases are limited. A few lines of aliases of aliases can stand for gigabytes,
+and libyaml ends the whole process on brackets that are nested deeply enough.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """A document that cannot be read, and where the mistake is, as far as the parser tells."""
+    """A document that cannot be read, and the place of the error if the parser reports one."""
 
     number: int
     problem: str
@@ -45,20 +45,20 @@ class Broken:
 
     @property
     def why(self) -> str:
-        """A sentence."""
+        """The error as a sentence."""
         return f"It is not YAML{self.at}: {self.problem}."
 
 
 class _Refused(ValueError):
-    """The text is YAML, and too much of it."""
+    """The text is YAML, but its nesting or its aliases are not allowed."""
 
 
 def read_documents(text: str, *, is_json: bool = False) -> Iterator[Document | Broken]:
-    """Every document that is not empty, in order; of JSON there is one.
+    """Every document that is not empty, in order; JSON has only one.
 
     Args:
-        text: what a file holds.
-        is_json: complain in JSON's terms; YAML that happens to be JSON is read as what it is in any case.
+        text: the content of a file.
+        is_json: report errors in JSON's terms. Text that begins like a JSON object is read as JSON in any case.
     """
     for number, (line, chunk) in enumerate(_chunks(text), start=1):
         try:
@@ -77,7 +77,7 @@ def read_documents(text: str, *, is_json: bool = False) -> Iterator[Document | B
 
 
 def _chunks(text: str) -> Iterator[tuple[int, str]]:
-    """The texts of the documents with the lines before them; those without content are left out."""
+    """Yield the text of each document with the number of lines before it; documents without content are left out."""
     starts = [0, *(match.start() for match in _BETWEEN.finditer(text)), len(text)]
     pending = ""
     for begin, end in pairwise(starts):
@@ -91,7 +91,7 @@ def _chunks(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _values(chunk: str, *, is_json: bool) -> list[Any]:
-    """What one chunk holds; more than one value only where `...` ends the first."""
+    """The values of one chunk; more than one only if `...` ends the first."""
     if is_json or chunk.lstrip().startswith("{"):
         try:
             return [json.loads(chunk)]
@@ -103,7 +103,7 @@ def _values(chunk: str, *, is_json: bool) -> list[Any]:
 
 
 def _refuse_bombs(chunk: str) -> None:
-    """Go through the events, which costs no more than the text is long, and count what they stand for."""
+    """Count the values that the parser's events stand for. The cost grows only with the length of the text."""
     sizes: dict[str, int] = {}
     open_anchors: list[str | None] = []
     open_sizes = [0]
@@ -137,7 +137,7 @@ def _close(anchor: str | None, open_sizes: list[int], sizes: dict[str, int]) -> 
 
 
 def _problem(error: yaml.YAMLError) -> str:
-    """What the parser says is wrong, without its excerpts of the text."""
+    """The parser's error message, without its excerpts of the text."""
     return str(getattr(error, "problem", None) or getattr(error, "reason", None) or error).strip()
 
 

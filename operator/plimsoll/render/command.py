@@ -1,6 +1,6 @@
 """The vLLM command line of one replica.
 
-The image's entry point is ``vllm serve``, so these are its arguments, model first. Every flag whose default moved
+The image's entry point is ``vllm serve``, so these are its arguments, model first. Every flag whose default changed
 between releases, or depends on the GPU, is given explicitly.
 """
 
@@ -15,7 +15,7 @@ from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.render.names import ENGINE_PORT
 
 PRE_STOP_SECONDS = 15
-"""Time for endpoints to forget the pod before the engine refuses new requests."""
+"""Time for endpoints to remove the pod before the engine refuses new requests."""
 
 DRAIN_SECONDS = 90
 """How long running requests may finish after SIGTERM (``--shutdown-timeout``, vLLM 0.18 and later)."""
@@ -80,23 +80,23 @@ def _media(media: MediaUse) -> list[str]:
     if media.copies_encoder:
         flags += ["--mm-encoder-tp-mode", "data"]
     limits = {"image": media.images, "video": media.videos}
-    told = {modality: most for modality, most in limits.items() if most is not None}
-    return [*flags, "--limit-mm-per-prompt", json.dumps(told)] if told else flags
+    given = {modality: most for modality, most in limits.items() if most is not None}
+    return [*flags, "--limit-mm-per-prompt", json.dumps(given)] if given else flags
 
 
 def _speculation(drafting: Drafting, options: WorkloadOptions) -> str:
-    """One JSON object of the fields of vLLM's ``SpeculativeConfig``.
+    """One JSON object with the fields of vLLM's ``SpeculativeConfig``.
 
-    The method is always named: without it the engine guesses from the draft's name. A model's own predictor is its own
-    draft, so none is named for it.
+    The method is always named: without it the engine guesses it from the draft's name. A model with its own predictor
+    needs no other draft, so none is named.
     """
-    told = {
+    fields = {
         "method": drafting.method.value,
         "num_speculative_tokens": drafting.tokens,
         "model": options.draft_source,
         "revision": options.draft_revision,
     }
-    return json.dumps({field: value for field, value in told.items() if value is not None})
+    return json.dumps({field: value for field, value in fields.items() if value is not None})
 
 
 def _version(options: WorkloadOptions) -> tuple[int, ...]:

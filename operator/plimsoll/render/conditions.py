@@ -1,6 +1,6 @@
-"""Conditions in kstatus manner: Ready sums up, Reconciling and Stalled are there only when true.
+"""Conditions as kstatus defines them: Ready is the summary; Reconciling and Stalled exist only when true.
 
-Order of the questions: is there a plan (Planned), do the pods have nodes (Placed), do they serve (Available).
+The questions in order: is there a plan (Planned), do the pods have nodes (Placed), do they serve (Available).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from plimsoll.placement.remedies import only_waits
 from plimsoll.render.report import PoolView, Report
 
 CRASH_RESTARTS = 1
-"""From this many restarts a failed start is called stalled: the same arguments will fail again."""
+"""From this many restarts a failed start counts as stalled: the same arguments will fail again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One condition before it has a time: ``status`` True, False or Unknown."""
+    """One condition without its time; ``status`` is True, False or Unknown."""
 
     status: str
     reason: str
@@ -92,12 +92,12 @@ def _planned(report: Report) -> Verdict:
     if choice is None:
         return Verdict("True", "PlacementKept", "The placement stays as it is.")
     warned = f" Warning: {' '.join(decision.warnings)}" if decision.warnings else ""
-    told = estimate_sentence(choice.estimate)
-    return Verdict("True", "PlacementDecided", f"{place_words(choice.gpu.name, choice.split)}: {told}.{warned}")
+    estimate = estimate_sentence(choice.estimate)
+    return Verdict("True", "PlacementDecided", f"{place_words(choice.gpu.name, choice.split)}: {estimate}.{warned}")
 
 
 def _waits_for(decision: Decision) -> str:
-    """What is waited for. GPUs stand first: where some would do and are taken, those are what to free."""
+    """The reason for waiting. GPUs come first: if some would be suitable but are taken, those must be freed."""
     reasons = {rejection.reason for rejection in decision.rejections}
     if Reason.GPUS_TAKEN not in reasons and not reasons.isdisjoint(NODE_LACKS):
         return "WaitingForNodeResources"
@@ -107,24 +107,24 @@ def _waits_for(decision: Decision) -> str:
 
 
 def _unplaced(decision: Decision, waiting_reason: str, opening: str) -> Verdict:
-    """Nothing fits at all, or it fits and the GPUs are taken: only the first will not pass by itself."""
+    """The verdict if nothing fits, or if something fits and must wait. Only the first case does not end by itself."""
     waits = only_waits(decision.rejections)
     advice = "; or ".join(remedy_sentence(remedy) for remedy in decision.remedies[:3])
     nearest = nearest_sentence(decision.rejections)
-    told = f"Nearest: {nearest}. " if nearest else ""
+    closest = f"Nearest: {nearest}. " if nearest else ""
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else "NoGpuFits"
-    return Verdict("False", reason, f"{opening}{told}{remedy}", stalled=not waits)
+    return Verdict("False", reason, f"{opening}{closest}{remedy}", stalled=not waits)
 
 
 def nearest_sentence(rejections: Sequence[Rejection]) -> str:
-    """The refusal that came closest, in words; empty where there is none."""
+    """A sentence about the rejection that came closest; empty if there is none."""
     nearest = _nearest(rejections)
     return "" if nearest is None else f"{_where(nearest)} {rejection_sentence(nearest)}"
 
 
 def _nearest(rejections: Sequence[Rejection]) -> Rejection | None:
-    """The refusal with the smallest shortfall: the one to argue with."""
+    """The rejection with the smallest shortfall, which is the most useful one to report."""
 
     def shortfall(rejection: Rejection) -> tuple[int, float]:
         figures = dict(rejection.numbers)
@@ -163,10 +163,10 @@ def _placed(report: Report) -> Verdict:
 
 
 def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) -> str:
-    """What the pods wait for in plain words, and the scheduler's own after them."""
-    telling = next((view for view in views if view.scheduler_message), PoolView(""))
-    plain = f" (they wait for {telling.waits_for})" if telling.waits_for else ""
-    message = f"{unbound} pods wait for a node{plain}: {telling.scheduler_message or 'no node chosen yet'}"
+    """The message about waiting pods: the cause in plain words, then the scheduler's own message."""
+    waiting = next((view for view in views if view.scheduler_message), PoolView(""))
+    plain = f" (they wait for {waiting.waits_for})" if waiting.waits_for else ""
+    message = f"{unbound} pods wait for a node{plain}: {waiting.scheduler_message or 'no node chosen yet'}"
     if not decision.rehomings_spent:
         return message
     return (
@@ -180,11 +180,11 @@ def _available(report: Report) -> Verdict:
     ready = sum(view.ready for view in report.pools)
     failed = next((view for view in views if view.failure is not None), None)
     if failed is not None and failed.failure is not None and (failed.ready == 0 or failed.updating):
-        told = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
+        message = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
         return Verdict(
             "True" if ready else "False",
             failed.failure.reason.value,
-            told,
+            message,
             stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
@@ -201,7 +201,7 @@ def _available(report: Report) -> Verdict:
 
 
 def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict) -> Verdict:
-    """True when everything wanted serves. The first question without a yes gives the reason."""
+    """True when all wanted replicas serve. Otherwise the first question without a yes gives the reason."""
     if report.suspended:
         return Verdict(available.status, "Suspended", "spec.suspend is set: nothing is planned or changed.")
     if report.replicas == 0 and planned.status == "True":

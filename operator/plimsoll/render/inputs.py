@@ -1,7 +1,6 @@
-"""What a pod template was made from: engines are not restarted for a template that only another release renders.
+"""The inputs of a pod template: engines are not restarted only because another release renders a different template.
 
-A release that renders pods differently leaves running engines as they are until something they were made from changes.
-New replicas of such a pool get the template of the others.
+Running engines keep their template until one of its inputs changes. New replicas of this pool get the same template.
 """
 
 from __future__ import annotations
@@ -17,28 +16,28 @@ from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.workload import Manifest, WorkloadOptions
 
 RENDERING = 2
-"""Counted up with every change of the pod template. 1 is that of releases before 0.2, which wrote no number."""
+"""The template's version, increased with every change. Releases before 0.2 wrote no number; theirs is 1."""
 
 OLDEST_LEFT_RUNNING = 1
-"""Templates of this number on are left running. A release that must replace older ones raises it, and says so."""
+"""Templates from this number on are left running. A release that must replace older ones raises it and announces it."""
 
 RENDERING_ANNOTATION = f"{GROUP}/rendering"
 INPUTS_ANNOTATION = f"{GROUP}/inputs"
 
 _SAME_IN_ALL_RENDERINGS = ("args", "image", "resources")
-"""Parts of the engine's container that no rendering has changed: they tell whether a template without a digest of its
-inputs was made from the same ones."""
+"""Parts of the engine's container that no rendering has changed. They show whether a template without a digest of its
+inputs was made from the same inputs."""
 
 
 def inputs_digest(options: WorkloadOptions, choice: Choice) -> str:
-    """Hex digits that change with anything a pod template is made from. Fields that are not set leave no trace."""
-    told = {
+    """Hex digits that change with any input of a pod template. Fields that are not set do not affect them."""
+    inputs = {
         "options": {name: value for name, value in asdict(options).items() if name not in ("uid", "key")},
         "settings": asdict(choice.settings),
         "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel],
         "place": [choice.gpu.name, choice.target.resource, *choice.target.selector],
     }
-    return hashlib.sha256(json.dumps(_set(told), sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(_set(inputs), sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 def is_left_running(live: Mapping[str, Any], manifest: Manifest) -> bool:
@@ -46,7 +45,7 @@ def is_left_running(live: Mapping[str, Any], manifest: Manifest) -> bool:
 
     Args:
         live: the Deployment as it is.
-        manifest: the same as rendered now.
+        manifest: the Deployment as rendered now.
     """
     annotations: Mapping[str, str] = live["metadata"].get("annotations") or {}
     number = annotations.get(RENDERING_ANNOTATION, "1")
@@ -59,7 +58,7 @@ def is_left_running(live: Mapping[str, Any], manifest: Manifest) -> bool:
 
 
 def _only_adds(live: Mapping[str, Any], manifest: Manifest) -> bool:
-    """Whether the template as rendered now holds all of one that was rendered before digests of inputs were written."""
+    """Whether the new template contains all of an old one that was rendered before digests of inputs existed."""
     old, new = _pod(live), _pod(manifest)
     if old is None or new is None:
         return False
@@ -88,7 +87,7 @@ def _names(entries: Iterable[Mapping[str, Any]]) -> set[str]:
 
 
 def _set(value: Any) -> Any:
-    """Leave out what is not set, at every depth: a field that a later release adds must not change the digest."""
+    """Leave out unset values, at every depth: a field that a later release adds must not change the digest."""
     if isinstance(value, Mapping):
         cleaned = {str(key): _set(entry) for key, entry in value.items()}
         return {key: entry for key, entry in cleaned.items() if entry not in (None, False, "", [], {}, ())}

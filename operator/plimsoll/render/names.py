@@ -13,27 +13,27 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 DEPLOYMENT_LABEL = f"{GROUP}/deployment"
 POOL_LABEL = f"{GROUP}/pool"
 POOL_ANNOTATION = f"{GROUP}/pool-record"
-"""The pool as JSON on its Deployment: if a status is lost, the placement is read back from what runs."""
+"""The pool as JSON on its Deployment: if a status is lost, the placement is read from the running Deployments."""
 
 HASH_ANNOTATION = f"{GROUP}/rendered"
-"""Digest of what was rendered: tells our own change from somebody's edit without comparing defaulted fields."""
+"""Digest of the rendered object: distinguishes our change from another's edit without comparing defaulted fields."""
 
 ENGINE_PORT = 8000
 CONTAINER = "engine"
 
 
 def workload_name(name: str, pool: str) -> str:
-    """The Deployment of one pool."""
+    """The name of one pool's Deployment."""
     return f"{name}-{pool}"
 
 
 def service_url(name: str, namespace: str) -> str:
-    """Where the OpenAI API of an InferenceDeployment is found in its cluster."""
+    """The URL of an InferenceDeployment's OpenAI API inside its cluster."""
     return f"http://{name}.{namespace}.svc:{ENGINE_PORT}/v1"
 
 
 def deployment_labels(name: str) -> dict[str, str]:
-    """Labels of every object of one InferenceDeployment. The user's are not copied: GitOps tools track by them."""
+    """Labels of every object of one InferenceDeployment. User labels are not copied: GitOps tools track by them."""
     return {MANAGED_BY: FIELD_MANAGER, DEPLOYMENT_LABEL: name}
 
 
@@ -43,12 +43,12 @@ def pool_labels(name: str, pool: str) -> dict[str, str]:
 
 
 def pod_selector(name: str) -> str:
-    """The string form, for the scale subresource."""
+    """The label selector as a string, for the scale subresource."""
     return f"{DEPLOYMENT_LABEL}={name}"
 
 
 def owner_reference(options: WorkloadOptions) -> Manifest:
-    """The reference that lets Kubernetes clean up: no finalizer is needed."""
+    """The owner reference. With it Kubernetes cleans up, and no finalizer is needed."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -70,5 +70,5 @@ def metadata(options: WorkloadOptions, name: str, labels: dict[str, str]) -> Man
 
 
 def stages(split: Split) -> dict[str, int]:
-    """``pipelineParallel`` of an entry that tells a split; left out for one stage, as nearly all have."""
+    """The ``pipelineParallel`` of a split; left out for one stage, which nearly all splits have."""
     return {} if split.pipeline_parallel == 1 else {"pipelineParallel": split.pipeline_parallel}

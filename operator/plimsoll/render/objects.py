@@ -23,11 +23,11 @@ from plimsoll.render.names import (
 from plimsoll.render.pods import pod_template, start_budget_seconds
 
 PROGRESS_SLACK_SECONDS = 600
-"""Kubernetes calls a rollout failed after this beyond the start budget: image pulls take their time."""
+"""Time beyond the start budget until Kubernetes calls a rollout failed: image pulls can take long."""
 
 
 def service(options: WorkloadOptions) -> Manifest:
-    """One address for all replicas, whatever GPU they run on."""
+    """The Service: one address for all replicas, on any GPU type."""
     name = options.key.name
     return _stamped(
         {
@@ -43,7 +43,7 @@ def service(options: WorkloadOptions) -> Manifest:
 
 
 def disruption_budget(options: WorkloadOptions) -> Manifest:
-    """Drains take one replica at a time; a single replica can still be drained, or no node could ever be upgraded."""
+    """The PodDisruptionBudget: drains take one replica at a time, also a single one, so that nodes can be upgraded."""
     name = options.key.name
     return _stamped(
         {
@@ -56,7 +56,7 @@ def disruption_budget(options: WorkloadOptions) -> Manifest:
 
 
 def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Choice) -> Manifest:
-    """The workload of one pool. With room for one more replica an update starts the new pod first."""
+    """The Deployment of one pool. If there is room for one more replica, an update starts the new pod first."""
     labels = pool_labels(options.key.name, pool.name)
     head = metadata(options, workload_name(options.key.name, pool.name), labels)
     surge = {"maxSurge": 1, "maxUnavailable": 0} if pool.surge else {"maxSurge": 0, "maxUnavailable": 1}
@@ -85,7 +85,7 @@ def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Choice) -> M
 
 
 def digest(manifest: Manifest) -> str:
-    """A short digest of a manifest, its own digest annotation left out."""
+    """A short digest of a manifest without its own digest annotation."""
     head = manifest["metadata"]
     annotations = {key: value for key, value in head.get("annotations", {}).items() if key != HASH_ANNOTATION}
     plain = {**manifest, "metadata": {**head, "annotations": annotations}}
@@ -99,7 +99,7 @@ def _stamped(manifest: Manifest) -> Manifest:
 
 
 def _record(pool: PlannedPool) -> str:
-    """The decision itself, for the case that the status is lost."""
+    """The pool as JSON, in case the status is lost."""
     return json.dumps(
         {
             "gpuType": pool.gpu_type,

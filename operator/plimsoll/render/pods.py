@@ -23,26 +23,27 @@ WRITTEN_PATHS = {
     "NUMBA_CACHE_DIR": f"{CACHE_PATH}/numba",
     "TMPDIR": TEMPORARY_PATH,
 }
-"""Where the engine and its libraries write: the root file system is read-only. What is costly to make (weights,
-compiled kernels) is on the cache volume, the rest is on a volume that ends with the pod."""
+"""Paths that the engine and its libraries write to, because the root file system is read-only. Data that is costly to
+make (weights, compiled kernels) is on the cache volume; the rest is on a volume that ends with the pod."""
 
 GRACE_SECONDS = PRE_STOP_SECONDS + DRAIN_SECONDS + 15
-"""Strictly longer than pre-stop and drain together, so that the engine ends itself."""
+"""Strictly longer than pre-stop and drain together, so that the engine can stop by itself."""
 
 BASE_START_SECONDS = 900
-"""Compilation, profiling, graph capture and warm-up: up to 103, 250 and 25 s in start-up logs; with room to spare."""
+"""Time for compilation, profiling, graph capture and warm-up: up to 103, 250 and 25 s in start-up logs, with
+reserve."""
 
 START_SECONDS_PER_GIB = 12
-"""Loading weights from a slow disk or hub: about 85 MiB/s. Slow loads must not be killed half-way."""
+"""Time to load weights from a slow disk or hub: about 85 MiB/s. Slow loads must not be killed half-way."""
 
 PROBE_PERIOD_SECONDS = 10
 
 ENGINE_UID = 2000
-"""User that vLLM's image prepares (group 0)."""
+"""The user that vLLM's image prepares (group 0)."""
 
 
 def pod_template(options: WorkloadOptions, pool: str, choice: Choice) -> Manifest:
-    """The template: what the operator decides wins over what the user passes through."""
+    """The pod template. The operator's decisions have priority over the user's pod options."""
     user = options.pod
     return {
         "metadata": {
@@ -114,7 +115,7 @@ def _health(period: int, failures: int) -> Manifest:
 
 
 def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
-    """Whatever is written on a volume, the engine's start-up cap raised with the probe's, the token from its secret."""
+    """The environment: paths on volumes, the engine's start-up limit as in the probe, the token from its secret."""
     own: list[Manifest] = [
         *({"name": name, "value": path} for name, path in WRITTEN_PATHS.items()),
         {"name": "VLLM_ENGINE_READY_TIMEOUT_S", "value": str(budget)},
@@ -140,13 +141,13 @@ def _affinity(choice: Choice) -> Manifest:
 
 
 def _tolerations(choice: Choice, user: PodOptions) -> list[Manifest]:
-    """Nodes are tainted by the whole GPU's resource, slices or not."""
+    """Tolerations of the GPU taint, which names the whole GPU's resource also for slices, and the user's."""
     taint = "nvidia.com/gpu" if choice.gpu.is_slice else choice.target.resource
     return [{"key": taint, "operator": "Exists"}, *user.tolerations]
 
 
 def _own_volumes(choice: Choice, user: PodOptions) -> list[Manifest]:
-    """Shared memory by rank count (160 MiB a queue, and NCCL's share), and the cache: a claim or an emptyDir."""
+    """The operator's volumes: shared memory by rank count (160 MiB a queue, and NCCL's share) and the cache."""
     shm = max(2, choice.split.gpus)
     if user.cache_claim is not None:
         cache: Manifest = {"name": "cache", "persistentVolumeClaim": {"claimName": user.cache_claim}}
@@ -159,7 +160,7 @@ def _own_volumes(choice: Choice, user: PodOptions) -> list[Manifest]:
 
 
 def _mounts_temporary(user: PodOptions) -> bool:
-    """Whether the user has a volume of their own for temporary files."""
+    """Whether the user mounts another volume for temporary files."""
     return any(str(mount.get("mountPath")).rstrip("/") == TEMPORARY_PATH for mount in user.volume_mounts)
 
 

@@ -1,4 +1,4 @@
-"""What the shell knows when it writes a status: the plan's decision and what the cluster shows of it."""
+"""The data that a status is rendered from: the plan's decision and the state of the cluster."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from plimsoll.placement.rehoming import Rehoming
 
 @dataclass(frozen=True, slots=True)
 class PoolView:
-    """One pool's pods: how many exist, serve, wait for a node (with the scheduler's words), and how one crashed.
+    """The pods of one pool: how many exist, serve or wait for a node (with the scheduler's message), and one's failure.
 
-    ``waits_for`` is what the scheduler's words mean, in plain ones. ``updating`` tells that replicas with the settings
-    of the last change are still to come. ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of
-    the spec: it stays known when the pool proves too small; and ``served`` whether an engine was seen to serve at that
-    generation.
+    ``waits_for`` is the scheduler's message in plain words. ``updating`` means that replicas with the settings of the
+    last change are still to come. ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of the spec; it
+    stays known when the pool proves too small. ``served`` is whether an engine was seen to serve at that generation.
     """
 
     name: str
@@ -39,7 +38,7 @@ class PoolView:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why there is no plan: the object or its model cannot be used (``permanent``), or a source did not answer."""
+    """The reason for no plan: the object or its model is unusable (``permanent``), or a source did not answer."""
 
     reason: str
     message: str
@@ -48,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class RebalancingReport:
-    """The live loop's view, already in words; ``change_times`` are RFC 3339."""
+    """The live loop's decision, already in words; ``change_times`` are RFC 3339."""
 
     decision: str
     reason: str
@@ -63,11 +62,11 @@ class RebalancingReport:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Everything one status is made of: a ``decision``, or the ``problem`` that there is none.
+    """The data of one status: a ``decision``, or the ``problem`` that prevents one.
 
-    ``refused`` is the API server's own sentence about an object of ours that it does not take, and ``refusal_passes``
-    whether it may take the same object later. ``contested`` names who else keeps changing the number of replicas of one
-    of our Deployments.
+    ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
+    whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
+    one of our Deployments.
     """
 
     name: str
@@ -91,9 +90,9 @@ class Report:
     namespace: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
-        """KV tokens of one replica as foretold when the spec was last judged.
+        """The KV tokens of one replica as predicted when the spec was last planned.
 
-        What engines report since corrects later estimates, and must not make the one that was wrong look right.
+        Later reports of engines correct later estimates. They must not make a wrong estimate look right.
         """
         view = self.view(pool.name)
         if pool.choice is None or (view.kv_tokens_predicted and view.predicted_at_generation == pool.generation):
@@ -101,9 +100,9 @@ class Report:
         return pool.choice.estimate.kv_capacity_tokens
 
     def has_served(self, pool: PlannedPool) -> bool:
-        """Whether an engine of the pool has served under the spec that it was last judged by.
+        """Whether an engine of the pool has served under the spec that the pool was last planned for.
 
-        In the pass that judges it anew its pods are still those of the old settings.
+        In the pass that plans the pool again, its pods still have the old settings.
         """
         view = self.view(pool.name)
         return view.predicted_at_generation == pool.generation and (
@@ -111,5 +110,5 @@ class Report:
         )
 
     def view(self, pool: str) -> PoolView:
-        """The pods of one pool; an empty view where none exist yet."""
+        """The pods of one pool; an empty view if none exist yet."""
         return next((view for view in self.pools if view.name == pool), PoolView(pool))

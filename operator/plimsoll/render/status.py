@@ -1,4 +1,4 @@
-"""The status, written once per reconcile, from one report. What did not change is carried over."""
+"""The status, rendered once per reconcile from one report. Unchanged parts are copied."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from plimsoll.render.names import pod_selector, service_url, stages
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
-"""As many as four splits on ten GPU types; the rest is counted."""
+"""The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
 
 MAX_REMEDIES = 10
 
 MAX_CHANGE_TIMES = 120
-"""The most changes that any hour may see: enough for the hourly budget."""
+"""The most change times in a status. No hour may have more changes, so they suffice for the hourly budget."""
 
 _CARRIED_OVER = ("url", "estimate", "placement", "model", "tooSmall")
-"""What stays readable while there is a problem: the last decision still describes what runs."""
+"""Fields that stay while there is a problem: the last decision still describes what runs."""
 
 
 def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, A
         "selector": pod_selector(report.name),
     }
     document |= {field: previous[field] for field in _CARRIED_OVER if previous.get(field)}
-    document |= _told_earlier(previous) if decision is None or not decision.placed_now else {}
+    document |= _earlier_rejections(previous) if decision is None or not decision.placed_now else {}
     if report.model is not None and decision is not None:
         document["model"] = _model(report, decision)
     if decision is None:
@@ -48,7 +48,7 @@ def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, A
     else:
         document |= _decided(report, decision)
     if report.name_conflict:
-        document["url"] = None  # the Service of that name may be somebody else's
+        document["url"] = None  # the Service of that name may belong to someone else
     document["observations"] = list(report.observations)
     if report.rebalancing is not None:
         document["rebalancing"] = _rebalancing(report.rebalancing)
@@ -58,8 +58,8 @@ def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, A
     return {key: value for key, value in _without_empty(document).items() if value != {}}
 
 
-def _told_earlier(previous: Mapping[str, Any]) -> dict[str, Any]:
-    """Rejections belong to the decision: they stay as long as it does."""
+def _earlier_rejections(previous: Mapping[str, Any]) -> dict[str, Any]:
+    """The rejections of the previous status. They belong to the decision and stay as long as it does."""
     return {field: previous.get(field) for field in ("rejections", "rejectionsOmitted", "remedies")}
 
 
@@ -155,7 +155,7 @@ def _placement(report: Report, decision: Decision, choice: Choice) -> dict[str, 
 
 
 def _total_price(decision: Decision) -> str | None:
-    """Dollars an hour of all active pools; None as soon as one of them has no price."""
+    """Dollars per hour of all active pools; None if one of them has no price."""
     active = [pool for pool in decision.pools if pool.state is PoolState.ACTIVE]
     prices = [pool.choice.hourly_price if pool.choice else None for pool in active]
     known = [price * pool.replicas for price, pool in zip(prices, active, strict=True) if price is not None]
@@ -183,7 +183,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
 
 
 def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
-    """Where an engine got less KV cache than declared: remembered for as long as the spec stays the same."""
+    """The placements where an engine got less KV cache than declared; kept as long as the spec stays the same."""
     needed = needed_tokens(decision.request.shape)
     return [
         {
@@ -237,7 +237,7 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
 
 
 def _without_empty(value: Any) -> Any:
-    """Leave out None and empty lists, at every depth: an absent field says the same and never differs from itself."""
+    """Leave out None and empty lists, at every depth: an absent field means the same and causes no difference."""
     if isinstance(value, dict):
         cleaned = {key: _without_empty(entry) for key, entry in value.items()}
         return {key: entry for key, entry in cleaned.items() if entry is not None and entry != []}

@@ -1,1 +1,1 @@
-"""One module for each command, which alone imports what the command needs; each holds a ``command``."""
+"""One module for each command. Only this module imports what the command needs; each defines a ``command``."""

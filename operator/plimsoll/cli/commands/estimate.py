@@ -100,7 +100,7 @@ def command(
         raise InvalidInput("--ep" if ep else "--pp", ep or pp, "Name --tp beside it.")
     question = direct_question(model, asked) or manifest_question(model, asked)
     found = answers(question.request, gpus, asked.split)
-    # Of every type there is, those that the manifest rules out would bury the others.
+    # Without --gpu all types are checked: those that the manifest excludes would hide the others.
     shown, words = (found, ()) if gpus else left_out(question.request, found)
     if why and len(shown) != 1:
         raise InvalidInput("--why", f"{len(shown)} GPU types", "Name one GPU type with --gpu.")
@@ -113,16 +113,16 @@ def command(
 def _print_documents(
     question: Question, found: Sequence[Sized | Rejection], *, with_working: Sequence[Sized | Rejection]
 ) -> None:
-    told = [answer_document(question.request, answer) for answer in found]
-    for document, answer in zip(told, found, strict=True):
+    documents = [answer_document(question.request, answer) for answer in found]
+    for document, answer in zip(documents, found, strict=True):
         document["notes"] = list(question.notes)
         if answer in with_working:
             document["working"] = working_document(question.request, answer)
-    click.echo(json.dumps(told, indent=2))
+    click.echo(json.dumps(documents, indent=2))
 
 
 def _show_answers(question: Question, shown: Sequence[Sized | Rejection], words: Sequence[str], *, why: bool) -> None:
-    """The table, and below it all that is to be said of one GPU type where there is one alone."""
+    """Print the table, and for a single GPU type the details below it."""
     request = question.request
     console = screen()
     print_answers(console, request, shown)
