@@ -47,7 +47,7 @@ def is_bound(pod: Body) -> bool:
 
 
 def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int]]:
-    """Return by node the CPU in thousandths, the memory in bytes and the number of the bound pods that have not ended."""
+    """Return by node the CPU in thousandths, the bytes and the number of all bound pods that have not ended."""
     taken: dict[str, list[int]] = {}
     for pod in pods:
         summed = pod.get(REQUESTS)

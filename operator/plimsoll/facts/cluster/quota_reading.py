@@ -70,7 +70,7 @@ def _left(quota: Body) -> Iterator[tuple[str, int]]:
 def _scopes(quota: Body) -> frozenset[str]:
     """Return the scopes of a quota, from both ways to write them.
 
-    A scope with another operator than ``Exists`` keeps the operator in its name, so it counts as names.
+    A scope with another operator than ``Exists`` keeps the operator in its name, so it counts as unknown.
     """
     spec = quota.get("spec") or {}
     plain = {str(scope) for scope in spec.get("scopes") or ()}
