@@ -56,7 +56,7 @@ async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> 
 
 
 def _pause(number: int, asked: float | None) -> float:
-    """Return the pause before the next try: a little more than the server asks for, else doubled each time with jitter."""
+    """Return the pause before the next try: the server's plus a little, or else doubled each time with jitter."""
     if asked is not None:
         return asked + random.random() / 4  # noqa: S311 - spreads retries, guards no secret
     ceiling = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))

@@ -125,7 +125,7 @@ def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _selector(equal: Mapping[str, str], pod_label: str, pods: Sequence[str]) -> str:
-    """Return one selector for all metrics, so that all values are of one moment. In pod names only dots need escapes."""
+    """Return one selector for all metrics, so all values are of one moment. Only dots in pod names need escapes."""
     metrics = "|".join((*ENGINE_METRICS, KV_CACHE_USAGE_BEFORE_0_12))
     names = "|".join(pod.replace(".", "[.]") for pod in pods)
     matchers = [f'__name__=~"{metrics}"', *(f'{label}="{value}"' for label, value in equal.items())]
