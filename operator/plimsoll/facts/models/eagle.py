@@ -89,7 +89,7 @@ def _normed(kind: LayerKind, hidden: int) -> tuple[Weight, ...]:
 
 
 def _reading_both(weight: Weight) -> Weight:
-    """Double the inputs of the first layer's attention: it reads the token's embedding and the hidden state together."""
+    """Double the inputs of the first layer's attention: it reads the token's embedding and the hidden state."""
     return replace(weight, inputs=2 * weight.inputs) if weight.name in _INPUTS else weight
 
 

@@ -53,7 +53,7 @@ def _two_thirds(fields: Fields, width: int) -> int:
 
 
 def _block_width(section: Fields, shape: Shape) -> int:
-    """Return the width of one DeciLM block: a number, or two thirds of a factor times the hidden size."""
+    """Return the width of one DeciLM block: a number, or two thirds of a factor times the hidden size, rounded up."""
     if section.flag("no_op", default=False) or section.flag("replace_with_linear", default=False):
         return 0
     if section.first(("intermediate_size",)) is not None:
