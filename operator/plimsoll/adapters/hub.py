@@ -99,7 +99,7 @@ class HubModels:
             name: ``owner/name`` on the hub.
             revision: branch, tag or commit; None for the default branch.
             token: a token that may read the model; None for ``HF_TOKEN``, or for no token at all.
-            asker: the tenant that asks. If the hub does not answer one asker, requests of the others are still sent.
+            asker: the namespace that asks. If the hub does not answer one asker, requests of the others are still sent.
 
         Raises:
             ModelNotFound: the hub has no such model or revision.

@@ -282,7 +282,7 @@ class Moe:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a model class fixes or defaults to.
+    """The facts that a model class fixes, and its defaults.
 
     ``output_bias`` says whether an attention bias includes the output projection. ``intermediate_factor`` is the MLP
     width in hidden sizes if the file has no width. ``norms`` is the number of normalisations of hidden width in a

@@ -98,7 +98,7 @@ def _expert(
 
 
 def _unstacked(tensor: Tensor, experts: int) -> tuple[int, tuple[int, ...]]:
-    """Return how many experts a tensor holds, and the shape of one. DBRX stores all in one matrix, one after another."""
+    """Return how many experts a tensor holds, and the shape of one. DBRX stores all of them in one matrix, by rows."""
     shape = tensor.shape
     if not experts or len(shape) < 2 or shape[0] % experts or _is_numbered(tensor.name):  # noqa: PLR2004
         return 1, shape
@@ -136,7 +136,7 @@ def _is_turned(shape: tuple[int, ...], sharding: Sharding, hidden: int) -> bool:
 
 
 def _cut(weight: Weight, cut: Cut, context: Context) -> tuple[Weight, ...]:
-    """The weight, divided; queries, keys and values of one matrix apart."""
+    """Return the weight with its division; queries, keys and values of one matrix become separate weights."""
     kv = context.kv_heads
     match cut:
         case Cut.WHOLE:
@@ -144,8 +144,8 @@ def _cut(weight: Weight, cut: Cut, context: Context) -> tuple[Weight, ...]:
         case Cut.INPUTS if weight.inputs > 1:
             return (replace(weight, sharding=Sharding.INPUTS),)
         case Cut.INPUTS:
-            # Of one column: weights packed in one row after another, and what belongs to inputs, are divided all the
-            # same; biases and scales of rows lie whole on every rank.
+            # The tensor has one column. Weights that are packed row after row, and values of the inputs, are still
+            # divided; biases and scales of rows are whole on every rank.
             divided = weight.name.endswith(_OF_INPUTS) or weight.linear
             return (replace(weight, sharding=Sharding.OUTPUTS) if divided else weight,)
         case Cut.HEADS if kv and weight.outputs % kv == 0:
