@@ -71,7 +71,7 @@ def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Pa
 
 
 def uncompressed_layer(fields: Fields, shape: Shape) -> Part:
-    """Return attention without compressed keys. The predictor's layers always have it, unlike the decoder's.
+    """Return attention without compressed keys. The predictor's layers have it, whatever the decoder's last layer has.
 
     Raises:
         InvalidInput: a size is missing.

@@ -164,7 +164,7 @@ class PatternReader:
         return Characters(frozenset(character))
 
     def _repeated(self, atom: int) -> int:
-        """Read the quantifiers after an atom. Lazy ones match the same names; possessive ones may not."""
+        """Read the quantifiers after an atom. Lazy ones match the same names; possessive ones do not always."""
         then, either, many = self.expressions.then, self.expressions.either, self.expressions.many
         if self.skip("*"):
             found = many(atom)
