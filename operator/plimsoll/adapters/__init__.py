@@ -1,1 +1,1 @@
-"""What talks to the world: one module for each neighbour, each turning its failures into domain errors or values."""
+"""Adapters to external systems: one module for each system. It turns failures into domain errors or values."""

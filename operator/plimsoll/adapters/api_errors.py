@@ -1,4 +1,4 @@
-"""What can go wrong with a request to the API server, in our own words."""
+"""Errors of requests to the API server."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ CONFLICT = 409
 TOO_MANY_REQUESTS = 429
 
 _WORTH_ANOTHER_TRY = frozenset({408, TOO_MANY_REQUESTS, 500, 502, 503, 504})
-"""Statuses that say "not now". Every request of ours may be repeated: applies, deletes by uid and named events."""
+"""Temporary statuses, so we retry. All our requests are safe to repeat: applies, deletes by uid and named events."""
 
 _WEBHOOK_IS_DOWN = "failed calling webhook"
-"""What the API server says, with status 500, where an admission webhook must be asked and does not answer: somebody
-has to mend or remove it (k8s.io/apiserver/pkg/admission/plugin/webhook/errors)."""
+"""Text of the API server's answer, with status 500, when a required admission webhook does not answer. A retry does not
+help: a person must repair or remove the webhook (k8s.io/apiserver/pkg/admission/plugin/webhook/errors)."""
 
 
 class ClusterRefused(PlimsollError):
-    """The API server answered no. ``status`` is the HTTP status: 404 gone, 409 conflict, 403 forbidden, 422 invalid.
+    """The API server refused a request.
 
-    ``action`` is what was asked, ``message`` the server's own sentence; ``retry_after`` the pause in seconds that it
-    asks for, if it does.
+    ``status`` is the HTTP status: 404 gone, 409 conflict, 403 forbidden, 422 invalid.
+    ``action`` is the request, ``message`` the server's own sentence. ``retry_after`` is the pause in seconds that the
+    server asks for; None where it asks for none.
     """
 
     def __init__(self, action: str, status: int, message: str, *, retry_after: float | None = None) -> None:
@@ -45,7 +46,7 @@ class NotLeading(PlimsollError):
 
 
 def server_message(body: object, reason: object) -> str:
-    """The API server's own sentence, out of the Status object that it answers with; else the reason phrase."""
+    """Return the message of the Status object in the API server's answer, or else the HTTP reason phrase."""
     try:
         return str(json.loads(str(body))["message"])
     except (TypeError, ValueError, KeyError):
@@ -53,6 +54,6 @@ def server_message(body: object, reason: object) -> str:
 
 
 def retry_after_seconds(headers: Mapping[str, Any] | None) -> float | None:
-    """The ``Retry-After`` header in seconds. None where there is none, or a date: the API server sends seconds."""
+    """Return the ``Retry-After`` header in seconds. None if it is missing or a date: the API server sends seconds."""
     text = str((headers or {}).get("Retry-After") or "")
     return float(text) if text.isascii() and text.isdigit() and len(text) < len("10000") else None

@@ -1,4 +1,4 @@
-"""HTTP with an end: a deadline for each occasion, a limit for each body, a stable text for each failure."""
+"""HTTP requests with limits: a deadline for each session, a size limit for each body, a stable text for each error."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _QUOTED_CHARACTERS = 200
 
 
 class BoundedSession:
-    """A session for a handful of JSON requests that together may take so long and each may return so much.
+    """A session for a few JSON requests, with a time limit for all of them and a size limit for each reply.
 
-    Redirects are not followed: the headers may carry a credential, and another host has no right to it. A session is
-    for one thread and one occasion; its deadline starts when it is made.
+    It does not follow redirects: the headers may carry a credential, which no other host may see. Use a session in one
+    thread and for one reading; its deadline starts when it is made.
 
-    The texts of the errors end up in objects' conditions, so they hold no addresses, ports or query texts that would
-    make two reports of one failure differ. Has the part of :class:`requests.Session` that PrometheusConnect uses.
+    The error texts appear in the conditions of objects. So they hold no addresses, ports or queries, which would make
+    two reports of one failure differ. The class has the part of :class:`requests.Session` that PrometheusConnect uses.
 
     Args:
-        neighbour: who is asked, for the texts: ``Prometheus``.
+        neighbour: name of the server for the error texts: ``Prometheus``.
         timeout_seconds: for all requests of the session together.
         max_body_bytes: for each reply, after decompression.
     """
@@ -40,7 +40,7 @@ class BoundedSession:
         self.cert: str | tuple[str, str] | None = None
 
     def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
-        """Use the adapter for addresses that begin so."""
+        """Use the adapter for addresses that begin with ``prefix``."""
         self._session.mount(prefix, adapter)
 
     def close(self) -> None:
@@ -51,7 +51,8 @@ class BoundedSession:
         """Send one request and read the whole reply.
 
         Raises:
-            SourceUnavailable: no connection, no reply in time, a reply too large, not 200, or not JSON of success.
+            SourceUnavailable: no connection, no reply in time, a reply that is too large, another status than 200, or
+                no JSON that reports success.
         """
         kwargs |= {"stream": True, "allow_redirects": False, "timeout": self._remaining()}
         try:
@@ -75,7 +76,7 @@ class BoundedSession:
         return SourceUnavailable(f"{self._neighbour} did not answer within {self._timeout_seconds:g} s")
 
     def _read(self, response: requests.Response) -> bytes:
-        """Read what has arrived, piece by piece: a timeout of the socket alone would let a trickle go on for ever."""
+        """Read the reply in pieces and check the deadline after each: a socket timeout never ends a very slow reply."""
         body = bytearray()
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
             body += chunk
@@ -85,13 +86,13 @@ class BoundedSession:
         return bytes(body)
 
     def _check(self, response: requests.Response) -> None:
-        """Accept Prometheus' envelope of success and nothing else, whatever the status line says."""
+        """Accept only status 200 with Prometheus' JSON envelope of success."""
         try:
             reply = response.json()
         except (ValueError, RecursionError):
             reply = None
-        told = reply.get("error") if isinstance(reply, dict) else None
-        detail = f": {str(told)[:_QUOTED_CHARACTERS]}" if told else ""
+        reported = reply.get("error") if isinstance(reply, dict) else None
+        detail = f": {str(reported)[:_QUOTED_CHARACTERS]}" if reported else ""
         if response.status_code != requests.codes.ok:
             raise SourceUnavailable(f"{self._neighbour} answered HTTP {response.status_code}{detail}")
         if not isinstance(reply, dict):

@@ -19,10 +19,10 @@ from plimsoll.domain.units import MIB
 
 @cache
 def load_gpu_types() -> tuple[GpuType, ...]:
-    """Every catalogued GPU type, whole GPUs and the slices they can be cut into, by name.
+    """Return every catalogued GPU type, sorted by name: whole GPUs and the slices they can be cut into.
 
     Raises:
-        ValueError: the shipped file names a type or a label twice; a fault of the package.
+        ValueError: the shipped file names a type or a label twice, which is a bug in the package.
     """
     entries = _document("gpus.json")["gpus"]
     types = tuple(sorted((gpu for entry in entries for gpu in _gpu_types(entry)), key=lambda gpu: gpu.name))
@@ -33,8 +33,8 @@ def load_gpu_types() -> tuple[GpuType, ...]:
 
 @cache
 def load_model_facts(name: str) -> ModelFacts | None:
-    """The facts of one model by its exact name on the Hub, or None where the catalogue does not hold it."""
-    # The readers of configurations are most of what a command imports; lists of names and of GPUs do without them.
+    """Return the facts of one model by its exact name on the Hub; None if the catalogue does not have it."""
+    # The readers of configurations are most of a command's imports. Lists of names and of GPUs do not need them.
     from plimsoll.facts.models.config_json import read_model_facts  # noqa: PLC0415
 
     entry = _models().get(name)
@@ -47,7 +47,7 @@ def load_model_facts(name: str) -> ModelFacts | None:
 
 @cache
 def catalogued_models() -> tuple[str, ...]:
-    """The names of every catalogued model, sorted."""
+    """Return the names of all catalogued models, sorted."""
     return tuple(sorted(_models()))
 
 
@@ -62,9 +62,9 @@ def _gpu_types(entry: Mapping[str, Any]) -> Iterator[GpuType]:
 
 
 def _slice(card: GpuType, mig: MigSlice, memory: Fraction, size: int) -> GpuType:
-    """One slice: bandwidths by its share of the memory, nothing to join it with another.
+    """Return the type of one slice. Its bandwidths follow its share of the memory; slices have no fast interconnect.
 
-    The driver has already taken its part out of ``size``: PyTorch prints 39.25 GiB of a slice labelled 40,192 MiB.
+    ``size`` does not include the driver's part: PyTorch prints 39.25 GiB for a slice labelled 40,192 MiB.
     """
     return replace(
         card,
@@ -102,7 +102,7 @@ def _gpu_type(entry: Mapping[str, Any]) -> GpuType:
 
 
 def _config(entry: Mapping[str, Any]) -> Mapping[str, object]:
-    """The entry's own configuration, or that of the model it shares its shape with, with its changes."""
+    """Return the entry's configuration. If it shares the shape of another model, its fields replace that model's."""
     shape_of = entry.get("shape_of")
     base = _models()[shape_of]["config"] if shape_of else {}
     return {**base, **entry.get("config", {})}

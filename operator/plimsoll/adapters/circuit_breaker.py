@@ -1,4 +1,4 @@
-"""A neighbour that does not answer is left in peace for a while, and everybody hears so at once."""
+"""A circuit breaker: requests to a server that does not answer fail at once for a while, without being sent."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ LONGEST_PAUSE_SECONDS = 300.0
 
 
 class Unreached(SourceUnavailable):
-    """The neighbour gave no answer at all. Any other ending of an attempt counts as an answer, a refusal included."""
+    """The server gave no answer at all. Every other result of an attempt counts as an answer, also a refusal."""
 
 
 class Unconnected(Unreached):
-    """There was not even a connection: whatever is asked for, the ending will be the same."""
+    """There was no connection, so every other request would fail too."""
 
 
 class NotAsked(SourceUnavailable):
-    """The neighbour was not asked, so nothing is learned about it."""
+    """The request was not sent, so nothing is known about the server."""
 
 
 class CircuitBreaker:
-    """Lets attempts through until five in a row found nobody; then one for each pause, until one is answered.
+    """Allows attempts until five in a row get no answer. Then it allows one after each pause, until one is answered.
 
     The first pause lasts 30 s, each later one twice as long, up to five minutes. Safe to use from several threads.
 
     Args:
-        neighbour: who is asked, for the texts: ``the hub at https://huggingface.co``.
-        failure: the error that counts as a failure; any other is an answer.
+        neighbour: name of the server for the error texts: ``the hub at https://huggingface.co``.
+        failure: the error that counts as a failure; any other error counts as an answer.
         clock: a monotonic clock in seconds.
         wall: the time of day in POSIX seconds, for the texts.
     """
@@ -60,7 +60,7 @@ class CircuitBreaker:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Surround one attempt.
+        """Return a context for one attempt.
 
         Raises:
             NotAsked: too many attempts failed, and the pause is not over.
@@ -103,7 +103,7 @@ class CircuitBreaker:
             elif self._failures == FAILURES_TO_OPEN:
                 self._pause = FIRST_PAUSE_SECONDS
             else:
-                return  # begun before the pause did
+                return  # this attempt began before the pause
             self._closed_until = self._clock() + self._pause
 
     def _answered(self) -> None:

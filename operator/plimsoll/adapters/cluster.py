@@ -1,12 +1,12 @@
-"""The Kubernetes API, as far as the operator needs it: list, get, server-side apply, delete, events, leases.
+"""The part of the Kubernetes API that the operator needs: list, get, server-side apply, delete, events, leases.
 
-Plain dictionaries in and out, through the official client's asyncio dynamic client. Its discovery is left out: the
-kinds are known, and discovery would cost a dozen requests and a cache file at every start. The client's exceptions end
-here.
+Objects are plain dictionaries. The module uses the official client's asyncio dynamic client without its discovery: the
+kinds are known, and discovery would need a dozen requests and a cache file at every start. The module turns the
+client's exceptions into its own.
 
-Every request is idempotent (server-side apply, deletes by uid, events with names of their own), so a request that
-fails for a passing reason is tried again. Writes pass a fence at the last moment before they leave the process: the
-leader election closes it.
+Every request is idempotent (server-side apply, deletes by uid, events with fixed names), so a request that fails for a
+temporary reason is retried. Every write passes a fence just before it is sent. The leader election closes the fence
+when this process loses the lease.
 """
 
 from __future__ import annotations
@@ -79,22 +79,22 @@ __all__ = [
 ]
 
 REQUEST_TIMEOUT_SECONDS = 10
-"""Bound on one try. A lost answer is repaired by the next try, or by the next pass."""
+"""Time limit of one try. After a lost answer the next try, or the next pass, repeats the request."""
 
 PAGE_SIZE = 500
-"""Objects per LIST page, as kubectl does it."""
+"""Objects per LIST page, the same as kubectl."""
 
 CONNECTIONS = 32
 """Open connections at the same time: twice the number of objects that are written in parallel."""
 
 WRITES_PER_SECOND = 100
 """Sustained rate of writes. The API server gives an ordinary client a share of some hundred requests in flight
-(https://kubernetes.io/docs/concepts/cluster-administration/flow-control/); this leaves most of it to others."""
+(https://kubernetes.io/docs/concepts/cluster-administration/flow-control/); this rate leaves most of it to others."""
 
 WRITES_AT_ONCE = 24
 WRITES_AT_ONCE_PER_NAMESPACE = 8
-"""Writes on their way at the same time, in all and in one namespace: where a tenant's webhook makes every write of that
-namespace slow, those of others go on. A write that waits for its next try is not on its way."""
+"""Limits of writes in flight, in total and for one namespace. If a tenant's webhook makes all writes in its namespace
+slow, writes in other namespaces continue. A write that waits for its next try does not count."""
 
 _writing: ContextVar[bool] = ContextVar("plimsoll_writing", default=False)
 
@@ -104,8 +104,8 @@ class Listing:
     """Every object of a kind at one moment.
 
     Attributes:
-        items: the objects, in no order.
-        version: the resource version of the moment, which only ever grows; 0 where none was told.
+        items: the objects, in no particular order.
+        version: the resource version at that moment, which only grows; 0 where the API server sent none.
     """
 
     items: Sequence[Manifest]
@@ -113,11 +113,11 @@ class Listing:
 
 
 def _always_open() -> None:
-    """The fence of a process without an election: the command line, which only reads."""
+    """Allow every write: the fence of a process without an election. The command line is one; it only reads."""
 
 
 class _NoDiscovery:
-    """Stands in for the dynamic client's discovery: nothing to discover."""
+    """Replaces the dynamic client's discovery and discovers nothing."""
 
     def __init__(self, client: object, cache_file: object) -> None:
         pass
@@ -131,11 +131,11 @@ class Cluster:
     """One API server. Use as an asynchronous context manager.
 
     Args:
-        kubeconfig: path; None for the service account of a pod, or the kubeconfig as kubectl finds it.
-        context: of the kubeconfig; None for the current one.
+        kubeconfig: path; None for the service account of a pod, or the kubeconfig that kubectl would use.
+        context: a context of the kubeconfig; None for the current one.
 
     Attributes:
-        fence: called before every write, once its connection is there. Raises :class:`NotLeading` to stop it.
+        fence: called before every write, after its connection is open. Raises :class:`NotLeading` to stop the write.
     """
 
     def __init__(self, kubeconfig: str | None = None, context: str | None = None) -> None:
@@ -147,7 +147,7 @@ class Cluster:
         settings = api.Configuration()
         settings.connection_pool_maxsize = CONNECTIONS
         settings.trace_configs = [self._fenced()]
-        # With it every request looks for a .netrc and for proxies, in threads: half of what a request costs.
+        # With trust_env every request looks for a .netrc and for proxies, in threads: half of the cost of a request.
         settings.client_session_kwargs = {"trust_env": bool(getproxies_environment())}
         try:
             await self._load(settings)
@@ -164,9 +164,9 @@ class Cluster:
         await self._api.close()
 
     def _fenced(self) -> aiohttp.TraceConfig:
-        """Hooks between "the connection is there" and "the request is sent".
+        """Return hooks that run after the connection is open and before the request is sent.
 
-        A check any earlier could be minutes old when the request leaves: opening a connection takes time, and a paused
+        An earlier check could be minutes old when the request is sent: opening a connection takes time, and a paused
         process does not notice the pause.
         """
 
@@ -180,7 +180,7 @@ class Cluster:
         return trace
 
     async def _load(self, settings: api.Configuration) -> None:
-        """In a pod, the service account; else the kubeconfig, as kubectl finds it."""
+        """Load the service account in a pod; elsewhere the kubeconfig, as kubectl finds it."""
         if self._kubeconfig is None and self._context is None:
             try:
                 config.load_incluster_config(client_configuration=settings)
@@ -193,7 +193,7 @@ class Cluster:
         )
 
     async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> Listing:
-        """Every object of a kind, page by page; a page that fails fails the whole list."""
+        """Return every object of a kind, read page by page. If one page fails, the whole list fails."""
         found: list[Manifest] = []
         token: str | None = None
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -210,7 +210,7 @@ class Cluster:
                 return Listing(found, version_number(about))
 
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
-        """One object, or None where there is none."""
+        """Return one object; None if it does not exist."""
         try:
             return _whole(await self._read(f"get {kind.plural} {key}", kind, name=key.name, namespace=key.namespace))
         except ClusterRefused as refusal:
@@ -219,7 +219,7 @@ class Cluster:
             raise
 
     async def apply(self, manifest: Manifest) -> Manifest:
-        """Server-side apply with our field manager; conflicts on our own fields are taken back."""
+        """Server-side apply with our field manager; on a conflict our value replaces the other manager's."""
         kind, head = kind_of(manifest), manifest["metadata"]
         answer = await self._write(
             f"apply {kind.plural} {head.get('namespace')}/{head['name']}",
@@ -235,7 +235,7 @@ class Cluster:
         return _whole(answer)
 
     async def apply_status(self, kind: Kind, key: ObjectKey, uid: str, status: Mapping[str, Any]) -> Manifest:
-        """Write the whole status. The uid makes sure that a namesake created since is left alone."""
+        """Write the whole status. The uid protects a newer object that has the same name."""
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
@@ -259,7 +259,7 @@ class Cluster:
     async def scale(
         self, kind: Kind, key: ObjectKey, uid: str, replicas: int, metadata: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """Set the number of replicas, and these parts of the metadata, and nothing else."""
+        """Set only the number of replicas and these fields of the metadata."""
         answer = await self._write(
             f"scale {kind.plural} {key}",
             "patch",
@@ -273,7 +273,7 @@ class Cluster:
         return _whole(answer)
 
     async def delete(self, kind: Kind, key: ObjectKey, uid: str) -> None:
-        """Delete exactly this object; one that is gone already is as good."""
+        """Delete exactly this object; it is no error if the object is already gone."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
             await self._write(
@@ -290,7 +290,7 @@ class Cluster:
                 raise
 
     async def create_event(self, event: Manifest) -> None:
-        """Record an event; one of the same name was recorded before and is enough."""
+        """Record an event; it is no error if an event with this name exists, because it was recorded before."""
         try:
             await self._write("record event", "post", EVENTS, namespace=event["metadata"]["namespace"], body=event)
         except ClusterRefused as refusal:
@@ -298,7 +298,7 @@ class Cluster:
                 raise
 
     async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
-        """The lease of the election; None where nobody has made it yet. One try: the elector asks again soon."""
+        """Return the lease of the election; None if it does not exist yet. One try: the elector asks again soon."""
         try:
             return _whole(
                 await self._call(
@@ -317,9 +317,9 @@ class Cluster:
             raise
 
     async def put_lease(self, lease: Manifest, *, timeout_seconds: float) -> Manifest:
-        """Create the lease, or replace the version that was read. A conflict (409) says that another was faster.
+        """Create the lease, or replace the version that was read. A conflict (409) means another process was faster.
 
-        The fence does not apply: this is the write that opens it.
+        The fence does not apply, because this write opens the fence.
         """
         head = lease["metadata"]
         is_known = bool(head.get("resourceVersion"))
@@ -346,7 +346,7 @@ class Cluster:
             _writing.reset(mark)
 
     def _way_of(self, namespace: str | None) -> asyncio.Semaphore:
-        """What bounds the writes of a namespace; it is forgotten when nobody writes there."""
+        """Return the semaphore that limits the writes in a namespace; it is dropped when no write uses it."""
         key = namespace or ""
         way = self._ways_of.get(key)
         if way is None:
@@ -390,7 +390,7 @@ class Cluster:
     async def _once(
         self, action: str, method: str, path: str, timeout_seconds: float, given: Mapping[str, Any]
     ) -> Manifest:
-        """One try. The deadline covers the body of the answer, too."""
+        """Send the request once. The deadline also covers the body of the answer."""
         try:
             async with asyncio.timeout(timeout_seconds):
                 answer = await self._dynamic.request(
@@ -412,7 +412,7 @@ class Cluster:
 
 
 def _whole(body: Manifest) -> Manifest:
-    """An object with a name. A proxy's answer that happens to be JSON is none."""
+    """Return the object, if it has a name and a uid. JSON from a proxy has neither and is refused."""
     head = body.get("metadata")
     if not isinstance(head, dict) or not head.get("name") or not head.get("uid"):
         raise SourceUnavailable(f"the answer is no object but a {body.get('kind')}")

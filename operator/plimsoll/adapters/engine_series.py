@@ -1,4 +1,4 @@
-"""Which samples of which pod do Prometheus' series hold, once engines are added up and duplicates dropped?"""
+"""Turn Prometheus' series into samples for each pod: combine the engines of a pod, drop duplicate series."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plimsoll.rebalance import engine_metrics as names
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 
 _OWN_LABELS = frozenset({"__name__", "engine", "model_name"})
-"""Labels the engine gives its series itself; all others tell which scrape target a series is from."""
+"""Labels that the engine gives its series itself; all other labels identify the scrape target of a series."""
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 
@@ -28,18 +28,18 @@ class Series:
 
     @property
     def name(self) -> str:
-        """The metric, in today's spelling."""
+        """The name of the metric in current vLLM releases."""
         name = self.labels.get("__name__", "")
         return names.KV_CACHE_USAGE if name == names.KV_CACHE_USAGE_BEFORE_0_12 else name
 
     @property
     def engine(self) -> str:
-        """The data-parallel rank, as a text; empty where the engine does not tell."""
+        """The data-parallel rank as text; empty where the engine does not report it."""
         return self.labels.get("engine", "")
 
     @property
     def freshness(self) -> tuple[float, int, bool, list[tuple[str, str]]]:
-        """Orders series of one thing: the newest wins, then the fuller, then today's name, then any fixed order."""
+        """Sort key for series of the same metric and engine: newest, most samples, current name, then a fixed order."""
         current = self.labels.get("__name__") == self.name
         return (max(self.points), len(self.points), current, sorted(self.labels.items()))
 
@@ -52,7 +52,7 @@ def parse_series(result: Any, *, shift_seconds: float = 0.0) -> list[Series]:
         shift_seconds: added to every time, to bring the server's clock to the caller's.
 
     Raises:
-        SourceUnavailable: it has another shape.
+        SourceUnavailable: the reply has another shape.
     """
     try:
         read = [
@@ -70,12 +70,12 @@ def parse_series(result: Any, *, shift_seconds: float = 0.0) -> list[Series]:
 def pod_signals(pod: str, series: Sequence[Series]) -> PodSignals:
     """Turn the series of one pod into samples, one for each scrape.
 
-    Two scrapes of the same pod (two Prometheus servers, a relabelled duplicate, an earlier pod of the same name) differ
-    in labels that the engine does not give itself. Only the one with the newest sample is used: added up they would
-    count twice, and mixed their counters would seem to reset.
+    Several scrape targets may report the same pod (two Prometheus servers, a relabelled duplicate, an earlier pod of
+    the same name). Their series differ in labels that the engine does not set. Only the target with the newest sample
+    is used: the sum of several would count twice, and a mix would make the counters seem to reset.
 
-    The engines (data-parallel ranks) of the pod are put together at each scrape: the highest KV use, since that rank is
-    the first to preempt, and the sum of everything that is counted. A metric that some rank lacks then is unknown.
+    The engines (data-parallel ranks) of the pod are combined at each scrape: the highest KV use, because that rank is
+    the first to preempt, and the sum of all counts. If a rank lacks a metric at a scrape, the metric is unknown there.
     """
     scrape = _newest_scrape(series)
     engines = {one.engine for one in scrape if one.name == names.KV_CACHE_USAGE}
@@ -106,14 +106,15 @@ def pod_signals(pod: str, series: Sequence[Series]) -> PodSignals:
 
 
 def capacity_tokens(labels: Mapping[str, str]) -> int | None:
-    """KV-cache tokens of one engine, from the labels of its ``cache_config_info``.
+    """Return the KV-cache tokens of one engine, from the labels of its ``cache_config_info``.
 
-    The engine's own count where it gives one (vLLM about 0.24 and later), else blocks x tokens per block, which is the
-    same for a model with one kind of attention layer. None while the engine writes ``None``, as it does until it knows.
+    This is the engine's own count where it reports one (vLLM about 0.24 and later). Otherwise it is blocks x tokens per
+    block, which is the same for a model with one kind of attention layer. None while the engine writes ``None``, which
+    it does until it knows the number.
     """
-    told = _whole(labels.get(names.KV_CACHE_SIZE_TOKENS_LABEL))
-    if told is not None:
-        return told
+    reported = _whole(labels.get(names.KV_CACHE_SIZE_TOKENS_LABEL))
+    if reported is not None:
+        return reported
     blocks = _whole(labels.get(names.NUM_GPU_BLOCKS_LABEL))
     size = _whole(labels.get(names.BLOCK_SIZE_LABEL))
     return blocks * size if blocks is not None and size is not None else None
@@ -123,7 +124,7 @@ def _newest_scrape(series: Sequence[Series]) -> list[Series]:
     loads = [one for one in series if one.name != names.CACHE_CONFIG_INFO]
     if not loads:
         return []
-    # cache_config_info has dozens of labels of its own; the other metrics tell which ones are the target's.
+    # cache_config_info has dozens of extra labels, so the labels of the target come from the other metrics.
     target_labels = sorted({label for one in loads for label in one.labels} - _OWN_LABELS)
     newest = max(loads, key=lambda one: one.freshness)
     return [one for one in series if all(one.labels.get(label) == newest.labels.get(label) for label in target_labels)]
@@ -141,14 +142,15 @@ def _by_time(series: Iterable[Series], name: str, engines: set[str], combine: Co
 
 
 def _combined(values: Sequence[float], combine: Combine) -> float:
-    """Combine the engines' values; one that cannot be (negative, NaN) is passed on, not hidden by the others."""
+    """Combine the engines' values. If one is impossible (negative, NaN), return it, so that no other value hides it."""
     return next((value for value in values if not value >= 0), None) or combine(values)
 
 
 def _capacity_by_time(series: Iterable[Series], engines: set[str]) -> dict[float, int]:
-    """Sum of the engines' capacities at each scrape that has them all.
+    """Return the sum of the engines' capacities at each scrape that has all of them.
 
-    A change of a label starts another series, so an engine that came to know its blocks has two, one after the other.
+    A changed label starts a new series. So an engine has two series, one after the other, if it learned its number of
+    blocks after the first scrape.
     """
     found: dict[float, dict[str, int]] = {}
     for one in series:
@@ -160,5 +162,5 @@ def _capacity_by_time(series: Iterable[Series], engines: set[str]) -> dict[float
 
 
 def _whole(text: str | None) -> int | None:
-    """A positive whole number, or None for ``None``, nothing, or anything else."""
+    """Return a positive whole number; None for any other text or no text."""
     return (int(text) or None) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None

@@ -29,30 +29,31 @@ from plimsoll.facts.models.model_class import knows_class
 
 _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"
-"""Where NVIDIA ModelOpt's older exports say how the weights are stored."""
+"""The file in which NVIDIA ModelOpt's older exports describe how the weights are stored."""
 
 _LARGEST_FILE_BYTES = 4 * MIB
 _LARGEST_METADATA_BYTES = MIB
 _MOST_VALUES = 200_000
-"""Of a file, by its commas and brackets: an empty list takes three bytes there and seventy in memory."""
+"""Most values in a file, counted by commas and brackets: an empty list takes three bytes in the file and seventy in
+memory."""
 
 _LOOK_UP_SECONDS = 30.0
-"""For all the answers of one look-up together, on top of the limit for each."""
+"""Time limit for all answers of one look-up together, in addition to the limit for each answer."""
 
 _REMEMBERED_MODELS = 1024
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
-"""Branches, tags and commits; it becomes part of an address, so nothing that climbs out of a folder."""
+"""Branches, tags and commits. The revision becomes part of an address, so it must not lead out of its folder."""
 
 _REFUSED = (httpx2.codes.UNAUTHORIZED, httpx2.codes.FORBIDDEN)
 
 
 class AccessRefused(ModelNotFound):
-    """The hub shows the model, or that there is one, only to others."""
+    """The hub does not show the model, or whether it exists, to this token."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """One question: which model, at which revision, with whose token."""
+    """One look-up: the model, the revision and the token."""
 
     name: str
     revision: str | None
@@ -60,7 +61,7 @@ class _Asked:
 
     @property
     def reader(self) -> str:
-        """A name for the token that does not give it away; readers must not see each other's private models."""
+        """A hash of the token, which does not reveal it. Readers must not see each other's private models."""
         return hashlib.sha256(self.token.encode()).hexdigest() if self.token else "default"
 
     def __str__(self) -> str:
@@ -69,7 +70,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file's content; ``is_fresh`` unless the hub did not answer and an earlier answer stands in."""
+    """A file's content. ``is_fresh`` is false if the hub did not answer and the content is from an earlier answer."""
 
     document: dict[str, object]
     is_fresh: bool
@@ -81,8 +82,8 @@ class HubModels:
     ``HF_TOKEN`` and ``HF_HUB_OFFLINE`` work as everywhere in the hub's library. Calls block; use a thread.
 
     Args:
-        cache_dir: where answers are kept, so that they can stand in while the hub does not answer.
-        timeout_seconds: for each whole answer.
+        cache_dir: folder that keeps answers, for use while the hub does not answer.
+        timeout_seconds: time limit for each whole answer.
     """
 
     def __init__(self, cache_dir: Path, *, timeout_seconds: float = 10) -> None:
@@ -97,8 +98,8 @@ class HubModels:
         Args:
             name: ``owner/name`` on the hub.
             revision: branch, tag or commit; None for the default branch.
-            token: a token that may read the model; None for ``HF_TOKEN``, or none at all.
-            asker: on whose behalf; a hub that does not answer one asker is asked by the others all the same.
+            token: a token that may read the model; None for ``HF_TOKEN``, or for no token at all.
+            asker: the namespace that asks. If the hub does not answer one asker, requests of the others are still sent.
 
         Raises:
             ModelNotFound: the hub has no such model or revision.
@@ -120,7 +121,7 @@ class HubModels:
         return facts
 
     def close(self) -> None:
-        """End the look-ups that are under way."""
+        """Cancel all running look-ups."""
         self._session.close()
 
     def _read(self, asked: _Asked, visit: Visit) -> ModelFacts:
@@ -139,7 +140,7 @@ class HubModels:
         return self._with_tensors(asked, visit, read) if file.is_fresh and not _is_known(config) else read()
 
     def _with_tensors(self, asked: _Asked, visit: Visit, read: Callable[..., ModelFacts]) -> ModelFacts:
-        """An unknown class with the weights that the checkpoint stores; without them where they cannot be read."""
+        """Read a model of an unknown class with the checkpoint's tensors; without them if they cannot be read."""
         tensors = hub_tensors(visit, partial(self._address, asked))
         if tensors is None:
             return read()
@@ -149,7 +150,7 @@ class HubModels:
             return read()
 
     def _file(self, asked: _Asked, visit: Visit | None, filename: str) -> _File | None:
-        """A file of the model; None where the model has no such file. Without a visit only what is kept is asked."""
+        """Return a file of the model; None if the model has no such file. Without a visit, read only the cache."""
         question = (self._session.endpoint, asked.name, asked.revision or "", filename, asked.reader)
         if visit is None:
             return self._earlier(question, filename)
@@ -174,7 +175,7 @@ class HubModels:
         content = self._cache.get(question, _LARGEST_FILE_BYTES)
         try:
             return None if content is None else _File(_json(content, filename), is_fresh=False)
-        except InvalidInput:  # a disk that failed, or somebody else's file
+        except InvalidInput:  # the disk failed, or another program wrote the file
             return None
 
     def _address(self, asked: _Asked, filename: str) -> str:
@@ -184,7 +185,7 @@ class HubModels:
             raise ModelNotFound(f"{asked} is no name of a model. Write it as on the hub, owner/name.") from error
 
     def _parameters(self, asked: _Asked, visit: Visit) -> int | None:
-        """The exact count from the hub's metadata; None where it has none, which is no reason to fail."""
+        """Return the exact count from the hub's metadata; None if it has none, which is no error."""
         at = f"/revision/{quote(asked.revision, safe='')}" if asked.revision else ""
         url = f"{self._session.endpoint}/api/models/{asked.name}{at}?expand=safetensors"
         try:
@@ -197,7 +198,7 @@ class HubModels:
 
 
 def _is_known(config: dict[str, object]) -> bool:
-    """Whether the class needs no tensors; a file that cannot be read does not either, and is refused later."""
+    """Whether the class is known, so no tensors are needed. True for an unreadable file, which is refused later."""
     try:
         return knows_class(Fields(config))
     except InvalidInput:
@@ -212,7 +213,7 @@ def _refuse_unusable(asked: _Asked) -> None:
 
 
 def _refuse_failures(asked: _Asked, answer: Answer, filename: str) -> None:
-    """Turn the hub's refusal into a sentence with a way out. A file that is not there is no refusal."""
+    """Raise an error with a remedy for the hub's refusal. A missing file is no refusal."""
     if answer.is_success or _is_missing_file(answer, filename):
         return
     if answer.error_code == "GatedRepo":
@@ -230,7 +231,10 @@ def _refuse_failures(asked: _Asked, answer: Answer, filename: str) -> None:
 
 
 def _is_missing_file(answer: Answer, filename: str) -> bool:
-    """A plain mirror gives no code; once the configuration was there, 404 can only mean this file."""
+    """Whether the answer means that this file is missing.
+
+    A plain mirror sends no error code. If the model's configuration exists, 404 can only mean this file.
+    """
     known_model = filename != _CONFIG and not answer.error_code
     return answer.status == httpx2.codes.NOT_FOUND and (known_model or answer.error_code == "EntryNotFound")
 
@@ -252,7 +256,7 @@ def _json(content: bytes, filename: str) -> dict[str, object]:
 
 
 def _sidecar(document: dict[str, object]) -> dict[str, object]:
-    """ModelOpt's file in the shape of ``quantization_config``."""
+    """Return the content of ModelOpt's file as a ``quantization_config``."""
     inner = document.get("quantization")
     if not isinstance(inner, dict):
         raise InvalidInput(_QUANTIZATION, "(no quantization)", "Publish the file as ModelOpt wrote it.")

@@ -1,4 +1,4 @@
-"""Earlier answers of a hub, kept in a folder: they stand in while the hub does not answer."""
+"""Earlier answers of a hub, kept in a folder for use while the hub does not answer."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ logger = logging.getLogger("plimsoll.hub")
 
 
 class HubCache:
-    """A bounded folder of small files; the oldest go first.
+    """A folder of small files with limits; the oldest files are removed first.
 
-    No part of a path is what a hub or a user wrote: a file is named by the SHA-256 of the question. A folder that is
-    full, not writable or not there costs the stand-in and nothing else.
+    No part of a path comes from a hub or a user: the name of a file is the SHA-256 of the question. If the folder is
+    full, missing or not writable, nothing is kept and nothing else fails.
 
     Args:
-        folder: where the files are; it is made when the first is written.
-        most_files: how many files are kept.
-        most_bytes: how many bytes they may have together.
+        folder: the folder of the files; it is made when the first file is written.
+        most_files: the largest number of files.
+        most_bytes: the largest size of all files together.
     """
 
     def __init__(self, folder: Path, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> None:
@@ -36,7 +36,7 @@ class HubCache:
         self._most_bytes = most_bytes
 
     def get(self, question: tuple[str, ...], most: int) -> bytes | None:
-        """What was kept; None where there is nothing, or more than ``most`` bytes."""
+        """Return the kept answer; None if there is none, or it has more than ``most`` bytes."""
         try:
             with self._path(question).open("rb") as stream:
                 content = stream.read(most + 1)
@@ -45,7 +45,7 @@ class HubCache:
         return content if len(content) <= most else None
 
     def put(self, question: tuple[str, ...], content: bytes) -> None:
-        """Keep an answer; at any moment a reader sees the old one or the new one, whole."""
+        """Keep an answer. A reader always sees either the whole old answer or the whole new one."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._write(self._path(question), content)
@@ -54,7 +54,7 @@ class HubCache:
             logger.debug("an answer of the hub is not kept in %s: %s", self._folder, error)
 
     def drop(self, question: tuple[str, ...]) -> None:
-        """Forget an answer that is no longer true."""
+        """Delete an answer that is no longer true."""
         with suppress(OSError):
             self._path(question).unlink()
 
@@ -72,7 +72,7 @@ class HubCache:
             raise
 
     def _prune(self) -> None:
-        """Remove the oldest files beyond the bounds, leftovers of a crash among them."""
+        """Remove the oldest files beyond the limits; these include unfinished files of a crash."""
         found: list[tuple[float, str, int]] = []
         with os.scandir(self._folder) as entries:
             for entry in entries:

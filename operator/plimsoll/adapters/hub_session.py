@@ -1,7 +1,7 @@
-"""GET requests to a hub, each with an end: in time, in bytes, in hops.
+"""GET requests to a hub, each with limits on time, bytes and redirects.
 
-The requests run on an event loop in a thread of its own, because only there can a request be cancelled at any point:
-while a name is resolved, a connection is made, a header trickles in. Those who ask block, with an end as well.
+The requests run on an event loop in a separate thread, because only there can a request be cancelled at any point:
+during name resolution, while connecting, or while headers arrive slowly. Callers block, also with a time limit.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from plimsoll.domain.units import KIB
 T = TypeVar("T")
 
 MOST_HOPS = 5
-"""The public hub needs two: to the file's commit, and from there to its storage."""
+"""Most redirects of one request. The public hub needs two: to the file's commit, and from there to its storage."""
 
 AT_ONCE = 4
-"""Requests of one look-up; there are no more look-ups at a time than those who ask have threads."""
+"""Requests of one look-up at the same time. The callers' threads limit the number of look-ups."""
 
 _PIECE_BYTES = 64 * KIB
 _GRACE_SECONDS = 0.5
-"""For the loop's thread to end a request whose time is over."""
+"""Extra time for the loop's thread to end a request after its time limit."""
 
 _MOST_BREAKERS = 4096
 
 _NOT_CONNECTED = (httpx2.ConnectError, httpx2.ConnectTimeout)
 _NOT_THERE = (httpx2.codes.BAD_GATEWAY, httpx2.codes.SERVICE_UNAVAILABLE, httpx2.codes.GATEWAY_TIMEOUT)
-"""Nobody behind the door. A 500 is left out: it may be about one model, and 429 about one token."""
+"""The gateway answers, but no hub behind it. 500 is not in the list, because it may be about one model, and 429 is not,
+because it may be about one token."""
 
 _TRANSPORT_FAILURES = (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL, OSError, ValueError)
 
@@ -53,12 +54,12 @@ Sink = Callable[[bytes], object]
 
 
 class TooLarge(SourceUnavailable):
-    """An answer has more bytes than it may have."""
+    """An answer has more bytes than the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the hub said: ``error_code`` is its own word for a refusal; ``body`` is empty unless the status is 2xx."""
+    """An answer of the hub: ``error_code`` is its code for a refusal; ``body`` is empty unless the status is 2xx."""
 
     status: int
     error_code: str
@@ -66,19 +67,20 @@ class Answer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the body is what was asked for."""
+        """Whether the hub sent the requested content."""
         return httpx2.codes.is_success(self.status)
 
 
 class HubSession:
     """One endpoint, its circuit breakers, and the limits of each answer.
 
-    An endpoint without a connection is left in peace by everybody. Silence and a gateway's errors may be about what one
-    asker asks for (a mirror that hangs on models it does not hold), so they open the breaker of that asker alone.
+    If no connection to the endpoint is possible, requests of all askers pause. No answer, or a gateway's error, may be
+    about the models of one asker (a mirror that hangs on models it does not have). So these open the breaker of that
+    asker only.
 
     Args:
-        endpoint: address of the hub; None for the one of the hub's library.
-        timeout_seconds: for each whole answer, from the name's resolution to the last byte, redirects included.
+        endpoint: address of the hub; None for the default of the hub's library.
+        timeout_seconds: time limit for each whole answer, from name resolution to the last byte, including redirects.
     """
 
     def __init__(self, endpoint: str | None, *, timeout_seconds: float) -> None:
@@ -91,8 +93,8 @@ class HubSession:
         self._is_closed = False
 
     def visit(self, token: str | None, *, asker: str, seconds: float) -> Visit:
-        """A context for the requests of one look-up, which share connections, a token and a deadline."""
-        _tls()  # a third of a second of reading certificates, which the loop's thread has no time for
+        """Return a context for the requests of one look-up, which share connections, a token and a deadline."""
+        _tls()  # reading certificates takes a third of a second: too long for the loop's thread
         try:
             home = httpx2.URL(self.endpoint)
         except httpx2.InvalidURL as error:
@@ -101,14 +103,14 @@ class HubSession:
 
     @contextlib.contextmanager
     def attempt(self, asker: str) -> Iterator[None]:
-        """Surround one request. Raises SourceUnavailable while the endpoint, or this asker, is to wait."""
+        """Return a context for one request. Raises SourceUnavailable while the endpoint, or this asker, must wait."""
         if len(self._askers) > _MOST_BREAKERS:
             self._askers.clear()
         with self._askers.setdefault(asker, CircuitBreaker(self.name)).attempt(), self._connection.attempt():
             yield
 
     def close(self) -> None:
-        """End every request that is under way; those who wait for it get an error at once."""
+        """Cancel every running request; its caller gets an error at once."""
         self._is_closed = True
         for future in tuple(self._running):
             future.cancel()
@@ -145,27 +147,27 @@ class Visit:
 
     @property
     def remaining_seconds(self) -> float:
-        """Until the look-up's time is over."""
+        """Seconds until the deadline of the look-up."""
         return self._deadline - time.monotonic()
 
     def get(self, url: str, *, most: int, sink: Sink | None = None) -> Answer:
-        """The whole answer.
+        """Send a request and return the whole answer.
 
         Args:
-            url: at the endpoint.
-            most: bytes of the body that are read, after decompression.
-            sink: takes the body piece by piece; without one it is in the answer.
+            url: an address at the endpoint.
+            most: most bytes of the body, after decompression.
+            sink: receives the body piece by piece; without a sink the body is in the answer.
 
         Raises:
             Unreached: no connection, no whole answer in time, or a gateway without a hub behind it.
             TooLarge: the body has more than ``most`` bytes.
-            SourceUnavailable: the answer cannot be used, or the endpoint has not answered for long.
+            SourceUnavailable: the answer cannot be used, or the endpoint has not answered for some time.
         """
         with self._session.attempt(self._asker):
             return self._wait(self._start(url, most, {}, sink))
 
     def heads(self, urls: Iterable[str], *, most: int) -> Iterator[Answer]:
-        """The first ``most`` bytes of each file in turn, a few requests at a time. Raises as :meth:`get` does."""
+        """Yield the first ``most`` bytes of each file in order, a few requests at a time. Raises like :meth:`get`."""
         asked = {"Range": f"bytes=0-{most - 1}"}
         todo = iter(urls)
         waiting: list[Future[Answer]] = []
@@ -233,7 +235,7 @@ class Visit:
         return target
 
     def _headers_for(self, url: httpx2.URL) -> dict[str, str]:
-        """The token goes to the endpoint and to nobody else, wherever the hub sends us."""
+        """Return the headers for an address. Only the endpoint gets the token, also after redirects."""
         headers = {"User-Agent": f"plimsoll/{plimsoll.__version__}", "Accept-Encoding": "identity"}
         if self._token and _origin(url) == _origin(self._home):
             headers["Authorization"] = f"Bearer {self._token}"
@@ -260,7 +262,7 @@ class Visit:
         return Answer(response.status_code, code, bytes(body))
 
     async def _pieces(self, response: httpx2.Response, most: int) -> AsyncIterator[bytes]:
-        """The decoded body. Of encodings only gzip is read, once: several in a row can keep a processor busy."""
+        """Yield the decoded body. The only encoding allowed is gzip, once: several in a row can use too much CPU."""
         encoding = response.headers.get("Content-Encoding", "identity").strip().lower()
         if encoding not in ("identity", "", "gzip", "x-gzip"):
             raise self._unusable("answers in an encoding that was not asked for")
@@ -271,7 +273,7 @@ class Visit:
                 yield raw
                 continue
             received += len(raw)
-            if received > most + _PIECE_BYTES:  # compressed, and yet larger than what it may decode to
+            if received > most + _PIECE_BYTES:  # the compressed body alone exceeds the limit
                 raise TooLarge(f"more than {most} bytes")
             rest = raw
             try:
@@ -282,7 +284,7 @@ class Visit:
                 raise self._unusable("answers with broken gzip") from error
 
     def _http(self) -> httpx2.AsyncClient:
-        """Connections of this look-up alone: no cookie and no confused answer passes from one tenant to the next."""
+        """Return the client of this look-up. Look-ups share no client, so tenants share no cookies and no answers."""
         if self._client is None:
             limits = httpx2.Limits(max_connections=AT_ONCE + 1)
             whole = self._session.timeout_seconds
@@ -307,7 +309,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int]:
 
 
 def _origin_text(endpoint: str) -> str:
-    """Of an address without what may be a password in it."""
+    """Return the origin of an address as text, without user or password."""
     try:
         url = httpx2.URL(endpoint)
     except httpx2.InvalidURL:
@@ -330,7 +332,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 @cache
 def _running_loop() -> asyncio.AbstractEventLoop:
-    """One for the process. Resolving names is all it needs threads for."""
+    """Start the one event loop of the process. It needs threads only to resolve names."""
     loop = asyncio.new_event_loop()
     loop.set_default_executor(ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="hub-names"))
     threading.Thread(target=loop.run_forever, name="hub", daemon=True).start()

@@ -1,4 +1,4 @@
-"""The tensors of a model on a hub, from the heads of its files: a few hundred KiB of many GiB."""
+"""Read the tensors of a model on a hub from the headers of its files: a few hundred KiB out of many GiB."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from plimsoll.domain.units import KIB, MIB
 from plimsoll.facts.models.tensors import Tensor
 
 _FIRST_BYTES = 128 * KIB
-"""Most files' headers end before; a longer one takes a second request."""
+"""Size of the first request for a file. Most headers are shorter; a longer one needs a second request."""
 
 _LARGEST_INDEX_BYTES = 64 * MIB
-"""Read through, never held: the largest indices published so far have some 25 MB."""
+"""The index is scanned and never kept in memory. The largest indices published so far have some 25 MB."""
 
 _MOST_TENSORS = 300_000
-"""Of one model; a trillion parameters in 384 experts a layer, packed, with scales, are 210,000."""
+"""Most tensors of one model. A trillion parameters in 384 experts a layer, packed, with scales, are 210,000 tensors."""
 
 _READERS = 2
 _reading = threading.BoundedSemaphore(_READERS)
-"""Look-ups that may hold a model's tensors at once: some 100 MB each at the worst."""
+"""Look-ups that may hold a model's tensors at the same time: some 100 MB each in the worst case."""
 
 _long_header = threading.Lock()
-"""Headers of many MiB are read and parsed one at a time, whoever asks: each takes six times its size in memory."""
+"""Headers of many MiB are read and parsed one at a time in the process: each needs six times its size in memory."""
 
 
 def hub_tensors(visit: Visit, address: Callable[[str], str]) -> list[Tensor] | None:
-    """Every tensor of the checkpoint; None where one file cannot be read, which is no reason to fail.
+    """Return every tensor of the checkpoint; None if one file cannot be read, which is no error.
 
     Args:
-        visit: the look-up that this is part of.
-        address: the URL of a file of the model by its name.
+        visit: the look-up that sends the requests.
+        address: returns the URL of a file of the model by its name.
     """
     if not _reading.acquire(timeout=max(0.0, visit.remaining_seconds)):
         return None
@@ -56,7 +56,7 @@ def hub_tensors(visit: Visit, address: Callable[[str], str]) -> list[Tensor] | N
 
 
 def _names(visit: Visit, address: Callable[[str], str]) -> list[str] | None:
-    """The files that the index names; the one file of a small model, which has no index."""
+    """Return the files that the index names, or the single file of a small model, which has no index."""
     scan = IndexScan()
     answer = visit.get(address(INDEX_FILE), most=_LARGEST_INDEX_BYTES, sink=scan.feed)
     if answer.status == httpx2.codes.NOT_FOUND:

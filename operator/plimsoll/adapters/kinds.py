@@ -11,7 +11,7 @@ from plimsoll.domain.names import GROUP, KIND, PLURAL, VERSION
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind and where the API serves it."""
+    """A kind of objects and its place in the API."""
 
     group: str
     version: str
@@ -21,7 +21,7 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """As in a manifest."""
+        """The ``apiVersion`` of a manifest."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -46,11 +46,11 @@ _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}
 
 
 def version_number(metadata: Mapping[str, Any]) -> int:
-    """The resource version of an object or a list, which Kubernetes lets clients compare since 1.35; 0 for none."""
+    """Return the resource version of an object or a list; 0 for none. Clients may compare it since Kubernetes 1.35."""
     text = str(metadata.get("resourceVersion") or "0")
     return int(text) if text.isdigit() else 0
 
 
 def kind_of(manifest: Mapping[str, Any]) -> Kind:
-    """The kind of a manifest. Raises KeyError for one that the operator never writes."""
+    """Return the kind of a manifest. Raises KeyError for a kind that the operator does not use."""
     return _BY_NAME[manifest["apiVersion"], manifest["kind"]]

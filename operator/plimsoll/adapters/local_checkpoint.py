@@ -1,4 +1,4 @@
-"""A checkpoint in a folder: its configuration, and the heads of its files."""
+"""Read a checkpoint in a folder: its configuration and the headers of its files."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from plimsoll.facts.models.tensors import Tensor
 _CONFIG = "config.json"
 _QUANTIZATION = "hf_quant_config.json"
 _LARGEST_FILE_BYTES = 64 * MIB
-"""Of a JSON file: an index of a hundred thousand tensors has some ten MiB."""
+"""Largest JSON file that is read: an index of a hundred thousand tensors has some ten MiB."""
 
 
 def read_local_checkpoint(path: Path) -> tuple[dict[str, object], list[Tensor] | None]:
-    """The parsed ``config.json`` of a folder and the tensors of its safetensors files.
+    """Read the ``config.json`` of a folder and the tensors of its safetensors files.
 
     Args:
         path: a folder as the Hub's library downloads it.
 
     Returns:
         The configuration, with ModelOpt's sidecar as its ``quantization_config`` where it has none; and every tensor,
-        None where a file is missing or is no safetensors file.
+        or None if a file is missing or is no safetensors file.
 
     Raises:
         InvalidInput: there is no ``config.json``, or it is no JSON object.
@@ -40,9 +40,9 @@ def read_local_checkpoint(path: Path) -> tuple[dict[str, object], list[Tensor] |
     if config is None:
         raise InvalidInput(_CONFIG, str(path), "Name a folder that holds the model's config.json, one JSON object.")
     if config.get("quantization_config") is None:
-        told = (_object(path / _QUANTIZATION) or {}).get("quantization")
-        if isinstance(told, dict):
-            config["quantization_config"] = {"quant_method": "modelopt", **told}
+        sidecar = (_object(path / _QUANTIZATION) or {}).get("quantization")
+        if isinstance(sidecar, dict):
+            config["quantization_config"] = {"quant_method": "modelopt", **sidecar}
     return config, _tensors(path)
 
 
@@ -60,7 +60,10 @@ def _tensors(folder: Path) -> list[Tensor] | None:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Those of the index; without one, all: ``consolidated`` files hold the same weights a second time."""
+    """Return the files that the index names. Without an index, return all files except ``consolidated`` ones.
+
+    ``consolidated`` files hold the same weights a second time; they count only if there are no other files.
+    """
     index = _object(folder / INDEX_FILE)
     if index is not None:
         return [folder / name for name in files_of(index) or ()]

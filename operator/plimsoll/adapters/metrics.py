@@ -1,4 +1,4 @@
-"""What the operator tells Prometheus about itself and its decisions."""
+"""Metrics of the operator itself and of its decisions, for Prometheus."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OBJECT = ("namespace", "name")
 
 
 class Metrics:
-    """All series, in a registry of their own so that two operators in one process do not clash."""
+    """All series, in a separate registry, so that two operators in one process do not conflict."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -71,7 +71,7 @@ class Metrics:
         silent_of: Callable[[str], float],
         is_leading: Callable[[], bool],
     ) -> None:
-        """Show the age of the data, the silence of watches and who writes, as they are when somebody asks."""
+        """Show the age of the data, the silence of watches and whether this process leads, computed at each scrape."""
         self._leading.set_function(lambda: float(is_leading()))
         for kind in kinds:
             self._age.labels(kind).set_function(partial(age_of, kind))
@@ -82,7 +82,7 @@ class Metrics:
         self._faults.labels(step).inc()
 
     def serve(self, port: int) -> None:
-        """Serve ``/metrics`` from a thread of its own."""
+        """Serve ``/metrics`` from a separate thread."""
         start_http_server(port, registry=self.registry)
 
     @contextmanager
@@ -100,7 +100,7 @@ class Metrics:
         self._writes.inc()
 
     def show_fleet(self, fleet: Fleet) -> None:
-        """GPUs by type and state, ignored nodes by reason."""
+        """Show GPUs by type and state, and ignored nodes by reason."""
         self._gpus.clear()
         self._nodes.clear()
         for node in fleet.nodes:
@@ -110,7 +110,7 @@ class Metrics:
             self._nodes.labels(ignored.reason.value).inc()
 
     def show_cases(self, cases: Sequence[tuple[ObjectKey, Decision | None, Problem | None]]) -> None:
-        """The state of every object; series of objects that are gone go with them."""
+        """Show the state of every object; remove the series of objects that are gone."""
         for gauge in (self._estimate, self._replicas, self._missing, self._rejections, self._problems):
             gauge.clear()
         for key, decision, problem in cases:
@@ -120,7 +120,7 @@ class Metrics:
                 self._show_decision(key, decision)
 
     def show_learning(self, reports: Sequence[tuple[ObjectKey, Report]]) -> None:
-        """Predicted and reported KV tokens side by side."""
+        """Show predicted and reported KV tokens, and the error of the prediction."""
         for gauge in (self._predicted, self._reported, self._error):
             gauge.clear()
         for key, report in reports:

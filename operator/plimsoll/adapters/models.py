@@ -1,4 +1,4 @@
-"""Where a model's facts come from, in order."""
+"""The sources of a model's facts, in the order in which they are asked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plimsoll.facts.models.config_json import read_model_facts
 
 
 class Hub(Protocol):
-    """What is asked of a hub: :class:`~plimsoll.adapters.hub.HubModels`, whose libraries are imported by its owner."""
+    """A hub, for example :class:`~plimsoll.adapters.hub.HubModels`. Its creator imports the hub's libraries."""
 
     def facts(self, name: str, revision: str | None, token: str | None, *, asker: str = "") -> ModelFacts:
         """Read a model's facts. Blocks."""
@@ -25,10 +25,10 @@ class Hub(Protocol):
 class ModelSources:
     """Inline configuration, catalogue and hub as one source.
 
-    1. A configuration given inline always wins: its author knows better.
-    2. Without a revision the catalogue answers for the models it holds, without any network; the hub for all others.
-    3. With a revision the hub answers, for the catalogue does not know what a revision holds. Where the hub cannot be
-       reached, the catalogue stands in.
+    1. A configuration given inline always wins, because the user chose it.
+    2. Without a revision the catalogue answers for the models it has, without any network; the hub for all others.
+    3. With a revision the hub answers, because the catalogue does not know the content of a revision. If the hub cannot
+       be reached, the catalogue's facts are used.
 
     Args:
         hub: the hub to ask.
@@ -46,11 +46,11 @@ class ModelSources:
         inline: Mapping[str, object] | None,
         asker: str = "",
     ) -> ModelFacts:
-        """Find a model's facts, on behalf of ``asker``. Blocks where the hub is asked; use a thread.
+        """Find a model's facts for ``asker``. Blocks if it asks the hub; use a thread.
 
         Raises:
             ModelNotFound: no source knows the model, or the token may not read it.
-            SourceUnavailable: only the hub could know, and it did not answer.
+            SourceUnavailable: only the hub could know the model, and it did not answer.
             InvalidInput: a field of the configuration, the revision or the token cannot be used.
             UnsupportedModel: the model has a part without a memory law.
         """
@@ -67,11 +67,11 @@ class ModelSources:
             return known
 
     def needs_hub(self, name: str, *, revision: str | None, inline: Mapping[str, object] | None) -> bool:
-        """Whether :meth:`resolve` asks the hub: whether it may block, and whether a token is of any use."""
+        """Whether :meth:`resolve` asks the hub: only then may it block, and only then is a token useful."""
         return inline is None and (revision is not None or name not in catalogued_models())
 
     def stand_in(self, name: str, revision: str | None) -> ModelFacts | None:
-        """The catalogue's facts for a revision that nobody can look at; None where it does not hold the model."""
+        """Return the catalogue's facts for a revision that cannot be read; None if the catalogue lacks the model."""
         catalogued = load_model_facts(name)
         return None if catalogued is None else replace(catalogued, revision=revision)
 

@@ -1,4 +1,4 @@
-"""How long a single request is worth trying again: the server's wish is obeyed, the total is bounded."""
+"""Retries of a single request: the pauses follow the server's ``Retry-After``, and the total time is limited."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ LONGEST_PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Bounds on the tries of one request: ``total_seconds`` from the first try to the start of the last one."""
+    """Limits on the tries of one request: ``total_seconds`` from the first try to the start of the last one."""
 
     total_seconds: float = 30.0
     tries: int = 8
 
 
 IMPATIENT = Patience(total_seconds=0.0, tries=1)
-"""One try: for what is asked again soon anyway."""
+"""One try only: for a request that the caller repeats soon anyway."""
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> T:
-    """Try until an answer comes that another try would not change, or patience ends.
+    """Retry until there is an answer that another try would not change, or until the limits are reached.
 
     Raises:
         ClusterRefused: the last refusal.
@@ -56,7 +56,7 @@ async def patiently(attempt: Callable[[], Awaitable[T]], patience: Patience) -> 
 
 
 def _pause(number: int, asked: float | None) -> float:
-    """The pause before the next try: what the server asks for and a little more, else doubled each time with jitter."""
+    """Return the pause before the next try: the server's plus a little, or else doubled each time with jitter."""
     if asked is not None:
         return asked + random.random() / 4  # noqa: S311 - spreads retries, guards no secret
     ceiling = min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (number - 1))

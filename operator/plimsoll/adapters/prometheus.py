@@ -1,8 +1,8 @@
-"""What did the engines of these pods report, and when? Asked of Prometheus, answered with values and never an error.
+"""Read from Prometheus what the engines of pods reported, and when. A failure is part of the result, never an error.
 
-The age of a value decides whether it may be decided by, so every sample keeps its true scrape time. A graph query
-(``/api/v1/query_range``) would not do: at each step it repeats the last sample for up to the lookback of five minutes
-(https://prometheus.io/docs/prometheus/latest/querying/basics/#staleness), with the step's time on it. A range selector
+Old values must not decide anything, so every sample keeps its true scrape time. A graph query
+(``/api/v1/query_range``) cannot be used: at each step it repeats the last sample for up to the lookback of five minutes
+(https://prometheus.io/docs/prometheus/latest/querying/basics/#staleness), with the time of the step. A range selector
 ``metric[300s]`` evaluated once returns the raw samples with their own times, and nothing after a staleness marker.
 """
 
@@ -23,23 +23,23 @@ from plimsoll.rebalance.engine_metrics import ENGINE_METRICS, KV_CACHE_USAGE_BEF
 from plimsoll.rebalance.signals import PodSignals, SignalState
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Largest reply that is read. 50 pods with 8 ranks, 7 metrics and 20 scrapes of some 30 bytes make 2 MB."""
+"""Largest reply that is read. 50 pods with 8 ranks, 7 metrics and 20 scrapes of some 30 bytes are 2 MB."""
 
 PODS_PER_QUERY = 50
-"""Names of up to 63 characters: 50 keep the URL below the 8 KiB that common reverse proxies accept."""
+"""Pods in one query. With names of up to 63 characters, 50 keep the URL below the 8 KiB of common reverse proxies."""
 
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
 _LABEL_PAIRS = (("namespace", "pod"), ("exported_namespace", "exported_pod"))
-"""Labels of a pod's name: the target's, or the engine's own where Prometheus had to rename it."""
+"""Labels of a pod's name: those of the target, or the engine's own labels where Prometheus had to rename them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What Prometheus said.
+    """The result of one reading from Prometheus.
 
-    ``state`` is FRESH when it answered, UNAVAILABLE otherwise, with the reason in ``error``. ``pods`` has an entry for
-    each pod with at least one series. ``clock_skew_seconds`` is how far the server's clock was ahead, where that is
-    more than the question may have taken; sample times are corrected by it.
+    ``state`` is FRESH if Prometheus answered, UNAVAILABLE otherwise, with the reason in ``error``. ``pods`` has an
+    entry for each pod with at least one series. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
+    where the difference could be the duration of the query. Sample times are corrected by it.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
@@ -49,15 +49,15 @@ class Reading:
 
 
 class PrometheusSignals:
-    """Reads engine metrics of pods from one Prometheus (or what speaks its query API).
+    """Reads engine metrics of pods from one Prometheus, or from a server with the same query API.
 
     Safe to share between threads: every reading has its own connection and its own deadline.
 
     Args:
         url: root of the API, for example ``http://prometheus.monitoring:9090``.
-        timeout_seconds: for one whole reading. There are no retries: the next round of the loop is the retry.
+        timeout_seconds: time limit for one whole reading. There are no retries: the next round of the loop reads again.
         headers: sent with every request, for example ``Authorization``.
-        ca_file: bundle to verify the server's certificate with, instead of the system's.
+        ca_file: certificates to verify the server with, instead of the system's.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class PrometheusSignals:
         """Read the last ``window_seconds`` of the pods' samples. Blocks up to the timeout; a bad answer never raises.
 
         Args:
-            namespace: of all the pods.
-            pods: their names.
+            namespace: the namespace of all the pods.
+            pods: the names of the pods.
             window_seconds: how far back to read.
             now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
         """
@@ -99,7 +99,7 @@ class PrometheusSignals:
 def _find(
     client: Any, namespace: str, pods: Sequence[str], *, window_seconds: int, at: float, skew: float
 ) -> dict[str, list[Series]]:
-    """The series of each pod, under the first pair of labels that knows it."""
+    """Return the series of each pod, from the first pair of labels that finds the pod."""
     found: dict[str, list[Series]] = {}
     for namespace_label, pod_label in _LABEL_PAIRS:
         for some in _portions([pod for pod in pods if pod not in found]):
@@ -113,7 +113,7 @@ def _find(
 
 
 def _ask(client: Any, query: str, **params: str) -> Any:
-    """The ``data.result`` of an instant query."""
+    """Return the ``data.result`` of an instant query."""
     try:
         return client.custom_query(query, params=params)
     except (KeyError, TypeError) as error:
@@ -125,7 +125,7 @@ def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:
 
 
 def _selector(equal: Mapping[str, str], pod_label: str, pods: Sequence[str]) -> str:
-    """One selector for all metrics, so that a reading is of one moment. Of a pod's name only dots need escaping."""
+    """Return one selector for all metrics, so all values are of one moment. Only dots in pod names need escapes."""
     metrics = "|".join((*ENGINE_METRICS, KV_CACHE_USAGE_BEFORE_0_12))
     names = "|".join(pod.replace(".", "[.]") for pod in pods)
     matchers = [f'__name__=~"{metrics}"', *(f'{label}="{value}"' for label, value in equal.items())]
@@ -133,7 +133,7 @@ def _selector(equal: Mapping[str, str], pod_label: str, pods: Sequence[str]) -> 
 
 
 def _server_time(result: Any) -> float:
-    """The server's clock, from the reply to ``time()``: a scalar, a pair of evaluation time and value."""
+    """Return the server's clock from the reply to ``time()``: a scalar, a pair of evaluation time and value."""
     try:
         return float(result[1])
     except (IndexError, KeyError, OverflowError, TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Reading the head of a safetensors file: names, types and shapes of its tensors, without their values."""
+"""Read the header of a safetensors file: names, types and shapes of its tensors, without their values."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LENGTH_BYTES = 8
 """A file begins with the length of its header, little-endian. Source: the safetensors format."""
 
 LARGEST_HEADER_BYTES = 16 * MIB
-"""A hundred thousand tensors in one file; the format itself allows 100 MB."""
+"""Enough for a hundred thousand tensors in one file; the format itself allows 100 MB."""
 
 MOST_FILES = 512
-"""The largest published checkpoints come in some 200 files."""
+"""Most files of one checkpoint. The largest published checkpoints have some 200 files."""
 
 MOST_TENSORS = 1_000_000
 
@@ -29,7 +29,7 @@ _MOST_DIMENSIONS = 16
 
 
 def header_length(start: bytes) -> int | None:
-    """Bytes of the header, told by the first eight of the file; None where no header can be of that length."""
+    """Return the length of the header from the first eight bytes of the file; None if no header can be that long."""
     if len(start) < LENGTH_BYTES:
         return None
     length = int.from_bytes(start[:LENGTH_BYTES], "little")
@@ -37,7 +37,7 @@ def header_length(start: bytes) -> int | None:
 
 
 def parse_header(header: bytes) -> list[Tensor] | None:
-    """The tensors that a header lists; None where it is no header."""
+    """Return the tensors that a header lists; None if it is no valid header."""
     try:
         entries = json.loads(header)
     except (ValueError, RecursionError):
@@ -61,7 +61,7 @@ def _tensor(name: str, entry: object) -> Tensor | None:
 
 
 def files_of(index: Mapping[str, object]) -> list[str] | None:
-    """The files that an index names, each once; None where it names none, too many, or one outside the folder."""
+    """Return the files that an index names, each once; None if it names none, too many, or one outside the folder."""
     weights = index.get("weight_map")
     if not isinstance(weights, dict):
         return None

@@ -1,4 +1,4 @@
-"""One entry of a Secret, or why there is none: each cause has another remedy, and its own pause before asking again."""
+"""Read one entry of a Secret. Each cause of failure is a separate error, with its own remedy and retry pause."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _FORBIDDEN = 403
 _MOST_KEYS_NAMED = 10
 
 Get = Callable[[Kind, ObjectKey], Awaitable[Manifest | None]]
-"""Reads one object; None where there is none."""
+"""Reads one object; None if it does not exist."""
 
 
 class SecretMissing(PlimsollError):
-    """The Secret, or the entry in it, is not there yet. It may come at any moment."""
+    """The Secret, or the entry in it, does not exist yet. It may appear at any moment."""
 
 
 class SecretUnreadable(PlimsollError):
-    """The operator has no right to read the Secret. Somebody must grant it."""
+    """The operator has no right to read the Secret. An admin must grant it."""
 
 
 async def read_entry(get: Get, secret: ObjectKey, entry: str) -> str:
-    """The text of one entry.
+    """Return the text of one entry.
 
     Args:
-        get: reads an object, :meth:`Cluster.get` for one.
+        get: reads an object, for example :meth:`Cluster.get`.
         secret: namespace and name.
         entry: the key in its data.
 

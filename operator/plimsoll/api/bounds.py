@@ -1,11 +1,11 @@
-"""Bounds and defaults of the spec's fields, for those who do without the models of the API: pydantic imports slowly."""
+"""Limits and defaults of the spec's fields, for modules that do not import the API's models (pydantic is slow)."""
 
 from __future__ import annotations
 
 MOST_TOKENS = 100_000_000
 MOST_CONCURRENCY = 65_536
 STEP_TOKENS = (64, 1_048_576)
-"""Tokens of an engine step, from and to."""
+"""Smallest and largest number of tokens in an engine step."""
 
 ENGINE_VERSION = r"^[0-9]{1,3}\.[0-9]{1,3}(\.[0-9]{1,3})?$"
 DEFAULT_ENGINE_VERSION = "0.32.0"

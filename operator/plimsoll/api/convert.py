@@ -1,4 +1,4 @@
-"""From the user's object to the planner's request: precision resolved, every contradiction named by its field."""
+"""Convert the user's object to the planner's request. Resolve the precision and report each contradiction by field."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _RANKS_TEXT = ", ".join(str(rank) for rank in RANKS)
 def to_request(
     resource: InferenceDeployment, model: ModelFacts, *, replicas: int | None = None, draft: ModelFacts | None = None
 ) -> Request:
-    """The planner's request for one object.
+    """Return the planner's request for one object.
 
     Args:
         resource: the parsed object.
-        model: what its model's configuration says.
+        model: the facts of its model.
         replicas: the live loop's target, where it differs from ``spec.replicas``.
-        draft: what its draft's configuration says, where it names one (:func:`~plimsoll.api.speculation.draft_model`).
+        draft: the facts of its draft, where it names one (:func:`~plimsoll.api.speculation.draft_model`).
 
     Raises:
         InvalidInput: a field contradicts the model or another field.
@@ -83,14 +83,14 @@ def to_request(
 
 
 def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int:
-    """What the engine's pod asks of its node, in whole units, rounded up as the scheduler does it."""
+    """Return the request of the engine's pod for one resource, in whole units, rounded up as the scheduler does it."""
     given = engine_resources(spec.pod_template.resources if spec.pod_template else None).get("requests") or {}
     stated = given.get(name, DEFAULT_REQUESTS[name])
     return int((parse_quantity(str(stated)) * unit).to_integral_value(ROUND_CEILING))
 
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
-    """Refuse what can be refused before the model is known. Raises :class:`InvalidInput`."""
+    """Check everything that needs no facts of the model. Raises :class:`InvalidInput`."""
     for index, argument in enumerate(spec.engine.extra_args or []):
         flag = owned_flag(argument)
         if flag is not None:
@@ -116,7 +116,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
 
 
 def _check_engine(engine: EngineSpec) -> None:
-    """Options of the engine that contradict each other or its release."""
+    """Refuse options of the engine that contradict each other or the engine's release."""
     streaming = engine.weight_streaming
     if streaming is not None and engine.cpu_offload is not None:
         raise InvalidInput("spec.engine.cpuOffload", engine.cpu_offload, "Remove it, or weightStreaming.")
@@ -232,7 +232,7 @@ def _toleration(toleration: ApiToleration) -> Toleration:
 
 
 def to_workload_options(resource: InferenceDeployment, images: EngineImages | None = None) -> WorkloadOptions:
-    """What rendering the pods needs beside the placement."""
+    """Return the options for rendering the pods, apart from the placement."""
     spec = resource.spec
     token = spec.model.token_secret_ref
     draft = draft_model(spec)

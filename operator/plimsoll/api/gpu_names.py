@@ -1,4 +1,4 @@
-"""Names of GPU types that nobody knows, and which were meant."""
+"""Unknown names of GPU types, and suggestions for the names that the user may mean."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from plimsoll.domain.errors import InvalidInput
 
-if TYPE_CHECKING:  # `plimsoll estimate` asks for names alike without the models of the API: pydantic imports slowly
+if TYPE_CHECKING:  # `plimsoll estimate` needs similar names but not the API's models: pydantic imports slowly
     from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 
 _MOST_OFFERED = 3
 
 
 def check_gpu_names(spec: InferenceDeploymentSpec, known: Collection[str]) -> None:
-    """Refuse a GPU type that does not exist: allowing it would exclude all others, denying it exclude none.
+    """Refuse a GPU type that does not exist: to allow it would exclude all others, and to deny it would exclude none.
 
     Args:
-        spec: what the user wrote.
-        known: the names that there are: the catalogue's, its slices', and those of the fleet.
+        spec: the spec that the user wrote.
+        known: all valid names: those of the catalogue, of its slices and of the fleet.
 
     Raises:
-        InvalidInput: the first unknown name, with those that may be meant.
+        InvalidInput: the first unknown name, with suggestions.
     """
     for field, name in _named(spec):
         if name not in known:
@@ -30,14 +30,14 @@ def check_gpu_names(spec: InferenceDeploymentSpec, known: Collection[str]) -> No
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """``; did you mean A, B or C?`` and where all names are listed, to stand within a sentence."""
+    """Return the text ``; did you mean A, B or C?`` and where all names are listed. It continues a sentence."""
     *others, last = alike(name, known)[:_MOST_OFFERED] or [""]
     offered = f"{', '.join(others)} or {last}" if others else last
     return f"{f'; did you mean {offered}?' if offered else ';'} `plimsoll gpus` lists them all"
 
 
 def alike(name: str, known: Iterable[str]) -> list[str]:
-    """Types that begin as the name does, else those spelled much like it; slices only where no whole GPU is alike."""
+    """Return types that begin with the name, else types with a similar spelling; slices only if no whole GPU fits."""
     names = sorted(known)
     whole = [each for each in names if "-mig-" not in each]
     for among in (whole, names):

@@ -1,4 +1,4 @@
-"""Images and videos as the user writes them, as the planner reads them, and what contradicts."""
+"""Convert the user's options for images and videos to the planner's, and refuse contradictions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LIMITS_SINCE = EngineVersion(0, 9)
 
 
 def check_media(engine: EngineSpec, version: EngineVersion) -> None:
-    """Refuse what contradicts itself or the release, whatever the model.
+    """Refuse options that contradict each other or the release, for any model.
 
     Raises:
         InvalidInput: with the field, its value and what to write.
@@ -37,15 +37,15 @@ def check_media(engine: EngineSpec, version: EngineVersion) -> None:
 
 
 def to_media(engine: EngineSpec, model: ModelFacts, version: EngineVersion) -> MediaUse:
-    """The planner's view of it.
+    """Return the planner's options for images and videos.
 
     Args:
-        engine: as the user wrote it, already checked by :func:`check_media`.
+        engine: the user's options, already checked by :func:`check_media`.
         model: the model that is served.
         version: the engine's release.
 
     Raises:
-        InvalidInput: the model has no tower, or one that the release cannot run so.
+        InvalidInput: the model has no tower, or the release cannot run the tower with these options.
     """
     wanted = engine.multimodal
     if wanted is None:

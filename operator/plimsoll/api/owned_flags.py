@@ -1,10 +1,11 @@
-"""Engine flags that the operator decides: refused in ``spec.engine.extraArgs``, however they are spelled.
+"""Engine flags that the operator sets. They are refused in ``spec.engine.extraArgs``, in every spelling.
 
-vLLM's argument parser takes ``_`` for ``-``, ``--flag=value``, and any unambiguous abbreviation of a long flag; a value
-may also be glued to a one-letter flag (``-n2``). So each row is a pattern over the flag's name without its leading
-dashes: the shortest abbreviation that can only mean this flag, and whatever follows. One table feeds the check in
-Python and the CRD's CEL rule (RE2), so both refuse the same words. The rule writes every dash as ``[-_]``: a pattern
-must not hold a range such as ``[a-z]``. A test asks vLLM's parser for every spelling and abbreviation that it takes.
+vLLM's argument parser accepts ``_`` for ``-``, ``--flag=value``, and any unambiguous abbreviation of a long flag. A
+value may also follow a one-letter flag directly (``-n2``). So each row has a pattern for the flag's name without its
+leading dashes: the shortest abbreviation that can only mean this flag, and any text after it. The check in Python and
+the CRD's CEL rule (RE2) use the same table, so both refuse the same flags. The rule writes every dash as ``[-_]``, so a
+pattern must not contain a range like ``[a-z]``. A test asks vLLM's parser for every spelling and abbreviation that it
+accepts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class OwnedFlag:
-    """A flag of the operator's: its full name, the pattern of its spellings, and the spec field to use instead."""
+    """A flag that the operator sets: its full name, the pattern of its spellings, and the spec field to use instead."""
 
     name: str
     pattern: str
@@ -70,16 +71,16 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     OwnedFlag("--config", "config", "the fields of this spec: a file would hide flags from the memory law"),
     OwnedFlag("--disable-log-stats", "disable-l(o(g(-(s.*)?)?)?)?", "nothing: rebalancing reads the engine's metrics"),
 )
-"""Every flag that the memory law or the pod's shape depends on. Spellings from vLLM's ``engine/arg_utils.py``, 0.32."""
+"""Every flag that the memory law or the pod depends on. Spellings from vLLM's ``engine/arg_utils.py``, 0.32."""
 
 EVERY_OWNED_SPELLING = "|".join(flag.pattern for flag in OWNED_FLAGS)
-"""One alternation of all patterns, dashes normalised; valid in RE2 and in Python."""
+"""One pattern with all patterns as alternatives, with normalised dashes; valid in RE2 and in Python."""
 
 
 def owned_flag(argument: str) -> OwnedFlag | None:
-    """The owned flag that this argument spells, or None where the user may pass it.
+    """Return the owned flag that this argument sets; None if the user may pass the argument.
 
-    Values (arguments that do not start with a dash) are nobody's.
+    An argument that does not start with a dash is a value, so the result is None.
     """
     if not argument.startswith("-"):
         return None

@@ -1,4 +1,4 @@
-"""Reading an object from the API server or a file: pydantic's errors become sentences that name the field."""
+"""Parse an object from the API server or a file. Turn pydantic's errors into sentences that name the field."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def parse_inference_deployment(body: Mapping[str, Any]) -> InferenceDeployment:
         InvalidInput: the first field that cannot be used, as the user wrote it.
     """
     if body.get("kind") != KIND or body.get("apiVersion") != API_VERSION:
-        kind = f"{_said(body.get('apiVersion'))}/{_said(body.get('kind'))}"
+        kind = f"{_shown(body.get('apiVersion'))}/{_shown(body.get('kind'))}"
         raise InvalidInput("kind", kind, f"Write apiVersion: {API_VERSION} and kind: {KIND}.")
     try:
         return InferenceDeployment.model_validate(body)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        # Of what is missing, pydantic shows all that is there.
+        # For a missing field, pydantic's input is the whole object around it.
         value = None if first["type"] == "missing" else first.get("input")
         raise InvalidInput(_path(first["loc"]), value, _fix(first)) from error
-    except RecursionError as error:  # from a file: the API server keeps nothing that is so deep
+    except RecursionError as error:  # only from a file: the API server stores no objects this deep
         raise InvalidInput(_path(_deepest(body)), "...", "It is nested too deep: write fewer levels.") from error
 
 
 def _deepest(body: Mapping[str, Any]) -> tuple[str | int, ...]:
-    """The beginning of the path to what is nested too deep, found level by level."""
+    """Return the beginning of the path to the deepest part, found level by level."""
     level: list[tuple[tuple[str | int, ...], Any]] = [((), body)]
     path: tuple[str | int, ...] = ()
     while level:
@@ -49,7 +49,7 @@ def _deepest(body: Mapping[str, Any]) -> tuple[str | int, ...]:
 
 
 def _members(node: Any) -> Iterable[tuple[str | int, Any]]:
-    """The containers in a container, with their names."""
+    """Return the mappings and lists inside a mapping or list, with their keys or indices."""
     members: Iterable[tuple[Any, Any]] = ()
     if isinstance(node, dict):
         members = node.items()
@@ -60,28 +60,28 @@ def _members(node: Any) -> Iterable[tuple[str | int, Any]]:
     ]
 
 
-def _said(value: object) -> str:
+def _shown(value: object) -> str:
     return value if isinstance(value, str) and len(value) <= _LONGEST_PART else shortened(value)
 
 
 def _path(location: Sequence[str | int]) -> str:
-    """The field as users write it, e.g. ``spec.podTemplate.env[0].name``. Keys may be anybody's: they are shortened."""
+    """Return the field as users write it, e.g. ``spec.podTemplate.env[0].name``. Shorten long or unprintable keys."""
     path = ""
     for part in location:
         if isinstance(part, int):
             path += f"[{part}]"
-        elif part != "[key]":  # pydantic's mark of an error in a mapping's key, which is the part before
+        elif part != "[key]":  # pydantic adds "[key]" for an error in a mapping's key; the part before it is the key
             plain = len(part) <= _LONGEST_PART and part.isprintable()
             path += f".{part}" if plain else f".{shortened(part[:_LONGEST_PART])}..."
     return path.removeprefix(".")
 
 
 def _fix(error: ErrorDetails) -> str:
-    """What is wrong in pydantic's words, and in those of the field's description what to write."""
+    """Return pydantic's message and the field's description, which says what to write."""
     if error["type"] == "extra_forbidden":
         return "There is no such field: check its spelling, or remove it."
-    told = "Write a mapping" if error["type"] == "model_type" else error["msg"].removeprefix("Value error, ")
-    return f"{told}. {_description(error['loc'])}".rstrip()
+    message = "Write a mapping" if error["type"] == "model_type" else error["msg"].removeprefix("Value error, ")
+    return f"{message}. {_description(error['loc'])}".rstrip()
 
 
 @lru_cache(maxsize=1)
@@ -91,7 +91,7 @@ def _root() -> Schema:
 
 
 def _description(path: Sequence[str | int]) -> str:
-    """The description of a field in the CRD, or of the nearest field around it that has one."""
+    """Return the description of a field in the CRD, or of the nearest field around it that has one."""
     node, found = _root(), ""
     for part in path:
         key = "items" if isinstance(part, int) else part

@@ -1,7 +1,7 @@
-"""The user's side of the pod template: what no field alone can say wrong, refused by name.
+"""Check the user's pod template for errors that involve several fields, and name the field of each error.
 
-Most of it the API server refuses at admission by the CRD's rules. It is checked here once more for files that never saw
-an API server, and for objects that were stored under an older CRD.
+The API server already refuses most of these errors at admission, by the CRD's rules. The checks here are for files that
+no API server has checked, and for objects that were stored under an older CRD.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ from plimsoll.domain.errors import InvalidInput
 FIELD = "spec.podTemplate"
 
 RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
-"""Environment the engine or the operator gives a meaning of its own; a user's value would break the pod."""
+"""Environment variables that the engine or the operator uses itself; a user's value would break the pod."""
 
 MOST_ANNOTATION_BYTES = 256 * 1024
-"""All annotations of an object together, in UTF-8. Source: ``k8s.io/apimachinery``, ``TotalAnnotationSizeLimitB``."""
+"""Most bytes of all annotations of an object together, in UTF-8. Source: ``k8s.io/apimachinery``,
+``TotalAnnotationSizeLimitB``."""
 
 _KEY_FIX = "Write a name of at most 63 letters, digits, '-', '_' and '.', with or without a DNS prefix and '/'."
 
 
 def check_pod_template(template: PodTemplateSpec | None) -> None:
-    """Refuse what the API server would refuse of the pods, or what would take the operator's own part of them.
+    """Refuse fields that the API server would refuse in pods, or that would replace fields of the operator.
 
     Raises:
         InvalidInput: with the field, its value and what to write.
@@ -50,7 +51,7 @@ def check_pod_template(template: PodTemplateSpec | None) -> None:
 
 
 def check_unique(field: str, member: str, values: Iterable[str]) -> None:
-    """Refuse the second entry of a list that has the same ``member`` as an earlier one."""
+    """Refuse a list in which two entries have the same ``member``; the error names the second one."""
     seen: set[str] = set()
     for index, value in enumerate(values):
         if value in seen:

@@ -1,8 +1,8 @@
-"""How much of a pod the authors of InferenceDeployments may ask for.
+"""The parts of a pod that authors of InferenceDeployments may set.
 
-The operator may create Deployments in every namespace. Whoever may create InferenceDeployments there and no pods must
-not get through the operator what no pod of theirs could have: the policy is the cluster admin's word on it.
-``docs/security.md`` says what it amounts to.
+The operator may create Deployments in every namespace. A user may have the right to create InferenceDeployments in a
+namespace, but no pods. This user must not get more through the operator than their own rights allow. In this policy the
+cluster admin decides what they may get. ``docs/security.md`` explains the effects.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from plimsoll.api.volume_checks import sources_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted
 
 CHART_KEY = "podPolicy"
-"""Where the chart's values hold the policy."""
+"""The key of the policy in the chart's values."""
 
 _POD = "spec.podTemplate"
 _MOST_ENTRIES = 256
 _LONGEST_ENTRY = 253
 _BY_CONTENT = ("projected", "secret")
-"""Volumes that are judged by the names of the Secrets and service accounts in them, not by their type."""
+"""Volumes that are checked by the names of their Secrets and service accounts, not by their type."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodPolicy:
-    """What somebody who may only create InferenceDeployments may ask of a pod.
+    """The parts of a pod that a user may set who can only create InferenceDeployments.
 
-    All but ``volume_types`` are shell patterns (``*``, ``?``, ``[ab]``) over names.
+    All fields except ``volume_types`` are shell patterns (``*``, ``?``, ``[ab]``) for names.
     """
 
     volume_types: tuple[str, ...] = (
@@ -45,29 +45,29 @@ class PodPolicy:
         "image",
         "persistentVolumeClaim",
     )
-    """Sources of volumes. ``secret`` and ``projected`` need no entry: they are judged by what they name."""
+    """Sources of volumes. ``secret`` and ``projected`` need no entry: they are checked by the names in them."""
 
     secrets: tuple[str, ...] = ()
-    """Secrets whose content the pods may get, as environment or as files."""
+    """Secrets that the pods may read, as environment or as files."""
 
     token_secrets: tuple[str, ...] = ("hf-token", "hf-token-*", "*-hf-token", "huggingface-*", "token")
-    """Secrets that ``spec.model.tokenSecretRef`` may name, besides ``secrets``."""
+    """Secrets that ``spec.model.tokenSecretRef`` may name, in addition to ``secrets``."""
 
     service_accounts: tuple[str, ...] = ()
-    """Service accounts besides ``default``, which the pods may run as; and those whose token they may mount."""
+    """Service accounts that the pods may run as, in addition to ``default``; and those whose token they may mount."""
 
     priority_classes: tuple[str, ...] = ()
-    """Priority classes that begin with ``system-``; all others are free."""
+    """Permitted priority classes that begin with ``system-``; all other classes are always permitted."""
 
     unrestricted_namespaces: tuple[str, ...] = ()
     """Namespaces in which this policy permits everything."""
 
     @staticmethod
     def from_json(text: str) -> PodPolicy:
-        """Read the chart's form of it, an object of lists; what it leaves out is as by default.
+        """Read the policy from the chart: an object of lists. A missing list has its default.
 
         Raises:
-            InvalidInput: it is no such object. Nonsense never permits anything.
+            InvalidInput: it is not an object of lists. An invalid policy permits nothing.
         """
         try:
             given = json.loads(text, object_pairs_hook=_once_each)
@@ -89,15 +89,15 @@ class PodPolicy:
 
 
 def check_pod_policy(spec: InferenceDeploymentSpec, policy: PodPolicy, namespace: str) -> None:
-    """Refuse what the policy does not permit. Call it before anything is done in the object's name.
+    """Refuse everything that the policy does not permit. Call it before any action for the object.
 
     Args:
-        spec: what the user wrote, already checked by :func:`plimsoll.api.convert.check_without_model`.
-        policy: the cluster admin's word.
-        namespace: the object's.
+        spec: the user's spec, already checked by :func:`plimsoll.api.convert.check_without_model`.
+        policy: the cluster admin's policy.
+        namespace: the object's namespace.
 
     Raises:
-        NotPermitted: with the field, its value and what the cluster admin would set.
+        NotPermitted: with the field, its value and the setting by which the cluster admin could permit it.
     """
     if _matches(namespace, policy.unrestricted_namespaces):
         return
@@ -149,7 +149,7 @@ def _check_volume(field: str, volume: Volume, policy: PodPolicy, account: str) -
 
 
 def _check_projection(field: str, source: Mapping[str, Any], policy: PodPolicy, account: str) -> None:
-    """One source of a projected volume. What is not known to be harmless is refused."""
+    """Check one source of a projected volume. A source that is not known to be harmless is refused."""
     for kind, content in source.items():
         if content is None or kind in {"configMap", "downwardAPI", "clusterTrustBundle"}:
             continue
@@ -169,7 +169,7 @@ def _check_secret(field: str, name: str, policy: PodPolicy) -> None:
 
 
 def _check_annotations(annotations: Mapping[str, str]) -> None:
-    """The one annotation by which a pod loosens its own confinement."""
+    """Refuse the one annotation by which a pod can weaken its own AppArmor profile."""
     for key, value in annotations.items():
         if key.lower().startswith("container.apparmor.security.beta.kubernetes.io/") and value != "runtime/default":
             raise NotPermitted(
@@ -201,7 +201,7 @@ def _texts(field: str, value: object) -> tuple[str, ...]:
 
 
 def _once_each(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """An object whose keys are there once: of two, nobody can say which was meant."""
+    """Return a JSON object; refuse a key that appears twice, because it is unclear which one counts."""
     found = dict(pairs)
     if len(found) != len(pairs):
         raise ValueError("a key is there twice")

@@ -1,4 +1,4 @@
-"""The precision that a choice of the user's stands for, once the model is known."""
+"""Resolve the user's choice of precision for a known model."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.facts.models.quantization import ONLINE
 
 AUTO = "auto"
-"""Both fields' word for the checkpoint's own."""
+"""The value of both fields that means the checkpoint's own precision."""
 
 
 def weight_precision(choice: str, model: ModelFacts) -> Precision:
-    """Resolve ``auto`` and refuse what the checkpoint cannot be loaded as.
+    """Resolve ``auto``, and refuse a precision in which the checkpoint cannot be loaded.
 
-    The engine's own ``auto`` runs 32-bit checkpoints in 16 bits, and so does ours.
-    16-bit types are casts of each other, FP8 and bitsandbytes can be made while loading a 16-bit checkpoint (vLLM's
-    online quantization); every other format must be what the checkpoint was published in.
+    The engine's own ``auto`` runs 32-bit checkpoints in 16 bits, and ``auto`` here does the same.
+    16-bit types can be cast to each other. The engine can make FP8 and bitsandbytes while it loads a 16-bit checkpoint
+    (vLLM's online quantization). Every other format must be the format of the published checkpoint.
 
     Raises:
-        InvalidInput: the checkpoint cannot be loaded so.
+        InvalidInput: the checkpoint cannot be loaded in this precision.
     """
     published = model.checkpoint.precision
     if choice == AUTO:
@@ -38,7 +38,7 @@ def weight_precision(choice: str, model: ModelFacts) -> Precision:
 
 
 def cache_precision(choice: str, model: ModelFacts, precision: Precision) -> KvPrecision:
-    """Resolve ``auto``: what the checkpoint fixes, else the 16-bit type of the weights in ``precision``."""
+    """Resolve ``auto``: the checkpoint's KV precision if it has one, else a 16-bit type that fits ``precision``."""
     if choice != AUTO:
         return KvPrecision(choice)
     if model.checkpoint.kv_precision is not None:

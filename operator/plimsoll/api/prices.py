@@ -1,4 +1,4 @@
-"""Prices as the admin writes them in a ConfigMap."""
+"""Parse the prices that the admin writes in a ConfigMap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plimsoll.domain.errors import shortened
 from plimsoll.domain.gpus import Price
 
 DEAREST_USD = Decimal(1_000_000)
-"""More than any card costs in an hour, and few enough digits for every sum that is made of it."""
+"""Highest accepted price: more than any card costs in an hour, with few enough digits for every sum of prices."""
 
 _LONGEST_PRICE = 32
 _LONGEST_NAME = 100
@@ -19,12 +19,12 @@ _LONGEST_NAME = 100
 def parse_prices(
     data: Mapping[str, str], source: str, known: Collection[str]
 ) -> tuple[dict[str, Price], tuple[str, ...]]:
-    """``GPU type: US dollars per GPU and hour``, and a complaint for every entry that cannot be used.
+    """Parse ``GPU type: US dollars per GPU and hour``; return the prices and a message for every unusable entry.
 
     Args:
         data: the ConfigMap's data.
-        source: its name, for the price's origin and the complaints.
-        known: the names of GPU types that there are.
+        source: its name, which the prices and the messages show.
+        known: the names of all GPU types.
     """
     prices: dict[str, Price] = {}
     complaints: list[str] = []
@@ -43,7 +43,7 @@ def parse_prices(
 
 
 def _dollars(text: str) -> Decimal | None:
-    """The price, or None where it is none: no number, below 0, beyond any card's, or of absurd length."""
+    """Return the price; None if the text is no number, too long, below 0, or above :data:`DEAREST_USD`."""
     if len(text) > _LONGEST_PRICE:
         return None
     try:

@@ -1,4 +1,4 @@
-"""CPU, memory and other resources of the engine's container: what a node could never grant."""
+"""Check CPU, memory and other resources of the engine's container: refuse what no node could ever grant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plimsoll.domain.units import parse_quantity
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest
 
 _GPUS = ("nvidia.com/", "amd.com/")
-"""Resources whose count the operator writes itself."""
+"""Prefixes of resources whose count the operator sets itself."""
 
 Quantities = Mapping[str, str | int]
 
@@ -48,9 +48,9 @@ def _check_names(field: str, names: Iterable[str]) -> None:
 
 
 def engine_resources(resources: ResourcesSpec | None) -> Manifest:
-    """Requests and limits as the pods get them.
+    """Return the requests and limits of the pods.
 
-    The operator requests some CPU and memory where the user says nothing. A limit below that is a request, too.
+    The operator requests some CPU and memory where the user sets none. A user's limit below that becomes the request.
     """
     if resources is None:
         return {}
@@ -65,5 +65,5 @@ def engine_resources(resources: ResourcesSpec | None) -> Manifest:
 
 
 def _is_whole(name: str) -> bool:
-    """Whether Kubernetes lends the resource only as a whole: requests and limits must be equal."""
+    """Whether Kubernetes does not overcommit the resource, so that requests and limits must be equal."""
     return "/" in name or name.startswith("hugepages-")

@@ -1,8 +1,8 @@
-"""The CustomResourceDefinition, made from the pydantic models: one source, so that the API server and Python agree.
+"""Make the CustomResourceDefinition from the pydantic models, so that the API server and Python have the same rules.
 
-Pydantic writes JSON Schema 2020-12; a CRD wants the *structural* part of OpenAPI v3.0. The rules of that part are in
+Pydantic writes JSON Schema 2020-12; a CRD needs the *structural* part of OpenAPI v3.0. The rules of that part are in
 the Kubernetes documentation, "Extend the Kubernetes API with CustomResourceDefinitions", section "Specifying a
-structural schema". This module is pure: who wants a file writes what :func:`crd` returns.
+structural schema". This module is pure: the caller writes the result of :func:`crd` to a file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROOT_RULES = (
         "start with a letter, end with a letter or digit",
     ),
 )
-"""What a name must be beyond the API server's own rule: a DNS subdomain, which may hold dots and start with a digit."""
+"""Rules for a name in addition to the API server's. That one allows a DNS subdomain: with dots, or a digit first."""
 
 _KEPT_KEYWORDS = frozenset(
     {
@@ -37,7 +37,7 @@ _KEPT_KEYWORDS = frozenset(
     }
 )  # fmt: skip
 _DROPPED_KEYWORDS = frozenset({"title", "$defs"})
-"""Titles repeat the field names; definitions are written out where they are used, for a CRD knows no references."""
+"""Titles repeat the field names. Definitions are copied to where they are used, because a CRD has no references."""
 
 
 def crd() -> Schema:
@@ -84,7 +84,7 @@ def crd() -> Schema:
 
 
 def _printer_columns() -> list[Schema]:
-    """What ``kubectl get`` shows: the answer first; with ``-o wide`` also what it was computed from."""
+    """Return the columns of ``kubectl get``: the results first; with ``-o wide`` also the inputs."""
     ready = '.status.conditions[?(@.type=="Ready")]'
     return [
         _column("Ready", "string", f"{ready}.status", "Whether the model is served as asked."),
@@ -144,9 +144,9 @@ def _structural(node: Schema, definitions: Schema, path: str) -> Schema:
         elif keyword not in _DROPPED_KEYWORDS:
             raise ValueError(f"{path}: a CRD cannot hold {keyword!r}; write the model's field without it")
     if "description" in result:
-        result["description"] = result["description"].replace("``", "`")  # docstrings quote code twice, kubectl once
+        result["description"] = result["description"].replace("``", "`")  # docstrings use two backticks, kubectl one
     if result.get("default", ...) is None:
-        del result["default"]  # a null default means "absent": a structural schema says that by leaving it out
+        del result["default"]  # a null default means "absent": a structural schema has no default then
     if result.get("type") == "integer":
         result["format"] = "int64"
     return result
@@ -161,11 +161,11 @@ def _properties(flat: Schema, definitions: Schema, path: str) -> Schema:
 
 
 def _property(node: Schema, definitions: Schema, path: str, *, required: bool) -> Schema:
-    """One property; an optional object that is never null has a default of its own: the defaults of its fields.
+    """Return one property. An optional object that is never null gets a default: the defaults of its fields.
 
-    Pydantic leaves a default factory out of its JSON schema. The API server fills defaults from the outside in, so
-    without a default here it would never reach those inside. An empty one would do for filling in, but the rules of the
-    object are checked against it as it stands here, and they read fields.
+    Pydantic leaves a default factory out of its JSON schema. The API server sets defaults from the outside in, so
+    without a default here it would never reach the defaults inside. An empty default would be enough for that. But the
+    API server checks the object's rules against this default as it is written here, and the rules read fields.
     """
     result = _structural(node, definitions, path)
     if not required and "$ref" in node and result["type"] == "object":
@@ -175,22 +175,22 @@ def _property(node: Schema, definitions: Schema, path: str, *, required: bool) -
 
 
 def _values(value: bool | Schema, definitions: Schema, path: str) -> Schema:  # noqa: FBT001 - JSON Schema's own union
-    """Keep the schema of a map's values; closedness (true, false) is the pruning of structural schemas."""
+    """Keep the schema of a map's values. Drop true and false: in a structural schema pruning has their effect."""
     if isinstance(value, bool):
         return {}
     return {"additionalProperties": _structural(value, definitions, f"{path}.*")}
 
 
 def _flat(node: Schema, definitions: Schema) -> Schema:
-    """Replace a reference by what it means and ``anyOf [X, null]`` by X; what stands beside them wins.
+    """Replace a reference by its definition and ``anyOf [X, null]`` by X; keywords next to them take precedence.
 
-    Null needs no word in a CRD: the API server drops null fields before it validates.
+    A CRD does not need null: the API server drops null fields before it validates.
     """
-    beside = dict(node)
-    if reference := beside.pop("$ref", None):
-        return _flat(definitions[reference.removeprefix("#/$defs/")], definitions) | beside
-    alternatives = [each for each in beside.get("anyOf", ()) if each != {"type": "null"}]
+    kept = dict(node)
+    if reference := kept.pop("$ref", None):
+        return _flat(definitions[reference.removeprefix("#/$defs/")], definitions) | kept
+    alternatives = [each for each in kept.get("anyOf", ()) if each != {"type": "null"}]
     if len(alternatives) == 1:
-        del beside["anyOf"]
-        return _flat(alternatives[0], definitions) | beside
-    return beside
+        del kept["anyOf"]
+        return _flat(alternatives[0], definitions) | kept
+    return kept

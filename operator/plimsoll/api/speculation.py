@@ -1,4 +1,4 @@
-"""Speculative decoding as the user writes it, as the planner reads it: the draft to look up, and what contradicts."""
+"""Convert the user's speculative decoding to the planner's: find the draft to look up, and refuse contradictions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ DRAFT_FIELD = f"{FIELD}.draftModel"
 _WITH_DRAFT = (SpeculationMethod.EAGLE, SpeculationMethod.DRAFT)
 
 _SINCE = {SpeculationMethod.MTP: EngineVersion(0, 11), SpeculationMethod.DRAFT: EngineVersion(0, 14)}
-"""Releases before which the engine refuses a method. One word for every model's prediction layers: vllm#25232. Draft
+"""First releases that accept a method. One method name for the prediction layers of every model: vllm#25232. Draft
 models: vllm#24322; 0.13 still answers that they are not supported (vllm#31883)."""
 
 
 def draft_model(spec: InferenceDeploymentSpec) -> ModelSpec | None:
-    """The draft to look up, with the token of the model; None where none is named."""
+    """Return the draft to look up, with the token of the model; None if the spec names no draft."""
     speculation = spec.engine.speculation
     if speculation is None or speculation.draft_model is None:
         return None
@@ -36,7 +36,7 @@ def draft_model(spec: InferenceDeploymentSpec) -> ModelSpec | None:
 
 
 def check_speculation(speculation: SpeculationSpec | None, version: EngineVersion) -> None:
-    """Refuse a draft too many or too few, as the API server does, and a method that the release does not know.
+    """Refuse a missing or needless draft, as the API server does, and a method that the release does not know.
 
     Raises:
         InvalidInput: with the field, its value and what to write.
@@ -56,16 +56,16 @@ def check_speculation(speculation: SpeculationSpec | None, version: EngineVersio
 def to_speculation(
     speculation: SpeculationSpec | None, model: ModelFacts, draft: ModelFacts | None
 ) -> Speculation | None:
-    """The planner's view of it.
+    """Return the planner's speculation; None if the user wrote none.
 
     Args:
-        speculation: as the user wrote it, already checked by :func:`check_speculation`.
+        speculation: the user's options, already checked by :func:`check_speculation`.
         model: the model that is served.
-        draft: what the draft's configuration says, where one is named.
+        draft: the facts of the draft, if the spec names one.
 
     Raises:
-        InvalidInput: the model has no prediction layers, or the draft is not one of this model's.
-        ValueError: a draft is named and its facts are not given.
+        InvalidInput: the model has no prediction layers, or the draft does not fit this model.
+        ValueError: the spec names a draft, but ``draft`` is None.
     """
     if speculation is None:
         return None
@@ -83,7 +83,11 @@ def to_speculation(
 
 
 def _check_predictor(speculation: SpeculationSpec, model: ModelFacts) -> None:
-    """The engine runs the layers in turn: tokens beyond them must be whole turns (vLLM, ``config/speculative.py``)."""
+    """Refuse a model without prediction layers, and a number of tokens that the engine cannot run.
+
+    The engine runs the layers in turn. More tokens than layers must be a multiple of the layers (vLLM,
+    ``config/speculative.py``).
+    """
     layers, tokens = len(model.predictor), speculation.tokens
     if not layers:
         raise InvalidInput(
@@ -117,7 +121,10 @@ def _with_head(tokens: int, model: ModelFacts, draft: ModelFacts) -> Speculation
 
 
 def _with_draft(tokens: int, model: ModelFacts, draft: ModelFacts) -> Speculation:
-    """The engine compares the vocabularies alone (``SpeculativeConfig.verify_equal_vocab_size_if_draft_model``)."""
+    """Return the speculation with a draft model. Like the engine, compare only the sizes of the vocabularies.
+
+    The engine's check is ``SpeculativeConfig.verify_equal_vocab_size_if_draft_model``.
+    """
     if draft.vocabulary != model.vocabulary:
         raise InvalidInput(
             f"{DRAFT_FIELD}.name",

@@ -1,7 +1,7 @@
-"""Engine flags that users may pass, that can change the engine's memory, and that no law follows.
+"""Engine flags that users may pass and that can change the engine's memory, but that no memory law includes.
 
-They are passed on, named in a warning, and keep what such engines teach apart from what others do. Names from vLLM's
-``engine/arg_utils.py``, 0.32.
+The operator passes them to the engine and names them in a warning. It keeps what it learns from engines with these
+flags separate from what it learns from others. Names from vLLM's ``engine/arg_utils.py``, 0.32.
 """
 
 from __future__ import annotations
@@ -75,13 +75,13 @@ _FLAGS = (
 )
 
 _SHORT = re.compile(r"-(O|ac|cc)(\W|\d|$)")
-"""Short forms of the compilation, attention and optimization options, a value glued to them or not."""
+"""Short forms of the compilation, attention and optimization options, with or without a value directly after them."""
 
 
 def unfollowed_arguments(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Those of ``arguments`` that no law follows, with their values, as they were written.
+    """Return the arguments that no memory law includes, with their values, unchanged.
 
-    vLLM's parser takes ``_`` for ``-``, ``--flag=value``, ``--flag.key=value`` and abbreviations.
+    vLLM's parser accepts ``_`` for ``-``, ``--flag=value``, ``--flag.key=value`` and abbreviations.
     """
     return tuple(_with_values(arguments))
 

@@ -1,4 +1,4 @@
-"""Volumes and mounts of the user's that contradict each other, or the operator's own."""
+"""Refuse the user's volumes and mounts that conflict with each other or with the operator's own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from plimsoll.domain.errors import InvalidInput
 
 
 def check_volumes(field: str, volumes: Sequence[Volume]) -> None:
-    """Refuse names that are taken and volumes of several sources. Raises :class:`InvalidInput`."""
+    """Refuse names that are already used and volumes with several sources. Raises :class:`InvalidInput`."""
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
         if volume.name in OWN_VOLUMES:
@@ -33,13 +33,13 @@ def check_volumes(field: str, volumes: Sequence[Volume]) -> None:
 
 
 def sources_of(volume: Volume) -> tuple[str, ...]:
-    """The sources that a volume names, as users write them. None is an emptyDir."""
+    """Return the sources that a volume names, as users write them. A volume without a source is an emptyDir."""
     given = volume.model_dump(by_alias=True, exclude_none=True)
     return tuple(source for source in SOURCES if source in given)
 
 
 def check_volume_mounts(field: str, mounts: Sequence[VolumeMount], volumes: Sequence[Volume]) -> None:
-    """Refuse mounts of volumes that are not there, and paths that are taken. Raises :class:`InvalidInput`."""
+    """Refuse mounts of volumes that do not exist, and paths that are already used. Raises :class:`InvalidInput`."""
     names = {*MOUNTABLE_OWN_VOLUMES, *(volume.name for volume in volumes)}
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
@@ -69,5 +69,5 @@ def _check_mount(where: str, mount: VolumeMount) -> None:
 
 
 def _plain(path: str) -> str:
-    """The path as the kernel reads it: no doubled slashes, no dots, no slash at the end."""
+    """Return the path as the kernel reads it: no double slashes, no dots, no slash at the end."""
     return "/" + posixpath.normpath(path).lstrip("/")

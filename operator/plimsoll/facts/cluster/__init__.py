@@ -1,1 +1,1 @@
-"""What a cluster has: nodes, pods, quotas and what engines and the scheduler say, read into a fleet."""
+"""Facts about a cluster: nodes, pods, quotas, and the messages of engines and the scheduler, read into a fleet."""

@@ -1,4 +1,4 @@
-"""What an engine's last words mean: vLLM's own error texts, read from a crashed container's message."""
+"""The reason why an engine crashed: vLLM's own error texts, found in the message of the crashed container."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from plimsoll.domain.units import GIB
 
 
 class StartFailure(StrEnum):
-    """Why an engine did not start. Public words: used as condition reasons."""
+    """Why an engine did not start. The values are public: conditions use them as reasons."""
 
     WEIGHTS_TOO_LARGE = "WeightsDoNotFit"
     KV_CACHE_TOO_SMALL = "KvCacheDoesNotFit"
@@ -28,9 +28,9 @@ class StartFailure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineFailure:
-    """A failed start: the reason, and the engine's own sentence for whoever wants to dispute it.
+    """A failed start: the reason, and the engine's own sentence, so that users can check the reason.
 
-    ``available_kv_bytes`` is what the engine says was left for its cache, where it says so.
+    ``available_kv_bytes`` is the memory that the engine reports as left for its cache; None where it reports none.
     """
 
     reason: StartFailure
@@ -39,12 +39,12 @@ class EngineFailure:
 
     @property
     def is_about_memory(self) -> bool:
-        """Whether the engine's own need was too much for its GPU: another GPU, or another split, may do."""
+        """Whether the engine needed more memory than its GPU has: another GPU, or another split, may work."""
         return self.reason in _ABOUT_MEMORY
 
     @staticmethod
     def of_container(reason: str, message: str) -> EngineFailure:
-        """A container that never ran: ``reason`` is the kubelet's (``ImagePullBackOff``, ...)."""
+        """Return the failure of a container that never ran: ``reason`` is the kubelet's (``ImagePullBackOff``, ...)."""
         kind = StartFailure.CONFIGURATION if reason == "CreateContainerConfigError" else StartFailure.IMAGE
         return EngineFailure(kind, f"{reason}: {message}"[:_MESSAGE_LIMIT])
 
@@ -72,9 +72,10 @@ _PATTERNS: tuple[tuple[StartFailure, re.Pattern[str]], ...] = (
         re.compile(r"CUDA out of memory[^\n]*|HIP out of memory[^\n]*|torch\.OutOfMemoryError[^\n]*"),
     ),
 )
-"""Most telling first: a crash log usually holds the general CUDA text below the specific one.
+"""The most specific patterns come first: a crash log usually has the general CUDA text below the specific one.
 
-Texts from vLLM's sources, 0.8 to 0.32 (``v1/core/kv_cache_utils.py``, ``v1/worker/utils.py``, ``gpu_model_runner.py``).
+The texts are from vLLM's sources, 0.8 to 0.32 (``v1/core/kv_cache_utils.py``, ``v1/worker/utils.py``,
+``gpu_model_runner.py``).
 """
 
 _ABOUT_MEMORY = (
@@ -88,11 +89,11 @@ _ABOUT_MEMORY = (
 _AVAILABLE = re.compile(r"available KV cache memory \((-?\d{1,6}(?:\.\d{1,6})?) GiB\)")
 
 _MESSAGE_LIMIT = 600
-"""Characters of the engine's sentence that a condition carries; the whole log stays with the pod."""
+"""Most characters of the engine's sentence in a condition; the whole log stays with the pod."""
 
 
 def read_failure(message: str, container_reason: str = "") -> EngineFailure:
-    """Find the engine's own reason in the tail of its log; ``container_reason`` is Kubernetes' (``OOMKilled``)."""
+    """Find the engine's own reason at the end of its log; ``container_reason`` is Kubernetes' (``OOMKilled``)."""
     for reason, pattern in _PATTERNS:
         found = pattern.search(message)
         if found:
@@ -105,6 +106,6 @@ def read_failure(message: str, container_reason: str = "") -> EngineFailure:
 
 
 def _available_bytes(sentence: str) -> int | None:
-    """The figure of "larger than the available KV cache memory (1.23 GiB)"."""
+    """Return the size from "larger than the available KV cache memory (1.23 GiB)", in bytes."""
     found = _AVAILABLE.search(sentence)
     return None if found is None else int(float(found.group(1)) * GIB)

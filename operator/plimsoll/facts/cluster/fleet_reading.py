@@ -1,7 +1,7 @@
-"""From node and pod objects to a fleet: labels read with suspicion, every left-out node with its reason.
+"""Make a fleet from node and pod objects. Check the labels, and give a reason for every ignored node.
 
-Label rules: NVIDIA's GPU Feature Discovery and AMD's node labeller. The node's own memory label is trusted over the
-catalogue, which gives what labels do not: what the engine sees of it, bandwidth, topology, price.
+The labels are those of NVIDIA's GPU Feature Discovery and AMD's node labeller. The memory label of a node replaces the
+catalogue's figure. The catalogue adds the facts that no label has: usable memory, bandwidth, topology, price.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def read_fleet(
     types: Sequence[GpuType],
     prices: Mapping[str, Price] | None = None,
 ) -> Fleet:
-    """The fleet at one moment.
+    """Return the fleet at one moment.
 
     Args:
         nodes: Node objects.
-        pods: every Pod object of the nodes, whoever owns it: those without GPUs take processors and memory.
+        pods: every Pod object of the nodes, with any owner: pods without GPUs also use CPU and memory.
         types: the GPU catalogue.
-        prices: prices by type name that replace the catalogue's; a card's price is that of its slices too, in part.
+        prices: prices by type name, which replace the catalogue's. A slice costs its share of its card's price.
     """
     pods = tuple(pods)
     held, taken = _held_by_node(pods), taken_by_node(pods)
@@ -65,7 +65,7 @@ def read_fleet(
 
 
 def gpus_held(pod: Body, resource: str) -> int:
-    """GPUs of one resource that a pod holds: the larger of its containers' sum and any init container."""
+    """Return how many GPUs of one resource a pod holds: the sum of its containers, or an init container's if larger."""
     spec = pod.get("spec") or {}
     running = sum(_requested(container, resource) for container in spec.get("containers") or ())
     starting = max((_requested(container, resource) for container in spec.get("initContainers") or ()), default=0)
@@ -73,7 +73,7 @@ def gpus_held(pod: Body, resource: str) -> int:
 
 
 def holds_gpus(pod: Body) -> bool:
-    """Whether a pod asks for any GPU or slice we know of."""
+    """Whether a pod requests any GPU or slice that we know."""
     return any(gpus_held(pod, resource) for resource in _gpu_resources(pod))
 
 
@@ -104,7 +104,7 @@ def _held_by_node(pods: Iterable[Body]) -> dict[tuple[str, str], int]:
     held: dict[tuple[str, str], int] = {}
     for pod in pods:
         if REQUESTS in pod or not is_bound(pod):
-            continue  # cut down to its requests: it holds no GPU
+            continue  # only its summed requests are kept, so it holds no GPU
         node = pod["spec"]["nodeName"]
         for resource in _gpu_resources(pod):
             held[node, resource] = held.get((node, resource), 0) + gpus_held(pod, resource)
@@ -117,14 +117,14 @@ def _read_whole(
     held: Mapping[tuple[str, str], int],
     taken: Mapping[str, tuple[int, int, int]],
 ) -> list[GpuNode | IgnoredNode]:
-    """The GPUs of a node with what it offers besides them; a node that cannot be read is left out and named."""
+    """Return the GPUs of a node with its CPU and memory. A node that cannot be read becomes an ignored node."""
     name = _name(node)
     try:
         host = host_room((node.get("status") or {}).get("allocatable") or {})
         free = host.less(*taken.get(name, (0, 0, 0)))
         parts = list(_read_node(node, types, held))
         return [replace(each, host=host, host_free=free) if isinstance(each, GpuNode) else each for each in parts]
-    except Exception as error:  # noqa: BLE001 - one odd node must not cost the others their fleet
+    except Exception as error:  # noqa: BLE001 - one bad node must not hide all other nodes
         return [IgnoredNode(name, NodeReason.UNREADABLE, f"{type(error).__name__}: {error}"[:_QUOTED_CHARACTERS])]
 
 
@@ -141,7 +141,10 @@ def _repriced(gpu: GpuType, prices: Mapping[str, Price]) -> GpuType:
 
 
 def _reached_one_way(nodes: Sequence[GpuNode]) -> tuple[list[GpuNode], list[IgnoredNode]]:
-    """A pool's pods ask for one resource, so of slices that two strategies offer the larger lot counts."""
+    """Keep one resource for each type of slice: the one with more slices. The other nodes are ignored.
+
+    The pods of a pool request one resource, but two MIG strategies offer the same slice as two resources.
+    """
     lots: dict[str, Counter[str]] = {}
     for node in nodes:
         if node.gpu.is_slice:
@@ -161,7 +164,7 @@ def _reached_one_way(nodes: Sequence[GpuNode]) -> tuple[list[GpuNode], list[Igno
 def _read_node(
     node: Body, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
 ) -> Iterator[GpuNode | IgnoredNode]:
-    """The usable GPUs of a node by resource, or why they are left out; nothing where there is no sign of a GPU."""
+    """Yield the usable GPUs of a node by resource, or why they are ignored; nothing for a node without GPUs."""
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
@@ -172,50 +175,50 @@ def _read_node(
     elif not sliced or _count(allocatable.get(main.resource, 0)):
         yield _read_part(node, main, types, held)
     for resource in sliced:
-        told = slice_labels(labels, resource)
-        if told is None:
+        found = slice_labels(labels, resource)
+        if found is None:
             yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {resource} but no label {resource}.product")
         else:
-            yield _read_part(node, told, types, held)
+            yield _read_part(node, found, types, held)
 
 
 def _read_part(
-    node: Body, told: GpuLabels, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
+    node: Body, found: GpuLabels, types: Sequence[GpuType], held: Mapping[tuple[str, str], int]
 ) -> GpuNode | IgnoredNode:
-    """The GPUs of one resource of a node."""
+    """Return the GPUs of one resource of a node, or why they are ignored."""
     name = _name(node)
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
-    count = _count(((node.get("status") or {}).get("allocatable") or {}).get(told.resource, 0))
-    odd = _odd_labels(labels, told, count)
+    count = _count(((node.get("status") or {}).get("allocatable") or {}).get(found.resource, 0))
+    odd = _odd_labels(labels, found, count)
     if odd is not None:
         return IgnoredNode(name, *odd)
-    matches = (match_gpu(product, told.memory_mib, told.compute_capability, types) for product in told.products)
+    matches = (match_gpu(product, found.memory_mib, found.compute_capability, types) for product in found.products)
     gpu = next((match for match in matches if match is not None), None)
     if gpu is None:
-        sliced = "-MIG-" in told.products[0]
-        detail = f"{told.selector[1]} with {told.memory_mib} MiB is not in the GPU catalogue"
+        sliced = "-MIG-" in found.products[0]
+        detail = f"{found.selector[1]} with {found.memory_mib} MiB is not in the GPU catalogue"
         return IgnoredNode(name, NodeReason.MIG_SLICES if sliced else NodeReason.UNKNOWN_GPU, detail)
     away = _out_of_service(node)
     if away is not None:
         return IgnoredNode(name, *away)
-    if told.memory_mib is not None and told.resource != AMD_RESOURCE:
+    if found.memory_mib is not None and found.resource != AMD_RESOURCE:
         gpu = replace(
-            gpu, usable_bytes=usable_bytes_from_label(gpu, told.memory_mib), total_bytes=told.memory_mib * MIB
+            gpu, usable_bytes=usable_bytes_from_label(gpu, found.memory_mib), total_bytes=found.memory_mib * MIB
         )
     return GpuNode(
         name=name,
         gpu=gpu,
-        resource=told.resource,
-        selector=told.selector,
+        resource=found.resource,
+        selector=found.selector,
         allocatable=count,
-        held=held.get((name, told.resource), 0),
+        held=held.get((name, found.resource), 0),
         labels=tuple(sorted(labels.items())),
         taints=_taints(node),
     )
 
 
 def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iterator[IgnoredNode]:
-    """GPUs without a product label: somebody forgot GPU Feature Discovery, and should hear of it."""
+    """Report GPUs without a product label: GPU Feature Discovery or AMD's node labeller does not run."""
     present = [resource for resource in (NVIDIA_RESOURCE, AMD_RESOURCE) if _count(allocatable.get(resource, 0))]
     if not present and labels.get("nvidia.com/gpu.present") != "true":
         return
@@ -226,16 +229,16 @@ def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iter
     yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}")
 
 
-def _odd_labels(labels: Mapping[str, str], told: GpuLabels, count: int) -> tuple[NodeReason, str] | None:
-    """Traps in what the labels say: failed slices, shared GPUs, mixed GPUs, none at all."""
-    product = told.products[0]
+def _odd_labels(labels: Mapping[str, str], found: GpuLabels, count: int) -> tuple[NodeReason, str] | None:
+    """Return why GPUs with these labels cannot be used: failed slices, shared GPUs, mixed GPUs, no GPUs at all."""
+    product = found.products[0]
     if product.endswith("-MIG-INVALID"):
         return NodeReason.MIG_SLICES, "cutting its GPUs into MIG slices failed"
-    if product.endswith("-SHARED") or (told.replicas.isdigit() and int(told.replicas) > 1):
-        return NodeReason.SHARED_GPUS, f"GPUs are shared {told.replicas} ways without memory isolation"
+    if product.endswith("-SHARED") or (found.replicas.isdigit() and int(found.replicas) > 1):
+        return NodeReason.SHARED_GPUS, f"GPUs are shared {found.replicas} ways without memory isolation"
     if count == 0:
-        return NodeReason.NO_DEVICES, f"allocatable {told.resource} is 0"
-    labelled = "" if told.is_mixed_slice else labels.get("nvidia.com/gpu.count", "")
+        return NodeReason.NO_DEVICES, f"allocatable {found.resource} is 0"
+    labelled = "" if found.is_mixed_slice else labels.get("nvidia.com/gpu.count", "")
     if labelled.isdigit() and count > int(labelled):
         return NodeReason.MIXED_GPUS, f"{count} GPUs allocatable, labels describe {labelled} of one kind"
     return None

@@ -1,8 +1,8 @@
-"""What the labels of a node say about its GPUs, one answer for each resource that pods can ask for.
+"""Read the GPU labels of a node: one result for each resource that pods can request.
 
 NVIDIA's device plugin shows slices in two ways. With strategy ``single`` they are ``nvidia.com/gpu`` and the product
-label ends in ``-MIG-<profile>``; with ``mixed`` each profile is a resource of its own (``nvidia.com/mig-3g.40gb``),
-with labels that begin with its name, beside the card's own labels.
+label ends in ``-MIG-<profile>``. With ``mixed`` each profile is a separate resource (``nvidia.com/mig-3g.40gb``). Its
+labels begin with the name of the resource, and the node also has the card's own labels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 NVIDIA_RESOURCE = "nvidia.com/gpu"
 AMD_RESOURCE = "amd.com/gpu"
 MIG_RESOURCES = "nvidia.com/mig-"
-"""How the resources of strategy ``mixed`` begin."""
+"""The prefix of the resources of strategy ``mixed``."""
 
 NVIDIA_PRODUCT = "nvidia.com/gpu.product"
 AMD_PRODUCT = "amd.com/gpu.product-name"
@@ -23,9 +23,9 @@ AMD_DEVICE = "amd.com/gpu.device-id"
 
 @dataclass(frozen=True, slots=True)
 class GpuLabels:
-    """What a node's labels say about its GPUs of one resource.
+    """The GPUs of one resource of a node, as its labels describe them.
 
-    ``products`` are names of the GPU, the most reliable first; ``selector`` is the label that pods select by.
+    ``products`` are names of the GPU, the most reliable first; ``selector`` is the label that pods use to select nodes.
     """
 
     resource: str
@@ -37,17 +37,17 @@ class GpuLabels:
 
     @property
     def is_mixed_slice(self) -> bool:
-        """Whether these are slices with a resource of their own."""
+        """Whether these are slices of strategy ``mixed``, where each profile is a separate resource."""
         return self.resource.startswith(MIG_RESOURCES)
 
 
 def is_gpu_resource(name: str) -> bool:
-    """Whether a resource name stands for GPUs or slices of them."""
+    """Whether a resource name means GPUs or slices of GPUs."""
     return name in (NVIDIA_RESOURCE, AMD_RESOURCE) or name.startswith(MIG_RESOURCES)
 
 
 def main_labels(labels: Mapping[str, str]) -> GpuLabels | None:
-    """The GPUs behind ``nvidia.com/gpu`` or ``amd.com/gpu``; None without a product label."""
+    """Return the GPUs of ``nvidia.com/gpu`` or ``amd.com/gpu``; None without a product label."""
     product = labels.get(NVIDIA_PRODUCT)
     if product:
         return GpuLabels(
@@ -58,7 +58,7 @@ def main_labels(labels: Mapping[str, str]) -> GpuLabels | None:
             _capability(labels),
             labels.get("nvidia.com/gpu.replicas", "1"),
         )
-    # AMD's device id is the robust key, the product name depends on the driver.
+    # AMD's device id is reliable; the product name depends on the driver.
     named = {key: labels[key] for key in (AMD_PRODUCT, AMD_DEVICE) if labels.get(key)}
     if not named:
         return None
@@ -67,7 +67,7 @@ def main_labels(labels: Mapping[str, str]) -> GpuLabels | None:
 
 
 def slice_labels(labels: Mapping[str, str], resource: str) -> GpuLabels | None:
-    """The slices behind a resource of strategy ``mixed``; None where neither they nor their card have a product."""
+    """Return the slices of a resource of strategy ``mixed``; None if neither slice nor card has a product label."""
     own, card = labels.get(f"{resource}.product"), labels.get(NVIDIA_PRODUCT)
     if not own and not card:
         return None
@@ -83,7 +83,7 @@ def slice_labels(labels: Mapping[str, str], resource: str) -> GpuLabels | None:
 
 
 def _memory_mib(text: str | None) -> int | None:
-    """GFD writes plain MiB; people who label by hand write 80GB or 81920MiB."""
+    """Parse a memory label to MiB. GFD writes plain MiB; people who label by hand write 80GB or 81920MiB."""
     match = re.fullmatch(r"(\d+)\s*(MiB|Mi|GiB|Gi|GB|G)?", (text or "").strip())
     if match is None or int(match[1]) == 0:
         return None
@@ -91,7 +91,7 @@ def _memory_mib(text: str | None) -> int | None:
 
 
 def _vram_mib(labels: Mapping[str, str]) -> int | None:
-    """AMD's labeller rounds to whole GiB: ``192G``."""
+    """Return the memory of an AMD GPU. AMD's labeller rounds it to whole GiB: ``192G``."""
     return _memory_mib(labels.get("amd.com/gpu.vram"))
 
 

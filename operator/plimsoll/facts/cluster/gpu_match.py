@@ -1,7 +1,7 @@
-"""Which catalogued GPU a node has, from what its labels say.
+"""Find the catalogued GPU that a node has, from the node's labels.
 
-The labels are those of NVIDIA's GPU feature discovery and AMD's node labeller, or what an administrator wrote by hand.
-A wrong answer places an engine on a GPU it does not fit, so whatever is ambiguous or contradictory has no answer.
+The labels are those of NVIDIA's GPU feature discovery and AMD's node labeller, or an administrator wrote them by hand.
+A wrong match places an engine on a GPU it does not fit, so ambiguous or contradictory labels match no GPU.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.units import KIB, MIB
 
 MEMORY_TOLERANCE = 0.07
-"""How far a node's memory may be from the type's: error correction, drivers and rounding move it by up to 6.7 %."""
+"""Largest difference between a node's memory and its type's. Error correction, drivers and rounding change it by up to
+6.7 %."""
 
 _SPLIT = re.compile(r"[^A-Z0-9]+")
 _MEMORY = re.compile(r"^(\d{1,4})GI?B?$")
@@ -26,11 +27,13 @@ _NOISE = frozenset(
 )
 _SHARED = re.compile(r"-SHARED$", re.IGNORECASE)
 _SLICE = re.compile(r"^(?P<card>.+)-MIG-(?P<profile>\dg\.\d+gb)(?:[.+-](?:me(?:\.all)?|gfx))?$", re.IGNORECASE)
-"""A slice's label: the card's, the profile, and a suffix that tells engines for media or graphics, not memory."""
+"""The label of a slice: the card's label, the profile, and a suffix for media or graphics engines. The suffix does not
+change the memory."""
 
 SLICE_TOLERANCE = 0.12
-"""How far a slice's memory may be from the catalogue's: the profile names the slice, and for cards whose slices nobody
-printed the catalogue has the least that any card leaves, up to 8 % below what others leave."""
+"""Largest difference between a slice's memory and the catalogue's. It may be wide because the profile already names the
+slice. For cards whose slice sizes are not published, the catalogue has the smallest size that any card leaves: up to
+8 % below what other cards leave."""
 
 
 def match_gpu(
@@ -42,24 +45,24 @@ def match_gpu(
     """Find the one type that the labels describe.
 
     An exact product label or device id comes first, then the same words in another order, then the same chip in the
-    same form with the same memory. Memory and compute capability, where the node states them, must agree each time.
-    The label of a MIG slice is its card's and the profile; the memory beside it is the slice's.
+    same form with the same memory. Memory and compute capability must always agree, where the node states them.
+    The label of a MIG slice is its card's label and the profile; its memory label is the memory of the slice.
 
     Args:
         product_label: ``nvidia.com/gpu.product``, ``amd.com/gpu.product-name`` or ``amd.com/gpu.device-id``.
-        memory_mib: the node's memory for one GPU in MiB, if it says.
-        compute_capability: the node's CUDA compute capability, if it says.
+        memory_mib: the memory of one GPU in MiB, if the node states it.
+        compute_capability: the CUDA compute capability, if the node states it.
         types: the catalogue.
 
     Returns:
-        The type; None for an unknown, ambiguous or contradictory description, and for shared GPUs, whose memory is
-        not the card's.
+        The type; None for an unknown, ambiguous or contradictory description. None for shared GPUs too, because one
+        share does not have the memory of the whole card.
     """
     if _SHARED.search(product_label):
         return None
-    told = _SLICE.match(product_label)
-    if told is not None:
-        return _match_slice(told["card"], told["profile"].lower(), memory_mib, compute_capability, types)
+    sliced = _SLICE.match(product_label)
+    if sliced is not None:
+        return _match_slice(sliced["card"], sliced["profile"].lower(), memory_mib, compute_capability, types)
     agreeing = [gpu for gpu in types if not gpu.is_slice and _agrees(gpu, memory_mib, compute_capability)]
     wanted = _Words.of(product_label)
     for matches in (_labelled, _worded, _described):
@@ -85,17 +88,17 @@ def _match_slice(
 
 
 def usable_bytes_from_label(gpu: GpuType, memory_mib: int) -> int:
-    """What the framework can use on a node that states its own memory.
+    """Return the memory that the framework can use on a node that states its own memory.
 
-    The node's figure replaces the catalogue's total, since error correction and drivers change it; what the framework
-    loses of it is taken from the catalogue, since it does not.
+    The node's figure replaces the catalogue's total, because error correction and drivers change the total. The part
+    that the framework cannot use does not change from node to node, so it comes from the catalogue.
 
     Args:
         gpu: the type of the node's GPUs.
         memory_mib: the node's ``nvidia.com/gpu.memory``, or its AMD counterpart in MiB.
 
     Raises:
-        InvalidInput: the figure leaves nothing, or is no memory of a GPU.
+        InvalidInput: the figure leaves no usable memory, or is not above 0.
     """
     usable = memory_mib * MIB - (gpu.total_bytes - gpu.usable_bytes)
     if memory_mib <= 0 or usable <= 0:
@@ -116,7 +119,7 @@ def _is_near(memory_mib: int, gpu: GpuType, tolerance: float = MEMORY_TOLERANCE)
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """A label, taken apart: the chip, the form of the card, the gigabytes in its name, and all of it."""
+    """The parts of a label: the words of the chip, the form of the card, the gigabytes in the name, and all words."""
 
     chip: frozenset[str]
     form: str | None
@@ -142,12 +145,12 @@ def _labelled(gpu: GpuType, label: str, _wanted: _Words) -> bool:
 
 
 def _worded(gpu: GpuType, _label: str, wanted: _Words) -> bool:
-    """The same words, whatever their order and whoever put the maker's name in front."""
+    """Whether the label has the same words, in any order, with or without the vendor's name."""
     return any(_Words.of(known).everything == wanted.everything for known in gpu.product_labels)
 
 
 def _described(gpu: GpuType, _label: str, wanted: _Words) -> bool:
-    """The same chip; the same form and gigabytes where the label names them."""
+    """Whether the label names the same chip, and the same form and gigabytes where it names them."""
     if wanted.gigabytes is not None and not _is_near(wanted.gigabytes * KIB, gpu):
         return False
     own_form = _Words.of(gpu.name).form

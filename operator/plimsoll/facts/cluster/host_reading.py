@@ -1,4 +1,4 @@
-"""What pods take of their nodes besides GPUs, and what nodes have of it, by Kubernetes' own sums."""
+"""The CPU and memory that pods request and nodes offer, added up as Kubernetes does it."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from plimsoll.domain.units import parse_quantity
 Body = Mapping[str, Any]
 
 REQUESTS = "requests"
-"""Field of a pod that was cut down: its summed requests, where its containers are not kept."""
+"""Field of a pod that is kept without its containers: it holds the sum of their requests."""
 
 ENDED = ("Succeeded", "Failed")
-"""Pod phases that hold nothing any more."""
+"""Pod phases in which a pod no longer holds resources."""
 
 
 def pod_need(pod: Body) -> HostNeed:
-    """What the scheduler counts for one pod: all containers together, or its largest step of starting up.
+    """Return the requests that the scheduler counts for one pod: all containers together, or the largest init step.
 
-    Init containers that stay (``restartPolicy: Always``) run next to all that follow them; the others run one by one.
+    Init containers that keep running (``restartPolicy: Always``) run together with all later containers. The others run
+    one after another.
     """
     summed = pod.get(REQUESTS)
     if summed is not None:
@@ -32,7 +33,7 @@ def pod_need(pod: Body) -> HostNeed:
 
 
 def host_room(allocatable: Body) -> HostRoom:
-    """What a node offers to pods; None for what it does not say or says in no number."""
+    """Return the CPU, memory and pods that a node offers; None for a value that is missing or no number."""
     return HostRoom(
         _amount(allocatable.get("cpu"), 1000),
         _amount(allocatable.get("memory"), 1),
@@ -41,12 +42,12 @@ def host_room(allocatable: Body) -> HostRoom:
 
 
 def is_bound(pod: Body) -> bool:
-    """Whether a pod holds something of a node."""
+    """Whether a pod holds resources of a node: it is bound and has not ended."""
     return bool((pod.get("spec") or {}).get("nodeName")) and (pod.get("status") or {}).get("phase") not in ENDED
 
 
 def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int]]:
-    """CPU in thousandths, bytes and number of all pods that are bound and have not ended, by node."""
+    """Return by node the CPU in thousandths, the bytes and the number of all bound pods that have not ended."""
     taken: dict[str, list[int]] = {}
     for pod in pods:
         summed = pod.get(REQUESTS)
@@ -55,7 +56,7 @@ def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int]]:
                 continue
             need = pod_need(pod)
             cpu, memory = need.cpu_millis, need.memory_bytes
-        else:  # cut down: bound, and one of a hundred thousand
+        else:  # a pod kept as its sums is always bound; this path is fast because there can be a hundred thousand
             cpu, memory = summed["cpu"], summed["memory"]
         sums = taken.setdefault(pod["spec"]["nodeName"], [0, 0, 0])
         sums[0] += cpu
@@ -65,10 +66,10 @@ def taken_by_node(pods: Iterable[Body]) -> dict[str, tuple[int, int, int]]:
 
 
 def _needed(spec: Body, resource: str, unit: int) -> int:
-    """One resource of a pod in whole units."""
+    """Return the request of a pod for one resource, in whole units."""
     whole = (spec.get("resources") or {}) if isinstance(spec.get("resources"), Mapping) else {}
     stated = _asked(whole, resource, unit)
-    if stated:  # requests of the pod as a whole stand for those of its containers
+    if stated:  # requests of the whole pod replace those of its containers
         return stated + _overhead(spec, resource, unit)
     running = sum(_asked(each.get("resources"), resource, unit) for each in spec.get("containers") or ())
     staying = largest = 0
@@ -87,7 +88,7 @@ def _overhead(spec: Body, resource: str, unit: int) -> int:
 
 
 def _asked(resources: Any, resource: str, unit: int) -> int:
-    """Requests; limits where there is no request, as the API server fills it in."""
+    """Return the request, or the limit where there is no request: the API server fills it in the same way."""
     if not isinstance(resources, Mapping):
         return 0
     stated = (resources.get("requests") or {}).get(resource)
@@ -102,7 +103,10 @@ def _amount(quantity: Any, unit: int) -> int | None:
 
 @lru_cache(maxsize=8192)
 def _parsed(text: str, unit: int) -> int | None:
-    """Whole units, rounded up as the scheduler does it. Clusters repeat a few quantities a hundred thousand times."""
+    """Return whole units, rounded up as the scheduler does it; None for a text that is no quantity.
+
+    The cache helps because clusters repeat a few quantities a hundred thousand times.
+    """
     try:
         return max(0, int((parse_quantity(text) * unit).to_integral_value(rounding=ROUND_CEILING)))
     except (ValueError, ArithmeticError):

@@ -1,4 +1,4 @@
-"""What one of our pods shows: where it is, whether it serves, how its engine died."""
+"""Read one of our pods: whether it is bound and ready, and why its engine failed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Body = Mapping[str, Any]
 class PodFacts:
     """One pod. Times are POSIX seconds; ``unscheduled_since`` is when the scheduler first failed to bind it.
 
-    ``obstacles`` are what the scheduler has against every node, read from its message.
+    ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
     """
 
     name: str
@@ -65,7 +65,7 @@ def _obstacles(scheduled: Body) -> tuple[Obstacle, ...]:
 
 
 def _engine(status: Body) -> tuple[int, EngineFailure | None]:
-    """Restarts of the engine container and what its last end said."""
+    """Return the restarts of the engine container and its last failure."""
     containers = status.get("containerStatuses") or ()
     if not containers:
         return 0, None
@@ -79,7 +79,7 @@ def _engine(status: Body) -> tuple[int, EngineFailure | None]:
 
 
 def _image_failure(waiting: Body) -> EngineFailure | None:
-    """An image that cannot be had is no crash, but it will not serve either."""
+    """Return the failure of a container whose image cannot be pulled: it did not crash, but it cannot serve."""
     reason = str(waiting.get("reason") or "")
     if reason not in ("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "CreateContainerConfigError"):
         return None
@@ -87,7 +87,7 @@ def _image_failure(waiting: Body) -> EngineFailure | None:
 
 
 def _time(text: object) -> float | None:
-    """RFC 3339 to POSIX seconds; None where it is absent or malformed."""
+    """Convert RFC 3339 to POSIX seconds; None for a missing or malformed time."""
     try:
         return datetime.fromisoformat(str(text)).timestamp()
     except ValueError:

@@ -1,4 +1,4 @@
-"""GPUs that a namespace may still ask for, from its ResourceQuotas."""
+"""GPUs that a namespace may still request, from its ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 Body = Mapping[str, Any]
 
 _PREFIX = "requests."
-"""Extended resources can be limited by their requests alone."""
+"""A quota can limit an extended resource only by its requests."""
 
 _OURS = frozenset({"NotTerminating", "NotBestEffort"})
 """Scopes that engine pods are always in: they have requests and no deadline."""
 
 _NOT_OURS = frozenset({"Terminating", "BestEffort"})
-"""Scopes that they are never in."""
+"""Scopes that engine pods are never in."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQuotas:
-    """What is left, by namespace and resource, and which quotas could not be judged, in words."""
+    """The GPUs left by namespace and resource, and a message for each quota that could not be evaluated."""
 
     remaining: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
 
 
 def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
-    """The GPUs left of every quota; of several that limit one resource the smallest remainder counts."""
+    """Return the GPUs left in every namespace. If several quotas limit one resource, the smallest remainder counts."""
     remaining: dict[str, dict[str, int]] = {}
     complaints: list[str] = []
     for quota in quotas:
@@ -41,9 +41,9 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
         head = quota.get("metadata") or {}
         namespace = str(head.get("namespace") or "")
         if scopes - _OURS:
-            told = ", ".join(sorted(scopes - _OURS))
+            names = ", ".join(sorted(scopes - _OURS))
             complaints.append(
-                f"ResourceQuota {namespace}/{head.get('name')} limits GPUs for pods of the scope {told}, which is not "
+                f"ResourceQuota {namespace}/{head.get('name')} limits GPUs for pods of the scope {names}, which is not "
                 "evaluated here: placement goes on without it."
             )
             continue
@@ -54,7 +54,7 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
 
 
 def limits_gpus(name: str) -> bool:
-    """Whether an entry of a quota is about GPUs or slices."""
+    """Whether an entry of a quota limits GPUs or slices."""
     return name.startswith(_PREFIX) and is_gpu_resource(name.removeprefix(_PREFIX))
 
 
@@ -68,7 +68,10 @@ def _left(quota: Body) -> Iterator[tuple[str, int]]:
 
 
 def _scopes(quota: Body) -> frozenset[str]:
-    """Scopes, however they are written. One that a selector narrows down is told with it, and so is none we know."""
+    """Return the scopes of a quota, from both ways to write them.
+
+    A scope with another operator than ``Exists`` keeps the operator in its name, so it counts as unknown.
+    """
     spec = quota.get("spec") or {}
     plain = {str(scope) for scope in spec.get("scopes") or ()}
     for term in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():

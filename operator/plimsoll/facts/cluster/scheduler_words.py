@@ -1,13 +1,14 @@
-"""What stands between a pod and a node: the scheduler's sentence, read into a few obstacles.
+"""Why a pod is not scheduled: a list of obstacles, read from the scheduler's message.
 
-The sentence counts nodes by what is wrong with them::
+The message counts nodes by the reason why the pod does not fit there::
 
     0/5 nodes are available: 1 Insufficient nvidia.com/gpu, 4 node(s) didn't match Pod's node affinity/selector.
     preemption: 0/5 nodes are available: ...
 
-A node is checked for taints and labels first and for the rest only if it passes, so nodes of other kinds show up as
-not matching or tainted whatever the pod waits for. Sources: ``pkg/scheduler/framework/types.go`` (FitError) and the
-``ErrReason`` constants of ``pkg/scheduler/framework/plugins`` in Kubernetes 1.28 to 1.36.
+The scheduler checks the taints and labels of a node first, and checks the rest only if those pass. So nodes of other
+kinds always appear as tainted or not matching, whatever the pod waits for. Sources:
+``pkg/scheduler/framework/types.go`` (FitError) and the ``ErrReason`` constants of ``pkg/scheduler/framework/plugins``
+in Kubernetes 1.28 to 1.36.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
 
 class Obstacle(StrEnum):
-    """What a pod waits for. Public words: they stand in ``status.rehomings``."""
+    """What a pod waits for. The values are public: ``status.rehomings`` shows them."""
 
     GPUS = "InsufficientGpus"
     NODES_GONE = "NodesUnavailable"
@@ -53,7 +54,7 @@ _WORDS = {
 }
 
 _MOVABLE = frozenset({Obstacle.GPUS, Obstacle.NODES_GONE, Obstacle.OTHER_NODES})
-"""Obstacles that other GPUs may not have. Nodes of other kinds are among the nodes that do not match."""
+"""Obstacles that other GPUs may not have. The nodes that do not match include nodes of other kinds."""
 
 _LOST = re.compile(r"node\.kubernetes\.io/(unreachable|not-ready|unschedulable|network-unavailable|out-of-service)")
 
@@ -71,7 +72,8 @@ _PHRASES: tuple[tuple[re.Pattern[str], Obstacle], ...] = (
     (re.compile(r"scheduling gates|SchedulingGated"), Obstacle.GATES),
     (re.compile(r"exceeded quota"), Obstacle.QUOTA),
 )  # fmt: skip
-"""In this order: a volume's node affinity is the volume's, and the pod's own rules are not the nodes'."""
+"""The first match counts, so the order matters. The node affinity of a volume must count as a volume, and the affinity
+rules between pods must not count as a node that does not match."""
 
 _OPENING = re.compile(r"^\d+/\d+ nodes are available:?\s*")
 _REST = re.compile(r"\.?\s*(?:no new claims to deallocate|preemption:).*$", re.DOTALL)
@@ -79,7 +81,7 @@ _COUNT = re.compile(r"^\d+ ")
 
 
 def read_obstacles(reason: str, message: str) -> tuple[Obstacle, ...]:
-    """The obstacles of a pod whose condition ``PodScheduled`` is false, in the order of the enumeration."""
+    """Return the obstacles of a pod whose condition ``PodScheduled`` is false, in the order of the enumeration."""
     if reason == "SchedulingGated":
         return (Obstacle.GATES,)
     text = _REST.sub("", _OPENING.sub("", message.strip())).rstrip(".")
@@ -88,27 +90,27 @@ def read_obstacles(reason: str, message: str) -> tuple[Obstacle, ...]:
 
 
 def may_go_elsewhere(obstacles: Iterable[Obstacle]) -> bool:
-    """Whether nothing but GPUs, or nodes that are gone, stands against a pod: only then other GPUs would help."""
+    """Whether a pod waits only for GPUs or for nodes that are gone: only then would other GPUs help."""
     seen = frozenset(obstacles)
     return bool(seen) and seen <= _MOVABLE
 
 
 def chief_obstacle(obstacles: Iterable[Obstacle]) -> Obstacle:
-    """The one to name. Where no node matches any more, those that did are gone."""
+    """Return the obstacle to report. If nodes that do not match are the only obstacle, the matching nodes are gone."""
     seen = [obstacle for obstacle in obstacles if obstacle is not Obstacle.OTHER_NODES]
     return min(seen, key=list(Obstacle).index, default=Obstacle.NODES_GONE)
 
 
 def obstacle_words(obstacles: Iterable[Obstacle]) -> str:
-    """What is waited for, in plain words; empty where it is not known.
+    """Return in plain words what a pod waits for; empty if it is not known.
 
-    Nodes that do not match are left out besides anything else: a cluster has nodes of other kinds.
+    If there are other obstacles, nodes that do not match are left out: every cluster may have nodes of other kinds.
     """
     seen = list(dict.fromkeys(obstacles))
     if Obstacle.UNKNOWN in seen:
         return ""
-    told = [each for each in seen if each is not Obstacle.OTHER_NODES] or seen
-    return " and ".join(_WORDS[obstacle] for obstacle in told)
+    named = [each for each in seen if each is not Obstacle.OTHER_NODES] or seen
+    return " and ".join(_WORDS[obstacle] for obstacle in named)
 
 
 def _obstacle(part: str) -> Obstacle:

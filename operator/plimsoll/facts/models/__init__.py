@@ -1,1 +1,1 @@
-"""What a model is: its configuration and its checkpoint's headers, read into layers, weights and caches."""
+"""Facts about a model: its layers, weights and caches, read from its configuration and its checkpoint's headers."""

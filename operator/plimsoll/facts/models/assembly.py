@@ -1,4 +1,4 @@
-"""Layer kinds out of layers: which layers are alike, in which order they come."""
+"""Group the layers of a model into kinds of equal layers, and keep their order."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ StorageOf = Callable[[int | None, Weight], Storage]
 
 
 def layer_kinds(parts: Sequence[Part], storage_of: StorageOf) -> tuple[tuple[LayerKind, ...], tuple[int, ...]]:
-    """The different layers, and the kind of each layer.
+    """Return the different kinds of layers, and the kind of each layer.
 
     Args:
         parts: every layer, first to last.
-        storage_of: how the checkpoint stores a weight; asked for the weights that have no type of their own.
+        storage_of: returns how the checkpoint stores a weight; called for weights whose type the class does not fix.
     """
     numbers: dict[LayerKind, int] = {}
     order = []
@@ -29,7 +29,7 @@ def layer_kinds(parts: Sequence[Part], storage_of: StorageOf) -> tuple[tuple[Lay
 
 
 def with_undivided(part: Part, names: tuple[str, ...]) -> Part:
-    """The part with every weight whose name starts with one of ``names`` whole on every rank.
+    """Return the part with each weight whose name starts with one of ``names`` whole on every rank.
 
     Source: vLLM, ``model_executor/models/transformers/base.py``: a projection that the class's plan for tensor
     parallelism leaves out is replicated.
@@ -44,7 +44,7 @@ def with_undivided(part: Part, names: tuple[str, ...]) -> Part:
 
 
 def stored(weights: Iterable[Weight], layer: int | None, storage_of: StorageOf) -> tuple[Weight, ...]:
-    """The weights as the checkpoint stores them. A type that the class fixes (32-bit states) stays."""
+    """Return the weights as the checkpoint stores them. A type that the class fixes (32-bit states) does not change."""
     return tuple(
         weight if weight.storage is not BF16 else replace(weight, storage=storage_of(layer, weight))
         for weight in weights

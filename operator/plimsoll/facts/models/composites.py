@@ -1,4 +1,4 @@
-"""Models in parts: a language model with a vision or audio tower, each with a section of its own in the file."""
+"""Composite models: a language model and a vision or audio tower, each with its own section in the file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.section_defaults import LANGUAGE_CLASSES, SECTION_DEFAULTS
 
 _LANGUAGE_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Where composite configurations keep the language model's."""
+"""Sections of composite configurations that describe the language model."""
 
 
 class EncoderRule(Enum):
@@ -72,8 +72,8 @@ class EncoderRule(Enum):
 class Composite:
     """A class with a tower: the tower's builder, and the class its language model behaves as.
 
-    ``language`` is None where the language model's section says it. A class with a :attr:`EncoderRule.GENERIC` tower is
-    listed for its language model's sake: the engine fixes it in code, and no file tells.
+    ``language`` is None where the language model's section names its class. A class with a :attr:`EncoderRule.GENERIC`
+    tower is listed only because of its language model: the engine fixes that in code, and no file names it.
     """
 
     encoder: EncoderRule
@@ -156,7 +156,7 @@ COMPOSITES: dict[str, Composite] = {
 """Composite classes by name, as ``architectures`` of a configuration spells it. Source: vLLM 0.32, ``registry.py``."""
 
 TYPES = {"deepseek_vl_v2": "DeepseekVLV2ForCausalLM"}
-"""Classes of types whose published files list none."""
+"""Classes of the types whose published files list no class."""
 
 _MINICPM_CLASSES = {
     "2": "MiniCPMForCausalLM",
@@ -174,9 +174,9 @@ _MINICPM_2_WIDTH = 2304
 
 
 def language_class(fields: Fields, composite: Composite) -> str | None:
-    """The class that the language model of a composite configuration behaves as; None where nothing tells it.
+    """Return the class that the language model of a composite configuration behaves as; None if it is unknown.
 
-    The section names it, or its ``model_type`` does: that of a section which leaves the class out is the type's own.
+    The section names the class. If it does not, the class follows from the section's ``model_type``.
 
     Raises:
         InvalidInput: a section is no object.
@@ -189,14 +189,14 @@ def language_class(fields: Fields, composite: Composite) -> str | None:
 
 
 def _minicpm_class(fields: Fields) -> str | None:
-    """By version; files that name none are of 2.0 or, wider, of 2.5."""
+    """Return the class by version. Files without a version are of 2.0, or of 2.5 if the model is wider."""
     if not fields.has("version"):
         return "MiniCPMForCausalLM" if fields.values.get("hidden_size") == _MINICPM_2_WIDTH else "LlamaForCausalLM"
     return _MINICPM_CLASSES.get(str(fields.values["version"]))
 
 
 def section_class(fields: Fields) -> str | None:
-    """The class of the language model as its own section tells it; None where it has no section or that is silent.
+    """Return the language model's class from its own section; None if there is no section or it names no class.
 
     Raises:
         InvalidInput: a section is no object.
@@ -212,11 +212,11 @@ def section_class(fields: Fields) -> str | None:
 
 
 def language_fields(fields: Fields) -> Fields:
-    """The language model's fields: its section, over the defaults of its ``model_type``, over what the file says.
+    """Return the language model's fields: its section first, then the defaults of its ``model_type``, then the file.
 
-    A section leaves out what its configuration class defaults to, and quantization and ties often stand outside; one
-    without latent attention may write 0 for its sizes (DeepSeek-OCR). The type of the whole file goes before that of
-    the section, as in vLLM's ``_find_dtype``.
+    A section leaves out the defaults of its configuration class, and quantization and ties are often outside it. A
+    section without latent attention may write 0 for its sizes (DeepSeek-OCR). The type of the whole file has priority
+    over that of the section, as in vLLM's ``_find_dtype``.
 
     Raises:
         InvalidInput: a section is no object.
@@ -252,4 +252,4 @@ _LATENT_SIZES = ("v_head_dim", "qk_nope_head_dim", "qk_rope_head_dim", "kv_lora_
 _DTYPES = ("torch_dtype", "dtype")
 
 _SHARED = ("quantization_config", "compression_config", "rope_scaling")
-"""Objects outside the section that speak of the language model."""
+"""Objects outside the section that describe the language model."""

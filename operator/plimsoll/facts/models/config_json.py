@@ -51,10 +51,10 @@ def read_model_facts(
         config: the parsed ``config.json``.
         revision: the pinned revision, if any.
         source: where the configuration came from.
-        parameters: the exact count of the checkpoint's metadata. It is kept where it counts what the engine loads,
+        parameters: the exact count from the checkpoint's metadata. It is kept if it counts what the engine loads,
             see :func:`_loaded_parameters`.
-        tensors: of every file of the checkpoint, where they are at hand. The weights of an unknown class are theirs;
-            those of a known class are compared with them.
+        tensors: the tensors of every file of the checkpoint, where available. The weights of an unknown class are read
+            from them; those of a known class are compared with them.
 
     Raises:
         InvalidInput: a field is missing, ill-typed or absurd; the error names it, e.g. ``config.json: hidden_size``.
@@ -79,15 +79,15 @@ def read_model_facts(
     )
     if not tensors:
         return facts
-    told = with_tensors(facts, whole, fields, tensors)
-    if told is not None:
-        return told
+    adjusted = with_tensors(facts, whole, fields, tensors)
+    if adjusted is not None:
+        return adjusted
     plain = read_model_facts(name, config, revision=revision, source=source, parameters=parameters)
     return replace(plain, remarks=(*plain.remarks, unreadable(plain)))
 
 
 def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> ModelFacts:
-    """The language model alone."""
+    """Return the facts of the language model without the tower."""
     traits = kind.traits
     shape = _shape(name, fields, kind)
     mlp_parts, width, experts = mlps(fields, traits, shape)
@@ -132,7 +132,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
 def _tower(
     whole: Fields, fields: Fields, kind: ModelClass, facts: ModelFacts, rule: StorageRule
 ) -> EncoderFacts | None:
-    """The tower as the checkpoint stores it, None where there is none."""
+    """Return the tower as the checkpoint stores it; None if there is no tower."""
     encoder = encoder_facts(whole, fields, kind.encoder, facts)
     if encoder is None:
         return None
@@ -150,11 +150,11 @@ def _shape(name: str, fields: Fields, kind: ModelClass) -> Shape:
 
 
 def _loaded_parameters(facts: ModelFacts, fields: Fields, declared: int | None) -> int | None:
-    """The count of a checkpoint's metadata, as far as the engine loads what it counts.
+    """Return the count of a checkpoint's metadata, if the engine loads what it counts.
 
-    None for quantized checkpoints, whose metadata counts packed words and scales, and for those with
-    multi-token-prediction layers, which the engine leaves out. A tied output projection that is stored all the same is
-    taken off.
+    None for quantized checkpoints, because their metadata counts packed words and scales. None for checkpoints with
+    multi-token-prediction layers, because the engine does not load these. A tied output projection that the checkpoint
+    stores anyway is subtracted.
     """
     if declared is not None and not 0 < declared <= MOST_PARAMETERS:
         raise InvalidInput("parameters", shown(declared), "Give the number of weights, above 0.")

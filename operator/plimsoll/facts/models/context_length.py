@@ -25,14 +25,14 @@ _POSITION_KEYS = (
 """Source: vLLM, ``transformers_utils/model_arch_config_convertor.py``."""
 
 _UNNAMED_CONTEXT = 2048
-"""What vLLM assumes where the file names no length (``config/model.py``): Falcon, Bloom, Mamba."""
+"""The length that vLLM assumes if the file names none (``config/model.py``): Falcon, Bloom, Mamba."""
 
 
 def max_context_tokens(fields: Fields, *, architecture: str) -> int:
-    """Tokens of the longest sequence.
+    """Return the tokens of the longest sequence.
 
-    YaRN multiplies its own starting length; other scalings multiply the number of positions; Gemma 3 states the scaled
-    length although it names a factor. Source: vLLM, ``config/model.py`` (derivation of ``max_model_len``).
+    YaRN multiplies its own original length; other scalings multiply the number of positions. Gemma 3 names a factor,
+    but its length is already scaled. Source: vLLM, ``config/model.py`` (derivation of ``max_model_len``).
 
     Raises:
         InvalidInput: the length or the scaling is missing, ill-typed or absurd.
@@ -52,7 +52,7 @@ def max_context_tokens(fields: Fields, *, architecture: str) -> int:
 
 
 def _declared(fields: Fields) -> int:
-    """``model_max_length`` where the family uses it (Command-R, Baichuan), else the fewest positions named."""
+    """Return ``model_max_length`` where the family uses it (Command-R, Baichuan), else the smallest length named."""
     if fields.has("model_max_length"):
         return fields.integer(("model_max_length",), largest=_LONGEST)
     named = (fields.integer((key,), largest=_LONGEST) for key in _POSITION_KEYS if fields.has(key))

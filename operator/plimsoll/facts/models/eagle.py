@@ -1,4 +1,4 @@
-"""EAGLE heads: a decoder of one layer or a few that drafts from the hidden states of the model it belongs to.
+"""EAGLE heads: a decoder with one or a few layers, which drafts from the hidden states of its target model.
 
 Sources: vLLM 0.32, ``models/llama_eagle.py``, ``models/llama_eagle3.py``, ``models/qwen3_eagle3.py`` and
 ``transformers_utils/configs/eagle.py``.
@@ -23,7 +23,7 @@ _STATES_READ = 3
 _INPUTS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 _PLAIN = "LlamaForCausalLM"
 _GENERATION = "eagle3"
-"""In the name of a head it tells the generation to people and, where no method is given, to the engine."""
+"""This word in a head's name shows its generation: to people, and to the engine if no method is given."""
 
 _METHODS: dict[EagleRule, HeadMethod] = {
     EagleRule.LAST_STATE: DraftMethod.EAGLE,
@@ -32,7 +32,7 @@ _METHODS: dict[EagleRule, HeadMethod] = {
 
 
 def as_engine_head(draft: ModelFacts) -> tuple[HeadMethod, ModelFacts] | None:
-    """A draft as the engine loads it for EAGLE, with the method to name; None where it has no such class.
+    """Return a draft as the engine loads it for EAGLE, with its method; None if its class is no EAGLE head.
 
     Heads of the first generation are published under the class of a plain decoder, which the engine renames.
     """
@@ -48,10 +48,10 @@ def as_engine_head(draft: ModelFacts) -> tuple[HeadMethod, ModelFacts] | None:
 
 
 def with_eagle_parts(facts: ModelFacts, fields: Fields, rule: EagleRule, storage_of: StorageOf) -> ModelFacts:
-    """The decoder that a head's file describes, turned into the head; any other model as it is.
+    """Turn the decoder that a head's file describes into the head. Return any other model unchanged.
 
-    Embeddings are the target's. So is the output projection of the first generation; the third has one of its own, over
-    ``draft_vocab_size`` tokens. The map from those tokens to the target's (8 bytes each) is left out.
+    The head uses the target's embeddings. The first generation also uses the target's output projection; the third has
+    its own, over ``draft_vocab_size`` tokens. The map from those tokens to the target's (8 bytes each) is not counted.
 
     Raises:
         InvalidInput: a field of the head is ill-typed.
@@ -89,12 +89,12 @@ def _normed(kind: LayerKind, hidden: int) -> tuple[Weight, ...]:
 
 
 def _reading_both(weight: Weight) -> Weight:
-    """The first layer's attention reads the token's embedding and the hidden state side by side."""
+    """Double the inputs of the first layer's attention: it reads the token's embedding and the hidden state."""
     return replace(weight, inputs=2 * weight.inputs) if weight.name in _INPUTS else weight
 
 
 def _projection(facts: ModelFacts, fields: Fields) -> tuple[Weight, ...]:
-    """From the hidden states of several of the target's layers to one of the head's width, and the norms before it."""
+    """Return the projection from hidden states of several target layers to the head's width, and its input norms."""
     section = fields.section(_SECTION) or Fields({})
     if not section.flag("use_aux_hidden_state", default=True):
         return ()
@@ -109,9 +109,9 @@ def _projection(facts: ModelFacts, fields: Fields) -> tuple[Weight, ...]:
 
 
 def _states_read(fields: Fields, section: Fields) -> int:
-    told = fields.optional_integer(("num_aux_layers", "num_aux_hidden_states"))
+    count = fields.optional_integer(("num_aux_layers", "num_aux_hidden_states"))
     listed = "eagle_aux_hidden_state_layer_ids"
-    return told or len(fields.items(listed) or section.items(listed)) or _STATES_READ
+    return count or len(fields.items(listed) or section.items(listed)) or _STATES_READ
 
 
 def _own_head(facts: ModelFacts, fields: Fields) -> tuple[Weight, ...]:

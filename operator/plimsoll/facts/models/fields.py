@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from plimsoll.domain.errors import InvalidInput
 
 _LARGEST = 10_000_000
-"""No width, head count or expert count of a language model comes near it; a larger figure is a mistake."""
+"""Largest accepted number. Widths, head counts and expert counts are far smaller; a larger figure is a mistake."""
 
 _LONGEST_SHOWN = 80
 
 
 def shown(value: object) -> object:
-    """A short stand-in for a value in an error message: nothing an unknown file holds may make the message fail."""
+    """Return a short form of a value for an error message. No value of an unknown file may make the message fail."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST_SHOWN else value[:_LONGEST_SHOWN] + "..."
     if isinstance(value, bool | float) or value is None:
@@ -34,7 +34,7 @@ def mapping_of(value: object) -> Mapping[str, object] | None:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """One JSON object and the name its fields go by in errors, e.g. ``config.json``."""
+    """One JSON object and its name in error messages, e.g. ``config.json``."""
 
     values: Mapping[str, object]
     origin: str = "config.json"

@@ -1,4 +1,4 @@
-"""Traits of a class nobody has described: its fields, read as the majority of classes use them."""
+"""Traits of an unknown class: its fields, read in the way that most classes use them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SPELLINGS = (
     ),
     ("num_experts", ("moe_num_experts", "num_local_experts", "n_routed_experts")),
 )
-"""Usual fields and how families that write them otherwise spell them."""
+"""Usual fields, and the other names that some families use for them."""
 
 _BIASES = ("attention_bias", "qkv_bias", "use_qkv_bias", "add_qkv_bias", "use_bias", "bias")
 _UNGATED = ("relu", "relu2", "xielu", "quick_gelu")
@@ -36,11 +36,13 @@ _GELU = "gelu"
 
 
 def generic_architecture(fields: Fields) -> Architecture:
-    """A guess that errs by little: attention, MLP and experts dominate, and their fields are spelled alike everywhere.
+    """Estimate the traits of an unknown class from its fields.
 
-    What a class fixes in its code (norms, biases) is below one in a thousand of the weights. Hiding the row of every
-    class whose modules were built in vLLM 0.32 and reading its configuration this way gave, over 225 configurations, a
-    median error of 0.0001 %; nine in ten were within 0.4 %, 19 in 20 within 2.8 %.
+    The error is small: attention, MLP and experts are most of the weights, and their fields have the same names in most
+    classes. The parts that a class fixes in its code (norms, biases) are below one in a thousand of the weights. As a
+    test, the rows of known classes were hidden, and their configurations were read this way and compared with the
+    modules of vLLM 0.32. Over 225 configurations the median error was 0.0001 %; nine in ten were within 0.4 %, 19 in 20
+    within 2.8 %.
     """
     spellings = _spellings(fields)
     known = respelled(fields, Architecture(spellings=spellings))
@@ -65,13 +67,13 @@ def generic_architecture(fields: Fields) -> Architecture:
 
 
 def _spellings(fields: Fields) -> tuple[tuple[str, str], ...]:
-    """Where this file writes the fields that it does not have under their usual names."""
+    """Return where this file has the fields that are missing under their usual names."""
     found = ((usual, fields.first(others)) for usual, others in _SPELLINGS if not fields.has(usual))
     return tuple((usual, other) for usual, other in found if other is not None)
 
 
 def _first_flag(fields: Fields, keys: tuple[str, ...]) -> str | None:
-    """The first field that is true or false: some families spell an object or a word alike."""
+    """Return the first field that is true or false: some families use the same name for an object or a word."""
     return next((key for key in keys if isinstance(fields.values.get(key), bool)), None)
 
 
@@ -84,7 +86,10 @@ def _mixer(fields: Fields) -> MixerRule:
 
 
 def _is_gated(fields: Fields) -> bool:
-    """Gated MLPs came with SiLU and RMS norms; GPT-style files name a GELU and a layer norm, or no width at all."""
+    """Whether the MLP has a gate. Gated MLPs came with SiLU and RMS norms.
+
+    GPT-style files without a gate name a GELU and a layer norm, or no width at all.
+    """
     key = fields.first(("hidden_act", "hidden_activation", "activation_function", "activation", "hidden_activation_fn"))
     word = fields.values[key] if key is not None else ""
     if not isinstance(word, str) or word.startswith(_UNGATED):

@@ -1,4 +1,4 @@
-"""The mixture of experts of a class nobody has described."""
+"""The mixture of experts of an unknown class."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.traits import Flag, Moe, MoeRule
 
 _SWITCHES = ("is_moe", "use_moe", "enable_moe_block")
-"""Fields that turn experts off although the file counts some."""
+"""Fields that turn experts off, even if the file gives a number of experts."""
 
 
 def generic_experts(fields: Fields) -> Moe | None:
-    """The experts as the fields suggest, None where the model is dense."""
+    """Return the experts that the fields describe; None if the model is dense."""
     if any(fields.values.get(key) is False for key in _SWITCHES):
         return None
     if not fields.optional_integer(Moe().experts_keys, smallest=0):

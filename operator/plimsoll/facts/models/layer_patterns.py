@@ -12,7 +12,7 @@ from plimsoll.facts.models.traits import Architecture, PatternRule, Recurrent
 
 
 class Role(Enum):
-    """What a layer does beside or instead of its MLP."""
+    """The parts that a layer has in addition to its MLP or instead of it."""
 
     ATTENTION = auto()
     RECURRENT = auto()
@@ -53,7 +53,7 @@ _JAMBA_PERIOD, _JAMBA_OFFSET = 8, 4
 
 
 def layer_count(fields: Fields, *, largest: int) -> int:
-    """Decoder layers: as the file says, or as many as it lists types for."""
+    """Return the number of decoder layers: the file's number, or the number of listed layer types."""
     if fields.first(_COUNT_KEYS) is None:
         listed = fields.first(_TYPE_KEYS)
         if listed is not None and 0 < len(fields.texts(listed)) <= largest:
@@ -91,10 +91,10 @@ def layer_roles(name: str, fields: Fields, traits: Architecture, layers: int) ->
 
 
 def mlp_layers(roles: tuple[Role, ...], traits: Architecture) -> tuple[bool, ...]:
-    """For every layer, whether it has an MLP or experts.
+    """Return for every layer whether it has an MLP or experts.
 
-    Layers of a pattern by characters have one part each; purely recurrent models have no MLP, and Zamba 2 has its own
-    inside the shared block.
+    In a pattern by characters each layer has only one part. Purely recurrent models have no MLP, and Zamba 2 has its
+    MLP inside the shared block.
     """
     recurrent = traits.recurrent
     if recurrent is None:
@@ -118,7 +118,7 @@ def expert_characters(fields: Fields, layers: int) -> tuple[bool, ...]:
 
 
 def in_one_module(part: Part, traits: Architecture) -> Part:
-    """The part as the checkpoint names it: Nemotron-H calls all that a layer holds its mixer."""
+    """Return the part with the checkpoint's names: in Nemotron-H every part of a layer is named ``mixer``."""
     recurrent = traits.recurrent
     if recurrent is None or recurrent.pattern is not PatternRule.CHARACTERS:
         return part
@@ -181,7 +181,7 @@ def _attention(fields: Fields, recurrent: Recurrent, layers: int) -> tuple[bool,
 
 
 def _listed(fields: Fields, layers: int) -> tuple[bool, ...]:
-    """LFM2 has attention everywhere without a list; Bamba nowhere."""
+    """Return for every layer whether it is listed. Without a list LFM2 has attention in all layers, Bamba in none."""
     key = fields.first(_ATTENTION_KEYS)
     if key is None:
         return ("conv_L_cache" in fields.values,) * layers

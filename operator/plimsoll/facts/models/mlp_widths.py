@@ -1,4 +1,4 @@
-"""How wide the dense MLP of each layer is."""
+"""The width of the dense MLP in each layer."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _two_thirds(fields: Fields, width: int) -> int:
 
 
 def _block_width(section: Fields, shape: Shape) -> int:
-    """Width of one DeciLM block: named, or as a factor of the hidden size that counts gate and up as two thirds."""
+    """Return the width of one DeciLM block: a number, or two thirds of a factor times the hidden size, rounded up."""
     if section.flag("no_op", default=False) or section.flag("replace_with_linear", default=False):
         return 0
     if section.first(("intermediate_size",)) is not None:

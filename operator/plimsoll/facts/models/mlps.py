@@ -27,15 +27,15 @@ def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int
         here and has for here, has in zip(present, expert_layers(fields, traits.moe, shape.layers), strict=True)
     )
     experts = expert_facts(fields, traits.moe, sparse) if traits.moe is not None and any(sparse) else None
-    beside = traits.moe is not None and traits.moe.beside_dense
-    needed = [here and (beside or not has) for here, has in zip(present, sparse, strict=True)]
+    keeps_dense = traits.moe is not None and traits.moe.beside_dense
+    needed = [here and (keeps_dense or not has) for here, has in zip(present, sparse, strict=True)]
     widths = dense_widths(fields, traits, shape) if any(needed) else (0,) * shape.layers
     widths = tuple(width if here else 0 for width, here in zip(widths, needed, strict=True))
     bias = traits.mlp_bias.read(fields)
     dense = {width: _dense(traits, shape.hidden, width, bias=bias) for width in {0, *widths}}
     mixture = Part(tuple(_experts(fields, traits, shape.hidden, experts))) if experts is not None else Part()
     parts = tuple(
-        (dense[width] + mixture if beside else mixture) if has_experts else dense[width]
+        (dense[width] + mixture if keeps_dense else mixture) if has_experts else dense[width]
         for has_experts, width in zip(sparse, widths, strict=True)
     )
     return parts, max(widths, default=0), experts
@@ -62,7 +62,7 @@ def _experts(fields: Fields, traits: Architecture, hidden: int, experts: ExpertF
     if latent is not None:
         yield from _latent_projections(fields, moe, hidden, latent)
     inner = latent or hidden
-    # Experts beside a dense MLP are a module of their own: a checkpoint's "mlp*" does not mean them (Gemma 4).
+    # Experts in a layer with a dense MLP are a separate module: a checkpoint's "mlp*" does not match them (Gemma 4).
     prefix = "experts." if moe.beside_dense else "mlp.experts."
     for weight in expert_matrices(prefix, inner, experts, gated=traits.gated_mlp, bias=moe.expert_bias):
         yield replace(weight, smallest_share=moe.smallest_share)
@@ -81,11 +81,11 @@ def _experts(fields: Fields, traits: Architecture, hidden: int, experts: ExpertF
 
 
 def _latent_projections(fields: Fields, moe: Moe, hidden: int, latent: int) -> Iterator[Weight]:
-    """To the width of the routed experts and back, whole on every rank.
+    """Yield the projections to the width of the routed experts and back; they are whole on every rank.
 
     Source: vLLM, ``models/nemotron_h.py`` and ``models/kimi_k3/nvidia/model.py``.
     """
-    # Kimi K3, which normalises in between, makes them without asking how the checkpoint is quantized.
+    # Kimi K3 normalises between them and never quantizes them, whatever the checkpoint's format.
     normed = moe.latent_norm.read(fields)
     yield from replicated("mlp.fc1_latent_proj", latent, hidden, linear=not normed)
     yield from replicated("mlp.fc2_latent_proj", hidden, latent, linear=not normed)
@@ -105,5 +105,5 @@ def expert_matrices(
             yield Weight(f"{prefix}{name}.bias", width, 1, Sharding.EXPERT_OUTPUTS, count=count, linear=False)
     yield Weight(f"{prefix}down_proj", hidden, width, Sharding.EXPERT_INPUTS, count=count)
     if bias:
-        # Every tensor-parallel rank keeps the whole bias; with expert parallelism only that of its own experts.
+        # Every tensor-parallel rank keeps the whole bias; with expert parallelism only the bias of its own experts.
         yield Weight(f"{prefix}down_proj.bias", hidden, 1, Sharding.EXPERT_INPUTS, count=count, linear=False)

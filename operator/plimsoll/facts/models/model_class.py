@@ -1,4 +1,4 @@
-"""Which class a model is of, and what is known of that class."""
+"""Find the class of a model and its traits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from plimsoll.facts.models.traits import Architecture
 
 @dataclass(frozen=True, slots=True)
 class ModelClass:
-    """The class to go by: its name in the file, the class its language model behaves as, and their traits."""
+    """The class of a model: its name in the file, the class its language model behaves as, and their traits."""
 
     name: str
     language: str
@@ -35,12 +35,12 @@ class ModelClass:
 
 
 def model_class(name: str, fields: Fields, *, with_tensors: bool = False) -> ModelClass:
-    """The first listed class that is known; one read from the fields alone where none is.
+    """Return the first listed class that is known. If none is known, estimate the traits from the fields.
 
     Args:
         name: the model, for errors.
         fields: its configuration.
-        with_tensors: whether the checkpoint's tensors are at hand, which tell an unknown tower's weights.
+        with_tensors: whether the checkpoint's tensors are available; they contain an unknown tower's weights.
 
     Raises:
         InvalidInput: no class is listed.
@@ -61,7 +61,7 @@ def model_class(name: str, fields: Fields, *, with_tensors: bool = False) -> Mod
 
 
 def knows_class(fields: Fields) -> bool:
-    """Whether the class, and that of its language model, has a row of its own.
+    """Whether the class and the class of its language model are in the tables of known classes.
 
     Raises:
         InvalidInput: a field that names classes is ill-typed.
@@ -76,16 +76,16 @@ def knows_class(fields: Fields) -> bool:
 
 
 def _classes(fields: Fields) -> tuple[str, ...]:
-    """What the file lists, or what its type stands for, or what its language model's section lists."""
+    """Return the classes that the file lists, else the class of its type, else those of the language section."""
     named = TYPES.get(fields.text("model_type") or "")
     return fields.texts("architectures") or ((named,) if named else language_fields(fields).texts("architectures"))
 
 
 def _composite(name: str, fields: Fields, listed: str, composite: Composite) -> ModelClass:
-    """A class with a tower; its language model is read from its fields where no row describes it.
+    """Return a class with a tower. If its language model has no row, the traits are read from the fields.
 
     Raises:
-        UnsupportedModel: nothing tells the language model, or the usual fields do not describe an unknown tower.
+        UnsupportedModel: the language model's class is unknown, or the usual fields do not describe an unknown tower.
     """
     estimated = composite.encoder is EncoderRule.GENERIC
     if estimated and not can_estimate(fields):
@@ -112,7 +112,7 @@ def _unknown(name: str, fields: Fields, listed: str, *, with_tensors: bool) -> M
 
 
 def _composite_with_tensors(name: str, fields: Fields, listed: str) -> ModelClass:
-    """Its tower is in the tensors; its caches are its language model's, by that one's class or read from its fields."""
+    """Return a class whose tower is read from the tensors. Its caches follow the language model's class or fields."""
     language = section_class(fields) or listed
     traits = ARCHITECTURES.get(language)
     if traits is None:
@@ -123,7 +123,7 @@ def _composite_with_tensors(name: str, fields: Fields, listed: str) -> ModelClas
 
 
 def _unknown_composite(name: str, fields: Fields, listed: str) -> ModelClass:
-    """Its language model as its section tells it, its tower estimated from the usual fields.
+    """Return an unknown class: the language model comes from its section, the tower is estimated from usual fields.
 
     Raises:
         UnsupportedModel: the tower is not described by the usual fields, or the language model is of no known class.

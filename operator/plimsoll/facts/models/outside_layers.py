@@ -1,4 +1,4 @@
-"""What lies before and behind the layers: embeddings, positions, final norm, output projection."""
+"""The weights before and after the layers: embeddings, positions, final norm, output projection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens
 
 
 def head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
-    """The final norm, and the output projection unless it is the embedding table again."""
+    """Yield the final norm, and the output projection unless it shares the embedding table."""
     if traits.norms and traits.final_norm:
         yield from norm("norm", shape.hidden, bias=traits.norm_bias)
     if not tied:

@@ -1,4 +1,4 @@
-"""Whether the sizes of a configuration together make a model that can exist."""
+"""Check that the sizes of a configuration together describe a model that can exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.parameters import count_parameters
 
 MOST_PARAMETERS = 10**14
-"""Fifty times the largest published model; each field may pass alone and their product still be a mistake."""
+"""Fifty times the largest published model. Each field alone may be possible while their product is a mistake."""
 
 
 def check_size(facts: ModelFacts, fields: Fields) -> None:
@@ -23,7 +23,7 @@ def check_size(facts: ModelFacts, fields: Fields) -> None:
 
 
 def _largest(facts: ModelFacts, fields: Fields) -> str:
-    """The field behind most of the parameters."""
+    """Return the field that adds most of the parameters."""
     tables = sum(weight.parameters for weight in (*facts.embedding, *facts.head))
     if 2 * tables > count_parameters(facts):
         return fields.first(("vocab_size", "padded_vocab_size")) or "vocab_size"

@@ -1,4 +1,4 @@
-"""Multi-token-prediction layers: what a checkpoint adds to draft with, loaded for speculation alone."""
+"""Multi-token-prediction layers: the layers of a checkpoint that draft tokens. Only speculation loads them."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def predictor_kinds(
     norms: Part,
     storage_of: StorageOf,
 ) -> tuple[LayerKind, ...]:
-    """The predictor's layers: each an attention layer as the decoder's last, behind a projection of two hidden states.
+    """Return the predictor's layers. Each is like the decoder's last attention layer, after a projection of two states.
 
-    Embeddings and output projection are the decoder's own. Sources: vLLM, ``models/deepseek_mtp.py``,
+    The predictor uses the decoder's embeddings and output projection. Sources: vLLM, ``models/deepseek_mtp.py``,
     ``qwen3_next_mtp.py``, ``qwen3_5_mtp.py``, ``nemotron_h_mtp.py``, ``mimo_v2_mtp.py``.
 
     Args:
@@ -48,7 +48,7 @@ def predictor_kinds(
     count = fields.optional_integer(_COUNT_KEYS, smallest=0, largest=_MOST_LAYERS)
     count = traits.predictors if count is None else count
     attending = [part for part, _ in reversed(layers) if _attends(part)]
-    # Whatever layers share, the predictor's picks its keys itself (``deepseek_v2.py``, read in 0.24 to 0.27).
+    # Decoder layers may share picked keys, but the predictor's layer picks its own (``deepseek_v2.py``, 0.24 to 0.27).
     mixer = next((part for part in attending if _picks(part)), next(iter(attending), None))
     if traits.mixer is MixerRule.COMPRESSED:
         mixer = uncompressed_layer(fields, shape)
@@ -58,7 +58,7 @@ def predictor_kinds(
     if traits.predicts_locally:
         mixer = next((part for part, _ in reversed(layers) if _slides(part)), mixer)
         mlp = layers[0][1]
-    apart = not any(_attends(own) and beside.weights for own, beside in layers)
+    apart = not any(_attends(own) and mlp_part.weights for own, mlp_part in layers)
     parts = (mixer, mlp, norms, norms if apart else Part())
     block = sum(parts, Part(_joining(traits, shape.hidden)))
     block = in_one_module(block, traits)
@@ -82,7 +82,7 @@ def _slides(mixer: Part) -> bool:
 
 
 def _joining(traits: Architecture, hidden: int) -> tuple[Weight, ...]:
-    """From the embedding of the next token and the decoder's output to one hidden state, and the norms around it."""
+    """Return the projection joining the next token's embedding and the decoder's output, and the norms around it."""
     hybrid = traits.recurrent is not None
     sharding = Sharding.OUTPUTS if hybrid else Sharding.REPLICATED
     return (
@@ -94,7 +94,10 @@ def _joining(traits: Architecture, hidden: int) -> tuple[Weight, ...]:
 
 
 def _stored(weights: Sequence[Weight], layer: int | None, storage_of: StorageOf) -> tuple[Weight, ...]:
-    """Storage by the name in the checkpoint: a layer behind the last, or the module of its own that hybrids have."""
+    """Return the weights with their storage, found by their name in the checkpoint.
+
+    The name is that of a layer after the last one; hybrid models have a separate module.
+    """
     named = [weight if layer is not None else replace(weight, name=f"{_MODULE}{weight.name}") for weight in weights]
     return tuple(
         weight if weight.storage is not BF16 else replace(weight, storage=storage_of(layer, asked))

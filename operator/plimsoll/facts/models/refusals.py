@@ -1,4 +1,4 @@
-"""What a configuration asks for that the memory law does not know, said before anything is computed."""
+"""Refuse configurations with parts that the memory law does not know, before anything is computed."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _PARTS = {
     "rwkv_hidden_size": "RWKV layers (rwkv_hidden_size)",
     "num_wkv_heads": "RWKV layers (num_wkv_heads)",
 }
-"""Fields of parts that a class without a row may not be guessed at. Source: the configurations of these families."""
+"""Fields of parts that cannot be estimated for an unknown class. Source: the configurations of these families."""
 
 
 _TOWERS = frozenset({"vision_config", "visual", "mm_vision_tower", "audio_config", "speech_config", "embd_layer"})
-"""Parts without a cache: all that they need is in the checkpoint's tensors, where those are at hand."""
+"""Parts without a cache: if the checkpoint's tensors are available, they contain everything about these parts."""
 
 
 def refuse_unknown_parts(name: str, fields: Fields, *, towers_are_known: bool = False) -> None:
-    """Say what a model of an unknown class has that no generic reading covers.
+    """Refuse a model of an unknown class with a part that the generic reading does not cover.
 
     Args:
         name: the model, for the error.
@@ -55,7 +55,7 @@ def refuse_unknown_parts(name: str, fields: Fields, *, towers_are_known: bool = 
 
 
 def refuse_variants(name: str, model_class: str, fields: Fields) -> None:
-    """Known classes in shapes that are not covered.
+    """Refuse known classes in variants that are not covered.
 
     Raises:
         UnsupportedModel: with the part and the field that shows it.

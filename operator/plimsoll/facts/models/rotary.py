@@ -1,4 +1,4 @@
-"""The tables of rotary position embeddings: no parameters, and yet memory that stays beside the weights."""
+"""The tables of rotary position embeddings: they are no parameters, but they use memory in addition to the weights."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ _WITHOUT_TABLES = (
     "PhiForCausalLM",
     "Starcoder2ForCausalLM",
 )
-"""Classes whose attention rotates nothing, or that run on Transformers' modules, which compute it anew."""
+"""Classes without a table: their attention rotates nothing, or Transformers' modules compute the values anew."""
 
 _HALF_ROTATED = ("ChatGLMModel", "ChatGLMForConditionalGeneration")
-"""Classes that rotate half of a head without saying so (``models/chatglm.py``)."""
+"""Classes that rotate half of a head although no field says it (``models/chatglm.py``)."""
 
 _VIDEO_FACTOR = 4
-"""Multimodal positions run ahead of tokens: vLLM makes four times the table (``rotary_embedding/mrope.py``)."""
+"""Multimodal positions may be larger than the number of tokens: vLLM makes the table four times as long
+(``rotary_embedding/mrope.py``)."""
 
 _INTERLEAVED = "mrope_interleaved"
-"""Models whose positions never run ahead of their tokens, for which releases before 0.32 made four times the table all
-the same (``models/qwen3_vl.py``, ``mrope_positions_factor``): Qwen3.5 logged 0.09 GiB more, Qwen3-VL 0.19."""
+"""Models whose positions are never larger than the number of tokens. Releases before 0.32 still made the table four
+times as long (``models/qwen3_vl.py``, ``mrope_positions_factor``): Qwen3.5 logged 0.09 GiB more, Qwen3-VL 0.19."""
 
 _INTERLEAVED_CLASSES = ("Qwen3VLForConditionalGeneration", "Qwen3VLMoeForConditionalGeneration")
 """Classes for which that is the default (Transformers' ``Qwen3VLTextConfig``): an embedding model without the field
@@ -39,15 +40,16 @@ logged 0.19 GiB more on 0.11.0."""
 
 _SHARE = "partial_rotary_factor"
 _WHOLE_HEAD = "proportional"
-"""A rotation that leaves most of a head alone and keeps a table for all of it (Gemma 4)."""
+"""A rotation that does not rotate most of a head, but keeps a table for the whole head (Gemma 4)."""
 
 
 def rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
-    """Bytes of all tables of ``facts`` in its 16-bit type: cosine and sine for every position.
+    """Return the bytes of all tables of ``facts`` in its 16-bit type: cosine and sine for every position.
 
-    One table a different rotation: layers of one kind share it. Windows may have one of their own, full attention
-    another, stretched by its factor; an indexer that interleaves otherwise than its attention has a second one. Source:
-    vLLM 0.32, ``model_executor/layers/rotary_embedding``; checked against the buffers of its modules.
+    There is one table for each different rotation, and layers of one kind share it. Windows may have their own table;
+    full attention has another, longer by its factor. An indexer has a second table if its interleaving differs from
+    that of its attention. Source: vLLM 0.32, ``model_executor/layers/rotary_embedding``; checked against the buffers of
+    its modules.
 
     Raises:
         InvalidInput: a field of the scaling is ill-typed.
@@ -66,7 +68,7 @@ def rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
 
 
 def older_rotary_bytes(fields: Fields, facts: ModelFacts) -> int:
-    """Bytes that releases before 0.32 keep beside :func:`rotary_bytes`.
+    """Return the bytes that releases before 0.32 keep in addition to :func:`rotary_bytes`.
 
     Raises:
         InvalidInput: a field of the scaling is ill-typed.
@@ -90,7 +92,7 @@ def _values(fields: Fields, scaling: Fields | None, facts: ModelFacts, positions
 
 
 def _has_second_table(fields: Fields, facts: ModelFacts) -> bool:
-    """Whether windows turn by another base, compressed tokens by another, or an indexer in another order."""
+    """Whether windows or compressed tokens rotate with another base, or an indexer rotates in another order."""
     indexes = any(isinstance(cache, IndexerCache) for cache in facts.caches())
     uncompressed = [ratio == 0 for ratio in fields.items("compress_ratios")[: facts.layers]]
     return (
@@ -101,10 +103,10 @@ def _has_second_table(fields: Fields, facts: ModelFacts) -> bool:
 
 
 def _rotary_width(fields: Fields, scaling: Fields | None, facts: ModelFacts) -> int:
-    """Rotated elements of a head; 0 where nothing is rotated."""
-    told = fields.optional_integer(("qk_rope_head_dim", "rotary_dim"), smallest=0, largest=_LONGEST)
-    if told is not None:
-        return told
+    """Return the number of rotated elements of a head; 0 if nothing is rotated."""
+    stated = fields.optional_integer(("qk_rope_head_dim", "rotary_dim"), smallest=0, largest=_LONGEST)
+    if stated is not None:
+        return stated
     for cache in facts.caches():
         if isinstance(cache, LatentCache):
             return cache.rope
@@ -114,14 +116,14 @@ def _rotary_width(fields: Fields, scaling: Fields | None, facts: ModelFacts) -> 
 
 
 def _share(fields: Fields, scaling: Fields | None, facts: ModelFacts) -> float:
-    """The rotated part of a head."""
+    """Return the share of a head that is rotated."""
     usual = 0.5 if facts.architecture in _HALF_ROTATED else 1.0
     share = fields.number(_SHARE, default=fields.number("rope_pct", default=usual))
     return share if scaling is None else scaling.number(_SHARE, default=share)
 
 
 def _nested_values(key: str, scaling: Fields | None, facts: ModelFacts, positions: int) -> int:
-    """Elements of the table of one kind of layer."""
+    """Return the number of elements in the table of one kind of layer."""
     attention = [cache for cache in facts.caches() if isinstance(cache, AttentionCache)]
     own = [cache for cache in attention if (cache.window_tokens is not None) == ("sliding" in key)] or attention
     if not own or scaling is None:
@@ -132,7 +134,7 @@ def _nested_values(key: str, scaling: Fields | None, facts: ModelFacts, position
 
 
 def _rows(scaling: Fields | None, positions: int, declared: int | None) -> int:
-    """Positions of one table; ``declared`` is the original length where it stands beside the scaling."""
+    """Return the positions of one table; ``declared`` is the original length if it is outside the scaling object."""
     if scaling is None:
         return positions
     kind = scaling.text("rope_type") or scaling.text("type") or "default"

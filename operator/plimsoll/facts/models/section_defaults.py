@@ -1,7 +1,7 @@
-"""What the section of a language model leaves out: its ``model_type`` stands for a class and for default sizes.
+"""Defaults for the section of a language model: its ``model_type`` implies a class and default sizes.
 
-Source: the configuration classes of these types in Hugging Face Transformers 5.19, as far as they decide sizes; those
-that a published file always names are left out.
+Source: the configuration classes of these types in Hugging Face Transformers 5.19. Only defaults of sizes are listed,
+and not those that every published file names.
 """
 
 from __future__ import annotations

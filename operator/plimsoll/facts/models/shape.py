@@ -1,4 +1,4 @@
-"""What every builder of a model's layers is given, and what it gives back."""
+"""The input and the result of every builder of a model's layers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part of one layer (its mixer, its MLP, its norms): weights, and what it keeps of past tokens."""
+    """One part of one layer (its mixer, its MLP, its norms): its weights and its caches."""
 
     weights: tuple[Weight, ...] = ()
     caches: tuple[CacheSpec, ...] = ()

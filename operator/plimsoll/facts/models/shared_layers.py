@@ -1,4 +1,4 @@
-"""Runs of layers that one pipeline stage must hold whole, because later ones read what earlier ones keep.
+"""Runs of layers that must be on one pipeline stage, because later layers read the caches of earlier ones.
 
 Sources: vLLM, ``models/deepseek_v41/attention.py`` (a layer looks for the source of its compressed keys on its own
 stage), ``model_executor/models/gemma4.py`` and ``gemma3n.py`` (so does one that borrows keys and values), and
@@ -19,7 +19,7 @@ Run = tuple[int, int]
 
 
 def inseparable_runs(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Run, ...]:
-    """The runs of one model, first to last; none where any stage may begin anywhere."""
+    """Return the runs of one model, first to last; none if a stage may begin at any layer."""
     if traits.extra is Extra.GATED_STREAMS and fields.items("ple_layer_ids"):
         return ((0, shape.layers),)
     if traits.mixer is MixerRule.SHARED_COMPRESSED:
@@ -41,7 +41,10 @@ def _behind_sources(fields: Fields, layers: int) -> Iterator[Run]:
 
 
 def _borrowing(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Run]:
-    """From the earliest layer whose keys and values are borrowed to the last layer: of each reach the last one."""
+    """Yield the run from the earliest layer that lends its keys and values to the last layer.
+
+    Of the layers with the same reach, the last one lends its keys and values.
+    """
     borrowing = fields.optional_integer(("num_kv_shared_layers",), smallest=0, largest=shape.layers) or 0
     first = shape.layers - borrowing
     local = [span.local for span in spans(fields, traits, shape)]

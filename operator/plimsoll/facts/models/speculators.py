@@ -1,4 +1,4 @@
-"""Configurations of draft heads in the speculators format: the head's layers stand in a section of their own."""
+"""Configurations of draft heads in the speculators format: the head's layers are in a separate section."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FIELDS = (
 
 
 def with_head_fields(values: Mapping[str, object]) -> Mapping[str, object]:
-    """The configuration as the engine reads it; every other file as it is.
+    """Return the configuration of a draft head as the engine reads it, and every other configuration unchanged.
 
     Source: vLLM, ``transformers_utils/configs/speculators``.
     """
@@ -30,6 +30,6 @@ def with_head_fields(values: Mapping[str, object]) -> Mapping[str, object]:
     if values.get(_KIND) != "eagle3" or layer is None:
         return values
     listed = _CLASSES.get(str(layer.get("model_type", "llama")))
-    beside = {name: values[name] for name in _FIELDS if values.get(name) is not None}
+    outside = {name: values[name] for name in _FIELDS if values.get(name) is not None}
     classes = values.get("architectures") if listed is None else [listed]
-    return {**layer, **beside, "architectures": classes}
+    return {**layer, **outside, "architectures": classes}

@@ -7,9 +7,9 @@ from plimsoll.facts.models.traits import Architecture
 
 
 def respelled(fields: Fields, traits: Architecture) -> Fields:
-    """The fields with those of ``traits.spellings`` added under their usual names.
+    """Return the fields with those of ``traits.spellings`` added under their usual names.
 
-    A name that the class spells in its own way means what the class says, so its own spelling wins where it is set.
+    If the file has the class's own spelling, its value has priority over a field with the usual name.
     """
     found = {usual: _at(fields, path) for usual, path in traits.spellings}
     known = {usual: value for usual, value in found.items() if value is not None}
@@ -17,7 +17,7 @@ def respelled(fields: Fields, traits: Architecture) -> Fields:
 
 
 def _at(fields: Fields, path: str) -> object:
-    """The value at a dotted path, None where a section on the way is missing."""
+    """Return the value at a dotted path; None if a section of the path is missing."""
     *sections, name = path.split(".")
     values = fields.values
     for section in sections:

@@ -1,4 +1,4 @@
-"""Which classes keep their vocabulary tables on every pipeline stage, because the engine's module does not ask."""
+"""Classes that keep their vocabulary tables on every pipeline stage: the engine's module does not check the stage."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EMBEDDING = frozenset({"Qwen3_5ForCausalLM", "Qwen3_5MoeForCausalLM"})
 
 
 def tables_on_every_stage(architecture: str | None) -> Tables:
-    """What each stage of a class keeps."""
+    """Return the tables that each stage of a class keeps."""
     if architecture in _BOTH:
         return Tables.BOTH
     return Tables.EMBEDDING if architecture in _EMBEDDING else Tables.NONE

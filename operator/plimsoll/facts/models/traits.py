@@ -1,4 +1,4 @@
-"""The vocabulary in which a model class is described: what its configuration file does not say."""
+"""The traits that describe a model class: the facts that its configuration file does not contain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Flag:
 
 
 class KvRule(Enum):
-    """Where the number of key/value heads stands."""
+    """Which field has the number of key/value heads."""
 
     GROUPED = auto()
     """``num_key_value_heads``, as many as query heads where it is not set."""
@@ -107,7 +107,7 @@ class WidthRule(Enum):
 
 
 class Extra(Enum):
-    """What a class keeps beside the usual parts: the builder in :mod:`plimsoll.facts.models.extras`."""
+    """Weights of a class in addition to the usual parts: the builder in :mod:`plimsoll.facts.models.extras`."""
 
     NONE = auto()
     LAYER_INPUTS = auto()
@@ -125,7 +125,7 @@ class Extra(Enum):
 
 
 class EagleRule(Enum):
-    """What the class of a draft head reads of the model it belongs to: :mod:`plimsoll.facts.models.eagle`."""
+    """The states of the target model that a draft head reads: :mod:`plimsoll.facts.models.eagle`."""
 
     NONE = auto()
     """Nothing: a model of its own."""
@@ -156,14 +156,14 @@ class MoeRule(Enum):
 
 
 class MixerRule(Enum):
-    """What mixes tokens in the layers of a class: the builder in :mod:`plimsoll.facts.models.mixers`."""
+    """The mixer of tokens in the layers of a class: the builder in :mod:`plimsoll.facts.models.mixers`."""
 
     ATTENTION = auto()
     """Multi-, grouped- or single-head attention, full or sliding."""
     LATENT = auto()
     """Multi-head latent attention (DeepSeek), with or without the sparse indexer."""
     COMPRESSED = auto()
-    """Windowed attention beside compressed keys of the whole sequence (DeepSeek-V4)."""
+    """Windowed attention, and compressed keys of the whole sequence (DeepSeek-V4)."""
     SHARED_COMPRESSED = auto()
     """The same with compressed keys that later layers share (DeepSeek-V4.1)."""
     BLOCK_SPARSE = auto()
@@ -179,7 +179,7 @@ class MixerRule(Enum):
 
 
 class RecurrentRule(Enum):
-    """What keeps a state of fixed size, not keys and values: the builder in :mod:`plimsoll.facts.models.mixers`."""
+    """Mixers with a fixed-size state instead of keys and values: the builder in :mod:`plimsoll.facts.models.mixers`."""
 
     MAMBA1 = auto()
     """Selective state spaces (Mamba), one state for every channel."""
@@ -215,16 +215,16 @@ class PatternRule(Enum):
     KIMI = auto()
     """Those that ``linear_attn_config.kda_layers`` leaves out, counted from 1."""
     SHARED = auto()
-    """Those of the type ``hybrid``, whose attention and MLP are one shared block beside the recurrence (Zamba 2)."""
+    """Layers of the type ``hybrid``: a recurrence, and one shared block of attention and MLP (Zamba 2)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrent:
-    """The recurrent layers of a class, beside its attention layers (:attr:`Architecture.mixer`).
+    """The recurrent layers of a class, in addition to its attention layers (:attr:`Architecture.mixer`).
 
-    ``module`` is what the checkpoint calls them. ``state_dtype_key`` names the type of the recurrent state and
-    ``state_dtype`` is what it is otherwise (None: the type of the model). ``every`` is the class's interval of
-    attention layers; with ``rest_attends`` layers behind the last whole interval have attention too. ``group_norm``
+    ``module`` is their name in the checkpoint. ``state_dtype_key`` is the field with the type of the recurrent state;
+    ``state_dtype`` is the type without this field (None: the type of the model). ``every`` is the class's interval of
+    attention layers; with ``rest_attends``, layers after the last whole interval have attention too. ``group_norm``
     says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and projections.
     """
 
@@ -243,14 +243,15 @@ class Recurrent:
 class Moe:
     """How a class writes its mixture of experts.
 
-    ``width_keys`` spell the width of one expert; ``shared_width_key`` the width of what every token passes,
-    ``shared_count_key`` how many of them (of an expert's width where no width is named), ``shared_count_default`` where
-    that field is missing. ``router_bias`` is a vector beside the router: a bias, or the correction that balances
-    experts; ``router_fp32`` a router the engine keeps in 32 bits. ``extra_router_rows`` names the field of experts that
-    compute nothing. With ``beside_dense`` the layer has its dense MLP as well, with ``optional`` a configuration
-    without experts (or with one) is a dense model of the same class. ``latent_keys`` spell the width to which tokens
-    are compressed for the routed experts, ``latent_norm`` whether they are normalised there; ``smallest_share`` is the
-    width of an expert below which the engine pads a rank's share of it.
+    ``width_keys`` are the fields for the width of one expert. ``shared_width_key`` is the field for the width of the
+    shared experts, which every token passes. ``shared_count_key`` is the field for their number (they have an expert's
+    width if no width is named), and ``shared_count_default`` is the number if that field is missing. ``router_bias`` is
+    a vector in addition to the router: a bias, or the correction that balances experts. ``router_fp32`` marks a router
+    that the engine keeps in 32 bits. ``extra_router_rows`` names the field of experts that compute nothing. With
+    ``beside_dense`` the layer also has its dense MLP. With ``optional`` a configuration without experts (or with one)
+    is a dense model of the same class. ``latent_keys`` are the fields for the width to which tokens are compressed for
+    the routed experts; ``latent_norm`` says whether they are normalised there. If a rank's share of an expert is
+    narrower than ``smallest_share``, the engine pads it.
     """
 
     rule: MoeRule = MoeRule.ALL
@@ -281,22 +282,22 @@ class Moe:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """What a model class fixes or defaults to.
+    """The facts that a model class fixes, and its defaults.
 
-    ``output_bias`` says whether an attention bias includes the output projection; ``intermediate_factor`` gives the
-    MLP width in hidden sizes where the file leaves it out; ``norms`` counts normalisations of hidden width in a
-    layer, and ``norms_if_parallel`` those of a parallel residual. ``spellings`` are pairs of a usual field and
-    where this class writes it, dotted into sections. ``sublayers`` is how many mixers and dense MLPs one layer has
-    (LongCat-Flash: two). ``latent_cache`` is off for classes whose latent attention caches the decompressed keys
-    and values (MiniCPM3). ``keeps_cache_type`` marks classes that cache in the model's type,
-    whatever is asked for. With ``shared_kv`` the last ``num_kv_shared_layers`` layers borrow the keys and values of
-    earlier ones (Gemma 3n). ``undivided`` starts the names of what every rank holds whole, because the engine runs
-    the class through Transformers and knows no plan for it. ``evidence`` is weaker where a part of the class has no
-    law of its own. ``sinks`` are learned logits of query heads, in sliding layers alone with ``sinks_local_only``.
-    With ``whole_vocabulary`` the embedding table is not divided. ``output_gate`` doubles the query projection
-    (Qwen3-Next); ``ties`` is off where the engine ties embeddings always or never, whatever the file says.
-    ``predictors`` are multi-token-prediction layers where the file names no number; with ``predicts_locally`` they have
-    sliding attention and the dense MLP of the first layer (MiMo-V2).
+    ``output_bias`` says whether an attention bias includes the output projection. ``intermediate_factor`` is the MLP
+    width in hidden sizes if the file has no width. ``norms`` is the number of normalisations of hidden width in a
+    layer, and ``norms_if_parallel`` their number with a parallel residual. ``spellings`` are pairs of a usual field and
+    the path where this class has it, with dots between sections. ``sublayers`` is how many mixers and dense MLPs one
+    layer has (LongCat-Flash: two). ``latent_cache`` is off for classes whose latent attention caches the decompressed
+    keys and values (MiniCPM3). ``keeps_cache_type`` marks classes that always cache in the model's type, even if the
+    user asks for another. With ``shared_kv`` the last ``num_kv_shared_layers`` layers borrow the keys and values of
+    earlier ones (Gemma 3n). ``undivided`` are prefixes of weights that are whole on every rank, because the engine runs
+    the class through Transformers and has no plan to divide them. ``evidence`` is weaker if a part of the class has no
+    law of its own. ``sinks`` are learned logits of query heads; with ``sinks_local_only`` only sliding layers have
+    them. With ``whole_vocabulary`` the embedding table is not divided. ``output_gate`` doubles the query projection
+    (Qwen3-Next). ``ties`` is off if the engine ties embeddings always or never and ignores the file. ``predictors`` is
+    the number of multi-token-prediction layers if the file names none; with ``predicts_locally`` they have sliding
+    attention and the dense MLP of the first layer (MiMo-V2).
     """
 
     spellings: tuple[tuple[str, str], ...] = ()

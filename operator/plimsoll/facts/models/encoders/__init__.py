@@ -1,1 +1,1 @@
-"""Vision and audio towers: weights, and how large their largest item is."""
+"""Vision and audio towers: their weights, and the size of their largest item."""

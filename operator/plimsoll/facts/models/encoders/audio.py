@@ -18,7 +18,7 @@ from plimsoll.facts.models.fields import Fields
 
 _KERNEL = 3
 _MEL_PIXELS = 8
-"""Three convolutions of stride 2 shrink the spectrogram by it (Qwen3-Omni)."""
+"""Factor by which three convolutions of stride 2 reduce the spectrogram (Qwen3-Omni)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def voxtral(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
 
 
 def qwen2_5_omni(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen2.5-Omni's thinker: Qwen2.5-VL's vision tower beside an audio tower that is whole on every rank.
+    """Qwen2.5-Omni's thinker: Qwen2.5-VL's vision tower, and an audio tower that is whole on every rank.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.
@@ -172,7 +172,7 @@ def qwen2_5_omni(fields: Fields, language: Fields, facts: ModelFacts) -> Encoder
 
 
 def qwen3_omni(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen3-Omni's thinker: Qwen3-VL's vision tower beside an audio tower with three convolutions.
+    """Qwen3-Omni's thinker: Qwen3-VL's vision tower, and an audio tower with three convolutions.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.

@@ -24,7 +24,7 @@ _CLIP = Tower(hidden=1024, intermediate=4096, layers=24, heads=16)
 _CLIP_POSITIONS = 257
 
 _OCR_TOKENS = 1_113
-"""Gundam mode: six tiles of 100 tokens beside a view of 256, with line ends; 1,600 patches a tile before the neck."""
+"""Gundam mode: six tiles of 100 tokens and a view of 256, with line ends; 1,600 patches a tile before the neck."""
 _OCR_PATCHES = 6 * 1_600 + 4_096
 
 

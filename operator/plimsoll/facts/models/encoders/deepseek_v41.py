@@ -50,6 +50,6 @@ def deepseek_v41(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
 
 
 def _largest_grid(tokens: int) -> int:
-    """Merged patches of the image that has most of them in ``tokens`` tokens: every row ends with one more."""
+    """Return the most merged patches that an image of ``tokens`` tokens can have: each row has one extra token."""
     room = max(0, tokens - _ENDS)
     return max((rows * (room // rows - 1) for rows in range(1, room // 2 + 1)), default=0)

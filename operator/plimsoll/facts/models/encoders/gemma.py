@@ -1,4 +1,4 @@
-"""PaliGemma and Gemma 3: SigLIP and one projection. Gemma 4: towers of its own, whole on every rank.
+"""PaliGemma and Gemma 3: SigLIP and one projection. Gemma 4: its own towers, whole on every rank.
 
 Sources: vLLM's ``paligemma.py``, ``gemma3_mm.py`` and ``gemma4_mm.py``; ``Gemma4VisionModel`` and ``Gemma4AudioModel``
 in Transformers, which Gemma 4 runs as they are.
@@ -19,7 +19,7 @@ from plimsoll.facts.models.fields import Fields
 _PROJECTOR = "multi_modal_projector"
 
 _FRAMES, _FRAME_TOKENS, _FRAME_MARKS = 32, 70, 8
-"""Most frames of a video of Gemma 4, what each becomes, and the marks and timestamp around it (``gemma4_mm.py``)."""
+"""Gemma 4's videos: most frames, tokens of a frame, tokens of the marks and timestamp around it (``gemma4_mm.py``)."""
 
 
 def paligemma(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -79,7 +79,7 @@ def gemma4(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
     if fields.section("audio_config") is not None:
         weights += _audio4(tower_section(fields, "audio_config"), facts.hidden)
     return EncoderFacts(
-        # Modules of Transformers: quantizing at load does not reach them.
+        # These are modules of Transformers, so online quantization does not change them.
         weights=tuple(replace(weight, linear=False) for weight in weights),
         layers=tower.layers,
         hidden=tower.hidden,

@@ -14,8 +14,8 @@ from plimsoll.facts.models.extras.gemma import layer_input_width
 from plimsoll.facts.models.fields import Fields
 
 _MOBILENET_WEIGHTS = 294_126_912
-"""``mobilenetv5_300m_enc``: what the published counts of Gemma 3n E2B and E4B (5,439,438,272 and 7,849,978,192) leave
-beside everything else; both leave the same."""
+"""``mobilenetv5_300m_enc``: the published counts of Gemma 3n E2B and E4B (5,439,438,272 and 7,849,978,192) minus all
+other weights; both give the same number."""
 
 _CONVOLUTIONS = 84
 """Blocks of the published MobileNet-V5; the activation law reads them as layers."""

@@ -1,4 +1,4 @@
-"""A tower nobody has described, estimated from the fields that most configurations of vision towers share."""
+"""An unknown tower, estimated from the fields that most configurations of vision towers share."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _MLP = ("intermediate_size", "mlp_dim")
 _LAYERS = ("num_hidden_layers", "depth", "layers")
 _HEADS = ("num_attention_heads", "num_heads", "heads")
 _MOST_POSITIONS = 4_096
-"""A square of 896 pixels in patches of 14: between towers that see one small square and those that see any image."""
+"""A square of 896 pixels in patches of 14: between towers for one small square and towers for images of any size."""
 _JOINED = 4
-"""Patches in a token: what two by two merging, the most common, leaves."""
+"""Patches in a token, after the most common merging: two by two."""
 
 
 def can_estimate(fields: Fields) -> bool:
@@ -33,7 +33,7 @@ def can_estimate(fields: Fields) -> bool:
 def generic_tower(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """Layers of attention and MLP with biases, a projector of two linear layers; whole on every rank.
 
-    Whole, because it is the larger reading: a tower is at most a few GiB, and some classes do not divide it.
+    Whole is the larger estimate: a tower is at most a few GiB, and some classes do not divide it.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.

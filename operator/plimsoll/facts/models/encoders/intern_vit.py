@@ -18,8 +18,8 @@ from plimsoll.facts.models.fields import Fields
 _TILES = 12
 
 _PLAYS_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
-"""Language models whose tokenizer has a token for video; a frame is a tile, and there are as many as the context holds
-(vLLM ``internvl.py``, ``ctx_video_token_map`` and ``get_num_frames_with_most_features``)."""
+"""Language models whose tokenizer has a token for video. A frame is a tile, and a video has as many frames as the
+context holds (vLLM ``internvl.py``, ``ctx_video_token_map`` and ``get_num_frames_with_most_features``)."""
 
 
 def internvl_chat(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
@@ -109,7 +109,7 @@ def _embeddings(prefix: str, tower: Tower, patch: int, positions: int) -> Iterat
 
 
 def _scales(prefix: str, tower: Tower) -> Iterator[Weight]:
-    """What scales the output of attention and MLP."""
+    """Yield the weights that scale the output of attention and MLP."""
     for name in ("ls1", "ls2"):
         yield from whole(f"{prefix}.{name}", tower.hidden, 1, count=tower.layers)
 

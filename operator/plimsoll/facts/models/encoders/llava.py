@@ -36,7 +36,7 @@ def llava(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
 
 
 def llava_next(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """LLaVA-NeXT: an image in tiles beside a small copy of it, lines ended by a learned vector.
+    """LLaVA-NeXT: an image in tiles and a small copy of it; each line ends with a learned vector.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.

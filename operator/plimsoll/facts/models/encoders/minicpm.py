@@ -41,7 +41,7 @@ def minicpmv(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 
 
 def minicpmo(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """MiniCPM-o: the same beside an audio tower that is whole on every rank.
+    """MiniCPM-o: the tower of MiniCPM-V, and an audio tower that is whole on every rank.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.

@@ -13,7 +13,7 @@ from plimsoll.facts.models.fields import Fields
 
 
 def minimax_m3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """The tower with its projector and what merges neighbours.
+    """Return the tower with its projector and the layers that merge neighbouring patches.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.

@@ -1,7 +1,7 @@
 """Muse Glimmer's tower: patches of two frames, attention in windows, an MLP that every rank holds whole.
 
-Source: vLLM, ``model_executor/models/muse_glimmer.py``. How large an image may be stands in the preprocessor's file;
-what is taken is that of the other towers that see any image.
+Source: vLLM, ``model_executor/models/muse_glimmer.py``. The largest image size is in the preprocessor's file, which is
+not read; the size used here is that of the other towers for images of any size.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _TOKENS_OF_CROP = 144
 
 
 def phi3v(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Phi-3-Vision and Phi-3.5-Vision. The engine holds a second table of token embeddings beside the tower.
+    """Phi-3-Vision and Phi-3.5-Vision. The engine keeps a second table of token embeddings in addition to the tower.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.

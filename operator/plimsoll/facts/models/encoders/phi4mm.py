@@ -30,7 +30,7 @@ _SUBSAMPLED = 5
 
 
 def phi4mm(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Vision and speech, both with an MLP to the language model's width; speech has a second one beside images.
+    """Vision and speech, both with an MLP to the language model's width; speech has a second MLP for use with images.
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.

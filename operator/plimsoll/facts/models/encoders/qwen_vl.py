@@ -108,14 +108,14 @@ def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
     levels = listed(section, "deepstack_visual_indexes")
     for index in range(levels):
         weights += _merger(f"visual.deepstack_merger_list.{index}", joined, joined, outputs)
-    told = int(_DEEPSTACK_VIDEO_TOKENS * _TIMESTAMPS)
-    video = VideoFacts(_DEEPSTACK_VIDEO_TOKENS * merge, _DEEPSTACK_VIDEO_TOKENS, most_steps=1, overstated_tokens=told)
+    stated = int(_DEEPSTACK_VIDEO_TOKENS * _TIMESTAMPS)
+    video = VideoFacts(_DEEPSTACK_VIDEO_TOKENS * merge, _DEEPSTACK_VIDEO_TOKENS, most_steps=1, overstated_tokens=stated)
     seen = vision_facts(tuple(weights), tower, merge)
     return replace(seen, video=video, deepstack_levels=levels, step_values=levels * facts.hidden)
 
 
 def vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
-    """The tower with the largest image it is given; ``merge`` patches become one token."""
+    """Return the tower with its largest image; ``merge`` patches become one token."""
     return EncoderFacts(
         weights=weights,
         layers=tower.layers,

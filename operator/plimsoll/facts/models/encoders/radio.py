@@ -1,4 +1,4 @@
-"""C-RADIO beside Nemotron-H: Nemotron Nano VL.
+"""C-RADIO with Nemotron-H: Nemotron Nano VL.
 
 Sources: vLLM's ``nano_nemotron_vl.py`` and ``radio.py``; ``VIT_TIMM_DIM_BY_NAME`` in its ``RadioConfig``.
 """
@@ -28,7 +28,7 @@ def nemotron_vl(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderF
 
     Raises:
         InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another size, or one for sound beside it.
+        UnsupportedModel: a tower of another size, or an additional tower for sound.
     """
     if fields.has("sound_config"):
         raise UnsupportedModel(facts.name, "the audio tower of Nemotron Omni (sound_config)")

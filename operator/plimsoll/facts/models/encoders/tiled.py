@@ -78,7 +78,7 @@ def idefics3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 
 
 def _idefics_section(fields: Fields) -> Fields:
-    """The class knows one tower, whatever the section calls it."""
+    """Return the tower's section. The class has only one tower, so its name in the section is ignored."""
     section = tower_section(fields, "vision_config")
     return Fields({**section.values, "model_type": "idefics3_vision"}, section.origin)
 

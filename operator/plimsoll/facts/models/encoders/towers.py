@@ -1,4 +1,4 @@
-"""The layers that all towers are built of: attention, MLP and norms, and how tensor parallelism cuts them."""
+"""The layers of all towers: attention, MLP and norms, and how tensor parallelism divides them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from plimsoll.domain.model import Sharding, Weight
 
 
 class Cut(Enum):
-    """What a rank holds of a tower's projections. Source: each family's module in vLLM's ``model_executor/models``."""
+    """The part of a tower's projections that a rank holds.
+
+    Source: each family's module in vLLM's ``model_executor/models``.
+    """
 
     DIVIDED = auto()
     """Parallel layers; the engine refuses a degree that does not divide the heads."""
@@ -24,9 +27,9 @@ class Cut(Enum):
 class Tower:
     """Layers of one tower, all alike.
 
-    ``attention_width`` is that of all heads together where it is not ``hidden``, ``kv_heads`` those of keys and values
-    where they are fewer; ``key_bias`` tells whether keys have a bias beside queries and values; ``norms`` counts those
-    of hidden width in a layer.
+    ``attention_width`` is the width of all heads together if it is not ``hidden``. ``kv_heads`` is the number of heads
+    of keys and values if they are fewer. ``key_bias`` says whether keys have a bias, as queries and values do.
+    ``norms`` is the number of norms of hidden width in a layer.
     """
 
     hidden: int
@@ -95,7 +98,7 @@ def _mlp(prefix: str, tower: Tower) -> Iterator[Weight]:
 def up(
     name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
 ) -> Iterator[Weight]:
-    """A projection that is divided by its outputs, where it is divided; its bias with it."""
+    """Yield a projection that is divided by its outputs, if it is divided at all; its bias is divided with it."""
     sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.OUTPUTS
     yield Weight(name, outputs, inputs, sharding, count=count, units=units)
     if bias:
@@ -105,7 +108,7 @@ def up(
 def down(
     name: str, outputs: int, inputs: int, *, cut: Cut = Cut.DIVIDED, bias: bool = False, count: int = 1, units: int = 1
 ) -> Iterator[Weight]:
-    """A projection that is divided by its inputs, where it is divided; its bias lies on every rank."""
+    """Yield a projection that is divided by its inputs, if it is divided at all; its bias is whole on every rank."""
     sharding = Sharding.REPLICATED if cut is Cut.WHOLE else Sharding.INPUTS
     yield Weight(name, outputs, inputs, sharding, count=count, units=units)
     if bias:

@@ -1,1 +1,1 @@
-"""What some classes keep beside mixers, MLPs and norms."""
+"""Weights that some classes have in addition to mixers, MLPs and norms."""

@@ -1,7 +1,7 @@
 """DeepSeek-V4.1: hyper-connections without a head, and n-gram embeddings that some layers add to the streams.
 
-Source: vLLM, ``models/deepseek_v41/nvidia/model.py`` and ``common/engram.py``. The tables lie in host memory unless the
-engine is told otherwise (``config/engram.py``): :func:`table_bytes`.
+Source: vLLM, ``models/deepseek_v41/nvidia/model.py`` and ``common/engram.py``. By default the engine keeps the tables
+in host memory (``config/engram.py``): :func:`table_bytes`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _width(fields: Fields) -> int:
 
 
 def step_bytes(fields: Fields) -> int:
-    """What indexers pick of tokens and of blocks, 4 bytes each, and the embeddings of a step in 8 bits.
+    """Return the bytes for the tokens and blocks that indexers pick (4 bytes each) and a step's embeddings in 8 bits.
 
     Source: vLLM, ``nvidia/model.py`` (``topk_indices_buffer``, ``candidate_block_buffer``) and ``EngramBatch``, whose
     rows of the rank's own share (13 MB at 8,192 tokens and TP 8) are left out.

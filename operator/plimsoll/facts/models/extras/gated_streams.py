@@ -1,8 +1,8 @@
 """Qwen4-Exp: residual streams mixed by gates of low rank, and n-gram embeddings that some layers add to them.
 
-Source: vLLM, ``models/qwen4_exp/nvidia/hyperconnection.py`` and ``ple_layer.py``. All of it lies whole on every rank
-and in 16 bits, but for the projections of the embeddings, which are quantized with the rest. The tables of n-grams stay
-in host memory unless the engine is told otherwise (``config/engram.py``): :func:`table_bytes`.
+Source: vLLM, ``models/qwen4_exp/nvidia/hyperconnection.py`` and ``ple_layer.py``. All weights are whole on every
+rank and in 16 bits, except the projections of the embeddings, which are quantized like other layers. By default the
+engine keeps the n-gram tables in host memory (``config/engram.py``): :func:`table_bytes`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def layers(fields: Fields, shape: Shape) -> Parts:
 
 
 def head(fields: Fields, shape: Shape) -> Iterator[Weight]:
-    """What joins the streams behind the layers, in the place of a norm."""
+    """Yield the weights that join the streams after the layers, in place of a norm."""
     streams, rank = _streams(fields), fields.integer(("hc_lowrank",))
     yield from _gate("hyper_connection_mixer", streams, shape.hidden, rank, rank)
 
@@ -88,7 +88,7 @@ def table_bytes(fields: Fields) -> int:
 
 
 def step_bytes(fields: Fields, shape: Shape) -> int:
-    """What the indexer of every attention layer picks, 4 bytes each with their number, and numbers of n-grams.
+    """Return the bytes for the picks of every attention layer's indexer (4 bytes each and their count) and for n-grams.
 
     Source: vLLM, ``nvidia/qsa.py`` (``topk_indices_buffer``) and ``nvidia/ngram_embedding.py``.
     """
@@ -103,7 +103,7 @@ def step_bytes(fields: Fields, shape: Shape) -> int:
 
 
 def _every(fields: Fields) -> int:
-    """Of so many layers one has attention."""
+    """Return the interval of layers with attention."""
     return fields.optional_integer(("full_attention_interval",)) or 4
 
 

@@ -28,7 +28,7 @@ def layer_inputs(fields: Fields, shape: Shape) -> Iterator[Weight]:
 
 
 def layer_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
-    """The embeddings of all layers in one table, and what projects the usual embedding onto them."""
+    """Yield the embeddings of all layers in one table, and the projection from the usual embedding to them."""
     width = layer_input_width(fields)
     if width:
         tokens = fields.integer(("vocab_size_per_layer_input", "vocab_size"))
@@ -52,7 +52,7 @@ def altup(fields: Fields, shape: Shape) -> Iterator[Weight]:
 
 
 def altup_projections(fields: Fields, shape: Shape) -> Iterator[Weight]:
-    """What spreads the embedding over the residual streams, and joins them again behind the layers."""
+    """Yield the projections that spread the embedding over the residual streams and join these after the layers."""
     for index in range(1, fields.integer(("altup_num_inputs",), largest=_MOST_INPUTS)):
         yield from column(f"altup_projections.{index}", shape.hidden, shape.hidden)
         yield from column(f"altup_unembed_projections.{index}", shape.hidden, shape.hidden)

@@ -34,11 +34,11 @@ def layers(fields: Fields, shape: Shape) -> Parts:
 
 
 def _routing(fields: Fields) -> tuple[Weight, Weight]:
-    """What picks experts: the table of the first layers, the correction of the others."""
+    """Return the weights that pick experts: the table of the first layers, and the correction of the other layers."""
     experts = fields.integer(("n_routed_experts",))
     width = fields.integer(("num_experts_per_tok",), largest=experts)
     tokens = fields.integer(("vocab_size",))
-    # 32-bit integers, which take the room of 32-bit floats.
+    # 32-bit integers, which have the size of 32-bit floats.
     table = Weight("mlp.gate.tid2eid", tokens, width, Sharding.REPLICATED, storage=FP32, linear=False)
     return table, vector("mlp.gate.e_score_correction_bias", experts, storage=FP32)
 

@@ -18,14 +18,14 @@ _MOST = 1_000
 
 
 def ngram_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
-    """All tables as one, and what projects their parts onto the hidden size."""
+    """Yield all tables as one, and the projections of their parts to the hidden size."""
     if not fields.has("ngram_vocab_size_ratio"):
         return
     ratio = fields.integer(("ngram_vocab_size_ratio",), largest=_MOST)
     lengths = fields.integer(("emb_neighbor_num",), largest=_MOST, smallest=2) - 1
     tables = lengths * fields.integer(("emb_split_num",), largest=_MOST)
     width = max(1, shape.hidden // tables)
-    # Each table has a size of its own, two entries more than the one before, so that their hashes differ.
+    # Each table has two entries more than the one before, so that their hashes differ.
     entries = tables * ratio * fields.integer(("vocab_size",)) + tables * tables
     yield vocabulary("ngram_embeddings.embedder", entries, width)
     yield Weight("ngram_embeddings.projection", shape.hidden, width, Sharding.REPLICATED, count=tables, linear=False)

@@ -1,4 +1,4 @@
-"""The builder of what a class keeps beside the usual parts."""
+"""The builders of weights that some classes have in addition to the usual parts."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def extra_step_bytes(fields: Fields, traits: Architecture, shape: Shape) -> int:
 
 
 def host_tables_remarks(fields: Fields, traits: Architecture) -> tuple[str, ...]:
-    """What the reader has to know of embeddings that the engine keeps in host memory."""
+    """Return remarks for the user about embeddings that the engine keeps in host memory."""
     match traits.extra:
         case Extra.GATED_STREAMS:
             size = gated_streams.table_bytes(fields)

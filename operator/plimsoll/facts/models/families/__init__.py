@@ -1,1 +1,1 @@
-"""Rows of model classes, by what their layers hold."""
+"""Rows of model classes, by the kind of their layers."""

@@ -1,4 +1,4 @@
-"""Language models that exist only beside a tower. Sources: vLLM's ``whisper.py`` and ``molmo.py``."""
+"""Language models that exist only together with a tower. Sources: vLLM's ``whisper.py`` and ``molmo.py``."""
 
 from __future__ import annotations
 

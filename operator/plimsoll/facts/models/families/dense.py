@@ -1,4 +1,4 @@
-"""Classes of dense decoders with attention, beside those in :mod:`plimsoll.facts.models.architectures`.
+"""Classes of dense decoders with attention; others are in :mod:`plimsoll.facts.models.architectures`.
 
 Sources: the modelling files of these classes in vLLM's model executor and in Hugging Face Transformers; each row was
 checked by building the class's modules in vLLM 0.32 and counting their parameters, or by published totals where the

@@ -1,6 +1,6 @@
-"""Classes of mixture-of-experts decoders with attention, beside those in :mod:`plimsoll.facts.models.architectures`.
+"""Classes of mixture-of-experts decoders with attention; others are in :mod:`plimsoll.facts.models.architectures`.
 
-Sources: as of :mod:`plimsoll.facts.models.families.dense`.
+Sources: the same as in :mod:`plimsoll.facts.models.families.dense`.
 """
 
 from __future__ import annotations

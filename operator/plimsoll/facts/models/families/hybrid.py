@@ -1,8 +1,8 @@
 """The classes with recurrent layers whose memory is known, one row each.
 
 Sources: the configuration and modelling files of these classes in Hugging Face Transformers and in vLLM 0.32's model
-executor; each row was checked by counting the parameters and state bytes of a rank against vLLM's own modules, but for
-Bamba and MiniMax, which that version no longer has.
+executor; each row was checked by counting the parameters and state bytes of a rank against vLLM's own modules, except
+for Bamba and MiniMax, which that version no longer has.
 """
 
 from __future__ import annotations

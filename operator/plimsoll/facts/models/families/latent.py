@@ -1,4 +1,4 @@
-"""Classes with multi-head latent attention. Sources: as of :mod:`plimsoll.facts.models.families.dense`."""
+"""Classes with multi-head latent attention. Sources: as in :mod:`plimsoll.facts.models.families.dense`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What mixes tokens in a layer: attention, latent attention, recurrent states."""
+"""The mixers of tokens in a layer: attention, latent attention, recurrent states."""

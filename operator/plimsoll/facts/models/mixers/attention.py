@@ -30,7 +30,7 @@ def attention_layers(fields: Fields, traits: Architecture, shape: Shape) -> Part
 
 
 def attention_part(fields: Fields, traits: Architecture, hidden: int, dims: Heads, span: Span) -> Part:
-    """One attention layer with its cache; none where it reads another layer's."""
+    """Return one attention layer with its cache; without a cache if it reads another layer's."""
     weights = tuple(attention_weights(fields, traits, hidden, dims, local=span.local))
     if dims.borrows_kv:
         return Part(weights)

@@ -1,4 +1,4 @@
-"""MiniMax-M3: grouped attention that reads the blocks an indexer picks, in the layers a list marks.
+"""MiniMax-M3: grouped attention. In the layers that a list marks, it reads only the blocks that an indexer picks.
 
 Source: vLLM, ``models/minimax_m3/nvidia/model.py`` and ``models/minimax_m3/common/indexer.py``. Index queries follow
 the KV heads; the one index key lies on every rank and is cached in 16 bits, whatever the format of the KV cache.
@@ -16,7 +16,7 @@ from plimsoll.facts.models.traits import Architecture
 
 _KEY_VALUE_BYTES = 2
 _BLOCK_TOKENS = 128
-"""Tokens of a block, which is what the indexer picks."""
+"""Tokens of a block; the indexer picks whole blocks."""
 
 
 def block_sparse_layers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:

@@ -1,11 +1,11 @@
-"""DeepSeek-V4: a short window of exact keys beside compressed keys of the whole sequence.
+"""DeepSeek-V4: a short window of exact keys, and compressed keys of the whole sequence.
 
 Source: vLLM, ``models/deepseek_v4/attention.py`` and ``compressor.py``. ``compress_ratios`` says for each layer how
-many tokens share one compressed key: 0 or 1 for none, 4 with an indexer that picks among them, 128 without. Queries go
-through a low rank, outputs through one rank a group.
+many tokens share one compressed key: 0 or 1 for no compressed keys, 4 with an indexer that picks among them, 128
+without an indexer. Queries go through a low rank, outputs through one rank a group.
 
-The cache has one format whatever is asked for, ``fp8_ds_mla``: that of the FlashMLA kernels, which the engine takes
-wherever it is not told to use FlashInfer. Its rows are packed side by side in one block.
+The cache always has the format ``fp8_ds_mla``, whatever the user asks for. It is the format of the FlashMLA kernels,
+which the engine uses unless it is set to use FlashInfer. Its rows are packed next to each other in one block.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ INDEX_SCALE_BYTES = 4
 SCALED_WIDTH = 128
 """Values under one of the indexer's scales."""
 _ALIGNMENT = 576
-"""Bytes to whose multiple a page is rounded up, for the strides that the kernels load."""
+"""A page is rounded up to a multiple of this number of bytes, because of the strides that the kernels load."""
 _BLOCK_TOKENS = 256
 """Tokens of a block of compressed keys, as the kernels prefer them."""
 _WINDOW = 128
 """Tokens of the window where the file names none: the default of Transformers' ``DeepseekV4Config``."""
 _WINDOW_BLOCK_TOKENS = 64
 _STATE_BLOCK_TOKENS = {4: 4, 128: 8}
-"""Tokens of a block of what a compressor still has to compress, by ratio."""
+"""Tokens in a block of the compressor's state (tokens that are not compressed yet), by ratio."""
 _STATE_TYPE_BYTES = 4
 """Compressors keep values and scores in 32 bits."""
 
@@ -60,7 +60,7 @@ def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Pa
     """Attention of every layer.
 
     Raises:
-        InvalidInput: a size is missing, ``compress_ratios`` too short, or a ratio not one that compressors know.
+        InvalidInput: a size is missing, ``compress_ratios`` is too short, or a ratio is unknown to the compressors.
     """
     sizes = compressed_sizes(fields, shape)
     ratios = fields.integers("compress_ratios", shape.layers, smallest=0)
@@ -71,7 +71,7 @@ def compressed_layers(fields: Fields, _traits: Architecture, shape: Shape) -> Pa
 
 
 def uncompressed_layer(fields: Fields, shape: Shape) -> Part:
-    """Attention without compressed keys, as the predictor's layers have it whatever the decoder's last one does.
+    """Return attention without compressed keys. The predictor's layers have it, whatever the decoder's last layer has.
 
     Raises:
         InvalidInput: a size is missing.
@@ -117,19 +117,19 @@ def _indexer_part(sizes: CompressedSizes, ratio: int) -> Part:
 
 
 def _waiting(width: int, ratio: int) -> RowCache:
-    """Values and scores of the tokens that a compressor has yet to compress, or compresses once more."""
+    """Return the cache for values and scores of the tokens that a compressor still compresses, or compresses again."""
     overlap = 2 if ratio == _INDEXED_RATIO else 1
     row = 2 * overlap * width * _STATE_TYPE_BYTES
     return packed_rows(row, _STATE_BLOCK_TOKENS[ratio], window=overlap * ratio)
 
 
 def packed_rows(row_bytes: int, block_tokens: int, ratio: int = 1, *, window: int | None = None) -> RowCache:
-    """Rows of one kind, one for ``ratio`` tokens, packed beside those of others."""
+    """Return rows of one kind, one for ``ratio`` tokens. They are packed next to the rows of other kinds."""
     return RowCache(row_bytes, block_tokens, ratio, window, _ALIGNMENT, packed=True)
 
 
 def windowed_attention(sizes: CompressedSizes) -> Iterator[Weight]:
-    """Attention of one layer, without what compresses keys."""
+    """Yield the attention weights of one layer without the compressor of keys."""
     outputs = sizes.heads * sizes.head_dim
     yield vector("self_attn.attn_sink", sizes.heads, storage=FP32)
     yield from replicated("self_attn.wq_a", sizes.query_rank, sizes.hidden)

@@ -1,7 +1,7 @@
 """Step 3's multi-matrix factorized attention: queries of all heads from one shared low rank, one KV head.
 
 Source: vLLM, ``model_executor/models/step3_text.py``. The projection to the rank, the key and the value lies on every
-rank; queries are divided behind it.
+rank; the projection from the rank to the queries is divided.
 """
 
 from __future__ import annotations

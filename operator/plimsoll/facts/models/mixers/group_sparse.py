@@ -1,8 +1,8 @@
-"""Qwen4-Exp: grouped attention that reads the groups of tokens an indexer picks by one compressed key each.
+"""Qwen4-Exp: grouped attention. An indexer has one compressed key for each group of tokens and picks groups to read.
 
-Source: vLLM, ``models/qwen4_exp/nvidia/indexer_qsa.py`` and ``common/qsa_cache.py``. The indexer lies whole on every
-rank. A key of a whole group is cached in 16 bits whatever the format of the KV cache; the group that is still open
-keeps its keys, and three positions each where positions are multimodal, in a circle.
+Source: vLLM, ``models/qwen4_exp/nvidia/indexer_qsa.py`` and ``common/qsa_cache.py``. The indexer is whole on every
+rank. The key of a complete group is always cached in 16 bits, whatever the format of the KV cache. A ring buffer holds
+the keys of the group that is not complete yet, with three positions for each key if positions are multimodal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The heads of every attention layer: how many, of which size, and whose keys and values they read."""
+"""The heads of every attention layer: their number, their size, and the layer whose keys and values they read."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Seque
 
 
 def uniform_heads(fields: Fields, traits: Architecture, shape: Shape) -> Heads:
-    """Heads and their sizes, as most layers have them.
+    """Return the heads and sizes that most layers have.
 
     Raises:
         InvalidInput: KV heads that do not divide the query heads, or no head size and none to be derived.

@@ -35,14 +35,14 @@ _RECURRENCES: dict[RecurrentRule, Callable[[Fields, Recurrent, Shape], Part]] = 
 def hybrid_layers(
     fields: Fields, traits: Architecture, recurrent: Recurrent, shape: Shape, attention_layers: AttentionLayers
 ) -> Parts:
-    """The mixers of every layer; layers that are an MLP alone have an empty one.
+    """Return the mixer of every layer; layers with only an MLP have an empty one.
 
     Args:
         fields: the language model's configuration.
         traits: its class.
-        recurrent: what its recurrent layers are.
+        recurrent: its recurrent layers.
         shape: the decoder as a whole.
-        attention_layers: builds the attention layers; asked for one, as all of them are alike.
+        attention_layers: builds the attention layers; called for one layer, because all of them are equal.
 
     Raises:
         InvalidInput: a pattern or a size is missing, ill-typed or absurd.
@@ -64,12 +64,12 @@ def hybrid_layers(
         Role.MLP: Part(),
         Role.EXPERTS: Part(),
     }
-    beside = Part(tuple(_residual_streams(fields, shape)))
-    return tuple(mixers[role] + beside for role in roles)
+    streams = Part(tuple(_residual_streams(fields, shape)))
+    return tuple(mixers[role] + streams for role in roles)
 
 
 def _without_patterns(fields: Fields) -> Fields:
-    """The configuration as one of attention layers alone reads it: without the types of the others."""
+    """Return the configuration without the list of layer types, as if all layers were attention layers."""
     return Fields(
         {key: value for key, value in fields.values.items() if key not in ("layer_types", "layers_block_type")},
         fields.origin,
@@ -77,7 +77,9 @@ def _without_patterns(fields: Fields) -> Fields:
 
 
 def _residual_streams(fields: Fields, shape: Shape) -> Iterator[Weight]:
-    """What mixes residuals: hyper-connections, or attention over earlier layers' outputs by a norm and a row of scores.
+    """Yield the weights that mix residuals.
+
+    These are hyper-connections, or attention over earlier layers' outputs with a norm and a row of scores.
 
     Sources: vLLM, ``models/glm5next/common/model.py`` and ``models/kimi_k3/nvidia/model.py``.
     """

@@ -50,7 +50,7 @@ def kimi_delta_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
 
 
 def _heads(fields: Fields, shape: Shape) -> _Heads:
-    """Read from the section of Kimi, the fields of GLM, or those of Ling, whose projections are all of full rank."""
+    """Read the heads from Kimi's section, GLM's fields or Ling's fields. All projections of Ling have full rank."""
     section = fields.section("linear_attn_config")
     if section is None and fields.has("linear_num_heads"):
         return _Heads(

@@ -1,4 +1,4 @@
-"""How many key/value heads a layer has: each family spells it in its own way."""
+"""The number of key/value heads of a layer: each family has its own field for it."""
 
 from __future__ import annotations
 

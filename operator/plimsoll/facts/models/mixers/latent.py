@@ -27,7 +27,7 @@ _SKIP_OFFSET = 2
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
-    """Sizes of one latent attention layer. ``query`` is None where queries are projected at once."""
+    """Sizes of one latent attention layer. ``query`` is None if queries are projected in one step."""
 
     heads: int
     query: int | None
@@ -66,7 +66,10 @@ def latent_ranks(fields: Fields, heads: int) -> Ranks:
 
 
 def _value_dim(fields: Fields, heads: int) -> int:
-    """MiniCPM3 leaves it out: the hidden size over the heads. Source: vLLM, ``models/minicpm3.py``."""
+    """Return the size of a value. MiniCPM3 has no field for it: it is the hidden size over the heads.
+
+    Source: vLLM, ``models/minicpm3.py``.
+    """
     keys = ("v_head_dim", "attention_v_dim")
     hidden = fields.optional_integer(("hidden_size",))
     if fields.first(keys) is None and hidden is not None and hidden % heads == 0:
@@ -136,7 +139,10 @@ def indexer_part(fields: Fields, hidden: int, ranks: Ranks) -> Part:
 
 
 def _pooling(fields: Fields, hidden: int, size: int) -> Iterator[Weight]:
-    """What compresses the keys of several tokens into one. Source: vLLM, ``models/glm5next/common/attention.py``."""
+    """Yield the weights that compress the keys of several tokens into one.
+
+    Source: vLLM, ``models/glm5next/common/attention.py``.
+    """
     pool = fields.integer(("index_kpool",))
     ape = "self_attn.indexer.index_kpool_compress_ape"
     yield Weight(ape, pool, size, Sharding.REPLICATED, storage=FP32, linear=False)
@@ -144,7 +150,7 @@ def _pooling(fields: Fields, hidden: int, size: int) -> Iterator[Weight]:
 
 
 def _pooled_caches(fields: Fields, size: int) -> tuple[RowCache, RingCache]:
-    """One key and its scale for a pool of tokens, and the pool that is not whole yet: its keys and scores, 16-bit."""
+    """Return two caches: one key and its scale for each pool of tokens, and 16-bit keys and scores of an open pool."""
     pool = fields.integer(("index_kpool",))
     keys = RowCache(
         size + _INDEX_SCALE_BYTES, tokens_per_row=pool, packed=True, kernel_rows=_POOLED_KERNEL_ROWS, indexed=True
@@ -153,7 +159,7 @@ def _pooled_caches(fields: Fields, size: int) -> tuple[RowCache, RingCache]:
 
 
 def _indexed_layers(fields: Fields, layers: int) -> tuple[bool, ...]:
-    """The layers that pick keys themselves; the others use an earlier layer's choice.
+    """Return which layers pick keys themselves; the others use the keys that an earlier layer picked.
 
     Source: vLLM, ``models/deepseek_v2.py`` (``index_topk_freq``, ``index_topk_pattern``, ``index_skip_topk_offset``);
     Transformers lists them in ``indexer_types``.

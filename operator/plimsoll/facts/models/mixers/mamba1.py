@@ -19,7 +19,7 @@ _EXPAND, _STATE, _KERNEL = 2, 16, 4
 """Defaults of ``MambaConfig`` and ``JambaConfig`` in Transformers."""
 
 _STEP_RANK_DIVISOR = 16
-"""The rank of the step size is this part of the hidden size where the file leaves it to the class."""
+"""If the file has no rank for the step size, the rank is the hidden size divided by this number, rounded up."""
 
 
 @dataclass(frozen=True, slots=True)

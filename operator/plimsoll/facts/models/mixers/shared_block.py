@@ -1,4 +1,4 @@
-"""Zamba 2: some of the recurrent layers also pass one of few attention blocks that they share."""
+"""Zamba 2: some recurrent layers also run an attention block. There are only a few blocks, shared by these layers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _BLOCK = "shared_transformer"
 
 
 def shared_block_layers(fields: Fields, shape: Shape, roles: tuple[Role, ...], recurrence: Part) -> Parts:
-    """Every layer: the recurrence, and in hybrid layers a projection, adapters, and a cache of its own.
+    """Return every layer: the recurrence, and in hybrid layers also a projection, adapters and a separate cache.
 
     The ``num_mem_blocks`` shared blocks take turns; each is counted in the first layer that uses it. Attention and MLP
-    of a block see the hidden state beside the embeddings, twice the hidden size. Source: vLLM, ``models/zamba2.py``.
+    of a block read the hidden state joined with the embeddings, which is twice the hidden size. Source: vLLM,
+    ``models/zamba2.py``.
 
     Raises:
         InvalidInput: a size is missing, ill-typed or absurd.
@@ -46,7 +47,7 @@ def _width(fields: Fields, hidden: int) -> int:
 
 
 def _own(fields: Fields, hidden: int) -> Iterator[Weight]:
-    """What a hybrid layer does not share: its way back, and low-rank adapters of the block."""
+    """Yield the weights that a hybrid layer does not share: the way back, and low-rank adapters of the block."""
     rank = fields.optional_integer(("adapter_rank",)) or _ADAPTER_RANK
     yield from replicated("linear", hidden, hidden)
     if fields.flag("use_shared_attention_adapter", default=False):

@@ -1,9 +1,9 @@
 """DeepSeek-V4.1: a short window in every layer, and compressed keys of the whole sequence that later layers share.
 
 Source: vLLM, ``models/deepseek_v41/attention.py`` and ``compressor.py``. Layers in ``kv_source_layer_ids`` compress one
-or two tokens to a key (``compress_ratios``) for themselves and for those that follow; layers in
-``index_source_layer_ids`` have an indexer, and those that are both keep its keys. All of a sequence's rows are packed
-side by side in one block, as in DeepSeek-V4 and in its formats: those of the FlashMLA kernels on Hopper.
+or two tokens to a key (``compress_ratios``) for themselves and for the layers after them. Layers in
+``index_source_layer_ids`` have an indexer; layers in both lists keep its keys. All rows of a sequence are packed next
+to each other in one block, in the same formats as DeepSeek-V4: those of the FlashMLA kernels on Hopper.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def shared_compressed_layers(fields: Fields, _traits: Architecture, shape: Shape
     """Attention of every layer.
 
     Raises:
-        InvalidInput: a size is missing, a list too short or ill-typed, or a ratio not one that compressors know.
+        InvalidInput: a size is missing, a list is too short or ill-typed, or a ratio is unknown to the compressors.
     """
     sizes = compressed_sizes(fields, shape)
     ratios = fields.integers("compress_ratios", shape.layers, smallest=0)

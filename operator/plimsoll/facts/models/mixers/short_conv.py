@@ -17,7 +17,7 @@ _KERNEL = 3
 
 
 def short_conv_part(fields: Fields, recurrent: Recurrent, shape: Shape) -> Part:
-    """One layer: the state is the convolution's window alone.
+    """Return one layer: its only state is the convolution's window.
 
     Source: vLLM, ``layers/mamba/short_conv.py``, ``mamba_utils.py`` (``short_conv_state_shape``).
 

@@ -1,4 +1,4 @@
-"""Which layers see only a part of the sequence, and how far they see."""
+"""Find the layers that read only a part of the sequence, and how many tokens they read."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NO_ROPE_STEP = 4
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """How far one layer sees: all tokens, a sliding window, or the chunk the token is in.
+    """The tokens that one layer reads: all tokens, a sliding window, or the chunk that the token is in.
 
-    A window longer than any request still costs a block: the engine counts it as a window all the same.
+    A window longer than any request still costs a block, because the engine still counts it as a window.
     """
 
     local: bool = False
@@ -32,7 +32,7 @@ _EVERYTHING = Span()
 
 
 def spans(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Span, ...]:
-    """How far every layer sees.
+    """Return for every layer which tokens it reads.
 
     Raises:
         InvalidInput: a field is ill-typed, a list too short, a window missing.
@@ -118,7 +118,7 @@ def _by_layer_types(shape: Shape, fields: Fields, types: tuple[str, ...]) -> tup
 
 
 def _period(fields: Fields, default: int) -> int:
-    """Every how many layers one has full attention; written as a number, or spelled out as ``LLLG``."""
+    """Return the period of layers with full attention. The file has a number, or a pattern like ``LLLG``."""
     key = fields.first(("sliding_window_pattern", "_sliding_window_pattern"))
     if key is None:
         return default

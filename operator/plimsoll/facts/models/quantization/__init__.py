@@ -1,4 +1,4 @@
-"""How a checkpoint's weights are stored, module by module, the way the engine decides it."""
+"""Find how each module of a checkpoint is stored, by the engine's own rules."""
 
 from plimsoll.facts.models.quantization.online import ONLINE, TYPICAL
 from plimsoll.facts.models.quantization.rule import StorageRule, overlooked_remarks, storage_rule

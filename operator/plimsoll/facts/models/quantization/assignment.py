@@ -1,4 +1,4 @@
-"""Which scheme each module of a checkpoint has."""
+"""The scheme of each module of a checkpoint."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from plimsoll.facts.models.quantization.module_path import Module
 Rule = tuple[ModuleList, Scheme | None]
 
 MOST_RULES = 500
-"""Runs of modules with one scheme. A checkpoint that changes format in every layer has some hundred."""
+"""Most runs of modules with one scheme. A checkpoint that changes the format in every layer has some hundred."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Schemes by module, in the order in which the engine asks.
+    """Schemes by module, in the order in which the engine checks them.
 
-    ``left`` are modules in 16 bits; ``rules`` chosen modules with their scheme (None: 16 bits), the first that covers
-    a module counts; then come the output projection, the routed experts and all other linear layers. ``headline`` is
-    the scheme of most weights. Towers are quantized where a rule names them, not by default: no published checkpoint
-    does it otherwise, and the ones that quantize "Linear" list their towers under many names.
+    ``left`` are modules in 16 bits. ``rules`` are selected modules with their scheme (None: 16 bits); the first rule
+    that covers a module counts. Then come the output projection, the routed experts and all other linear layers.
+    ``headline`` is the scheme of most weights. Towers are quantized only if a rule names them. All published
+    checkpoints agree with this; those that quantize "Linear" list their towers as exceptions under many names.
     """
 
     headline: Scheme
@@ -37,10 +37,10 @@ class Assignment:
     kv_precision: KvPrecision | None = None
 
     def scheme_of(self, module: Module) -> Scheme | None:
-        """The scheme of one linear module, None for 16 bits.
+        """Return the scheme of one linear module; None for 16 bits.
 
         Raises:
-            UnsupportedModel: a pattern turns out too complex to match.
+            UnsupportedModel: a pattern is too complex to match.
         """
         if self.left.covers(module):
             return None
@@ -57,7 +57,7 @@ class Assignment:
 def uniform(
     scheme: Scheme, left: ModuleList, *, head: bool = False, kv_precision: KvPrecision | None = None
 ) -> Assignment:
-    """One scheme for every linear layer but those left out; ``head`` tells whether the output projection is one."""
+    """Return one scheme for all linear layers except those left out; ``head`` includes the output projection."""
     return Assignment(
         headline=scheme,
         left=left,
@@ -71,20 +71,20 @@ def uniform(
 def ordered_rules(
     model: str, chosen: Iterable[tuple[str, Scheme | None]], *, all_patterns: bool = False
 ) -> tuple[Rule, ...]:
-    """Rules in the order in which the checkpoint gives them, neighbours with the same scheme as one.
+    """Return the rules in the checkpoint's order; merge neighbours with the same scheme.
 
     Raises:
-        UnsupportedModel: an entry names nothing or is a pattern outside the translated subset.
+        UnsupportedModel: an entry names nothing or is a pattern outside the supported subset.
     """
     runs = groupby(chosen, key=lambda entry: entry[1])
     return tuple((module_list(model, [name for name, _ in run], all_patterns=all_patterns), by) for by, run in runs)
 
 
 def refuse_too_many(model: str, assignment: Assignment) -> None:
-    """Keep the time that a checkpoint's lists take within bounds.
+    """Limit the time that a checkpoint's lists take.
 
     Raises:
-        UnsupportedModel: there are more rules or patterns than anybody writes.
+        UnsupportedModel: there are more rules or patterns than any real checkpoint has.
     """
     patterns = sum(len(modules.patterns) for modules, _ in assignment.rules)
     if len(assignment.rules) > MOST_RULES or patterns > MOST_PATTERNS:
@@ -92,5 +92,5 @@ def refuse_too_many(model: str, assignment: Assignment) -> None:
 
 
 def most_weights(schemes: dict[Scheme, int]) -> Scheme:
-    """The scheme with the greatest share; between equals the smaller format."""
+    """Return the scheme with the largest share; of equal shares, the smaller format."""
     return max(schemes, key=lambda scheme: (schemes[scheme], -scheme.storage.bits))

@@ -1,9 +1,9 @@
-"""Matching that takes one step a character, whatever the pattern says.
+"""Pattern matching that takes one step for each character, for every pattern.
 
-Patterns come with a checkpoint, so they must not choose how long matching takes. They are matched by Brzozowski's
+Patterns come with a checkpoint, so a pattern must not be able to make matching slow. They are matched by Brzozowski's
 derivatives (J. A. Brzozowski, "Derivatives of Regular Expressions", JACM 11(4), 1964): the derivative of an expression
-by a character is the expression that the rest of the text must match. Derivatives are remembered, intersection and
-complement come for free, and nothing is ever tried twice.
+by a character is the expression that the rest of the text must match. Derivatives are cached, the method also supports
+intersection and complement, and it never backtracks.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MOST_EXPRESSIONS = 1_000
-"""Expressions that one pattern may unfold into. The surveyed checkpoints' stay below 100."""
+"""Most expressions that one pattern may expand to. Patterns of the surveyed checkpoints stay below 100."""
 
 
 class TooComplexError(Exception):
-    """The pattern unfolds into more expressions than anybody writes on purpose."""
+    """The pattern expands to more expressions than any real pattern."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ _SETTLED = (NOTHING, ANYTHING)
 
 @dataclass(slots=True)
 class Expressions:
-    """The expressions of one pattern, each known by a number, so that equal ones are the same."""
+    """The expressions of one pattern. Each has a number, and equal expressions have the same number."""
 
     _all: list[_Expression] = field(default_factory=list)
     _numbers: dict[_Expression, int] = field(default_factory=dict)
@@ -133,10 +133,10 @@ class Expressions:
         return self._number(_Both(first, second), nullable=self._nullable[first] and self._nullable[second])
 
     def after(self, expression: int, text: str) -> int:
-        """What the rest must match once ``text`` has been read.
+        """Return the expression that the rest must match after ``text`` was read.
 
         Raises:
-            TooComplexError: the pattern unfolds into too many expressions.
+            TooComplexError: the pattern expands to too many expressions.
         """
         for character in text:
             if expression in _SETTLED:
@@ -145,7 +145,7 @@ class Expressions:
         return expression
 
     def accepts_end(self, expression: int) -> bool:
-        """Whether nothing more need follow."""
+        """Whether the text may end here."""
         return self._nullable[expression]
 
     def _derivative(self, expression: int, character: str) -> int:
@@ -173,7 +173,7 @@ class Expressions:
                 return self.both(self._derivative(first, character), self._derivative(second, character))
 
     def _derive_sequence(self, sequence: _Then, character: str) -> int:
-        """A loop, for a sequence may be as long as its pattern."""
+        """Derive a sequence with a loop, not by recursion: a sequence may be as long as its pattern."""
         found = []
         while True:
             found.append(self.then(self._derivative(sequence.first, character), sequence.second))

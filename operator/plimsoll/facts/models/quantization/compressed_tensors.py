@@ -1,4 +1,4 @@
-"""The compressed-tensors format: groups of modules, each with a scheme of its own.
+"""The compressed-tensors format: groups of modules, each with its own scheme.
 
 Source: vLLM, ``quantization/compressed_tensors/compressed_tensors.py`` (``get_scheme_dict``,
 ``_get_scheme_from_parts``) and ``compressed_tensors_moe/compressed_tensors_moe.py``.
@@ -27,7 +27,7 @@ _LINEAR_CLASSES = (
 _EXPERT_CLASSES = ("routedexperts", "fusedmoe")
 _HEAD_CLASS = "parallellmhead"
 _BY_CLASS = 1_000_000
-"""A group that takes a class of modules outweighs any list of names."""
+"""Share of a group that takes a class of modules: larger than the share of any list of names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class _Group:
 
     @property
     def share(self) -> int:
-        """How much of the model it takes, for the headline."""
+        """The estimated share of the model that the group takes, to find the headline."""
         return _BY_CLASS * (self.linear or self.experts) + len(self.names)
 
 
@@ -99,6 +99,6 @@ def _group(scheme: Scheme, targets: tuple[str, ...]) -> _Group:
 
 
 def _is_class(target: str) -> bool:
-    """Classes are found by a part of their name, whatever its case."""
+    """Whether a target is a class. Classes are found by a part of their name, in upper or lower case."""
     known = (*_LINEAR_CLASSES, *_EXPERT_CLASSES, _HEAD_CLASS)
     return target[:1].isupper() and any(target.lower() in word for word in known)

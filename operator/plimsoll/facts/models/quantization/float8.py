@@ -27,7 +27,7 @@ _MX_GROUP = 32
 
 
 def fp8(name: str, section: Fields, fields: Fields) -> Assignment:
-    """Block or per-tensor FP8; DeepSeek V4 keeps its experts in four bits beside it."""
+    """Read block or per-tensor FP8. DeepSeek V4 also has experts in four bits."""
     left = module_list(name, section.texts("ignored_layers") or section.texts("modules_to_not_convert"))
     experts = _expert_scheme(name, section, fields)
     scheme = _scheme(section, exponents=fields.text("model_type") in _DEEPSEEK_V4 and experts is not None)
@@ -36,9 +36,9 @@ def fp8(name: str, section: Fields, fields: Fields) -> Assignment:
 
 
 def _scheme(section: Fields, *, exponents: bool) -> Scheme:
-    """``exponents`` tells that scales are stored as powers of two, in one byte.
+    """Return the FP8 scheme. ``exponents`` says that scales are stored as powers of two, in one byte.
 
-    The engine spreads those of blocks of 32 x 32 over all rows, which makes them MXFP8 (DeepSeek-V4.1).
+    For blocks of 32 x 32 the engine copies these scales to all rows, so the format becomes MXFP8 (DeepSeek-V4.1).
     """
     block = block_shape(section, "weight_block_size")
     if block is None:

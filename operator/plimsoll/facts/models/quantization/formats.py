@@ -1,7 +1,7 @@
-"""Number formats as vLLM lays matrices out: what scales and zero points add to the weights.
+"""Number formats of matrices in vLLM: the bytes that scales and zero points add to the weights.
 
-Every figure is from the parameters that vLLM 0.32 registers in ``model_executor/layers/quantization``; where a kernel
-rearranges them after loading, from what stays.
+Every figure is from the parameters that vLLM 0.32 registers in ``model_executor/layers/quantization``. If a kernel
+rearranges them after loading, the figure is from the parameters that remain.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _BITSANDBYTES_GROUP = 64
 
 @dataclass(frozen=True, slots=True)
 class Scheme:
-    """One way a checkpoint stores linear layers, and which NVIDIA GPUs have the kernels.
+    """One way a checkpoint stores linear layers, and the NVIDIA GPUs that have the kernels.
 
-    ``group_size`` is what tensor parallelism must not cut, in inputs. Capabilities are given where a method asks for
-    more than its precision does.
+    ``group_size`` is the number of inputs in a group, which tensor parallelism must not divide. Capabilities are given
+    only if a method needs more than its precision does.
     """
 
     storage: Storage
@@ -55,14 +55,14 @@ INT8_TENSOR = Storage(Precision.INT8, BYTE, FP32_SCALE, group_inputs=None, group
 INT8_CHANNEL = Storage(Precision.INT8, BYTE, FP32_SCALE)
 BITSANDBYTES_8 = Storage(Precision.BITSANDBYTES, BYTE, FP32_SCALE)
 BITSANDBYTES_4 = Storage(Precision.BITSANDBYTES, FOUR_BITS, FP32_SCALE, _BITSANDBYTES_GROUP)
-"""NF4 or FP4. Double quantization of the scales does not outlive loading: vLLM's loader writes them out in 32 bits."""
+"""NF4 or FP4. Loading undoes the double quantization of the scales: vLLM's loader stores them in 32 bits."""
 
 MXFP4 = Scheme(Storage(Precision.MXFP4, FOUR_BITS, BYTE_SCALE, MX_GROUP), MX_GROUP)
 MXFP8 = Scheme(Storage(Precision.FP8, BYTE, BYTE_SCALE, MX_GROUP), MX_GROUP)
 
 
 def nvfp4(group: int = NVFP4_GROUP) -> Scheme:
-    """NVFP4; the 4-byte scale of the whole tensor beside the groups' is left out."""
+    """Return NVFP4 with the scales of its groups; the additional 4-byte scale of the whole tensor is not counted."""
     return Scheme(Storage(Precision.NVFP4, FOUR_BITS, BYTE_SCALE, group), group)
 
 
@@ -73,7 +73,7 @@ def fp8_blocks(outputs: int, inputs: int, *, scale_bytes: int = FP32_SCALE) -> S
 
 
 def awq(group: int | None, *, zero_points: bool) -> Scheme:
-    """AWQ: four bits, with a packed zero point beside each scale."""
+    """Return AWQ: four bits, with a packed zero point for each scale."""
     zero_bits = FOUR_BITS if zero_points else 0
     return Scheme(Storage(Precision.AWQ, FOUR_BITS, HALF_SCALE, group, zero_point_bits=zero_bits), group)
 
@@ -81,8 +81,8 @@ def awq(group: int | None, *, zero_points: bool) -> Scheme:
 def gptq(bits: int, group: int | None, *, activation_order: bool) -> Scheme:
     """GPTQ: the format has zero points even for symmetric weights.
 
-    Marlin drops them after loading, ExLlama and the kernels of AMD GPUs keep them; counted, for they are what is known
-    at most: 0.5 % of the weights. One group a row makes activation order meaningless (``gptq_utils.py``).
+    Marlin drops them after loading; ExLlama and the kernels of AMD GPUs keep them. They are counted, which is the
+    larger estimate: 0.5 % of the weights. With one group a row, activation order has no effect (``gptq_utils.py``).
     """
     index = _GPTQ_INDEX if activation_order and group is not None else 0
     storage = Storage(Precision.GPTQ, bits, HALF_SCALE, group, zero_point_bits=bits, index_bytes=index)

@@ -1,4 +1,4 @@
-"""How many weights share a scale, as the methods write it."""
+"""Read how many weights share a scale, as each method writes it."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def gptq(name: str, section: Fields, _fields: Fields) -> Assignment:
 
 
 def _scheme(name: str, section: Fields, override: Fields) -> Scheme:
-    """The scheme of the file, with what ``override`` sets in its place."""
+    """Return the scheme of the file; settings in ``override`` replace those of the file."""
     bits = override.optional_integer(("bits",)) or section.integer(("bits",))
     if bits not in (FOUR_BITS, BYTE):
         raise UnsupportedModel(name, f"{bits}-bit GPTQ (quantization_config.bits)")

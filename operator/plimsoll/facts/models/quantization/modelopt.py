@@ -28,18 +28,18 @@ _BLOCK = 128
 _FP8_CAPABILITY = (8, 0)
 _KV_KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
 _SHARES = (("experts", 64), ("mlp", 4), ("ffn", 4))
-"""How much heavier than an attention projection a listed module is, by its name. Only their order matters."""
+"""Size of a listed module by its name, relative to an attention projection. Only the order of the sizes matters."""
 
 
 def is_modelopt(section: Fields) -> bool:
-    """Whether ModelOpt signed an export that names no method, or left its own configuration there."""
+    """Whether an export without a method is ModelOpt's: it names ModelOpt as producer or has its configuration."""
     producer = section.section("producer")
     signed = producer is not None and producer.text("name") == "modelopt"
     return signed or "modelopt_quant_config" in (mapping_of(section.values.get("quantization")) or {})
 
 
 def modelopt(name: str, section: Fields, _fields: Fields) -> Assignment:
-    """One algorithm for all modules but the excluded, or one for each listed module."""
+    """Read one algorithm for all modules except the excluded ones, or one algorithm for each listed module."""
     settings = section.section("quantization") or section
     left = module_list(name, (*settings.texts("ignore"), *settings.texts("exclude_modules")))
     algorithm = (settings.text("quant_algo") or "").upper()
@@ -66,7 +66,7 @@ def _scheme(name: str, algorithm: str, settings: Fields) -> Scheme:
 
 
 def _mixed(name: str, settings: Fields, left: ModuleList, kv: KvPrecision | None) -> Assignment:
-    """``quantized_layers``: what it does not list stays in 16 bits."""
+    """Read ``quantized_layers``: modules that it does not list stay in 16 bits."""
     layers = settings.section("quantized_layers")
     if layers is None or not layers.values:
         raise UnsupportedModel(name, "MIXED_PRECISION without quantized_layers (quantization_config)")

@@ -23,17 +23,17 @@ REGULAR_EXPRESSION = "re:"
 """Prefix of a regular expression in compressed-tensors' and Quark's lists."""
 
 MOST_PATTERNS = 32
-"""In one list. Published lists have up to six."""
+"""Most patterns in one list. Published lists have up to six."""
 
 MOST_NAMES = 500_000
-"""Every projection of every expert of the largest published models."""
+"""Most names in one list: enough for every projection of every expert of the largest published models."""
 
 _WILDCARDS = "*?["
 
 
 @dataclass(frozen=True, slots=True)
 class ModulePattern:
-    """One pattern of a list: what is left of it behind every root, within the layers and outside them."""
+    """One pattern of a list: the part that remains after every root, within the layers and outside them."""
 
     text: str
     in_layers: tuple[Pattern, ...]
@@ -47,9 +47,9 @@ class ModulePattern:
 
 @dataclass(frozen=True, slots=True)
 class ModuleList:
-    """Modules by name or pattern; a name stands for everything below it.
+    """Modules by name or pattern; a name includes everything below it.
 
-    ``by_layer`` are names within one layer, ``anywhere`` those that no layer number goes before.
+    ``by_layer`` are names within one layer, ``anywhere`` are names without a layer number before them.
     """
 
     by_layer: frozenset[tuple[int, Parts]] = frozenset()
@@ -58,10 +58,10 @@ class ModuleList:
     model: str = ""
 
     def covers(self, module: Module) -> bool:
-        """Whether the list has the module, or one it is a part of.
+        """Whether the list has the module, or a module that contains it.
 
         Raises:
-            UnsupportedModel: a pattern turns out too complex to match.
+            UnsupportedModel: a pattern is too complex to match.
         """
         if not self.by_layer and not self.anywhere and not self.patterns:
             return False
@@ -116,7 +116,7 @@ def module_list(model: str, entries: Iterable[str], *, all_patterns: bool = Fals
 
 
 def _pattern(model: str, entry: str, *, all_patterns: bool) -> ModulePattern | None:
-    """The pattern an entry is, None where it is a name."""
+    """Return the pattern of an entry; None if the entry is a name."""
     try:
         pattern = _compiled(entry, all_patterns=all_patterns)
         return None if pattern is None else ModulePattern(entry, pattern.after(LAYER_ROOTS), pattern.after(ROOTS))
@@ -133,9 +133,9 @@ def _compiled(entry: str, *, all_patterns: bool) -> Pattern | None:
 
 
 def _subtree(entry: str) -> str:
-    """``name*`` and ``name.*`` stand for the module and all below it.
+    """Return the name without ``*`` or ``.*``: ``name*`` and ``name.*`` mean the module and everything below it.
 
-    vLLM rewrites the first into both (``modelopt.py``, ``apply_vllm_mapper``), so layer 1 does not take 10 along.
+    vLLM rewrites the first into both (``modelopt.py``, ``apply_vllm_mapper``), so layer 1 does not include layer 10.
     """
     return entry.removesuffix("*").removesuffix(".")
 

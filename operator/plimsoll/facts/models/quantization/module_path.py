@@ -1,4 +1,4 @@
-"""Names of modules, brought to one spelling: checkpoints and engines root the same layer differently."""
+"""Convert names of modules to one spelling: checkpoints and engines have different roots for the same layer."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _SPELLINGS = {
     "w2": "down_proj",
     "w3": "up_proj",
 }
-"""One spelling of what the published classes name differently."""
+"""One spelling for modules that the published classes name differently."""
 
 _SPELLED = re.compile(rf"(?:(?<=[.(|])|^)({'|'.join(_SPELLINGS)})(?=[.\\)|*$]|$)")
 
 _AFTER_ANYTHING = re.compile(r"(?<=\*)(ffn|feed_forward|block_sparse_moe|share_expert)(?=[.\\)|*$]|$)")
-"""Those of them that mean the same however a name goes on before them; ``.*attn`` may be linear attention."""
+"""Those names that have one meaning after any beginning of a name. ``.*attn`` has not: it may be linear attention."""
 
 _FUSED = {
     "q_proj": ("qkv_proj", "query_key_value", "Wqkv"),
@@ -53,7 +53,7 @@ _FUSED = {
     "in_proj_a": ("in_proj_ba",),
     "in_proj_ba": ("in_proj_b",),
 }
-"""Names under which a list may speak of a projection that the engine fuses, or that the facts hold fused."""
+"""Names that a list may use for a projection that is fused in the engine or in the facts."""
 
 LAYER_ROOTS = (
     "model.layers.",
@@ -66,10 +66,10 @@ LAYER_ROOTS = (
     "backbone.layers.",
     "model.decoder.layers.",
 )
-"""What may stand before the number of a layer."""
+"""Names that may come before the number of a layer."""
 
 ROOTS = ("", "model.", "language_model.")
-"""What may stand before a module outside the layers."""
+"""Prefixes that a module outside the layers may have."""
 
 Parts = tuple[str, ...]
 
@@ -132,14 +132,14 @@ def is_number(text: str) -> bool:
 
 
 def one_spelling_of_pattern(pattern: str) -> str:
-    """The same for a pattern: whole names between dots are respelled, everything else stays."""
+    """Convert a pattern to one spelling: replace whole names between dots and keep the rest."""
     respelled = _SPELLED.sub(lambda found: _SPELLINGS[found.group(1)], pattern)
     respelled = _AFTER_ANYTHING.sub(lambda found: _SPELLINGS[found.group(1)], respelled)
     return respelled.replace("shared_experts", "shared_expert")
 
 
 def _one_spelling(parts: Sequence[str]) -> Parts:
-    """Experts are alike, so every one of them is the first."""
+    """Convert the parts of a name to one spelling. All experts have one form, so each gets the number of the first."""
     spelled = [_SPELLINGS.get(part, part) for part in parts]
     if _EXPERTS in spelled:
         after = spelled.index(_EXPERTS) + 1

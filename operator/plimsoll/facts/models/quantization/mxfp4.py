@@ -11,7 +11,7 @@ _EXPERT_COUNTS = ("num_local_experts", "num_experts", "n_routed_experts")
 
 
 def mxfp4(name: str, _section: Fields, fields: Fields) -> Assignment:
-    """The experts alone, whatever the list of exceptions says."""
+    """Quantize only the experts; the list of exceptions has no effect."""
     if fields.first(_EXPERT_COUNTS) is None:
         raise UnsupportedModel(name, "mxfp4 weights in a dense model")
     return Assignment(MXFP4, experts=MXFP4)

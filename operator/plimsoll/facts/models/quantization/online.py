@@ -21,7 +21,7 @@ ONLINE: dict[Precision, Storage] = {
     Precision.FP8: FP8_TENSOR,
     Precision.BITSANDBYTES: BITSANDBYTES_4,
 }
-"""What linear layers become; embeddings and the output projection stay as they are.
+"""The new storage of linear layers; embeddings and the output projection do not change.
 
 FP8 has one scale a tensor (``quantization/online/fp8.py``); vLLM 0.19 measured 8.49 GiB for Llama 3.1 8B on an H100,
 rotary table (31 MiB) included. bitsandbytes is quantized to NF4 with double quantization and unpacked to 32-bit scales.
@@ -35,4 +35,4 @@ TYPICAL: dict[Precision, Storage] = {
     Precision.MXFP4: MXFP4.storage,
     Precision.NVFP4: nvfp4().storage,
 }
-"""How a checkpoint of another precision usually looks, for the question what one would need."""
+"""Usual storage of checkpoints in other precisions, to estimate the memory that one would need."""

@@ -22,11 +22,11 @@ _ESCAPES = {
     "W": Characters(_WORD, negated=True),
 }
 ANY_CHARACTER = Characters(frozenset(), negated=True)
-"""What a dot stands for."""
+"""The meaning of a dot."""
 
 
 class OutsideSubsetError(ValueError):
-    """The pattern uses what is not translated: back references, look-behind, flags, word boundaries."""
+    """The pattern uses an unsupported feature: back references, look-behind, flags, word boundaries."""
 
 
 class _Mark(Enum):
@@ -35,7 +35,7 @@ class _Mark(Enum):
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """A condition on all that follows."""
+    """A condition on the rest of the text."""
 
     condition: int
 
@@ -45,7 +45,7 @@ class PatternReader:
     """Reads one pattern, left to right.
 
     Raises:
-        OutsideSubsetError: the pattern is longer than anybody writes.
+        OutsideSubsetError: the pattern is longer than any real pattern.
     """
 
     text: str
@@ -79,7 +79,7 @@ class PatternReader:
         return found
 
     def alternatives(self, *, depth: int) -> int:
-        """``a|b``. Only at the outermost level may something follow, or must the text end."""
+        """Read ``a|b``. Only at the outermost level may more text follow, or must the text end."""
         if depth > _DEEPEST:
             raise OutsideSubsetError
         found = self._sequence(depth=depth)
@@ -120,7 +120,7 @@ class PatternReader:
         return _Ahead(self.expressions.neither(inner) if negative else inner)
 
     def _looked_for(self) -> int:
-        """Alternatives within a look-ahead: each may be followed by anything, unless it asks for the end."""
+        """Read alternatives within a look-ahead: any text may follow each, unless it requires the end."""
         found = NOTHING
         while True:
             items = []
@@ -164,7 +164,7 @@ class PatternReader:
         return Characters(frozenset(character))
 
     def _repeated(self, atom: int) -> int:
-        """The quantifiers behind an atom. Lazy ones match the same names; possessive ones need not."""
+        """Read the quantifiers after an atom. Lazy ones match the same names; possessive ones do not always."""
         then, either, many = self.expressions.then, self.expressions.either, self.expressions.many
         if self.skip("*"):
             found = many(atom)
@@ -193,7 +193,7 @@ class PatternReader:
         return reduce(lambda rest, piece: self.expressions.then(piece, rest), reversed(pieces), EMPTY)
 
     def character_class(self, negation: str) -> Characters:
-        """What stands between brackets, the opening one already taken."""
+        """Read the characters between brackets; the opening bracket is already read."""
         negated = self.skip(negation)
         members: set[str] = set()
         first = True

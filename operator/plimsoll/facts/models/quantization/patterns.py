@@ -11,7 +11,7 @@ from plimsoll.facts.models.quantization.pattern_reader import ANY_CHARACTER, Out
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A compiled pattern, or what is left of one: ``expression`` is a number of its ``expressions``."""
+    """A compiled pattern, or the rest of one: ``expression`` is a number of its ``expressions``."""
 
     expressions: Expressions
     expression: int
@@ -25,7 +25,7 @@ class Pattern:
         return self.expressions.accepts_end(self.expressions.after(self.expression, text))
 
     def after(self, starts: Iterable[str]) -> tuple[Pattern, ...]:
-        """The different patterns that are left behind each of some beginnings, the impossible ones left out.
+        """Return the different patterns that remain after each of ``starts``, without the impossible ones.
 
         Raises:
             TooComplexError: the pattern unfolds without end.

@@ -61,7 +61,7 @@ _OVERLOOKED = (
 
 @dataclass(frozen=True, slots=True)
 class StorageRule:
-    """How a checkpoint stores its weights: on the whole, and each of them.
+    """How a checkpoint stores its weights: as a whole, and each weight.
 
     ``assignment`` is None for a checkpoint that is not quantized.
     """
@@ -74,10 +74,10 @@ class StorageRule:
 
         Args:
             layer: number of the layer; None outside the layers.
-            weight: its name is below the layer, or from the root. Only linear ones can be quantized.
+            weight: its name is below the layer, or from the root. Only linear weights can be quantized.
 
         Raises:
-            UnsupportedModel: a pattern of the checkpoint turns out too complex to match.
+            UnsupportedModel: a pattern of the checkpoint is too complex to match.
         """
         plain = PLAIN[self.checkpoint.dtype]
         if self.assignment is None or not weight.linear or weight.inputs == 1:
@@ -118,7 +118,7 @@ def storage_rule(name: str, fields: Fields) -> StorageRule:
 
 
 def overlooked_remarks(fields: Fields) -> tuple[str, ...]:
-    """What the reader has to know of a quantization that the engine does not see."""
+    """Return remarks for the user about a quantization that the engine ignores."""
     section = _section(fields)
     return () if section is None or not _is_overlooked(section) else (_OVERLOOKED,)
 
@@ -133,7 +133,7 @@ def _is_overlooked(section: Fields) -> bool:
 
 
 def _dtype(fields: Fields) -> Precision:
-    """The type of what is not quantized; BF16, what the engine serves in, where the file names none."""
+    """Return the type of unquantized weights. If the file names none, it is BF16, in which the engine serves."""
     key = fields.first(("torch_dtype", "dtype"))
     if key is None:
         return Precision.BF16
@@ -144,7 +144,7 @@ def _dtype(fields: Fields) -> Precision:
 
 
 def _reader(name: str, section: Fields) -> Reader:
-    """The method by its name; ModelOpt's older exports leave it out and sign as producer."""
+    """Return the reader of a method by its name. ModelOpt's older exports have no method, only a producer."""
     method = (section.text("quant_method") or "").lower().replace("compressed_tensors", "compressed-tensors")
     if not method and is_modelopt(section):
         return modelopt

@@ -1,4 +1,4 @@
-"""Facts together with the checkpoint's tensors: taken over for unknown classes, compared with for known ones."""
+"""Combine facts with the checkpoint's tensors: use the tensors of unknown classes, compare those of known classes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TIES = ("tie_word_embeddings", "tie_embedding")
 
 
 def unreadable(facts: ModelFacts) -> str:
-    """The remark on a list of tensors that is no use."""
+    """Return the remark for a list of tensors that cannot be used."""
     return (
         f"The names of the checkpoint's tensors do not show the {facts.layers} layers that config.json declares: the "
         "weights are computed from config.json."
@@ -25,16 +25,16 @@ def unreadable(facts: ModelFacts) -> str:
 
 
 def with_tensors(facts: ModelFacts, whole: Fields, fields: Fields, tensors: Sequence[Tensor]) -> ModelFacts | None:
-    """The facts with what the tensors tell. Caches stay those of the configuration.
+    """Return the facts with the weights of the tensors. The caches still come from the configuration.
 
     Args:
-        facts: as the configuration alone tells them.
+        facts: the facts from the configuration alone.
         whole: the configuration, for the tower's section.
         fields: the language model's part of it.
-        tensors: of every file of the checkpoint.
+        tensors: the tensors of every file of the checkpoint.
 
     Returns:
-        None where the tensors cannot be told apart by layer.
+        The facts; None if the tensors cannot be assigned to layers.
 
     Raises:
         InvalidInput: a field of the tower's section is ill-typed.
@@ -60,7 +60,7 @@ def with_tensors(facts: ModelFacts, whole: Fields, fields: Fields, tensors: Sequ
 
 
 def _kept(fields: Fields, tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Without GPTQ's order of inputs where that is the natural one: kernels drop it (``gptq_marlin``)."""
+    """Return the tensors, without GPTQ's order of inputs if it is the natural one: ``gptq_marlin`` drops it."""
     section = fields.section("quantization_config")
     if section is None or section.values.get("desc_act") is True:
         return tensors

@@ -1,4 +1,4 @@
-"""Whether a known class's weights are those that the checkpoint stores."""
+"""Compare the weights of a known class with the weights that the checkpoint stores."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from plimsoll.domain.units import format_gib
 from plimsoll.facts.models.tensors.reading import TensorWeights
 
 LARGEST_DIFFERENCE = 0.01
-"""A share of the weights: padded vocabularies and scales that kernels drop stay below it."""
+"""Largest accepted difference, as a share of the weights: padded vocabularies and dropped scales stay below it."""
 
 
 def difference(facts: ModelFacts, weights: TensorWeights) -> str | None:
-    """A sentence where the sums differ by more than a hundredth; None where they agree."""
+    """Return a sentence if the sums differ by more than a hundredth; None if they agree."""
     ours, stored = _of_facts(facts), _of_tensors(weights)
     expected, found = sum(ours.values()), sum(stored.values())
     if abs(found - expected) <= LARGEST_DIFFERENCE * expected:

@@ -1,4 +1,4 @@
-"""One stored tensor as the weight of a rank: rows, columns, how they are divided, and in which format they lie."""
+"""Turn one stored tensor into the weights of a rank: rows, columns, their division, and their format."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SCALES = ("scale", "scales", "absmax")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the configuration knows of a layer: widths, heads of queries and of keys, experts (0: none)."""
+    """The facts of a layer from the configuration: widths, query heads, key heads, experts (0: none)."""
 
     checkpoint: CheckpointFacts
     hidden: int
@@ -39,7 +39,7 @@ class Context:
 
 
 def layer_weights(tensor: Tensor, context: Context) -> tuple[Weight, ...]:
-    """The weights that one tensor of a decoder layer makes, its name being below the layer."""
+    """Return the weights of one tensor in a decoder layer. Its name begins below the layer."""
     module, suffix = module_of(tensor.name)
     module, routed = expert_of(module)
     storage, factor = _storage(tensor, module, suffix, context.checkpoint)
@@ -81,7 +81,7 @@ def tower_weight(tensor: Tensor, checkpoint: CheckpointFacts, heads: int) -> Wei
 def _expert(
     name: str, module: str, suffix: str, tensor: Tensor, storage: Storage, factor: int, context: Context
 ) -> tuple[Weight, ...]:
-    """One expert, or all of a layer in one tensor: behind each other, or in a dimension of their own."""
+    """Return one expert, or all experts of a layer in one tensor: one after another, or in a separate dimension."""
     count, shape = _unstacked(tensor, context.experts)
     sharding = expert_sharding(module, shape)
     outputs, inputs = _sides(shape, suffix, transposed=_is_turned(shape, sharding, context.hidden))
@@ -98,7 +98,7 @@ def _expert(
 
 
 def _unstacked(tensor: Tensor, experts: int) -> tuple[int, tuple[int, ...]]:
-    """How many experts a tensor holds, and the shape of one: DBRX stores them as one matrix, row behind row."""
+    """Return how many experts a tensor holds, and the shape of one. DBRX stores all of them in one matrix, by rows."""
     shape = tensor.shape
     if not experts or len(shape) < 2 or shape[0] % experts or _is_numbered(tensor.name):  # noqa: PLR2004
         return 1, shape
@@ -111,7 +111,7 @@ def _is_numbered(name: str) -> bool:
 
 
 def _sides(shape: tuple[int, ...], suffix: str, *, transposed: bool = False) -> tuple[int, int]:
-    """Rows and columns; what lies behind the first dimension counts as columns."""
+    """Return rows and columns; all dimensions after the first count as columns."""
     if len(shape) < 2:  # noqa: PLR2004
         return math.prod(shape), 1
     first, rest = shape[0], math.prod(shape[1:])
@@ -136,7 +136,7 @@ def _is_turned(shape: tuple[int, ...], sharding: Sharding, hidden: int) -> bool:
 
 
 def _cut(weight: Weight, cut: Cut, context: Context) -> tuple[Weight, ...]:
-    """The weight, divided; queries, keys and values of one matrix apart."""
+    """Return the weight with its division; queries, keys and values of one matrix become separate weights."""
     kv = context.kv_heads
     match cut:
         case Cut.WHOLE:
@@ -144,8 +144,8 @@ def _cut(weight: Weight, cut: Cut, context: Context) -> tuple[Weight, ...]:
         case Cut.INPUTS if weight.inputs > 1:
             return (replace(weight, sharding=Sharding.INPUTS),)
         case Cut.INPUTS:
-            # Of one column: weights packed in one row after another, and what belongs to inputs, are divided all the
-            # same; biases and scales of rows lie whole on every rank.
+            # The tensor has one column. Weights that are packed row after row, and values of the inputs, are still
+            # divided; biases and scales of rows are whole on every rank.
             divided = weight.name.endswith(_OF_INPUTS) or weight.linear
             return (replace(weight, sharding=Sharding.OUTPUTS) if divided else weight,)
         case Cut.HEADS if kv and weight.outputs % kv == 0:
@@ -161,11 +161,11 @@ def _cut(weight: Weight, cut: Cut, context: Context) -> tuple[Weight, ...]:
 
 def _storage(tensor: Tensor, module: str, suffix: str, checkpoint: CheckpointFacts) -> tuple[Storage, int]:
     """The format of a tensor, and how many weights each of its columns holds."""
-    beside = suffix.rpartition(".")[2].removesuffix("_inv").endswith(_SCALES)
+    is_scale = suffix.rpartition(".")[2].removesuffix("_inv").endswith(_SCALES)
     if suffix == "weight.absmax":
-        return FP32, 1  # double quantization of the scales does not outlive loading
+        return FP32, 1  # loading undoes the double quantization of the scales
     if tensor.dtype in FLOATS:
-        fixed = tensor.dtype == "F32" and (beside or module.endswith(FIXED_IN_FP32))
+        fixed = tensor.dtype == "F32" and (is_scale or module.endswith(FIXED_IN_FP32))
         return (FP32 if fixed else PLAIN[checkpoint.dtype]), 1
     if suffix in MAIN and tensor.dtype == "U8" and checkpoint.precision in _TWO_A_BYTE:
         return Storage(checkpoint.precision, 4), 2

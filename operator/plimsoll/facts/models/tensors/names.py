@@ -1,4 +1,4 @@
-"""What the name of a tensor says: its layer, its module, which of the module's tensors it is."""
+"""Read the name of a tensor: its layer, its module, and which of the module's tensors it is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SUFFIXES = frozenset(
 """Names of the tensors of one linear layer, in every format that vLLM 0.32 loads."""
 
 _TAILS = ("_blocks", "_scales", "_scale_inv", "_scale", "_bias")
-"""How stacked experts, which are parameters and no modules, name what lies beside their weights."""
+"""Name endings for scales and biases of stacked experts, which are parameters and not modules."""
 
 MAIN = frozenset({"weight", "qweight", "weight_packed", "weight_blocks", "_blocks", ""})
 """Suffixes of the matrix itself."""
@@ -28,10 +28,10 @@ TRANSPOSED = frozenset({"qweight", "qzeros", "scales"})
 """Tensors of AWQ and GPTQ, stored inputs first."""
 
 _DROPPED_WORDS = ("mtp", "nextn", "eagle", "medusa", "talker", "token2wav", "code2wav")
-"""Parts that the engine does not load with the model: drafts, and the voices of models that speak."""
+"""Parts that the engine does not load with the model: drafts, and the speech output of models that speak."""
 
 _DROPPED_ENDS = ("rotary_emb.inv_freq", "masked_bias", "position_ids", "num_batches_tracked", ".weight_shape")
-"""Buffers and notes. The engine makes its own."""
+"""Buffers and metadata. The engine makes its own."""
 
 _TOWER_WORDS = frozenset(
     {
@@ -52,7 +52,7 @@ class Place:
 
 
 def place(name: str) -> Place | None:
-    """Where the first number of a name puts the tensor; None for one outside every list of modules."""
+    """Return the numbered module of a tensor, by the first number in its name; None outside every list of modules."""
     found = _NUMBER.search(name)
     if found is None:
         return None
@@ -81,7 +81,7 @@ def expert_of(module: str) -> tuple[str, bool]:
 
 
 def is_dropped(name: str, dimensions: int) -> bool:
-    """Whether the engine leaves the tensor alone."""
+    """Whether the engine ignores the tensor."""
     if name.endswith(_DROPPED_ENDS):
         return True
     if name.endswith("attn.bias") and dimensions > 2:  # noqa: PLR2004
@@ -90,5 +90,5 @@ def is_dropped(name: str, dimensions: int) -> bool:
 
 
 def is_of_tower(name: str) -> bool:
-    """Whether a name outside the decoder speaks of a vision or audio tower, or of what joins it to the decoder."""
+    """Whether a name outside the decoder belongs to a vision or audio tower, or to its projector."""
     return not _TOWER_WORDS.isdisjoint(word.lower() for word in _WORDS.findall(name))

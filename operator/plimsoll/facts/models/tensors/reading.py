@@ -20,9 +20,10 @@ _NORMS = ("norm", "ln_f", "ln_out")
 
 @dataclass(frozen=True, slots=True)
 class TensorWeights:
-    """What the engine loads: weights of each layer, and around them. ``tied`` tells that no output projection is.
+    """The weights that the engine loads: of each layer, and outside the layers.
 
-    ``elements`` are those of the loaded tensors, None where some are packed.
+    ``tied`` is true if there is no output projection. ``elements`` is the number of elements of the loaded tensors,
+    None if some are packed.
     """
 
     layers: tuple[tuple[Weight, ...], ...]
@@ -85,7 +86,7 @@ def _layer(tensors: Iterable[Tensor], context: Context) -> tuple[Weight, ...]:
 
 
 def _alike(weights: Iterable[Weight]) -> tuple[Weight, ...]:
-    """Weights that differ in nothing as one with their count, in the order of their names."""
+    """Merge equal weights into one with their count, in the order of their names."""
     counts: Counter[Weight] = Counter()
     for weight in weights:
         if weight.parameters:
@@ -116,7 +117,7 @@ def _is_positions(tensor: Tensor) -> bool:
 
 
 def _is_head(tensor: Tensor) -> bool:
-    """The output projection or its bias: a module of that name, not one that only begins so."""
+    """Whether it is the output projection or its bias. A name that only begins with the module's name is neither."""
     return any(part in _HEADS for part in tensor.name.split(".")[-3:]) and "norm" not in tensor.name
 
 

@@ -37,7 +37,7 @@ _WHOLE_INSIDE = ("indexer", "router")
 """Modules all of whose projections lie on every rank (``deepseek_v2.py``: ``Indexer``)."""
 
 _WHOLE_LINEARS = frozenset({"q_a_proj", "kv_a_proj_with_mqa", "fused_qkv_a_proj_with_mqa"})
-"""Projections on every rank that online quantization reaches all the same."""
+"""Projections that are whole on every rank, but that online quantization still quantizes."""
 
 _STATES = frozenset({"A_log", "D", "dt_bias", "sinks", "conv1d", "q_conv1d", "k_conv1d", "v_conv1d"})
 
@@ -46,7 +46,7 @@ FIXED_IN_FP32 = ("A_log", "D", "dt_bias", "correction_bias")
 
 
 class Cut(Enum):
-    """What becomes of a module's rows and columns."""
+    """How tensor parallelism divides a module's rows and columns."""
 
     OUTPUTS = auto()
     INPUTS = auto()
@@ -58,7 +58,7 @@ class Cut(Enum):
 
 
 def cut_of(module: str, shape: tuple[int, ...]) -> Cut:
-    """What the name says; unknown names are whole on every rank, the larger reading."""
+    """Return the division by the name. An unknown name is whole on every rank, which is the larger estimate."""
     parts = module.split(".")
     leaf = parts[-1]
     if any(part.startswith(_WHOLE_INSIDE) for part in parts):

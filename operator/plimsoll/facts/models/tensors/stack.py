@@ -1,4 +1,4 @@
-"""Which of a checkpoint's numbered lists of modules is the decoder, and what lies in it, outside it and in towers."""
+"""Find the decoder among a checkpoint's numbered lists of modules. Group tensors: decoder, outside it, towers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plimsoll.facts.models.tensors.tensor import LARGEST_BYTES, Tensor
 
 @dataclass(slots=True)
 class Groups:
-    """Tensors by where they belong; those of a layer under their names below it."""
+    """Tensors by the part of the model; tensors of a layer have their names below the layer."""
 
     layers: list[list[Tensor]]
     outside: list[Tensor] = field(default_factory=list)

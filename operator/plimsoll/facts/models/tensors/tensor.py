@@ -1,4 +1,4 @@
-"""One tensor of a checkpoint, as the header of its safetensors file tells it."""
+"""One tensor of a checkpoint, as the header of its safetensors file describes it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ FLOATS = frozenset({"F64", "F32", "F16", "BF16"})
 """Types that the engine reads into its own 16- or 32-bit type."""
 
 LARGEST_BYTES = 10**15
-"""No checkpoint comes near it; a list that makes more is a mistake."""
+"""Largest accepted size of a checkpoint. Real checkpoints are far smaller; a larger list is a mistake."""
 
 _BITS = re.compile(r"[A-Z]+(\d+)")
 _POSSIBLE_BITS = frozenset({4, 6, 8, 16, 32, 64, 128})
 _BITS_OF_OTHERS = 8
-"""Of BOOL, and of a type nobody has described."""
+"""Bits of BOOL, and of an unknown type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +38,12 @@ class Tensor:
 
     @property
     def bits(self) -> int:
-        """Of one element: the figure in the type's name."""
+        """Bits of one element: the number in the type's name."""
         figure = _BITS.match(self.dtype)
         bits = int(figure[1][:4]) if figure is not None else 0
         return bits if bits in _POSSIBLE_BITS else _BITS_OF_OTHERS
 
     @property
     def bytes(self) -> int:
-        """As stored."""
+        """Bytes in the file."""
         return ceil_div(self.elements * self.bits, 8)

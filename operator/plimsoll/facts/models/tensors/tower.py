@@ -1,4 +1,4 @@
-"""A tower nobody has described, out of its tensors."""
+"""Build an unknown tower from its tensors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from plimsoll.facts.models.tensors.names import is_dropped, is_of_tower, place
 from plimsoll.facts.models.tensors.tensor import Tensor
 
 _MOST_POSITIONS = 4_096
-"""A square of 896 pixels in patches of 14, as for a tower that its fields alone describe."""
+"""A square of 896 pixels in patches of 14, the same as for a tower that is estimated from its fields."""
 
 _AUDIO_POSITIONS = 1_500
 """Thirty seconds of sound as Whisper's encoder sees it, which most audio towers are."""
 
 _JOINED = 4
-"""Positions in a token: what merging two by two, the most common, leaves."""
+"""Positions in a token, after the most common merging: two by two."""
 
 _SECTIONS = ("vision_config", "visual", "audio_config", "speech_config", "audio_encoder_config")
 _SOUND = ("audio_config", "speech_config", "audio_encoder_config")
@@ -63,7 +63,7 @@ def tower_heads(whole: Fields) -> int:
 
 
 def _widths(tensors: Iterable[Tensor], facts: ModelFacts) -> _Widths:
-    """Of the tower's list with the most elements: the width of most vectors, and the widest side of a matrix."""
+    """Return the width of most vectors and the widest side of a matrix, from the tower's list with most elements."""
     stacks: dict[str, list[tuple[int, Tensor]]] = defaultdict(list)
     for tensor in tensors:
         found = place(tensor.name)
@@ -87,7 +87,7 @@ def _widths(tensors: Iterable[Tensor], facts: ModelFacts) -> _Widths:
 
 
 def _positions(whole: Fields) -> int:
-    """Of the largest item: what the section's image makes; where it is silent, what is common."""
+    """Return the positions of the largest item, from the section's image size; the common number if there is none."""
     section = tower_section(whole, "vision_config")
     if section.has("image_size") and isinstance(section.values["image_size"], int):
         patch = size(section, "patch_size", default=14)
