@@ -17,7 +17,7 @@ from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Ten
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
-image that runs on a GPU works there, whatever its vendor setting."""
+image that already runs on a GPU type works there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Demand:
 
     @property
     def asks(self) -> bool:
-        """Whether a solver has anything to decide. A deployment with zero replicas also asks for a place, to keep it."""
+        """Whether a solver has anything to decide. A deployment with zero replicas also asks for a place to hold."""
         holds_nothing = not self.kept and self.request.replicas == 0
         return bool(self.moves or self.outdated or holds_nothing) or self.missing > 0
 

@@ -31,7 +31,7 @@ _what_is_asked = attrgetter(*(each.name for each in fields(Request) if each.name
 
 
 class Memo:
-    """At most ``most`` answers about requests. The least recently used request is removed first.
+    """A cache of at most ``most`` answers about requests. The least recently used request is removed first.
 
     Requests with equal content share their answers, whoever made them. The memo keeps only the last answer to each
     question about a request, so that a changing cluster does not fill it.
@@ -53,7 +53,7 @@ class Memo:
         return len(self._requests)
 
     def recall(self, request: Request, question: Hashable, basis: object, find: Callable[[], Answer]) -> Answer:
-        """Return the answer to ``question`` about ``request``: the cached one if its ``basis`` is equal, else a new one.
+        """Return the answer to ``question`` about ``request``: the cached one if ``basis`` is equal, else a new one.
 
         ``basis`` is everything that the answer depends on, except the request. ``find`` may call the memo as well.
         """
@@ -75,7 +75,8 @@ class Memo:
         asked = _what_is_asked(request)
         answers = self._requests.setdefault(asked, {})
         self._requests.move_to_end(asked)
-        if len(self._requests) > max(1, self._most):  # requests whose questions all raise have no answers, so no answer count removes them
+        # A request whose questions all raise has no answers, so counting answers alone would never remove it.
+        if len(self._requests) > max(1, self._most):
             self._count -= len(self._requests.popitem(last=False)[1])
         self._last = request, answers
         return answers

@@ -74,7 +74,7 @@ def decisions(
             continue
         award = next(awards)
         decision = _decided(award, fleet, adviser)
-        if decision.failure:  # it gets nothing, so the demands after it are solved again with the GPUs it would have taken
+        if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
             awards = solver(_open(demands[number + 1 :]), Stock(fleet, ledger))
         else:
             ledger = award.left
@@ -110,7 +110,7 @@ def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
         return _failed(award.demand.tenant, award.failure)
     try:
         return decision_of(award, fleet, adviser)
-    except Exception as error:  # noqa: BLE001 - same
+    except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return _failed(award.demand.tenant, error)
 
 
