@@ -174,7 +174,7 @@ class CheckpointFacts:
 
     @property
     def dtype_beside_quantized(self) -> Precision:
-        """The type in which the engine runs the unquantized parts. Its quantization kernels have no fp32 activations."""
+        """The type in which the engine runs unquantized parts. Its quantization kernels have no fp32 activations."""
         return Precision.BF16 if self.dtype is Precision.FP32 else self.dtype
 
 
