@@ -46,8 +46,8 @@ cannot. In some twenty starts that choice would make the band wider; six of them
 outside."""
 
 _TAIL_GIB, _TAIL_SHARE = 0.10, 0.004
-"""GiB, and share of the card, up to the usual width: how much less may be needed. No width was chosen by a set of 109
-starts. Of these, eleven were below the band without this term (six with it) and five above; two of the five ran
+"""GiB, and share of the card, up to the usual width: how much less may be needed. Of 109 starts that were not used to
+choose any width, eleven were below the band without this term (six with it) and five above; two of the five ran
 something that no law covers. Of 87 later starts, 60 were inside before any law was read from them; of 48 after that,
 40 were inside."""
 

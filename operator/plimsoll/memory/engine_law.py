@@ -17,7 +17,7 @@ class SamplerLaw:
     """The memory of sampling one step: ``copies`` of the logits in fp32, and ``base_bytes`` for any batch.
 
     ``gathered_copies`` are added with tensor parallelism, where gathering the ranks' parts is the peak.
-    ``rejecting_copies`` are the copies while the engine profiles the rejection of a draft, 0 where that is not the peak.
+    ``rejecting_copies`` are the copies while the engine profiles a draft's rejection, 0 where that is not the peak.
     """
 
     copies: float

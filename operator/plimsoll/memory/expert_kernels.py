@@ -184,7 +184,7 @@ def expert_scratch(
 
 
 def modular_width(shape: Shape) -> int:
-    """Return the values of one row: the first projection's buffer, and the buffer that the product and the last share."""
+    """Return the values of one row: the first projection's buffer, and the one that the product and the last share."""
     return max(shape.first, shape.hidden) + max(shape.width, shape.hidden)
 
 

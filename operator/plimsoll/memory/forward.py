@@ -175,7 +175,7 @@ def dense_width(model: ModelFacts) -> int:
 
 
 def expanded_latent_bytes(model: ModelFacts, split: Split, dtype_bytes: int) -> int:
-    """Return the bytes of keys and values of cached context that a prefill expands from latents for the rank's heads."""
+    """Return the bytes of a prefill's cached keys and values, expanded from latents for the rank's heads."""
     if not _expands_latents(model):
         return 0
     return LATENT_ROWS * max(1, model.heads // split.tensor_parallel) * LATENT_HEAD_WIDTH * dtype_bytes

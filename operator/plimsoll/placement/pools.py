@@ -130,7 +130,8 @@ class Decision:
     ``missing`` replicas found no place. ``rejections`` and ``remedies`` belong to this pass. They are empty when
     nothing had to be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more,
     when no order to leave it was given. ``change_blocked`` means that the spec's change has no place yet and the old
-    placement keeps serving. ``departures`` are places that replicas leave in this pass because their pods find no node there.
+    placement keeps serving. ``departures`` are places that replicas leave in this pass, because their pods find no node
+    there.
     ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour.
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
