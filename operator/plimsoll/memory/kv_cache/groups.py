@@ -67,7 +67,7 @@ def _one_group(layers: Sequence[Layers]) -> Grouping:
 
 
 def _promoted(layers: Sequence[Layers]) -> list[Layers]:
-    """Return the layers with windows and chunks charged as full attention, in blocks as long as those of full attention."""
+    """Return the layers with windows and chunks charged as full attention, with its block length."""
     blocks = {entry.page.block_tokens for entry in layers if entry.page.holding is Holding.FULL}
     if not blocks:
         return list(layers)
