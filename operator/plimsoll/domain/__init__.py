@@ -1,1 +1,1 @@
-"""The vocabulary: frozen values that every other layer speaks. No I/O, no clock, no pydantic, no Kubernetes."""
+"""The domain values: frozen values that every other layer uses. No I/O, no clock, no pydantic, no Kubernetes."""

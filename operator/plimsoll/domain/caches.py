@@ -1,4 +1,4 @@
-"""What a layer keeps of the tokens it has seen: the shapes, before tensor parallelism and before any number format."""
+"""The shapes of what a layer keeps of its tokens, before tensor parallelism and before any number format."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from enum import StrEnum
 
 @dataclass(frozen=True, slots=True)
 class AttentionCache:
-    """Keys and values of every token, or of those a window or chunk can still see.
+    """Keys and values of every token, or of the tokens that a window or chunk can still see.
 
     ``window_tokens`` is the sliding window, ``chunk_tokens`` the chunk of chunked local attention (Llama 4); at most
-    one is set. Head counts are of the whole model. ``keeps_model_type`` marks classes that never hand the format asked
-    for to their attention (Falcon): the cache keeps the model's own type.
+    one is set. Head counts are those of the whole model. ``keeps_model_type`` marks classes that do not pass the
+    requested cache format to their attention (Falcon): the cache keeps the model's own type.
     """
 
     kv_heads: int
@@ -25,7 +25,7 @@ class AttentionCache:
 
 @dataclass(frozen=True, slots=True)
 class LatentCache:
-    """Multi-head latent attention (MLA): one compressed vector a token, copied on every tensor-parallel rank.
+    """Multi-head latent attention (MLA): one compressed vector per token, copied on every tensor-parallel rank.
 
     ``latent`` is ``kv_lora_rank``, ``rope`` the decoupled rotary part. ``sparse`` marks DeepSeek sparse attention,
     whose FP8 layout is the engine's ``fp8_ds_mla``.
@@ -49,11 +49,11 @@ class IndexerCache:
 
 @dataclass(frozen=True, slots=True)
 class RowCache:
-    """Rows of ``row_bytes`` bytes in every cache format, on every rank: what kernels with a layout of their own keep.
+    """Rows of ``row_bytes`` bytes in every cache format, on every rank: the cache of kernels with their own layout.
 
-    ``tokens_per_row`` tokens are compressed to one row. ``block_tokens`` is the block that the kernels take: with a
-    window its own, otherwise the whole model's (None: they leave it to the others). A page is rounded up to
-    ``alignment`` bytes. ``packed`` marks layouts that put pages of different size side by side in one block
+    ``tokens_per_row`` tokens are compressed to one row. ``block_tokens`` is the block size that the kernels need: for
+    this cache alone if it has a window, otherwise for the whole model (None: other caches decide). A page is rounded up
+    to ``alignment`` bytes. ``packed`` marks layouts that put pages of different sizes next to each other in one block
     (DeepSeek-V4). ``kernel_rows`` are the smallest and the largest page that the kernels read at once, in rows.
     ``indexed`` marks keys that an indexer gathers into the buffer of DeepSeek sparse attention.
     """
@@ -70,10 +70,10 @@ class RowCache:
 
 @dataclass(frozen=True, slots=True)
 class RingCache:
-    """The last rows of a request in a circle, on every rank: what a compressor has yet to compress (GLM-5.3-Flash).
+    """A ring buffer of a request's last rows, on every rank: rows that a compressor must still read (GLM-5.3-Flash).
 
-    ``tokens_per_row`` tokens are compressed at a time; drafted tokens lengthen the circle, by rows or (``doubles``) to
-    the next power of two of them. It never holds fewer than ``least_tokens``.
+    ``tokens_per_row`` tokens are compressed at a time. Drafted tokens lengthen the ring, by rows or (``doubles``) to
+    the next power of two of rows. The ring never holds fewer than ``least_tokens``.
     """
 
     token_bytes: int
@@ -84,7 +84,7 @@ class RingCache:
 
 @dataclass(frozen=True, slots=True)
 class CrossCache:
-    """Keys and values of an encoder's output (Whisper): ``encoder_tokens`` a request, whatever its length."""
+    """Keys and values of an encoder's output (Whisper): ``encoder_tokens`` per request of any length."""
 
     kv_heads: int
     head_dim: int
@@ -92,7 +92,7 @@ class CrossCache:
 
 
 class StateKind(StrEnum):
-    """Which recurrent layer a state belongs to; decides how the engine shards and types it."""
+    """The recurrent layer of a state. It decides how the engine shards the state and which type the state has."""
 
     MAMBA1 = "mamba1"
     MAMBA2 = "mamba2"
@@ -106,8 +106,8 @@ class StateKind(StrEnum):
 class StatePart:
     """One tensor of a recurrent state: ``units`` (heads, groups or channels) of ``unit_elements`` each.
 
-    A rank holds ``max(1, units // tp)`` units. ``dtype_bytes`` is None where the tensor has the model's type. A
-    convolution's part keeps one column more for every speculative token: ``grows_with_speculation`` elements a unit.
+    A rank holds ``max(1, units // tp)`` units. ``dtype_bytes`` is None where the tensor has the model's type. The part
+    of a convolution keeps one more column for every speculative token: ``grows_with_speculation`` elements per unit.
     """
 
     units: int
@@ -118,15 +118,15 @@ class StatePart:
 
 @dataclass(frozen=True, slots=True)
 class StateCache:
-    """The recurrent state of one request in one layer: constant, however long the request."""
+    """The recurrent state of one request in one layer. Its size does not depend on the length of the request."""
 
     kind: StateKind
     parts: tuple[tuple[StatePart, ...], ...]
-    """Tensors in the engine's order (convolution first); each a sum of parts that are sharded differently."""
+    """Tensors in the engine's order (convolution first). Each is a sum of parts with different sharding."""
     checkpoints: bool = False
-    """Whether its kernels can save a state from inside a prefill, for which prefix caching keeps one block more."""
+    """Whether its kernels can save a state during a prefill. Then prefix caching keeps one more block."""
     whole: bool = False
-    """Whether every rank holds all of it; the engine groups such states apart."""
+    """Whether every rank holds the whole state. The engine puts these states into separate groups."""
 
 
 CacheSpec = AttentionCache | LatentCache | IndexerCache | RowCache | RingCache | CrossCache | StateCache

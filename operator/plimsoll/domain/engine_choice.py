@@ -1,4 +1,4 @@
-"""How the user wants the engine to be run."""
+"""The engine options that the user chooses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from plimsoll.domain.versions import EngineVersion
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """Speculative decoding with ``tokens`` a step.
+    """Speculative decoding with ``tokens`` drafted tokens per step.
 
-    ``draft`` is the draft model (EAGLE head or a small model of its own); None takes the model's own multi-token
-    predictor (MTP), or no weights at all where ``uses_predictor`` is false (n-gram). ``head`` is the method of a draft
-    that is an EAGLE head.
+    ``draft`` is the draft model (an EAGLE head or a small separate model). None means the model's own multi-token
+    predictor (MTP), or no weights where ``uses_predictor`` is false (n-gram). ``head`` is the method of a draft that is
+    an EAGLE head.
     """
 
     tokens: int
@@ -26,7 +26,7 @@ class Speculation:
 
     @property
     def drafting(self) -> Drafting:
-        """What the engine is told of it, beside which draft to load."""
+        """The method and the number of tokens for the engine, without the name of the draft."""
         own = DraftMethod.MTP if self.uses_predictor else DraftMethod.NGRAM
         method = own if self.draft is None else self.head or DraftMethod.DRAFT_MODEL
         return Drafting(method, self.tokens)
@@ -34,11 +34,11 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """How the engine is run, where the user may choose.
+    """The engine options that the user may choose.
 
-    ``gpu_memory_utilization_percent`` is of the usable memory; ``residency`` None keeps all weights on the GPU.
-    ``unfollowed`` are further arguments that can change the memory and that no law follows. ``image_vendor`` is whose
-    GPUs the user's own image is made for; None where the image is chosen by the GPU.
+    ``gpu_memory_utilization_percent`` is a share of the usable memory. ``residency`` None keeps all weights on the GPU.
+    ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image_vendor`` is the GPU
+    vendor of the user's own image; None where the GPU decides the image.
     """
 
     version: EngineVersion

@@ -21,7 +21,7 @@ class SpeculationMethod(StrEnum):
 
 
 class DraftMethod(StrEnum):
-    """How tokens are guessed ahead, in vLLM's words (``SpeculativeConfig.method``)."""
+    """The method that drafts tokens, with vLLM's names (``SpeculativeConfig.method``)."""
 
     NGRAM = "ngram"
     """From the prompt itself; no weights."""
@@ -32,7 +32,7 @@ class DraftMethod(StrEnum):
     EAGLE3 = "eagle3"
     """By a head that reads hidden states of several of the model's layers."""
     DRAFT_MODEL = "draft_model"
-    """By a small model of its own."""
+    """By a small separate model."""
 
 
 HeadMethod = Literal[DraftMethod.EAGLE, DraftMethod.EAGLE3]
@@ -40,7 +40,7 @@ HeadMethod = Literal[DraftMethod.EAGLE, DraftMethod.EAGLE3]
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """Speculative decoding as the engine is told: ``tokens`` guessed a step (``num_speculative_tokens``)."""
+    """The engine's option for speculative decoding: ``tokens`` are drafted per step (``num_speculative_tokens``)."""
 
     method: DraftMethod
     tokens: int
@@ -74,16 +74,16 @@ class WeightStreaming:
 
 
 Residency = CpuOffload | WeightStreaming
-"""Where weights live that are not on the GPU."""
+"""How weights that are not on the GPU are kept in host memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class MediaUse:
-    """What an engine serves of images and videos, and how its tensor-parallel ranks share a vision tower.
+    """The images and videos that an engine serves, and how its tensor-parallel ranks share a vision tower.
 
-    ``text_only`` leaves the tower out (``--language-model-only``). ``copies_encoder`` gives every rank a whole tower
-    and deals the images out (``--mm-encoder-tp-mode data``). ``images`` and ``videos`` bound how many one request may
-    bring (``--limit-mm-per-prompt``), None not at all.
+    ``text_only`` does not load the tower (``--language-model-only``). ``copies_encoder`` gives every rank a whole tower
+    and distributes the images over the ranks (``--mm-encoder-tp-mode data``). ``images`` and ``videos`` are the most
+    that one request may contain (``--limit-mm-per-prompt``); None means no limit.
     """
 
     text_only: bool = False
@@ -93,4 +93,4 @@ class MediaUse:
 
 
 ALL_MEDIA = MediaUse()
-"""What the engine does untold: everything that the model can, and a tower that the ranks share."""
+"""The engine's default: all media that the model supports, and one tower that the ranks share."""

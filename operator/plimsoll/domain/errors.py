@@ -1,4 +1,4 @@
-"""Plain domain errors. The shell maps them to retries and conditions; nothing here knows Kubernetes."""
+"""Plain domain errors. The shell maps them to retries and conditions. This module does not depend on Kubernetes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _LONGEST_VALUE = 120
 
 
 class PlimsollError(Exception):
-    """The root of every error this project raises on purpose."""
+    """The base class of every error that this project raises on purpose."""
 
 
 def shortened(value: object) -> str:
-    """``repr`` of a value, cut to a length that a status and a log line can hold. It never fails.
+    """Return the ``repr`` of a value, cut to a length that fits a status and a log line. It never fails.
 
     ``repr`` itself fails for integers of more than 4,300 digits and for structures that are too deep.
     """
@@ -29,12 +29,12 @@ def shortened(value: object) -> str:
 
 
 class InvalidInput(PlimsollError):
-    """A field of the user's holds something that cannot be used.
+    """A field of the user's input has an unusable value.
 
     Args:
         field: dotted path of the field, as the user writes it.
-        value: what it holds; the message shows a short form of it.
-        fix: what to write instead, as an imperative sentence.
+        value: the value of the field; the message shows a short form of it.
+        fix: how to correct the field, as an imperative sentence.
     """
 
     verdict: ClassVar[str] = "cannot be used"
@@ -48,13 +48,13 @@ class InvalidInput(PlimsollError):
 
 
 class NotPermitted(InvalidInput):
-    """A field asks for more than the cluster admin lets the authors of InferenceDeployments ask for."""
+    """A field asks for more than the cluster admin permits in InferenceDeployments."""
 
     verdict: ClassVar[str] = "is not permitted"
 
 
 class UnsupportedModel(PlimsollError):
-    """The model's configuration asks for something the memory law does not know: said, never guessed.
+    """The model's configuration needs something that the memory law does not know. It is reported and never guessed.
 
     Args:
         model: the model's name.
@@ -68,8 +68,8 @@ class UnsupportedModel(PlimsollError):
 
 
 class ModelNotFound(PlimsollError):
-    """No source knows the model, or the token given may not read it. Trying again does not help by itself."""
+    """No source knows the model, or the given token may not read it. A retry alone does not help."""
 
 
 class SourceUnavailable(PlimsollError):
-    """A neighbour (hub, API server, Prometheus) did not answer. Trying again may help."""
+    """Another service (hub, API server, Prometheus) did not answer. A retry may help."""

@@ -1,4 +1,4 @@
-"""Do two engines run the same model in the same way, as far as their memory goes?"""
+"""A fingerprint of a model and its engine options: equal where two engines need the same memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _DIGITS = 12
 
 @lru_cache(maxsize=256)
 def fingerprint(model: ModelFacts, engine: EngineChoice) -> str:
-    """Hex digits that differ where the facts of the model or an option that changes the memory differ.
+    """Return hex digits that differ where the model's facts or an option that changes the memory differ.
 
-    The share of the GPU that the engine may use and the size of a step are left out: an observation is a difference
-    from what the law says of that very share and step.
+    The share of the GPU that the engine may use and the size of a step are left out, because an observation is the
+    difference from the law's prediction for the same share and step.
     """
     facts = replace(model, source=FactsSource.INLINE, parameters=None, remarks=())
     options = (engine.enforce_eager, engine.residency, engine.lora, engine.speculation, engine.media, engine.unfollowed)

@@ -1,4 +1,4 @@
-"""The cluster's GPUs as one snapshot: what is there, who holds it, what is left."""
+"""The cluster's GPUs as one snapshot: all GPUs, the GPUs that pods hold, and the free GPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plimsoll.domain.reasons import NodeReason
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A node's taint; ``value`` is empty where the node gives none."""
+    """A node's taint. ``value`` is empty where the node sets none."""
 
     key: str
     value: str
@@ -30,7 +30,10 @@ class Toleration:
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Kubernetes' rule: an empty key with Exists matches all, an empty effect matches every effect."""
+        """Whether the taint is tolerated, by the rule of Kubernetes.
+
+        An empty key with Exists matches all taints, and an empty effect matches every effect.
+        """
         if self.effect and self.effect != taint.effect:
             return False
         if not self.key:
@@ -42,11 +45,11 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class GpuNode:
-    """One node with one kind of GPU; a node with whole GPUs and slices of others is told once for each resource.
+    """One node with one kind of GPU. A node with whole GPUs and slices of others has one entry for each resource.
 
-    ``allocatable`` and ``held`` count GPUs of ``resource``; ``held`` sums over *all* pods bound to the node that have
-    not ended, whoever made them. ``selector`` is the node label ``(key, value)`` that picks nodes of this class.
-    ``host`` is what the node offers besides GPUs, ``host_free`` what those same pods leave of it.
+    ``allocatable`` and ``held`` count GPUs of ``resource``. ``held`` sums over *all* pods that are bound to the node
+    and have not ended, whoever created them. ``selector`` is the node label ``(key, value)`` that selects nodes of this
+    class. ``host`` is what the node offers besides GPUs. ``host_free`` is the part of it that those pods leave free.
     """
 
     name: str
@@ -62,18 +65,18 @@ class GpuNode:
 
     @property
     def account(self) -> str:
-        """What its GPUs are booked under: the node, and for slices their resource, which whole GPUs do not share."""
+        """The ledger key of its GPUs: the node's name, and for slices also the resource, separate from whole GPUs."""
         return f"{self.name}/{self.resource}" if self.gpu.is_slice else self.name
 
     @property
     def free(self) -> int:
-        """GPUs nobody holds; never below zero, whatever the cluster claims."""
+        """The number of GPUs that no pod holds. Never below zero, even if the cluster reports too many held GPUs."""
         return max(0, self.allocatable - self.held)
 
 
 @dataclass(frozen=True, slots=True)
 class IgnoredNode:
-    """A node that has or should have GPUs and takes no part in placement, with the reason."""
+    """A node that has or should have GPUs but is not used for placement, with the reason."""
 
     name: str
     reason: NodeReason
@@ -81,7 +84,7 @@ class IgnoredNode:
 
 
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
-"""Effects of taints that keep pods off a node; PreferNoSchedule is a wish."""
+"""The taint effects that keep pods off a node. PreferNoSchedule is only a preference."""
 
 Labels = tuple[tuple[str, str], ...]
 Asked = tuple[str, Labels, tuple[Toleration, ...]]
@@ -89,33 +92,33 @@ Asked = tuple[str, Labels, tuple[Toleration, ...]]
 
 @dataclass(frozen=True)
 class Fleet:
-    """Every GPU node of the cluster at one moment; ``nodes`` can take pods, ``ignored`` cannot and say why.
+    """All GPU nodes of the cluster at one moment. ``nodes`` can take pods; ``ignored`` cannot, and hold the reason.
 
-    It never changes, so whatever is asked of it is worked out once. (Hence no slots: the answers need a place.)
+    A fleet never changes, so each answer is computed once. (It has no slots, because the answers are cached in it.)
     """
 
     nodes: tuple[GpuNode, ...] = ()
     ignored: tuple[IgnoredNode, ...] = field(default=())
 
     def gpu_types(self) -> tuple[GpuType, ...]:
-        """The distinct types, by name. Where nodes of one type differ in memory, the smallest speaks for the type."""
+        """Return the different types, by name. Where nodes of one type differ in memory, the smallest one counts."""
         return self._gpu_types
 
     def of_type(self, name: str) -> tuple[GpuNode, ...]:
-        """The nodes with GPUs of that type."""
+        """Return the nodes with GPUs of that type."""
         return self._by_type.get(name, ())
 
     def accepting(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> tuple[GpuNode, ...]:
-        """The type's nodes that carry all these labels and whose blocking taints are tolerated."""
+        """Return the type's nodes that have all these labels and whose blocking taints are tolerated."""
         asked = (gpu_type, labels, tolerations)
         if asked not in self._accepting:
             self._accepting[asked] = self._find_accepting(*asked)
         return self._accepting[asked]
 
     def most_gpus(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> int | None:
-        """The most GPUs that one engine can have on one of those nodes, whoever holds them; None without a node.
+        """Return the most GPUs that one engine can have on one of those nodes; None without a node.
 
-        Slices of a GPU cannot work together.
+        GPUs in use count like free ones. Slices of a GPU cannot work together.
         """
         asked = (gpu_type, labels, tolerations)
         if asked not in self._most_gpus:
@@ -124,7 +127,7 @@ class Fleet:
         return self._most_gpus[asked]
 
     def with_nodes(self, nodes: Iterable[GpuNode]) -> Fleet:
-        """The same fleet with other nodes, in a stable order."""
+        """Return the same fleet with other nodes, in a stable order."""
         return replace(self, nodes=tuple(sorted(nodes, key=lambda node: node.name)))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""GPU types: facts of the silicon, before any node is looked at."""
+"""GPU types: facts of the hardware, independent of any node."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class MigSlice:
-    """What a slice of a partitioned GPU is a slice of.
+    """A slice of a partitioned GPU.
 
-    ``card`` names the whole GPU's type, ``profile`` is NVIDIA's (``3g.40gb``). ``share`` is the part of the card that
-    nobody else can have any more: the larger of its compute slices and its memory slices.
+    ``card`` names the whole GPU's type. ``profile`` is NVIDIA's profile (``3g.40gb``). ``share`` is the part of the
+    card that no other pod can use: the larger of its compute slices and its memory slices.
     """
 
     card: str
@@ -44,7 +44,7 @@ class MigSlice:
     share: Fraction
 
     def price(self, card: Price) -> Price:
-        """The slice's share of the card's price, to a hundredth of a cent."""
+        """Return the slice's share of the card's price, to a hundredth of a cent."""
         usd = (card.usd_per_hour * self.share.numerator / self.share.denominator).quantize(Decimal("0.0001"))
         return Price(usd, f"{card.source}, {self.share} of {self.card}")
 
@@ -53,13 +53,13 @@ class MigSlice:
 class GpuType:
     """One kind of GPU, as the engine sees it.
 
-    ``usable_bytes`` is the total the framework reports (what ``--gpu-memory-utilization`` multiplies), less than the
-    label's and than the marketing figure. ``compute_capability`` is CUDA's ``(major, minor)``; AMD parts carry their
-    ``gfx`` target instead. ``scale_up_gpus`` is how many GPUs reach each other without the network.
-    ``unified_memory`` says that the GPU shares the host's memory (GB10, Jetson): the engine then reads "free" off the
-    operating system, and what other processes touch while it starts is charged to it.
-    ``host_bandwidth_gb_per_second`` is what copies from the host reach in one direction. ``mig`` is None for a whole
-    GPU; a slice is a type of its own, and no two slices can serve one engine: NCCL does not join them.
+    ``usable_bytes`` is the total that the framework reports and that ``--gpu-memory-utilization`` multiplies. It is
+    less than the figure of the label and the marketing figure. ``compute_capability`` is CUDA's ``(major, minor)``;
+    AMD GPUs have their ``gfx`` target instead. ``scale_up_gpus`` is how many GPUs reach each other without the network.
+    ``unified_memory`` means that the GPU shares the host's memory (GB10, Jetson). The engine then reads the free memory
+    from the operating system, and memory that other processes take during its start counts as its own.
+    ``host_bandwidth_gb_per_second`` is the bandwidth of copies from the host in one direction. ``mig`` is None for a
+    whole GPU. A slice is a separate type, and two slices cannot serve one engine, because NCCL does not join them.
     """
 
     name: str

@@ -1,14 +1,14 @@
-"""What a pod takes of its node besides GPUs: processor time, memory and a pod's slot."""
+"""The node resources that a pod takes besides GPUs: CPU, memory and one of the node's pods."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DEFAULT_CPU = "2"
-"""Cores that an engine asks for where the user names none: it schedules requests and feeds the GPUs from the host."""
+"""The CPU request of an engine where the user sets none. The engine schedules requests and feeds the GPUs."""
 
 DEFAULT_MEMORY = "8Gi"
-"""Host memory that an engine asks for where the user names none: Python, CUDA's context and loading buffers."""
+"""The memory request of an engine where the user sets none: for Python, CUDA's context and loading buffers."""
 
 DEFAULT_CPU_MILLIS = 2000
 """``DEFAULT_CPU`` in thousandths of a core."""
@@ -19,7 +19,7 @@ DEFAULT_MEMORY_BYTES = 8 * 1024**3
 
 @dataclass(frozen=True, slots=True)
 class HostNeed:
-    """What one pod asks of its node, in thousandths of a core and in bytes."""
+    """The CPU and memory that one pod requests, in thousandths of a core and in bytes."""
 
     cpu_millis: int = 0
     memory_bytes: int = 0
@@ -27,7 +27,7 @@ class HostNeed:
 
 @dataclass(frozen=True, slots=True)
 class HostRoom:
-    """What a node has, or has left, for pods. None: the node does not say, so nothing is refused for it."""
+    """The resources that a node has, or has left, for pods. None: the node does not report it, so it has no limit."""
 
     cpu_millis: int | None = None
     memory_bytes: int | None = None
@@ -35,11 +35,11 @@ class HostRoom:
 
     @property
     def is_bounded(self) -> bool:
-        """Whether the node says anything at all."""
+        """Whether the node reports any of these resources."""
         return self.cpu_millis is not None or self.memory_bytes is not None or self.pods is not None
 
     def less(self, cpu_millis: int, memory_bytes: int, pods: int) -> HostRoom:
-        """What is left after so much is taken. It may be less than nothing where a node promised too much."""
+        """Return what is left after taking these amounts. It may be negative where a node is over-committed."""
         return HostRoom(
             None if self.cpu_millis is None else self.cpu_millis - cpu_millis,
             None if self.memory_bytes is None else self.memory_bytes - memory_bytes,
@@ -47,7 +47,7 @@ class HostRoom:
         )
 
     def takes(self, need: HostNeed, at_most: int) -> int:
-        """How many pods of that need have room here, counted up to ``at_most``."""
+        """Return how many pods with that need have room here, at most ``at_most``."""
         room = at_most
         if self.cpu_millis is not None and need.cpu_millis > 0:
             room = min(room, self.cpu_millis // need.cpu_millis)
@@ -59,4 +59,4 @@ class HostRoom:
 
 
 UNKNOWN_HOST = HostRoom()
-"""A node that says nothing of its processors, memory and pods."""
+"""A node that reports no CPU, memory or pods."""

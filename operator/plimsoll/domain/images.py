@@ -1,4 +1,4 @@
-"""Which image does an engine run, and for which vendor's GPUs is an image made?"""
+"""The image of an engine, and the GPU vendor of an image."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ _RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)")
 class EngineImages:
     """The engines' images by vendor, as the admin set them.
 
-    A reference without tag and digest gets the release's tag. One whose tag names a release is for that release alone;
-    any other one with a tag or a digest is for all. ``registry`` goes before references that name none.
+    A reference without tag and digest gets the release's tag. A reference whose tag names a release is used for that
+    release only. Any other reference with a tag or a digest is used for all releases. ``registry`` is added in front of
+    references that name no registry.
     """
 
     nvidia: str = "vllm/vllm-openai"
@@ -25,12 +26,12 @@ class EngineImages:
 
     @staticmethod
     def of(nvidia: str = "", amd: str = "", registry: str = "") -> EngineImages:
-        """As settings give them: what is empty is vLLM's own."""
+        """Return the images from settings. An empty setting means vLLM's own image."""
         plain = EngineImages()
         return EngineImages(nvidia or plain.nvidia, amd or plain.amd, registry)
 
     def reference(self, vendor: Vendor, version: str) -> str:
-        """The image of a release for a vendor's GPUs."""
+        """Return the image of a release for a vendor's GPUs."""
         given = self.amd if vendor is Vendor.AMD else self.nvidia
         repository, tag, pinned = _parts(given)
         release = _RELEASE.fullmatch(tag)
@@ -40,12 +41,12 @@ class EngineImages:
 
 
 def vendor_of(reference: str) -> Vendor:
-    """For whose GPUs an image is made: AMD's where its reference has the word "rocm", else NVIDIA's."""
+    """Return the GPU vendor of an image: AMD where its reference contains "rocm", else NVIDIA."""
     return Vendor.AMD if "rocm" in reference.lower() else Vendor.NVIDIA
 
 
 def _parts(reference: str) -> tuple[str, str, bool]:
-    """Repository, tag, and whether there is a tag or a digest. A colon before the last slash is a port's."""
+    """Return repository, tag, and whether there is a tag or a digest. A colon before the last slash is a port."""
     plain, _, digest = reference.partition("@")
     folder, slash, last = plain.rpartition("/")
     name, _, tag = last.partition(":")

@@ -1,4 +1,4 @@
-"""Names of objects: built once, as values, never glued together as strings twice."""
+"""Keys of Kubernetes objects, as values instead of joined strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the memory law needs to know of a model, whatever file it was read from."""
+"""The facts about a model that the memory law needs, from any source."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class FactsSource(StrEnum):
 
 
 class Evidence(StrEnum):
-    """How well founded the facts are; the error band of an estimate follows from it."""
+    """How reliable the facts are. The error band of an estimate depends on it."""
 
     KNOWN = "Known"
-    """The model class has a row of its own, checked against the engine's modules."""
+    """The model class has its own row, which was checked against the engine's modules."""
     TENSORS = "Tensors"
     """The class is unknown, but the checkpoint's own list of tensors was read."""
     GENERIC = "Generic"
@@ -40,7 +40,7 @@ class Tables(StrEnum):
 
 
 class Sharding(StrEnum):
-    """What one rank holds of a weight.
+    """The part of a weight that one rank holds.
 
     Source: vLLM, ``model_executor/layers/linear.py``, ``vocab_parallel_embedding.py`` and ``fused_moe/layer.py``.
     """
@@ -63,14 +63,14 @@ class Sharding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Matrices of one name that are stored and split alike.
+    """Matrices of one name with the same storage and the same sharding.
 
-    ``name`` is dotted as in the checkpoint, below the layer (``self_attn.q_proj``) or, outside the layers, from the
-    root (``lm_head``). ``outputs`` x ``inputs`` is one matrix of the whole model (``inputs`` 1 for biases and norms);
-    ``count`` matrices lie in one layer (experts). ``units`` are the heads of :attr:`Sharding.HEADS`; with
-    :attr:`Sharding.OUTPUTS` and :attr:`Sharding.INPUTS`, units above 1 that the degree does not divide leave the matrix
-    whole on every rank (some towers). An expert that is cut keeps ``smallest_share`` rows (or columns) on a rank,
-    padded if need be. ``linear`` tells whether online quantization and LoRA reach it.
+    ``name`` is dotted as in the checkpoint: relative to the layer (``self_attn.q_proj``) or, outside the layers, from
+    the root (``lm_head``). ``outputs`` x ``inputs`` is one matrix of the whole model (``inputs`` 1 for biases and
+    norms). ``count`` matrices are in one layer (experts). ``units`` are the heads of :attr:`Sharding.HEADS`. With
+    :attr:`Sharding.OUTPUTS` and :attr:`Sharding.INPUTS`, the matrix stays whole on every rank where ``units`` is above
+    1 and the degree does not divide it (some towers). A sharded expert keeps at least ``smallest_share`` rows (or
+    columns) on a rank, with padding if necessary. ``linear`` means that online quantization and LoRA apply to it.
     """
 
     name: str
@@ -85,13 +85,13 @@ class Weight:
 
     @property
     def parameters(self) -> int:
-        """Elements in one layer of the whole model."""
+        """The number of elements in one layer of the whole model."""
         return self.count * self.outputs * self.inputs
 
 
 @dataclass(frozen=True, slots=True)
 class LayerKind:
-    """Layers that are alike in every weight and cache."""
+    """A kind of layer: layers with the same weights and caches."""
 
     weights: tuple[Weight, ...]
     caches: tuple[CacheSpec, ...]
@@ -110,10 +110,10 @@ class ExpertFacts:
 
 @dataclass(frozen=True, slots=True)
 class VideoFacts:
-    """The largest video: steps in time of one size, as many as the context holds and ``most_steps`` allow.
+    """The largest video: time steps of one size, as many as the context holds and ``most_steps`` allows.
 
-    A step is ``step_positions`` encoder positions and takes ``step_tokens`` of the language model's context;
-    ``overstated_tokens`` is what releases before 0.13 take the whole for, where that is more than it has.
+    A step has ``step_positions`` encoder positions and takes ``step_tokens`` of the language model's context.
+    ``overstated_tokens`` is the number of tokens that releases before 0.13 assume for the video, where it is too high.
     """
 
     step_positions: int
@@ -124,15 +124,16 @@ class VideoFacts:
 
 @dataclass(frozen=True, slots=True)
 class EncoderFacts:
-    """A vision or audio tower with its projector: every pipeline stage loads it, and the first one runs it.
+    """A vision or audio tower with its projector. Every pipeline stage loads it, and the first stage runs it.
 
-    ``item_tokens`` is how many encoder positions (patches, frames) the largest item has, videos aside, ``hidden`` and
-    ``intermediate`` the tower's widths, ``output_tokens`` what the item takes of the language model's context.
-    ``deepstack_levels`` of its layers are handed to layers of the language model as well; ``one_by_one`` says that
-    items go through it one after another. ``step_values`` are 16-bit values that the engine sets aside for every token
-    of a step, to hand them to the language model.
-    As it is served: ``is_copied`` tells that every rank holds the whole tower and works on items of its own;
-    ``most_images`` and ``most_videos`` how many of each a request may bring, None as many as its context holds.
+    ``item_tokens`` is the number of encoder positions (patches, frames) of the largest item except videos. ``hidden``
+    and ``intermediate`` are the tower's widths. ``output_tokens`` is what the item takes of the language model's
+    context. The outputs of ``deepstack_levels`` of its layers also go to layers of the language model. ``one_by_one``
+    means that items go through the tower one after another. ``step_values`` are 16-bit values that the engine reserves
+    for every token of a step, to pass them to the language model.
+    Serving options: ``is_copied`` means that every rank holds the whole tower and works on its own items.
+    ``most_images`` and ``most_videos`` are the most of each that a request may contain; None means as many as its
+    context holds.
     """
 
     weights: tuple[Weight, ...]
@@ -151,17 +152,17 @@ class EncoderFacts:
 
     @property
     def is_gated(self) -> bool:
-        """Whether the tower's MLP has a gate beside its first projection."""
+        """Whether the tower's MLP has a gate in addition to its first projection."""
         return any("gate_proj" in weight.name for weight in self.weights)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFacts:
-    """How the published weights are stored, on the whole: each :class:`Weight` says it for itself.
+    """The storage of the published weights in general. Each :class:`Weight` also has its own storage.
 
-    ``precision`` is that of most linear layers; ``dtype`` the 16- or 32-bit type of what is not quantized;
-    ``kv_precision`` what the checkpoint fixes for the KV cache, if it does. The capabilities bound the NVIDIA GPUs that
-    run it, where its method asks for more than its precision does.
+    ``precision`` is that of most linear layers. ``dtype`` is the 16- or 32-bit type of the unquantized parts.
+    ``kv_precision`` is the type of the KV cache, if the checkpoint fixes it. The capabilities limit the NVIDIA GPUs
+    that can run the checkpoint, where its method needs more than its precision does.
     """
 
     precision: Precision
@@ -173,7 +174,7 @@ class CheckpointFacts:
 
     @property
     def dtype_beside_quantized(self) -> Precision:
-        """What the engine runs the unquantized parts in: its quantization kernels know no 32-bit activations."""
+        """The type in which the engine runs unquantized parts. Its quantization kernels have no fp32 activations."""
         return Precision.BF16 if self.dtype is Precision.FP32 else self.dtype
 
 
@@ -181,17 +182,17 @@ class CheckpointFacts:
 class ModelFacts:
     """One language model: sizes in elements, before any parallelism.
 
-    ``kinds`` are the different layers and ``order`` the kind of each layer, first to last. ``embedding`` lies before
-    the layers, ``head`` behind them (final norm, output projection; with tied embeddings the output projection is left
-    out and ``tied_embeddings`` set). ``predictor`` holds the multi-token-prediction layers, loaded to speculate only.
-    ``on_every_stage`` tells which tables of the vocabulary each pipeline stage keeps, needed or not;
-    of ``inseparable`` runs of layers (first, and behind the last) a stage holds all or none. ``step_bytes`` are set
-    aside when the model is loaded for every token of the largest step, beside what caches and towers tell.
-    ``rotary_bytes`` are tables of rotary positions, on every rank of every stage (``older_rotary_bytes`` what releases
-    before 0.32 keep beside them).
-    ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts); ``max_context_tokens``
-    is what the checkpoint declares; ``parameters`` the exact count of the checkpoint where its metadata told it.
-    ``remarks`` are sentences for the reader: where the checkpoint and its configuration do not agree.
+    ``kinds`` are the different layers, and ``order`` is the kind of each layer, first to last. ``embedding`` holds the
+    weights before the layers, ``head`` those after them (final norm, output projection; with tied embeddings there is
+    no output projection and ``tied_embeddings`` is set). ``predictor`` holds the multi-token-prediction layers, which
+    are loaded only for speculation. ``on_every_stage`` are the tables of the vocabulary that each pipeline stage keeps,
+    needed or not. ``inseparable`` are runs of layers (first, and one after the last): a stage holds all layers of a run
+    or none. ``step_bytes`` are reserved at load for every token of the largest step, in addition to the bytes that
+    follow from caches and towers. ``rotary_bytes`` are tables of rotary positions, on every rank of every stage.
+    ``older_rotary_bytes`` is what releases before 0.32 keep in addition.
+    ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts). ``max_context_tokens``
+    is the context that the checkpoint declares. ``parameters`` is the exact count of the checkpoint, if its metadata
+    has it. ``remarks`` are sentences for the reader about differences between the checkpoint and its configuration.
     """
 
     name: str
@@ -223,17 +224,17 @@ class ModelFacts:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Estimates remember by model, dozens of times each: its hash is made once and of few fields."""
+        """Compute the hash once, from few fields: each estimate uses the model dozens of times as a cache key."""
         few = (self.name, self.revision, self.architecture, self.hidden, self.vocabulary, len(self.order))
         object.__setattr__(self, "_hash", hash(few))
 
     def __hash__(self) -> int:
-        """Equality still compares everything."""
+        """Return the stored hash. Equality still compares all fields."""
         return self._hash
 
     @property
     def layers(self) -> int:
-        """Decoder layers."""
+        """The number of decoder layers."""
         return len(self.order)
 
     @property
@@ -242,5 +243,5 @@ class ModelFacts:
         return min((cache.kv_heads for cache in self.caches() if isinstance(cache, AttentionCache)), default=1)
 
     def caches(self) -> Iterator[CacheSpec]:
-        """The different caches of the model's layers, each kind's in turn."""
+        """Return the different caches of the model's layers, kind by kind."""
         return (cache for kind in self.kinds for cache in kind.caches)

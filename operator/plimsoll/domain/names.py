@@ -1,4 +1,4 @@
-"""Group, version and kind of the API. Written once; code, chart and docs follow."""
+"""Group, version and kind of the API. They are defined only here; code, chart and docs use them."""
 
 from __future__ import annotations
 

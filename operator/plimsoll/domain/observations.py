@@ -1,4 +1,4 @@
-"""What engines said of their memory when they started, and what that corrects."""
+"""The memory that engines reported at their start, and the corrections that follow from it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from plimsoll.domain.versions import EngineVersion
 
 
 class Witness(StrEnum):
-    """Where an observation is from."""
+    """The source of an observation."""
 
     METRICS = "Metrics"
     """``vllm:cache_config_info`` of a running engine: exact to one block."""
     START_LOG = "StartLog"
-    """The figures an engine logs when it has started."""
+    """The figures that an engine logs when it has started."""
     START_FAILURE = "StartFailure"
     """The error of an engine that did not start, with the figures it gives."""
     OUT_OF_MEMORY = "OutOfMemory"
@@ -25,7 +25,7 @@ class Witness(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineKind:
-    """Engines whose memory is alike: what an observation of one says of all.
+    """A kind of engine: all engines of a kind need the same memory, so an observation of one applies to all.
 
     ``options`` is a digest of the model's facts and of the engine options that change its memory.
     """
@@ -43,10 +43,10 @@ class EngineKind:
 class Observation:
     """One start of one engine: bytes of one GPU, predicted without any correction and observed.
 
-    ``available_kv_bytes`` is what was left for the KV cache; None where the engine did not get so far. Terms that the
-    engine told apart are given beside it, those it did not are None. (Since 0.27 logs add what is charged for graphs to
-    the peak of activations; ``activations_bytes`` is without it.) ``batched_tokens`` and ``sequences`` are the sizes
-    of the step that it ran with.
+    ``available_kv_bytes`` is what was left for the KV cache; None where the engine stopped before that. Terms that the
+    engine reported separately have their own field; a term that it did not report is None. (Since 0.27, logs add the
+    charge for graphs to the peak of activations; ``activations_bytes`` does not include it.) ``batched_tokens`` and
+    ``sequences`` are the sizes of the engine's step.
     """
 
     kind: EngineKind
@@ -63,10 +63,11 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """Signed bytes to add to the terms of an engine kind; ``rest_bytes`` is what no term explains.
+    """Signed bytes to add to the terms of an engine kind. ``rest_bytes`` is the part that no term explains.
 
-    Some engines of the kind took up to ``above_bytes`` more and ``below_bytes`` less. ``exact`` tells that all this was
-    measured, with steps of ``batched_tokens`` and ``sequences``; else it is only known that one ran out of memory.
+    Some engines of the kind took up to ``above_bytes`` more and ``below_bytes`` less. ``exact`` means that all this was
+    measured, with steps of ``batched_tokens`` and ``sequences``. Otherwise it is only known that an engine ran out of
+    memory.
     """
 
     kind: EngineKind
@@ -81,5 +82,5 @@ class Correction:
 
     @property
     def total_bytes(self) -> int:
-        """What the engine takes more than the law says; negative where it takes less."""
+        """The bytes that the engine takes more than the law predicts; negative where it takes less."""
         return self.weights_bytes + self.activations_bytes + self.rest_bytes

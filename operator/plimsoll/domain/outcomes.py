@@ -1,4 +1,4 @@
-"""What a decision says: placed or not, always with the working."""
+"""The outcomes of a placement: placed or not, always with the numbers behind it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from plimsoll.domain.reasons import Numbers, Reason, RemedyKind
 
 
 class Split(NamedTuple):
-    """How one replica is cut over GPUs.
+    """How one replica is divided over GPUs.
 
-    ``data_parallel`` engines of ``tensor_parallel`` x ``pipeline_parallel`` GPUs serve as one; with
-    ``expert_parallel`` the experts are spread over all of a stage's ranks instead of being cut by width.
-    ``context_parallel`` (decode context parallelism) spreads tokens over ranks that would hold the same KV heads; it
-    takes no GPUs of its own.
+    ``data_parallel`` engines of ``tensor_parallel`` x ``pipeline_parallel`` GPUs serve as one engine. With
+    ``expert_parallel``, whole experts are spread over all of a stage's ranks instead of being divided by width.
+    ``context_parallel`` (decode context parallelism) spreads tokens over ranks that would hold the same KV heads. It
+    needs no additional GPUs.
     """
 
     tensor_parallel: int
@@ -29,23 +29,23 @@ class Split(NamedTuple):
 
     @property
     def gpus(self) -> int:
-        """GPUs one replica holds."""
+        """The number of GPUs of one replica."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
     @property
     def expert_ranks(self) -> int:
-        """Ranks that share a layer's experts, whether by width or by whole experts."""
+        """The number of ranks that share a layer's experts, by width or by whole experts."""
         return self.tensor_parallel * self.data_parallel
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a replica runs: one GPU type, cut one way, and how pods reach it.
+    """Where a replica runs: one GPU type with one split, and the selector and resource for its pods.
 
     Attributes:
         gpu_type: the catalogue's name.
-        split: how the replica is cut.
-        selector: the label that nodes of the type carry, key and value.
+        split: how the replica is divided.
+        selector: the label of the type's nodes, key and value.
         resource: the extended resource that pods ask for, e.g. ``nvidia.com/gpu``.
     """
 
@@ -56,33 +56,34 @@ class Target:
 
     @property
     def place(self) -> tuple[str, Split]:
-        """The GPU type and the split, whatever labels its nodes carry."""
+        """The GPU type and the split, without the labels of the nodes."""
         return self.gpu_type, self.split
 
 
 class Fit(StrEnum):
-    """Whether the need is within the engine's budget, as far as the estimate can tell."""
+    """Whether the need is within the engine's budget, according to the estimate."""
 
     SURE = "Sure"
-    """Even at the upper edge of the error band."""
+    """It fits even at the upper edge of the error band."""
     PROBABLE = "Probable"
-    """At the estimate itself, not at the upper edge of its band."""
+    """It fits at the estimate itself, but not at the upper edge of its band."""
     NO = "No"
-    """Not even at the estimate itself."""
+    """It does not fit even at the estimate itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryEstimate:
-    """VRAM that one rank needs, term by term, so that a reviewer can argue with a term.
+    """The VRAM that one rank needs, term by term, so that a reviewer can check each term.
 
-    All in bytes of one GPU, of the pipeline stage that is short first (``stage``). ``usable_bytes`` is the
-    framework-visible total, ``budget_bytes`` the part of it the engine may use (utilization), ``outside_bytes`` what
-    CUDA and NCCL take beside that budget. ``kv_cache_bytes`` is the *needed* cache; ``adapters_bytes`` are LoRA slots,
-    ``learned_bytes`` (signed) what engines of the kind took more or less than all terms say. The truth is expected
-    between ``slack_bytes`` less and ``margin_bytes`` more than the terms say: the error band. ``kv_capacity_tokens`` is
-    what the whole budget has room for (``_low`` and ``_high`` at the edges of the band; ``kv_told_tokens`` is the
-    figure by which the engine's release calls the same cache), ``kv_needed_tokens`` what the load needs.
-    ``max_sequences`` bounds ``--max-num-seqs`` of models with a recurrent state.
+    All figures are bytes of one GPU, in the pipeline stage that runs out of memory first (``stage``). ``usable_bytes``
+    is the total that the framework sees. ``budget_bytes`` is the part of it that the engine may use (utilization).
+    ``outside_bytes`` is what CUDA and NCCL take outside that budget. ``kv_cache_bytes`` is the *needed* cache.
+    ``adapters_bytes`` are LoRA slots. ``learned_bytes`` (signed) is what engines of the kind took more or less than the
+    sum of all terms. The error band goes from ``slack_bytes`` less to ``margin_bytes`` more than that sum.
+    ``kv_capacity_tokens`` is the number of tokens that fit into the whole budget (``_low`` and ``_high`` at the edges
+    of the band). ``kv_told_tokens`` is the figure that the engine's release reports for the same cache.
+    ``kv_needed_tokens`` is what the load needs. ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent
+    state.
     """
 
     weights_bytes: int
@@ -111,12 +112,12 @@ class MemoryEstimate:
 
     @property
     def expected_bytes(self) -> int:
-        """What the memory law says one rank needs inside the engine's budget."""
+        """The need of one rank inside the engine's budget, according to the memory law."""
         return self.without_cache_bytes + self.kv_cache_bytes
 
     @property
     def without_cache_bytes(self) -> int:
-        """The same without the KV cache: what the engine takes off its budget before it makes the cache."""
+        """The same without the KV cache: the part of the budget that is taken before the engine creates the cache."""
         return (
             self.weights_bytes
             + self.adapters_bytes
@@ -128,27 +129,27 @@ class MemoryEstimate:
 
     @property
     def available_kv_bytes(self) -> int:
-        """What the law leaves of the budget for the KV cache; negative where the weights alone do not fit."""
+        """The budget that is left for the KV cache, by the law; negative where the other terms exceed the budget."""
         return self.budget_bytes - self.without_cache_bytes
 
     @property
     def computed_bytes(self) -> int:
-        """The need at the upper edge of the band: what must fit for the fit to be sure."""
+        """The need at the upper edge of the band. The fit is sure where this fits."""
         return self.expected_bytes + self.margin_bytes
 
     @property
     def needed_bytes(self) -> int:
-        """What placement goes by: the admin's figure if there is one, else the law's with its margin."""
+        """The need that placement uses: the admin's figure if there is one, else the law's figure with its margin."""
         return self.computed_bytes if self.forced_bytes is None else self.forced_bytes
 
     @property
     def has_room_outside(self) -> bool:
-        """Whether CUDA, NCCL and uncharged graphs find their memory outside the budget."""
+        """Whether CUDA, NCCL and uncharged graphs have enough memory outside the budget."""
         return self.budget_bytes + self.outside_bytes <= self.usable_bytes
 
     @property
     def fit(self) -> Fit:
-        """Whether it fits, honestly."""
+        """Whether the need fits: for sure, probably, or not."""
         if self.needed_bytes <= self.budget_bytes:
             return Fit.SURE if self.has_room_outside or self.forced_bytes is not None else Fit.PROBABLE
         if self.forced_bytes is None and self.expected_bytes <= self.budget_bytes:
@@ -158,9 +159,9 @@ class MemoryEstimate:
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The engine flags that the operator owns, decided with the placement.
+    """The engine flags that the operator sets, decided with the placement.
 
-    ``dtype`` and ``quantization`` are vLLM's spellings; None leaves the flag out (the checkpoint decides).
+    ``dtype`` and ``quantization`` are vLLM's values. None omits the flag (the checkpoint decides).
     """
 
     max_model_len: int
@@ -179,7 +180,7 @@ class EngineSettings:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why one candidate was not taken: a code and the numbers behind it. Prose is made in one place, from these."""
+    """Why one candidate was not taken: a code and its numbers. One other module makes sentences from them."""
 
     gpu_type: str
     split: Split
@@ -187,7 +188,7 @@ class Rejection:
     numbers: Numbers = ()
 
     def number(self, name: str) -> int | str:
-        """One of the numbers by name. Raises KeyError when the code does not carry it."""
+        """Return one of the numbers by name. Raises KeyError when the code does not have it."""
         return dict(self.numbers)[name]
 
 
@@ -201,7 +202,7 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A target and the engine settings: everything that shapes a replica. ``gpu`` is the target's GPU type."""
+    """A target and the engine settings: everything that defines a replica. ``gpu`` is the target's GPU type."""
 
     gpu: GpuType
     target: Target
@@ -211,7 +212,7 @@ class Choice:
 
     @property
     def split(self) -> Split:
-        """How the replica is cut."""
+        """How the replica is divided."""
         return self.target.split
 
 

@@ -1,4 +1,4 @@
-"""The public words for yes and no. Part of the API: never renamed, only added to."""
+"""The public codes for acceptance and refusal. Part of the API: codes are added, and never renamed."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class Reason(StrEnum):
 
 
 NODE_LACKS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_PODS)
-"""Nodes have the GPUs and lack something else."""
+"""Reasons where nodes have the GPUs but lack another resource."""
 
 MAY_PASS = (Reason.GPUS_TAKEN, Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.LEFT_RECENTLY)
-"""What fits and merely waits: for others to let go, for a larger quota, for time to pass."""
+"""Reasons where a candidate fits and only waits: for used resources, for a larger quota, or for time to pass."""
 
 
 class NodeReason(StrEnum):

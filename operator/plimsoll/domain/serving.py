@@ -1,4 +1,4 @@
-"""What the user asked for, resolved: the placement's input."""
+"""The user's resolved request: the input of the placement."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from plimsoll.domain.precision import KvPrecision, Precision
 
 @dataclass(frozen=True, slots=True)
 class ServingShape:
-    """The load one replica must carry.
+    """The load that one replica must carry.
 
-    ``concurrency`` requests at the same time, each up to ``context_tokens`` long. With both expected lengths given and
-    ``guaranteed`` not set, the KV cache is sized for those instead of for the product.
+    ``concurrency`` requests run at the same time, each up to ``context_tokens`` long. If both expected lengths are
+    given and ``guaranteed`` is not set, the KV cache is sized for the expected lengths instead of for the product.
     """
 
     context_tokens: int
@@ -32,7 +32,7 @@ class ServingShape:
 
     @property
     def expected_tokens(self) -> int | None:
-        """Mean length of a request that the KV cache is sized for; None where it is sized for full length."""
+        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
         if self.guaranteed or self.expected_prompt_tokens is None or self.expected_output_tokens is None:
             return None
         return self.expected_prompt_tokens + self.expected_output_tokens
@@ -50,7 +50,7 @@ class GpuConstraints:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What an admin has decided over the planner's head. Consequences are shown in the outcome's warnings."""
+    """An admin's decisions that replace the planner's. The outcome's warnings show the consequences."""
 
     gpu_type: str | None = None
     tensor_parallel: int | None = None
@@ -59,7 +59,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class ObservedCapacity:
-    """KV tokens that the engine of a running replica really got, by its own word."""
+    """The KV tokens that the engine of a running replica reports."""
 
     gpu_type: str
     split: Split
@@ -70,10 +70,10 @@ class ObservedCapacity:
 class Request:
     """One InferenceDeployment, ready to be placed.
 
-    ``created`` is the object's RFC 3339 creation time and orders requests that compete; ``replicas`` is how many are
-    wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types and
-    splits where its own engines ran out of memory and told no figure. ``cpu_millis`` and ``memory_bytes`` are what the
-    pod of one replica asks of its node besides GPUs.
+    ``created`` is the object's RFC 3339 creation time; competing requests are ordered by it. ``replicas`` is how many
+    are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
+    and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
+    what the pod of one replica requests besides GPUs.
     """
 
     key: ObjectKey
@@ -96,11 +96,11 @@ class Request:
 
     @property
     def host_need(self) -> HostNeed:
-        """What one replica takes of its node besides GPUs."""
+        """The CPU and memory that one replica takes from its node."""
         return HostNeed(self.cpu_millis, self.memory_bytes)
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
-        """What this request's engines on ``gpu_type`` share with others whose memory is alike."""
+        """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory."""
         return EngineKind(
             model=self.model.name,
             precision=self.precision,
@@ -112,7 +112,7 @@ class Request:
         )
 
     def correction_for(self, gpu_type: str, split: Split) -> Correction | None:
-        """What engines of the same kind taught, if there were any."""
+        """Return the correction learned from engines of the same kind; None where there is none."""
         if not self.corrections:
             return None
         kind = self.engine_kind(gpu_type, split)

@@ -1,4 +1,4 @@
-"""How many bytes a matrix takes on the GPU: bits of a weight, and what its scales and zero points add."""
+"""The bytes of a matrix on the GPU: the bits of its weights, and its scales and zero points."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ BITS_PER_BYTE = 8
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """One number format as a checkpoint, or the engine, lays a matrix out.
+    """One number format of a matrix, in a checkpoint or in the engine.
 
-    ``bits`` of one weight; ``scale_bytes`` of one scale. A scale covers ``group_outputs`` x ``group_inputs`` weights;
-    ``group_inputs`` None means a whole row of inputs, and ``group_outputs`` None all outputs (one scale a tensor).
-    ``zero_point_bits`` are packed beside each scale; ``index_bytes`` is what each input costs beside (GPTQ's
-    ``g_idx``).
+    ``bits`` is the size of one weight, ``scale_bytes`` that of one scale. A scale covers ``group_outputs`` x
+    ``group_inputs`` weights. ``group_inputs`` None means a whole row of inputs, and ``group_outputs`` None means all
+    outputs (one scale per tensor). Each scale has ``zero_point_bits`` packed zero-point bits. ``index_bytes`` are the
+    additional bytes of each input (GPTQ's ``g_idx``).
     """
 
     precision: Precision
@@ -34,15 +34,15 @@ class Storage:
         return self.bits < 2 * BITS_PER_BYTE
 
     def bytes_of(self, outputs: int, inputs: int) -> int:
-        """Bytes of one matrix of ``outputs`` rows and ``inputs`` columns."""
+        """Return the bytes of one matrix of ``outputs`` rows and ``inputs`` columns."""
         return self.value_bytes(outputs, inputs) + self.scale_bytes_of(outputs, inputs)
 
     def value_bytes(self, outputs: int, inputs: int) -> int:
-        """Bytes of the numbers alone."""
+        """Return the bytes of the values alone."""
         return ceil_div(outputs * inputs * self.bits, BITS_PER_BYTE)
 
     def scale_bytes_of(self, outputs: int, inputs: int) -> int:
-        """Bytes of what lies beside them: scales, zero points, indices."""
+        """Return the additional bytes: scales, zero points, indices."""
         if not self.scale_bytes:
             return 0
         scales = ceil_div(outputs, self.group_outputs or outputs) * ceil_div(inputs, self.group_inputs or inputs)

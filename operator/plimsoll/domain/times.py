@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 
 
 def to_rfc3339(posix_seconds: float) -> str:
-    """POSIX seconds to ``2026-01-02T03:04:05Z``."""
+    """Convert POSIX seconds to ``2026-01-02T03:04:05Z``."""
     return datetime.fromtimestamp(int(posix_seconds), tz=UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def from_rfc3339(text: str) -> float | None:
-    """Back to POSIX seconds; None where the text is no time."""
+    """Convert back to POSIX seconds; None where the text is not a time."""
     try:
         return datetime.fromisoformat(text).timestamp()
     except (OverflowError, ValueError):

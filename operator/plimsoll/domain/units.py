@@ -1,4 +1,4 @@
-"""Byte counts, quantities and money, in and out of the notations people write.
+"""Byte counts, quantities and money: parsers and formatters for their usual notations.
 
 Byte counts are plain ``int`` in the whole core; every name that holds one ends in ``_bytes``. Prices are
 :class:`decimal.Decimal` US dollars per hour, so that no float ever reaches the API.
@@ -53,15 +53,15 @@ def parse_bytes(text: str | int) -> int:
 
 
 def format_gib(count: int) -> str:
-    """Write bytes as people compare them with a card's memory: ``71.27 GiB``."""
+    """Format bytes as GiB: ``71.27 GiB``."""
     return f"{count / GIB:.2f} GiB"
 
 
 def format_price(price: Decimal) -> str:
-    """Write US dollars with two decimals, as the API shows them: ``12.50``."""
+    """Format US dollars with two decimals, as the API shows them: ``12.50``."""
     return f"{price:.2f}"
 
 
 def ceil_div(dividend: int, divisor: int) -> int:
-    """Divide and round up, on integers."""
+    """Divide two integers and round up."""
     return -(-dividend // divisor)

@@ -1,4 +1,4 @@
-"""What the pods get beside what placement decides: the user's side of the pod template."""
+"""The user's part of the pod template: everything in the pods that placement does not decide."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Manifest = dict[str, Any]
 """A Kubernetes object as plain data."""
 
 DEFAULT_REQUESTS = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
-"""What an engine requests of a node besides its GPUs, where the user says nothing."""
+"""The default requests of an engine besides its GPUs, where the user sets none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class SecretKey:
 
 @dataclass(frozen=True, slots=True)
 class PodOptions:
-    """Pod-level wishes of the user, passed through as Kubernetes wrote them."""
+    """The user's pod-level options, passed on without changes."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -50,8 +50,8 @@ class PodOptions:
 class WorkloadOptions:
     """Everything that rendering needs and planning does not.
 
-    ``model_source`` is what the engine loads: a Hub id or a path in the pod; ``draft_source`` the same of a draft, if
-    there is one. ``image`` None takes the release's of ``images`` for the GPU's vendor.
+    ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``draft_source`` is the same for a draft,
+    if there is one. ``image`` None means the release's image in ``images`` for the GPU's vendor.
     """
 
     key: ObjectKey

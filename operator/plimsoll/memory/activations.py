@@ -1,8 +1,8 @@
-"""Peak of activations on one rank: the highest of encoder, forward pass and sampler, with what stays under each.
+"""The peak of activations on one rank: the highest of encoder, forward pass and sampler, with the memory kept so far.
 
-The engine profiles in that order: the encoder, whose inputs and outputs stay; the decoder, whose hidden states (and,
-since 0.14, workspaces) stay; the sampler. The sampler is what surprises people: it does not shrink with tensor
-parallelism, and the engine's default of 1,024 sequences costs gigabytes.
+The engine profiles in this order: the encoder, whose inputs and outputs stay; the decoder, whose hidden states (and,
+since 0.14, workspaces) stay; the sampler. The sampler is often larger than expected: tensor parallelism does not make
+it smaller, and the engine's default of 1,024 sequences costs gigabytes.
 
 Fitted to 33 starts of vLLM 0.19.0 on H100 80GB (worst 0.07 GiB) and checked on 86 logs of 0.10 to 0.29; the residuals
 are in ``tests/memory/test_overhead.py``.
@@ -29,18 +29,18 @@ from plimsoll.memory.forward import (
 from plimsoll.memory.sampler import sampler_bytes
 
 RECEIVED_TENSORS = 2
-"""Hidden state and residual that pipeline stages hand on."""
+"""The tensors that a pipeline stage passes on: hidden state and residual."""
 
 
 class Activations(NamedTuple):
-    """What the peak is made of, in bytes of one rank.
+    """The parts of the peak, in bytes of one rank.
 
-    ``kept`` are workspaces that stay under the step (of the ``experts`` or of ``sparse`` attention). The step is the
-    largest of ``forward``, ``scratch`` (what the experts give back, ``rows_copied`` with it, and hidden states beside)
-    and ``sampling`` of ``rows`` rows of logits on top of ``hidden`` states; later stages hold what they ``received``
-    beside it. In its place a first compilation may be the peak (``compiling``). Under all
-    that lies what the encoder ``held``, and the peak of its own ``encoder`` pass over what it has ``seen`` may be
-    higher still.
+    ``kept`` are workspaces that stay allocated during the step (of the ``experts`` or of ``sparse`` attention). The
+    step is the largest of three: ``forward``; ``scratch`` (what the experts free, with ``rows_copied`` and hidden
+    states); and ``hidden`` states with the ``sampling`` of ``rows`` rows of logits. Later stages hold the ``received``
+    tensors in addition. A first compilation (``compiling``) may be the peak instead of workspaces and step. The
+    encoder's ``held`` tensors are added to either. The ``encoder`` pass over the ``seen`` items may be higher than all
+    of this; then it is the peak.
     """
 
     experts: Scratch
@@ -65,7 +65,7 @@ class Activations(NamedTuple):
 
     @property
     def spared_when_warm(self) -> int:
-        """What a pod takes less that finds everything compiled."""
+        """The bytes that a pod saves if everything is already compiled."""
         return self.total - self._replace(compiling=0).total
 
     @property
@@ -89,7 +89,7 @@ def activations_bytes(
     precision: Precision | None = None,
     dtype_bytes: int = 2,
 ) -> int:
-    """Peak bytes on one rank; arguments as of :func:`activation_parts`."""
+    """Return the peak bytes on one rank. The arguments are those of :func:`activation_parts`."""
     return activation_parts(
         model,
         split,
@@ -121,21 +121,21 @@ def activation_parts(
     precision: Precision | None = None,
     dtype_bytes: int = 2,
 ) -> Activations:
-    """The peak on one rank while a step of ``batched_tokens`` tokens and ``sequences`` sequences is profiled.
+    """Return the peak on one rank while a step of ``batched_tokens`` tokens and ``sequences`` sequences is profiled.
 
     Args:
         model: the model.
-        split: how the replica is cut; with pipeline stages, the last samples and the first runs the encoder (under the
-            first model runner all of them do).
+        split: how the replica is divided. With pipeline stages, the last stage samples and the first runs the encoder
+            (under the first model runner, all stages run the encoder).
         law: the release's law.
         gpu: decides sampler and runner; None counts as NVIDIA's.
         batched_tokens: ``--max-num-batched-tokens``.
         sequences: ``--max-num-seqs``.
-        context_tokens: ``--max-model-len``, read by sparse attention and videos alone; None takes the model's largest.
-        speculative_tokens: drafted tokens a step; the second model runner profiles their logits as well.
-        last_stage: whether the rank is of the stage that samples.
-        compiles: the engine is not run eagerly.
-        precision: what the linear layers run in; None takes the checkpoint's.
+        context_tokens: ``--max-model-len``, used only for sparse attention and videos; None means the model's largest.
+        speculative_tokens: drafted tokens per step; the second model runner profiles their logits as well.
+        last_stage: whether the rank belongs to the stage that samples.
+        compiles: whether the engine compiles, so does not run eagerly.
+        precision: the precision of the linear layers; None means the checkpoint's.
         dtype_bytes: width of activations.
     """
     tokens, is_first = batched_tokens, split.pipeline_parallel == 1 or not last_stage

@@ -23,7 +23,7 @@ _RECURRENT = ("in_proj", "x_proj", "dt_proj", "out_proj", "conv1d")
 """The linear layers of recurrent mixers: a convolution is a column-parallel layer, too."""
 
 _UNWRAPPED = ("self_attn.indexer.wk", "self_attn.indexer.weights_proj")
-"""Linear layers that no wrapper of the engine's takes: it leaves them out with a warning."""
+"""Linear layers without a wrapper in the engine. The engine skips them with a warning."""
 
 _IN_ONE = {"self_attn.k_proj": 0, "self_attn.v_proj": 0}
 _ALL_IN_ONE = {**_IN_ONE, "mlp.up_proj": 0}
@@ -104,5 +104,5 @@ def _outside_values(model: ModelFacts, rank: int, split: Split, stage: int) -> i
     first, last = stage == 0, stage == split.pipeline_parallel - 1
     tables = (embedding and first) + (head and last)
     projections = (weight for weight in model.embedding if weight.linear and first)
-    beside = sum(_values(weight, rank, split, model.architecture) for weight in projections)
-    return tables * rank * (model.hidden + model.vocabulary) + beside
+    projected = sum(_values(weight, rank, split, model.architecture) for weight in projections)
+    return tables * rank * (model.hidden + model.vocabulary) + projected

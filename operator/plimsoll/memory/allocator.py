@@ -1,12 +1,12 @@
-"""What PyTorch's allocator adds to the weights: the ends of blocks that it does not split off.
+"""The bytes that PyTorch's allocator adds to the weights: the ends of blocks that it does not split off.
 
-A tensor of 10 MiB or more gets a segment of its own, rounded up to 2 MiB, and what is left of it counts as allocated
-unless it is more than 1 MiB and may be split off. A layer whose matrices end half a MiB below a step so costs that much
-more, and all layers are alike. Smaller tensors share segments; what they waste is left out.
+A tensor of 10 MiB or more gets its own segment, rounded up to 2 MiB. The rest of the segment counts as allocated unless
+it is more than 1 MiB and may be split off. So a layer whose matrices end half a MiB below a step costs that much more,
+and all layers are equal. Smaller tensors share segments; their waste is ignored.
 
 Source: PyTorch, ``c10/cuda/CUDACachingAllocator.cpp`` (``get_allocation_size``, ``should_split``; constants in
-``c10/core/AllocatorConfig.h``). Since vllm#41268 (0.21) the engine loads with ``max_split_size_mb`` at 20, so that of
-larger tensors nothing is split off. Checked on what engines logged when the model was loaded: docs/memory-model.md.
+``c10/core/AllocatorConfig.h``). Since vllm#41268 (0.21) the engine loads with ``max_split_size_mb`` at 20, so nothing
+is split off from larger tensors. Checked with the engines' logs of model loading: docs/memory-model.md.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _KEPT_BYTES = MIB
 _LARGEST_SPLIT_BYTES = 20 * MIB
 
 ROCM_LIBRARY_BYTES = 72 * MIB
-"""What stays allocated on AMD's GPUs beside every tensor, whatever the model and the split: 70 to 81 MiB in eight
-starts of Llama 3.1 8B and Qwen3 14B on R9700 (0.11 to 0.13), 56 in one on RX 9070 XT (0.14), 62 of Qwen2.5 14B on
-MI300X (0.17). Since 0.20 nothing of it shows: Qwen3 4B on MI355X (0.20.2), Seed-OSS 36B on MI300X (0.28)."""
+"""The bytes that stay allocated on AMD's GPUs in addition to all tensors, for any model and split: 70 to 81 MiB in
+eight starts of Llama 3.1 8B and Qwen3 14B on R9700 (0.11 to 0.13), 56 in one on RX 9070 XT (0.14), 62 with Qwen2.5 14B
+on MI300X (0.17). Since 0.20 logs do not show it: Qwen3 4B on MI355X (0.20.2), Seed-OSS 36B on MI300X (0.28)."""
 
 _INDEX_BYTES, _HALF_BYTES = 4, 2
 
@@ -53,20 +53,20 @@ _FUSED = {
 """Projections that the engine keeps in one tensor (``MergedColumnParallelLinear``, ``QKVParallelLinear``)."""
 
 _MOST_FUSED = 3
-"""Weights that one tensor is made of at most."""
+"""The most weights that one tensor consists of."""
 
 _STREAMS_FOR_PREDICTOR = (
     "DeepseekV41ForCausalLM",
     "Qwen4ExpForCausalLM",
     "Qwen4ExpForConditionalGeneration",
 )
-"""Classes that hand their streams to a predictor only where one is loaded (``models/deepseek_v41``, ``qwen4_exp``)."""
+"""Classes that pass their streams to a predictor only if one is loaded (``models/deepseek_v41``, ``qwen4_exp``)."""
 
 _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 
 def block_end_bytes(tensor_bytes: int, *, splits_large: bool) -> int:
-    """Bytes that stay allocated behind a tensor, at the end of its segment.
+    """Return the bytes that stay allocated after a tensor, at the end of its segment.
 
     Args:
         tensor_bytes: size of the tensor.
@@ -89,10 +89,10 @@ def loading_bytes(
     *,
     batched_tokens: int = 0,
 ) -> int:
-    """Signed bytes that the engine logs as weights beside the tensors.
+    """Return the signed bytes that the engine logs as weights in addition to the tensors.
 
-    Ends of blocks, experts and FP8 laid out for another kernel, buffers for a step of ``batched_tokens`` tokens,
-    what older releases keep of positions that never come, and on ROCm a library's share.
+    These are: ends of blocks, experts and FP8 weights in another kernel's layout, buffers for a step of
+    ``batched_tokens`` tokens, tables of older releases for positions that never occur, and on ROCm a library's share.
     """
     ends = block_ends_bytes(model, precision, split, stage, splits_large=law.splits_large_blocks)
     tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
@@ -103,12 +103,12 @@ def loading_bytes(
 
 
 def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:
-    """Buffers that models make when they are loaded, for the largest step, on every rank of every stage.
+    """Return the buffers that models create at load for the largest step, on every rank of every stage.
 
-    What an indexer picks, a 4-byte index each (vLLM ``models/deepseek_v2.py``), and inputs that the layers of a model
-    with a tower take from outside, and the streams of hyper-connections for a predictor, loaded or not
-    (``models/deepseek_v4``; ``models/qwen3_vl.py``, ``gemma3n_mm.py``: Qwen3-VL-30B logged 0.09 GiB beside its
-    tensors, 0.09 computed).
+    These are: a 4-byte index for each token that an indexer picks (vLLM ``models/deepseek_v2.py``); inputs that the
+    layers of a model with a tower read from outside; and the streams of hyper-connections for a predictor, loaded or
+    not (``models/deepseek_v4``; ``models/qwen3_vl.py``, ``gemma3n_mm.py``: Qwen3-VL-30B logged 0.09 GiB in addition to
+    its tensors, 0.09 computed).
     """
     values = 0 if model.encoder is None else model.encoder.step_values
     streams = residual_streams(model)
@@ -131,7 +131,7 @@ def block_ends_bytes(
     *,
     splits_large: bool = True,
 ) -> int:
-    """Bytes that the allocator adds to the weights of one rank of one stage."""
+    """Return the bytes that the allocator adds to the weights of one rank of one stage."""
     stored = stage_tensors(model, precision, split, stage)
     tensors = chain(
         ((size, count) for count, layer in stored.layers for size in _fused(layer)),
@@ -141,20 +141,20 @@ def block_ends_bytes(
 
 
 def _fused(layer: Iterable[Stored]) -> Iterable[int]:
-    """Sizes of the large tensors of one layer: projections that the engine fuses are one, and so are all experts."""
+    """Return the sizes of one layer's large tensors. Fused projections are one tensor, and so are all experts."""
     sizes: dict[tuple[str, str], int] = {}
     for weight, values, scales in layer:
         parent, _, name = weight.name.rpartition(".")
         tensor = (parent, _FUSED.get(name, name))
         sizes[tensor] = sizes.get(tensor, 0) + values
         if scales >= _OWN_SEGMENT_BYTES // _MOST_FUSED:
-            beside = (parent, f"{tensor[1]} scales")
-            sizes[beside] = sizes.get(beside, 0) + scales
+            scale_tensor = (parent, f"{tensor[1]} scales")
+            sizes[scale_tensor] = sizes.get(scale_tensor, 0) + scales
     return sizes.values()
 
 
 def _apart(stored: Stored, split: Split) -> Iterator[tuple[int, int]]:
-    """Sizes and numbers of the tensors of one name outside the decoder: layers of a tower are apart, experts not."""
+    """Yield sizes and counts of tensors of one name outside the decoder: tower layers are separate, experts are not."""
     if stored.weight.sharding in _EXPERTS:
         yield stored.values, 1
         return

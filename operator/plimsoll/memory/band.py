@@ -1,7 +1,8 @@
-"""How far an estimate of everything but the cache may be off: wider where less has been measured.
+"""The error band of an estimate, without the cache: wider where less has been measured.
 
-The widths are those of the logs that the laws were checked on (``tests/memory/test_overhead.py``), not of a theory, and
-of 109 more on which they proved too narrow: nine in ten of either lie inside. Each term says what it is for.
+The widths come from logs and not from a theory: from the logs that the laws were checked on
+(``tests/memory/test_overhead.py``), and from 109 more logs for which they were too narrow. Nine in ten of each set lie
+inside. Each term names its cause.
 """
 
 from __future__ import annotations
@@ -19,47 +20,49 @@ from plimsoll.memory.runners import is_recurrent
 from plimsoll.memory.sampler import sampler_bytes
 
 _GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
-"""GiB. The engine's estimate of its graphs is the noisiest term: equal starts log 0.57 and 1.69."""
+"""GiB. The engine's estimate of its graphs varies most of all terms: equal starts log 0.57 and 1.69."""
 
 
 _HOPPER = 9
 
 
 class Band(NamedTuple):
-    """Signed bytes around the estimate: the need may be ``low_bytes`` (negative) or ``high_bytes`` (positive) more."""
+    """Signed bytes around the estimate: from ``low_bytes`` (negative) to ``high_bytes`` (positive)."""
 
     low_bytes: int
     high_bytes: int
 
     @property
     def width_bytes(self) -> int:
-        """From the lowest to the highest need."""
+        """The bytes between the lowest and the highest need."""
         return self.high_bytes - self.low_bytes
 
 
 LARGEST_DEFAULT_SEQUENCES = 1024
 
 _USUAL_WIDTH, _USUAL_SHARE = 1.0, 0.015
-"""GiB, and part of the card: wider than that a band gets for what was measured, not for an old engine's choice. Of some
-twenty starts where that choice would widen it beyond, six had made it (0.10.2, 0.11.0) and lie outside."""
+"""GiB, and share of the card. Measurements can make a band wider than this; an old engine's choice of its sampler
+cannot. In some twenty starts that choice would make the band wider; six of them had made it (0.10.2, 0.11.0) and lie
+outside."""
 
 _TAIL_GIB, _TAIL_SHARE = 0.10, 0.004
-"""GiB, and part of the card, as far as the usual width leaves room: what may be needed less. Of 109 starts by which
-no width had been chosen, eleven lay below the band without it (six with it) and five above, two of which ran what no
-law covers. Of 87 that came later 60 lay inside before any law was read from them, of 48 after that 40."""
+"""GiB, and share of the card, up to the usual width: how much less may be needed. Of 109 starts that were not used to
+choose any width, eleven were below the band without this term (six with it) and five above; two of the five ran
+something that no law covers. Of 87 later starts, 60 were inside before any law was read from them; of 48 after that,
+40 were inside."""
 
 _EVIDENCE = {Evidence.KNOWN: 1.0, Evidence.TENSORS: 1.5, Evidence.GENERIC: 2.5}
-"""Wider for classes whose layers nobody has checked."""
+"""Factors of the width: larger for classes whose layers were not checked."""
 
 
 def band(
     model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw, *, sequences: int = LARGEST_DEFAULT_SEQUENCES
 ) -> Band:
-    """The band of one rank's need.
+    """Return the band of one rank's need.
 
     Args:
-        model: the model; how well its class is known widens the band.
-        gpu: None takes the widest kind of GPU.
+        model: the model; the band is wider for a less known class.
+        gpu: None means the GPU with the widest band.
         split: tensor and data parallelism widen it.
         law: the release's law.
         sequences: ``--max-num-seqs``; by default the engine's largest default.
@@ -77,7 +80,7 @@ def band(
 
 
 def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> list[tuple[float, float]]:
-    """GiB below and above for what few logs speak of."""
+    """Return GiB below and above for cases with few logs."""
     reasons = {
         "no GPU named": (gpu is None, 0.5, 1.0),
         "AMD graphics card: the same start took up to 2.6 GiB more on another day": (
@@ -104,7 +107,7 @@ def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) 
             0.5,
             0.7,
         ),
-        # One of those carried is held out from the fit of the law; it lies inside without this, too.
+        # One of these starts was not used to fit the law. It is inside the band even without this term.
         "hyper-connections: ten starts, within 1.6 GiB but for a few whose flags are in doubt": (
             residual_streams(model) > 1,
             1.0,
@@ -120,7 +123,7 @@ def _is_hopper(gpu: GpuType | None) -> bool:
 
 
 def _sampler_choice(model: ModelFacts, gpu: GpuType | None, law: EngineLaw, rows: int) -> int:
-    """What the estimate is too high by where the old engine happened to have FlashInfer."""
+    """Return how much the estimate is too high where an old engine had FlashInfer."""
     if not law.may_fuse_sampler or law.sampler_of(model, gpu) is not NATIVE_SAMPLER:
         return 0
     native, fused = (

@@ -1,4 +1,4 @@
-"""What observed starts teach: corrected terms for engines of the same kind, and another band."""
+"""Learning from observed starts: corrected terms for engines of the same kind, and a new band."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from plimsoll.domain.units import MIB
 from plimsoll.memory.band import Band
 
 RESIDUAL_BYTES = 150 * MIB
-"""What stays uncertain after a measured start: the safety that vLLM itself keeps when it names a cache size to use
-next time (``gpu_worker.py``, the advice at the end of start-up)."""
+"""The uncertainty after a measured start. vLLM keeps the same reserve when it recommends a cache size for the next
+start (``gpu_worker.py``, the advice at the end of start-up)."""
 
 STEP_BYTES = 512 * MIB
-"""By how much the upper edge is raised where an engine ran out of memory and named no figure."""
+"""How much the upper edge is raised where an engine ran out of memory and reported no figure."""
 
 
 def corrections(observations: Iterable[Observation]) -> tuple[Correction, ...]:
-    """One correction for each kind of engine that was observed.
+    """Return one correction for each observed kind of engine.
 
-    The terms are corrected so that the estimate says what was observed. Of several engines of a kind the median counts
-    (of two the poorer), so that one odd GPU does not move everybody's estimate; how far they lie apart is the band. The
-    terms that an engine told apart are corrected each; what remains of the difference stands by itself. An engine that
-    ran out of memory and named no figure counts only where none of its kind told one: it may have had its own reasons.
+    The correction makes the estimate equal to the observation. The median of several engines of a kind counts (of two,
+    the one that took more), so that one unusual GPU does not change all estimates. The spread of the observations gives
+    the band. Each term that the engine reported separately is corrected. The rest of the difference is a separate term.
+    An engine that ran out of memory without a figure counts only where no engine of its kind reported one, because its
+    failure may have another cause.
     """
     ordered = sorted(observations, key=lambda seen: repr(seen.kind))
     return tuple(_correction(kind, tuple(group)) for kind, group in groupby(ordered, key=lambda seen: seen.kind))
 
 
 def learned_band(prior: Band, correction: Correction, *, batched_tokens: int, sequences: int) -> Band:
-    """The band of an estimate after ``correction``.
+    """Return the band of an estimate after ``correction``.
 
-    Measured: the spread of what was seen and :data:`RESIDUAL_BYTES`; for steps of another size not less than before,
-    for what was measured does not tell their terms. Not measured: as before, and :data:`STEP_BYTES` more above.
+    With a measurement, the band is the observed spread and :data:`RESIDUAL_BYTES`. For steps of another size it is not
+    narrower than before, because the measurement does not cover their terms. Without a measurement, the band is the
+    same as before, with :data:`STEP_BYTES` more above.
     """
     if not correction.exact:
         return Band(prior.low_bytes, prior.high_bytes + STEP_BYTES)
@@ -64,7 +66,7 @@ def _correction(kind: EngineKind, seen: Sequence[Observation]) -> Correction:
 
 
 def _missing(seen: Observation) -> int:
-    """Bytes that the engine took more than the law says."""
+    """Return the bytes that the engine took more than the law predicts."""
     return seen.predicted_kv_bytes - (seen.available_kv_bytes or 0)
 
 

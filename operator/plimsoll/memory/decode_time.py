@@ -19,10 +19,10 @@ _BYTES_PER_GB = 10**9
 
 @dataclass(frozen=True, slots=True)
 class DecodeFloor:
-    """Seconds below which no token can be made: every active weight is read once.
+    """The least seconds per token: every active weight is read once.
 
-    ``gpu_seconds`` over the GPU's own bandwidth, ``host_seconds`` over PCIe; with streaming both go on at the same
-    time, with UVA offload one after the other.
+    ``gpu_seconds`` are reads over the GPU's own bandwidth, ``host_seconds`` reads over PCIe. With streaming both run at
+    the same time, with UVA offload one after the other.
     """
 
     gpu_seconds: float
@@ -38,12 +38,12 @@ class DecodeFloor:
 def decode_floor(
     model: ModelFacts, precision: Precision, gpu: GpuType, split: Split, residency: Residency | None = None
 ) -> DecodeFloor:
-    """The floor for one sequence, all stages one after the other, without reading any KV cache.
+    """Return the floor for one sequence, all stages one after the other, without reads of the KV cache.
 
-    What is read: the layers but for experts that a token does not visit, and the output projection. An embedding table
-    is looked up in one row, a tower has done its part before. Streaming copies whole layers, experts and all, and reads
-    them again on the GPU. Bandwidths are the datasheets' peaks (:class:`~plimsoll.domain.gpus.GpuType`): the floor is a
-    floor.
+    A token reads the layers (without the experts that it does not use) and the output projection. It reads only one row
+    of an embedding table, and the tower has run before. Streaming copies whole layers with all experts, and reads them
+    again on the GPU. Bandwidths are the peaks of the datasheets (:class:`~plimsoll.domain.gpus.GpuType`), so the result
+    is a lower bound.
     """
     on_gpu = in_host = 0
     for stage in range(split.pipeline_parallel):

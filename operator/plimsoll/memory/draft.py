@@ -1,4 +1,4 @@
-"""What speculative decoding adds: the weights of a draft, and its layers' caches."""
+"""The extra memory of speculative decoding: the weights of a draft, and the caches of its layers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _predictor_bytes(request: Request, split: Split) -> int:
     layers = sum(layer_bytes(kind, form, split) for kind in request.model.predictor)
     if split.pipeline_parallel == 1 or not layers:
         return layers
-    # The decoder's table lies on the first stage: the predictor, on the last, loads one of its own.
+    # The decoder's table is on the first stage, so the predictor on the last stage loads its own table.
     table = request.model.embedding
     return layers + sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in table)
 

@@ -1,4 +1,4 @@
-"""The estimate of one candidate: every term of one rank, and what the budget leaves for the KV cache."""
+"""The estimate of one candidate: every term of one rank, and the budget that is left for the KV cache."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ from plimsoll.memory.stages import different_stages
 
 
 def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:
-    """VRAM of one rank of ``request`` on ``gpu``, cut by ``split`` and run with ``settings``.
+    """Return the VRAM of one rank of ``request`` on ``gpu`` with ``split`` and ``settings``.
 
-    The budget identity is vLLM's own: requested = usable x utilization; KV cache = requested - weights - activations -
-    what is outside PyTorch - CUDA graphs (``vllm/v1/worker/gpu_worker.py``). With pipeline parallelism it is the stage
-    that is short first, for the engine gives every stage as many blocks as the poorest one has.
+    The formula of the budget is vLLM's own: requested = usable x utilization; KV cache = requested - weights -
+    activations - memory outside PyTorch - CUDA graphs (``vllm/v1/worker/gpu_worker.py``). With pipeline parallelism,
+    the estimate is that of the stage that runs out of memory first, because the engine gives every stage as many blocks
+    as the stage with the fewest has.
 
     Raises:
         ValueError: the engine release is older than any known law.
@@ -54,7 +55,7 @@ def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSetti
 def estimate_of_stage(
     request: Request, gpu: GpuType, split: Split, settings: EngineSettings, stage: int
 ) -> MemoryEstimate:
-    """VRAM of one rank of one pipeline stage, as if the others had room enough: what its own log tells.
+    """Return the VRAM of one rank of one pipeline stage, as in its own log. The other stages are ignored.
 
     Raises:
         ValueError, UnsupportedModel: as :func:`estimate`.
@@ -101,7 +102,7 @@ def _terms(rank: Rank) -> _Terms:
 
 
 def _corrected(terms: _Terms, correction: Correction, settings: EngineSettings) -> _Terms:
-    """The terms as engines of the same kind taught them, with what is left uncertain."""
+    """Return the terms with the correction learned from engines of the same kind, and with the learned band."""
     return replace(
         terms,
         weights=replace(terms.weights, gpu_bytes=terms.weights.gpu_bytes + correction.weights_bytes),
@@ -117,7 +118,7 @@ def _corrected(terms: _Terms, correction: Correction, settings: EngineSettings) 
 
 
 def _weights(rank: Rank) -> Resident:
-    """The model's own weights with what allocating them adds, and a draft's on the last stage, where it runs."""
+    """Return the model's weights with the allocator's extra bytes, and on the last stage those of a draft."""
     request = rank.request
     own = resident_weights(
         request.model,
@@ -126,7 +127,7 @@ def _weights(rank: Rank) -> Resident:
         request.engine.residency,
         rank.stage,
     )
-    beside = loading_bytes(
+    extra = loading_bytes(
         request.model,
         request.precision,
         rank.gpu,
@@ -136,8 +137,8 @@ def _weights(rank: Rank) -> Resident:
         batched_tokens=rank.settings.max_num_batched_tokens,
     )
     if rank.is_last:
-        beside += draft_weights(request, rank.split)
-    return Resident(own.gpu_bytes + beside, own.host_bytes, own.buffer_bytes)
+        extra += draft_weights(request, rank.split)
+    return Resident(own.gpu_bytes + extra, own.host_bytes, own.buffer_bytes)
 
 
 def _adapters(rank: Rank, slots: LoraSlots) -> int:
@@ -148,7 +149,7 @@ def _assemble(rank: Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
     request, settings = rank.request, rank.settings
     budget = rank.gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left, context = budget - terms.total, request.shape.context_tokens
-    # Weights and cache are counted, not guessed: whatever the band, the need cannot be below them.
+    # Weights and cache are counted and not estimated, so the need is never below them, for any band.
     slack = max(0, min(-terms.band.low_bytes, terms.total - terms.weights.gpu_bytes - terms.adapters))
     expected, low, high = layout.capacities((left, left - terms.band.high_bytes, left + slack), context)
     by_group = kv_law_for(request.engine.version).tells_tokens_by_group

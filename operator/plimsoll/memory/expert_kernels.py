@@ -1,10 +1,10 @@
-"""Which kernel runs the experts, and the scratch it takes for a step: by number format, GPU, split and release.
+"""The kernel that runs the experts, and its scratch for a step: by number format, GPU, split and release.
 
-Since 0.11.1 modular kernels keep their scratch allocated under the rest of the step, since 0.14 through
-``v1/worker/workspace.py``; older functions give everything back with the layer. The kernel is the default of an engine
-whose environment says nothing, with FlashInfer and DeepGEMM installed as in the published images. Sources: vLLM
+Since 0.11.1 modular kernels keep their scratch allocated for the rest of the step, since 0.14 through
+``v1/worker/workspace.py``. Older functions free everything after the layer. The kernel is the default of an engine
+without environment settings, with FlashInfer and DeepGEMM installed as in the published images. Sources: vLLM
 ``fused_moe/oracle/*.py`` (before 0.14 ``quantization/fp8.py`` and its like), ``modular_kernel.py`` and
-``workspace_shapes`` of each kernel, read in 0.10.2 to 0.31; FlashInfer 0.6.4 for what its kernels take inside.
+``workspace_shapes`` of each kernel, read in 0.10.2 to 0.31; FlashInfer 0.6.4 for the memory inside its kernels.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.memory.engine_law import EngineLaw
 
 DEEP_GEMM_ROWS = 128
-"""Rows of one expert are filled up to a multiple of it."""
+"""The rows of one expert are padded to a multiple of this."""
 
 TRTLLM_ROWS = 64
-"""The same of TensorRT-LLM's kernels, whose tile depends on the load (8 to 128)."""
+"""The same for TensorRT-LLM's kernels, whose tile depends on the load (8 to 128)."""
 
 _WITHOUT_SCRATCH = ("GptOssForCausalLM",)
-"""The 20b is as lean as a dense model on vLLM 0.19.0 (H100)."""
+"""Classes without scratch: gpt-oss-20b takes as little as a dense model on vLLM 0.19.0 (H100)."""
 
 _MANY_RANKS = 8
 
 
 class Scheme(StrEnum):
-    """How experts are quantized, as far as it decides on a kernel."""
+    """The quantization of experts, as far as the choice of a kernel depends on it."""
 
     PLAIN = "16 bits"
     FP8_BLOCK = "FP8 in blocks"
@@ -50,15 +50,15 @@ class Scheme(StrEnum):
 
 
 class Kernel(StrEnum):
-    """Who runs the experts."""
+    """The kernel that runs the experts."""
 
     FUSED = "fused function"
-    """Gives back all that it takes."""
+    """Frees all of its scratch."""
     MODULAR = "Triton, CUTLASS or Marlin"
-    """Keeps a buffer of either projection."""
+    """Keeps a buffer for each projection."""
     DEEP_GEMM = "DeepGEMM"
     FLASHINFER = "FlashInfer"
-    """Keeps the output alone; the rest is inside."""
+    """Keeps only the output; the rest is inside."""
     TRTLLM = "TensorRT-LLM"
     """Keeps nothing."""
     FP4_CUTLASS = "CUTLASS for FP4"
@@ -66,7 +66,7 @@ class Kernel(StrEnum):
 
 
 class _Ranks(StrEnum):
-    """How the experts are shared."""
+    """How the ranks share the experts."""
 
     ANY = "any"
     CUT = "cut"
@@ -102,7 +102,7 @@ _ROWS = (
     _Row(Scheme.FP8_TENSOR, (_CONSUMER,), _V(0, 16), Kernel.FLASHINFER),
     _Row(Scheme.NVFP4, (_BLACKWELL, _CONSUMER), _V(0, 11, 1), Kernel.FP4_CUTLASS),
     _Row(Scheme.NVFP4, (_BLACKWELL,), _V(0, 15), Kernel.TRTLLM),
-    # FlashInfer's since 0.16; six starts of 0.19 and 0.20 took what is computed so (forward.EXPERT_ROW_COPIES).
+    # FlashInfer's since 0.16. Six starts of 0.19 and 0.20 match this computation (forward.EXPERT_ROW_COPIES).
     _Row(Scheme.NVFP4, (_CONSUMER,), _V(0, 16), Kernel.MODULAR),
     _Row(Scheme.MXFP4, (_BLACKWELL,), _V(0, 20), Kernel.TRTLLM),
     _Row(Scheme.MXFP4, (_CONSUMER,), _V(0, 24), Kernel.DEEP_GEMM),
@@ -113,7 +113,7 @@ _ROWS = (
     _Row(Scheme.PACKED, (), _V(0, 14), Kernel.FUSED),
     _Row(Scheme.PACKED, (), _V(0, 23), Kernel.MODULAR),
 )
-"""Where another kernel runs than everywhere else; of those that apply, the last one does."""
+"""The cases where a kernel other than the usual one runs. If several rows apply, the last one counts."""
 
 _MODULAR_SINCE = _V(0, 14)
 _DEEP_GEMM_APART_SINCE = _V(0, 13)
@@ -122,7 +122,7 @@ _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 
 class Scratch(NamedTuple):
-    """Bytes of a step's scratch of the experts: what stays allocated, and what is given back with the layer."""
+    """Bytes of the experts' scratch in a step: the part that stays allocated, and the part freed after the layer."""
 
     kernel: Kernel
     kept: int = 0
@@ -130,7 +130,7 @@ class Scratch(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """One layer's experts on one rank, in elements; ``rows`` are tokens times the experts each takes."""
+    """One layer's experts on one rank, in elements. ``rows`` are tokens times the experts per token."""
 
     tokens: int
     rows: int
@@ -141,11 +141,11 @@ class Shape(NamedTuple):
 
     @property
     def first(self) -> int:
-        """Outputs of the first projection: gate and up."""
+        """The number of outputs of the first projection: gate and up."""
         return 2 * self.width if self.gated else self.width
 
     def filled_rows(self, step: int) -> int:
-        """Rows where those of every expert are filled up to ``step``."""
+        """Return the number of rows when the rows of every expert are padded to a multiple of ``step``."""
         return ceil_div(self.rows + (step - 1) * self.experts, step) * step
 
 
@@ -159,7 +159,7 @@ def expert_scratch(
     batched_tokens: int,
     dtype_bytes: int,
 ) -> Scratch:
-    """Scratch of the experts of one rank for a step of ``batched_tokens`` tokens."""
+    """Return the scratch of the experts of one rank for a step of ``batched_tokens`` tokens."""
     if model.experts is None:
         return Scratch(Kernel.NONE)
     kernel = kernel_of(model, precision, split, law, gpu)
@@ -184,7 +184,7 @@ def expert_scratch(
 
 
 def modular_width(shape: Shape) -> int:
-    """Values of one row: the first projection's buffer, and the one that the product shares with the last."""
+    """Return the values of one row: the first projection's buffer, and the one that the product and the last share."""
     return max(shape.first, shape.hidden) + max(shape.width, shape.hidden)
 
 
@@ -198,18 +198,18 @@ def _deep_gemm(shape: Shape, law: EngineLaw, dtype_bytes: int) -> Scratch:
 
 
 def deep_gemm_width(shape: Shape, law: EngineLaw) -> int:
-    """Values of one row."""
+    """Return the values of one row."""
     return shape.first + max(shape.width, shape.hidden) if holds_product(law) else modular_width(shape)
 
 
 def holds_product(law: EngineLaw) -> bool:
-    """Whether DeepGEMM's first buffer holds the first projection alone, as before 0.13."""
+    """Whether DeepGEMM's first buffer holds only the first projection, as before 0.13."""
     return law.release < _DEEP_GEMM_APART_SINCE
 
 
 @lru_cache(maxsize=1024)
 def kernel_of(model: ModelFacts, precision: Precision, split: Split, law: EngineLaw, gpu: GpuType | None) -> Kernel:
-    """The kernel that runs the experts of ``model`` by default."""
+    """Return the kernel that runs the experts of ``model`` by default."""
     if model.architecture in _WITHOUT_SCRATCH:
         return Kernel.NONE
     usual = Kernel.MODULAR if law.release >= _MODULAR_SINCE else Kernel.FUSED
@@ -239,7 +239,7 @@ def _shared(split: Split, ranks: _Ranks) -> bool:
 
 @lru_cache(maxsize=256)
 def scheme_of(model: ModelFacts, precision: Precision) -> Scheme:
-    """How most of the experts are stored; what is quantized at load has its inputs' scales made as it runs."""
+    """Return how most of the experts are stored. Experts quantized at load compute their input scales at run time."""
     if precision is not model.checkpoint.precision and precision.is_quantized:
         return Scheme.OTHER
     stored = [weight.storage for kind in model.kinds for weight in kind.weights if weight.sharding in _EXPERTS]
@@ -270,7 +270,7 @@ def _scheme(storage: Storage) -> Scheme:
 
 
 def shape_of(model: ModelFacts, experts: ExpertFacts, split: Split, batched_tokens: int) -> Shape:
-    """What one layer's experts see of a step."""
+    """Return the shape of a step for one layer's experts."""
     tokens = batched_tokens * split.data_parallel
     return Shape(
         tokens=tokens,
@@ -283,12 +283,12 @@ def shape_of(model: ModelFacts, experts: ExpertFacts, split: Split, batched_toke
 
 
 def expert_width(experts: ExpertFacts, split: Split) -> int:
-    """Width of one expert on one rank."""
+    """Return the width of one expert on one rank."""
     return experts.intermediate if split.expert_parallel else ceil_div(experts.intermediate, split.expert_ranks)
 
 
 @lru_cache(maxsize=256)
 def is_gated(model: ModelFacts) -> bool:
-    """Whether the experts have a gate beside their first projection."""
+    """Whether the experts have a gate in addition to their first projection."""
     names = [weight.name for kind in model.kinds for weight in kind.weights if weight.sharding in _EXPERTS]
     return not names or any("gate" in name for name in names)

@@ -1,6 +1,6 @@
-"""How experts lie in memory where their kernel asks for more or less than their shape: by GPU and release.
+"""The memory layout of experts where their kernel needs more or less than their shape: by GPU and release.
 
-gpt-oss's are padded in :mod:`plimsoll.memory.kernels` as Marlin asks, which serves most GPUs. Source: vLLM
+:mod:`plimsoll.memory.kernels` pads gpt-oss's experts for Marlin, which serves most GPUs. Source: vLLM
 ``quantization/mxfp4.py`` (since 0.19 ``fused_moe/oracle/mxfp4.py``), read in 0.10 to 0.19, and
 ``quantization/utils/flashinfer_utils.py``, read in 0.16 and 0.17.
 """
@@ -26,7 +26,7 @@ _FP8 = (Scheme.FP8_BLOCK, Scheme.FP8_CHANNEL, Scheme.FP8_TENSOR)
 
 
 class _Layout(NamedTuple):
-    """What a rank's width and the hidden size are rounded up to, and how often scales are kept."""
+    """The steps to which a rank's width and the hidden size are rounded up, and the number of copies of the scales."""
 
     width_step: int
     hidden_step: int
@@ -39,13 +39,13 @@ _FLASHINFER_UNGATED = _Layout(128, 1)
 
 
 def relaid_bytes(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw, stage: int) -> int:
-    """Signed bytes that the experts of one rank of one stage take more than :mod:`plimsoll.memory.kernels` says.
+    """Return the signed bytes that one rank's experts of one stage take beyond :mod:`plimsoll.memory.kernels`.
 
-    MXFP4 on Hopper is run by Triton's kernels, whose package comes with releases from 0.12 on: widths are padded less,
-    the hidden size not at all, and the scales are kept beside their reordered copy until 0.24. gpt-oss-120b logged
-    64.38 GiB (0.14.1, H100), 64.17 computed, and 61.29 (0.25.1), 61.01 computed; 65.97 with Marlin (0.10.1). From 0.19
-    to 0.24 two sizes logged 0.1 GiB less than with Marlin, which is left. Data-centre Blackwell runs FlashInfer's
-    kernels, which pad the width to 256 as well.
+    Triton's kernels run MXFP4 on Hopper. Their package comes with releases from 0.12 on. They pad widths less and the
+    hidden size not at all, and keep the original scales in addition to the reordered copy until 0.24. gpt-oss-120b
+    logged 64.38 GiB (0.14.1, H100; 64.17 computed) and 61.29 (0.25.1; 61.01 computed), and 65.97 with Marlin (0.10.1).
+    From 0.19 to 0.24 two sizes logged 0.1 GiB less than with Marlin; this difference is ignored. Data-centre Blackwell
+    runs FlashInfer's kernels, which pad the width to 256 as well.
 
     FP8 experts without a gate are padded to 128 for FlashInfer on Hopper and Blackwell since 0.17: Nemotron 3 Nano
     logged 30.52 GiB on 0.14.1 and 31.40 on 0.19 (H200).

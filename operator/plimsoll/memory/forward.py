@@ -1,4 +1,4 @@
-"""What one pass through the decoder takes on one rank, beside what stays: hidden states, MLPs, experts, latents."""
+"""The transient memory of one pass through the decoder on one rank: hidden states, MLPs, experts, latents."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from plimsoll.domain.units import ceil_div
 HIDDEN_COPIES = 4
 """Residual, normed input, attention output and the tensor being written, for every token of the step.
 
-With gate, up and their product this gives CodeLlama-7B 0.75 GiB (0.77 measured), Granite-3.1-8B 0.84 (0.85), both
-bound by the forward pass on vLLM 0.19.0.
+With gate, up and their product this gives 0.75 GiB for CodeLlama-7B (0.77 measured) and 0.84 for Granite-3.1-8B (0.85).
+In both, the forward pass is the peak on vLLM 0.19.0.
 """
 
 STREAM_COPIES = 10
-"""The same of all residual streams of hyper-connections, in 16 bits: what their kernels keep, some of it in 32.
+"""The same for all residual streams of hyper-connections, in 16 bits. Their kernels keep some of it in 32 bits.
 
 Fitted to starts of DeepSeek-V4-Flash on GH200 (0.22, 16,384 tokens), H20 (0.26, 8,192) and RTX PRO 6000 (0.25, 4,096),
-which wanted 9 to 11. Four starts of 0.31 on H100 (DeepSeek-V4-Flash, V4.1-Flash, Qwen3.8-Flash-Next) wanted 5 to 9, and
-GLM-5.3-Flash no more than 11 (0.28, H200: 4.04 GiB logged, graphs among them); the band is wide.
+which needed 9 to 11. Four starts of 0.31 on H100 (DeepSeek-V4-Flash, V4.1-Flash, Qwen3.8-Flash-Next) needed 5 to 9, and
+GLM-5.3-Flash at most 11 (0.28, H200: 4.04 GiB logged, including graphs). The band is wide.
 """
 
 GATED_MLP_TENSORS = 3
 """Gate, up and their product."""
 
 LATENT_ROWS = 64 * 1024
-"""Most cached tokens that prefill with latent attention expands at once (vLLM ``mla_attention.py``)."""
+"""The most cached tokens that prefill with latent attention expands at once (vLLM ``mla_attention.py``)."""
 
 LATENT_HEAD_WIDTH = 256
-"""Key part without rotary and value of one head (128 + 128 in the DeepSeek family) of the expanded tokens."""
+"""The width of one head of the expanded tokens: key part without rotary, and value (128 + 128 in DeepSeek models)."""
 
 INDEXER_ROW_BYTES = 132
 """One token's key in the indexer's gather buffer: 128 FP8 bytes and a 4-byte scale."""
@@ -48,7 +48,7 @@ _WORKSPACE_FACTOR, _LONG_WORKSPACE_FACTOR = 5, 2
 
 
 EXPERT_ROW_COPIES = 4
-"""Rows for every expert that a token takes: sorted in, sorted out, weighted, and what is quantized on the way.
+"""Copies of the row of a token for each of its experts: sorted input, sorted output, weighted, and quantized.
 
 Fitted to steps of 8,192 to 65,536 tokens of two models (vLLM 0.19 and 0.20, RTX 5090 and GB10): 176 KiB a token
 computed for Qwen3.6-35B-A3B, 176 and 214 logged."""
@@ -58,7 +58,7 @@ _CONSUMER_BLACKWELL = 12
 _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 _SPARSE_HEADS, _SPARSE_HEAD_WIDTH = 64, 512
-"""Sparse attention over compressed tokens works on 64 heads or a multiple, however few the rank has (vLLM
+"""Sparse attention over compressed tokens pads the rank's heads to a multiple of 64 (vLLM
 ``deepseek_v4/nvidia/flashmla.py``, ``get_padded_num_q_heads``)."""
 
 
@@ -67,35 +67,40 @@ _STREAM_MAPS = ("hc_attn_fn", "attn_hyper_connection.input_mix_weight_down")
 
 
 def hidden_bytes(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) -> int:
-    """One hidden state of every token of the step."""
+    """Return the bytes of one hidden state for every token of the step."""
     return batched_tokens * model.hidden * dtype_bytes
 
 
 def dense_forward_bytes(model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int) -> int:
-    """Transient bytes of the widest layer: hidden states and a dense MLP (or shared expert), or expanded latents."""
+    """Return the transient bytes of the widest layer.
+
+    They are hidden states and a dense MLP (or shared expert), or expanded latents.
+    """
     width = forward_width(model, split)
     latents = expanded_latent_bytes(model, split, dtype_bytes)
     return max(batched_tokens * dtype_bytes * width, latents + hidden_bytes_of(model, batched_tokens, dtype_bytes))
 
 
 def forward_width(model: ModelFacts, split: Split) -> int:
-    """Values of one token that lie side by side in the widest layer."""
+    """Return the values of one token that exist at the same time in the widest layer."""
     mlp = GATED_MLP_TENSORS * dense_width(model) // split.tensor_parallel
     return hidden_copies(model) * residual_streams(model) * model.hidden + mlp + padded_heads_width(model, split)
 
 
 def hidden_copies(model: ModelFacts) -> int:
-    """Copies of the hidden state, of every stream, that lie side by side."""
+    """Return how many copies of the hidden state of each stream exist at the same time."""
     return STREAM_COPIES if residual_streams(model) > 1 else HIDDEN_COPIES
 
 
 def hidden_bytes_of(model: ModelFacts, batched_tokens: int, dtype_bytes: int) -> int:
-    """Residual and input beside the attention of a layer."""
+    """Return the bytes of residual and input during the attention of a layer."""
     return 2 * hidden_bytes(model, batched_tokens=batched_tokens, dtype_bytes=dtype_bytes)
 
 
 def expert_rows_bytes(model: ModelFacts, gpu: GpuType | None, *, batched_tokens: int, dtype_bytes: int) -> int:
-    """What experts in NVFP4 take beside their scratch on GPUs of capability 12: :data:`EXPERT_ROW_COPIES` of each row.
+    """Return the extra bytes of NVFP4 experts on GPUs of capability 12: :data:`EXPERT_ROW_COPIES` of each row.
+
+    They are in addition to the scratch.
 
     Source: vLLM ``fused_moe/cutlass_moe.py``, ``run_cutlass_moe_fp4``.
     """
@@ -113,7 +118,9 @@ def _has_fp4_experts(model: ModelFacts) -> bool:
 
 
 def sparse_workspace_bytes(model: ModelFacts, *, context_tokens: int, trims: bool) -> int:
-    """Buffer into which sparse attention gathers the keys of its indexer: by the context, not by the batch.
+    """Return the bytes of the buffer in which sparse attention gathers its indexer's keys.
+
+    The size depends on the context, and not on the batch.
 
     Source: vLLM ``v1/attention/backends/mla/indexer.py``, ``get_max_prefill_buffer_size``. GLM-5.2 at 819,200 tokens:
     4.03 GiB, and 6.31 GiB of activations measured where the sampler explains 2.28.
@@ -128,7 +135,7 @@ def sparse_workspace_bytes(model: ModelFacts, *, context_tokens: int, trims: boo
 
 @lru_cache(maxsize=256)
 def _indexed_pool(model: ModelFacts) -> int:
-    """Tokens for which the indexer has one key; 0 without an indexer."""
+    """Return the number of tokens per indexer key; 0 without an indexer."""
     if any(isinstance(cache, IndexerCache) for cache in model.caches()):
         return 1
     pools = [cache.tokens_per_row for cache in model.caches() if isinstance(cache, RowCache) and cache.indexed]
@@ -137,13 +144,13 @@ def _indexed_pool(model: ModelFacts) -> int:
 
 @lru_cache(maxsize=256)
 def residual_streams(model: ModelFacts) -> int:
-    """Copies of the hidden state that hyper-connections carry from layer to layer; 1 without them."""
+    """Return how many copies of the hidden state hyper-connections pass between layers; 1 without them."""
     maps = (weight for kind in model.kinds for weight in kind.weights if weight.name in _STREAM_MAPS)
     return next((weight.inputs // model.hidden for weight in maps), 1)
 
 
 def padded_heads_width(model: ModelFacts, split: Split) -> int:
-    """Queries and outputs of attention over compressed tokens, in elements of one token."""
+    """Return the elements per token of queries and outputs of attention over compressed tokens."""
     if not _reads_compressed_keys(model):
         return 0
     heads = max(1, model.heads // split.tensor_parallel)
@@ -152,14 +159,14 @@ def padded_heads_width(model: ModelFacts, split: Split) -> int:
 
 @lru_cache(maxsize=256)
 def _reads_compressed_keys(model: ModelFacts) -> bool:
-    """Whether attention works on compressed keys; where it caches latents, only the indexer's keys are compressed."""
+    """Whether attention uses compressed keys. Where it caches latents, only the indexer's keys are compressed."""
     caches = tuple(model.caches())
     indexed = any(isinstance(cache, RowCache) and cache.indexed for cache in caches)
     return indexed and not any(isinstance(cache, LatentCache) for cache in caches)
 
 
 def dense_width(model: ModelFacts) -> int:
-    """Widest MLP that every token passes: the dense layers', or the shared experts'."""
+    """Return the width of the widest MLP that every token passes: of dense layers or of shared experts."""
     experts = model.experts
     if experts is None:
         return model.intermediate
@@ -168,7 +175,7 @@ def dense_width(model: ModelFacts) -> int:
 
 
 def expanded_latent_bytes(model: ModelFacts, split: Split, dtype_bytes: int) -> int:
-    """Keys and values of a prefill's cached context, expanded from latents for the rank's heads."""
+    """Return the bytes of a prefill's cached keys and values, expanded from latents for the rank's heads."""
     if not _expands_latents(model):
         return 0
     return LATENT_ROWS * max(1, model.heads // split.tensor_parallel) * LATENT_HEAD_WIDTH * dtype_bytes

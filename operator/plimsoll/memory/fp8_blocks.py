@@ -1,4 +1,4 @@
-"""What GPUs make of weights in FP8 blocks beside the checkpoint's values and scales."""
+"""The extra bytes of weights in FP8 blocks on a GPU, compared with the checkpoint's values and scales."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 
 
 def fp8_block_bytes(model: ModelFacts, precision: Precision, gpu: GpuType | None, split: Split, stage: int) -> int:
-    """Bytes that FP8 blocks on one rank of one stage take more than in the checkpoint.
+    """Return the bytes that FP8 blocks on one rank of one stage take in addition to the checkpoint's.
 
-    NVIDIA's cards before Ada do not compute in FP8. Marlin's kernels, which run it there, want a scale in 16 bits for
-    each output and group of inputs where the checkpoint has one in 32 for a block (vLLM
+    NVIDIA's cards before Ada do not compute in FP8. Marlin's kernels run it there. They need a 16-bit scale for each
+    output and group of inputs, where the checkpoint has one 32-bit scale for a block (vLLM
     ``quantization/utils/marlin_utils_fp8.py``, read in 0.19). Qwen3.5-35B-A3B-FP8 on an A100 (0.19.0) logged 34.71 GiB:
     34.22 without it, 34.70 with it; Gemma 4 31B in blocks on two RTX 3090 (0.21) 15.85: 15.60 and 15.81.
 

@@ -1,7 +1,6 @@
-"""The questions asked backwards: with this GPU and split, how long, how many, in how few bits?
+"""Inverse questions: the longest context, the most sequences, and the KV precision that fit a GPU and a split.
 
-They are the memory law's to answer: a figure that an admin put in its place says nothing of other loads, so it is set
-aside here.
+The memory law answers them. A figure that an admin set instead is not valid for other loads, so it is ignored here.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import Request
 
 FitOf = Callable[[Request, GpuType, Split], Fit]
-"""How well a request fits a GPU cut by a split, with the settings it would be run with."""
+"""Returns how well a request fits a GPU and a split, with the settings that it would get."""
 
 MOST_SEQUENCES = 65_536
-"""Where the search for the most requests ends: no manifest may declare more."""
+"""The limit of the search for the most requests: no manifest may declare more."""
 
 _FEWER_BITS = (KvPrecision.FP8, KvPrecision.NVFP4)
 """From the most bits to the fewest."""
@@ -26,23 +25,23 @@ _FEWER_BITS = (KvPrecision.FP8, KvPrecision.NVFP4)
 
 @dataclass(frozen=True, slots=True)
 class Largest:
-    """The largest value that fits. ``is_bound``: the search ended there, so more may fit."""
+    """The largest value that fits. ``is_bound`` means that it is the limit of the search, so more may fit."""
 
     value: int
     is_bound: bool
 
 
 def longest_context(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> Largest | None:
-    """The most tokens of context that fit for sure; None where not one does.
+    """Return the most tokens of context that fit for sure; None where not even one fits.
 
-    The search ends with what the model declares, or with what is asked where that is more.
+    The limit of the search is the model's declared context, or the requested context if that is longer.
     """
     asked = by_law(request)
 
     def fits(tokens: int) -> bool:
         return fit(replace(asked, shape=replace(asked.shape, context_tokens=tokens)), gpu, split) is Fit.SURE
 
-    # No request is longer than the context: it cannot be shorter than their mean.
+    # No request is longer than the context, so the context cannot be shorter than the mean length.
     shortest = asked.shape.expected_tokens or 1
     return _within(fits, shortest, max(shortest, asked.model.max_context_tokens, asked.shape.context_tokens))
 
@@ -50,7 +49,7 @@ def longest_context(request: Request, gpu: GpuType, split: Split, fit: FitOf) ->
 def most_sequences(
     request: Request, gpu: GpuType, split: Split, fit: FitOf, *, most: int = MOST_SEQUENCES
 ) -> Largest | None:
-    """The highest concurrency that fits for sure; None where not one sequence does."""
+    """Return the highest concurrency that fits for sure; None where not even one sequence fits."""
     asked = by_law(request)
 
     def fits(sequences: int) -> bool:
@@ -60,7 +59,7 @@ def most_sequences(
 
 
 def widest_kv_precision(request: Request, gpu: GpuType, split: Split, fit: FitOf) -> KvPrecision | None:
-    """The KV precision with the most bits that fits for sure, from 16 bits down; None where none does."""
+    """Return the KV precision with the most bits that fits for sure, from 16 bits down; None where none fits."""
     asked = by_law(request)
     full = KvPrecision.FP16 if KvPrecision.FP16 in (asked.kv_precision, _dtype(asked)) else KvPrecision.BF16
     wanted = (replace(asked, kv_precision=precision) for precision in (full, *_FEWER_BITS))
@@ -68,7 +67,7 @@ def widest_kv_precision(request: Request, gpu: GpuType, split: Split, fit: FitOf
 
 
 def by_law(request: Request) -> Request:
-    """The same request, judged by the memory law instead of an admin's figure."""
+    """Return the same request without an admin's memory figure, so that the memory law judges it."""
     return replace(request, overrides=replace(request.overrides, memory_per_gpu_bytes=None))
 
 
@@ -83,7 +82,7 @@ def _within(fits: Callable[[int], bool], smallest: int, greatest: int) -> Larges
 
 
 def largest(fits: Callable[[int], bool], smallest: int, greatest: int) -> int | None:
-    """Bisect for the largest value that fits; where one fits, every smaller one does."""
+    """Return the largest value that fits, by bisection. If a value fits, every smaller value must fit."""
     if not fits(smallest):
         return None
     good, bad = smallest, greatest + 1

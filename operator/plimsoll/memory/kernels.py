@@ -1,4 +1,4 @@
-"""What kernels make of the parameters they are given: padding, and copies of absorbed projections."""
+"""The extra memory of kernels for their parameters: padding, and copies of absorbed projections."""
 
 from __future__ import annotations
 

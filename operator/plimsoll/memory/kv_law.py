@@ -1,4 +1,4 @@
-"""Which cache rules held for which vLLM release. The layout itself is in :mod:`plimsoll.memory.kv_cache`."""
+"""The cache rules of each vLLM release. The layout itself is in :mod:`plimsoll.memory.kv_cache`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from plimsoll.memory.kv_cache import Packing
 
 @dataclass(frozen=True, slots=True)
 class KvLaw:
-    """Cache rules as they were from ``since`` on.
+    """The cache rules from ``since`` on.
 
-    ``hybrid_manager`` tells whether windows are charged as windows, ``charges_chunks`` the same of chunked local
-    attention, unless an EAGLE head drafts; ``concurrent_batches`` how many steps in flight a
-    window reserves for (None: one per stage and one more); ``caches_state_prefixes`` whether recurrent states are held
-    twice for prefix caching, ``saves_states`` whether a third is kept for kernels that save them from inside a prefill;
-    ``tells_tokens_by_group`` whether the engine reports blocks of one group of layers as its
-    tokens, where later releases report requests of full length times that length; ``packing`` how pages of different
-    size share a block.
+    ``hybrid_manager`` means that windows are charged as windows. ``charges_chunks`` means the same for chunked local
+    attention, unless an EAGLE head drafts. ``concurrent_batches`` is the number of steps in flight for which a window
+    reserves blocks (None: one per stage and one more). ``caches_state_prefixes`` means that recurrent states are held
+    twice for prefix caching. ``saves_states`` means that a third state is kept for kernels that save states during a
+    prefill. ``tells_tokens_by_group`` means that the engine reports the blocks of one group of layers as its tokens;
+    later releases report the number of full-length requests times their length. ``packing`` is how pages of different
+    sizes share a block.
     """
 
     since: EngineVersion
@@ -71,6 +71,6 @@ to 0.15 close exactly with one step in flight; vllm#40691 shows tokens of one gr
 
 @lru_cache(maxsize=64)
 def kv_law_for(version: EngineVersion) -> KvLaw:
-    """The rules of the newest release that is not newer than ``version``; the oldest ones for anything older."""
+    """Return the rules of the newest release that is not newer than ``version``; for older versions, the oldest."""
     known = [law for law in _LAWS if law.since <= version]
     return known[-1] if known else _LAWS[0]

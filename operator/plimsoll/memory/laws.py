@@ -1,4 +1,4 @@
-"""Which memory law held for which vLLM release. The one place to add a release."""
+"""The memory law of each vLLM release. A new release is added here."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def _history() -> tuple[EngineLaw, ...]:
         sparing,
         since=EngineVersion(0, 11),
         source="#25359: the first snapshot is taken after NCCL is up; logs: non-torch 0.13, 0.55 at TP2 (H100)",
-        # 0.11.0 still samples with FlashInfer where it is installed, 0.11.1 on demand only. Eight of twelve starts of
-        # 0.11.0 had none of it; the others needed less than is said.
+        # 0.11.0 still samples with FlashInfer where it is installed, 0.11.1 only on demand. Eight of twelve starts of
+        # 0.11.0 did not use it; the others needed less than predicted.
         may_fuse_sampler=False,
         profiles_long_videos=True,
         output_padding=OutputPadding.BUDGET,
@@ -165,7 +165,7 @@ def _history() -> tuple[EngineLaw, ...]:
 
 
 _LAWS = _history()
-"""Newest last; a row for every change of behaviour."""
+"""The laws, newest last, with one entry for every change of behaviour."""
 
 OLDEST_VERSION = _LAWS[0].since
 """Older engines account memory differently (V0 engine) and are refused."""
@@ -173,7 +173,7 @@ OLDEST_VERSION = _LAWS[0].since
 
 @lru_cache(maxsize=64)
 def law_for(version: EngineVersion) -> EngineLaw:
-    """The law of the newest change that is not newer than ``version``.
+    """Return the law of the newest change that is not newer than ``version``.
 
     Raises:
         ValueError: the release is older than any law we know.

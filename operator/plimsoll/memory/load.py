@@ -1,4 +1,4 @@
-"""How much KV cache the declared load needs."""
+"""The KV cache that the declared load needs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ EXPECTED_HEADROOM_PERCENT = 150
 
 
 def needed_tokens(shape: ServingShape) -> int:
-    """Tokens the cache must hold.
+    """Return the tokens that the cache must hold.
 
-    Guaranteed: every request at full length at once. Expected: 1.5 x concurrency x mean length, never less than one
-    request of full length, never more than the guaranteed product.
+    Guaranteed: all requests at full length at the same time. Expected: 1.5 x concurrency x mean length, at least one
+    request of full length, and at most the guaranteed product.
     """
     guaranteed = shape.concurrency * shape.context_tokens
     if shape.expected_tokens is None:
@@ -24,7 +24,7 @@ def needed_tokens(shape: ServingShape) -> int:
 
 
 def needed_blocks(shape: ServingShape, layout: KvLayout) -> int:
-    """The same in blocks, each request rounded up to whole blocks in every group of layers."""
+    """Return the same in blocks. Each request is rounded up to whole blocks in every group of layers."""
     at_full_length = layout.blocks_of_request(shape.context_tokens)
     if shape.expected_tokens is None:
         return shape.concurrency * at_full_length

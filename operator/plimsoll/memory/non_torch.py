@@ -1,4 +1,4 @@
-"""What CUDA, ROCm and NCCL take beside PyTorch: inside the engine's budget and outside it."""
+"""The memory that CUDA, ROCm and NCCL take outside PyTorch: inside the engine's budget and outside it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SILENT_STAGE_BYTES = int(0.07 * GIB)
 """A pipeline stage that does not sample loads no sampling kernels (vLLM 0.19.0, PP 2 and 4)."""
 
 SMALL_CARD_BYTES = int(0.14 * GIB)
-"""Most that one GPU's base is below :data:`SMALL_CARD`: kernels reserve local memory for every multiprocessor.
+"""The largest base of one GPU below :data:`SMALL_CARD`: kernels reserve local memory for every multiprocessor.
 
 0.0 to 0.2 GiB on 3090, 4090, T4, A10G and L40S in every release, where H100 went from 0.13 to 0.25.
 """
@@ -23,20 +23,20 @@ SMALL_CARD_BYTES = int(0.14 * GIB)
 SMALL_CARD = 64 * GIB
 
 LINK_BYTES = int(0.06 * GIB)
-"""NCCL without an NVSwitch that multiplies: 0.0 to 0.2 GiB on 3090, T4, L40S and A100 (logs, TP 2 to 8)."""
+"""NCCL without an NVSwitch that reduces: 0.0 to 0.2 GiB on 3090, T4, L40S and A100 (logs, TP 2 to 8)."""
 
 XGMI_BYTES = int(0.5 * GIB)
-"""RCCL over Infinity Fabric: no log tells; the band is wide."""
+"""RCCL over Infinity Fabric: no log reports it; the band is wide."""
 
 ALL_TO_ALL_BYTES = int(1.5 * GIB)
 """Buffers that exchange tokens between the data-parallel ranks of experts (2 to 4 GiB in all, where logged)."""
 
 RDNA_BYTES = int(0.4 * GIB)
-"""What ROCm takes more on gfx11 and gfx12: 0.36 to 0.53 GiB over NVIDIA's base on R9700 (25 logs, AITER aside)."""
+"""The extra bytes of ROCm on gfx11 and gfx12: 0.36 to 0.53 GiB over NVIDIA's base on R9700 (25 logs, without AITER)."""
 
 UNIFIED_BYTES = int(2.0 * GIB)
-"""What else happens on a GPU that shares the host's memory while the engine starts: 1.9 GiB in the log that tells
-flags, 2.8 to 5.7 in all in those that do not."""
+"""The use by other processes of a GPU that shares the host's memory, while the engine starts: 1.9 GiB in the log that
+gives flags, 2.8 to 5.7 in total in those that do not."""
 
 _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 """GiB. One GPU 0.41 to 0.60; TP over NVSwitch 1.53 to 2.47; over PCIe 0.96 and less (H100, H200, B200-class logs)."""
@@ -45,30 +45,30 @@ _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 def non_torch_bytes(
     gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
 ) -> int:
-    """Bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
+    """Return the bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
     return sum(size for _, size in non_torch_parts(gpu, split, law, last_stage=last_stage, captures=captures))
 
 
 def non_torch_parts(
     gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
 ) -> tuple[tuple[str, int], ...]:
-    """The same part by part: what takes it, and its bytes. Parts of nothing are left out.
+    """Return the same part by part: a name for each part, and its bytes. Empty parts are left out.
 
-    ``captures`` says that the first model runner serves the model with CUDA graphs: the second tries none until 0.28.
+    ``captures`` means that the first model runner serves the model with CUDA graphs. The second tries none until 0.28.
     """
-    base, told = law.base_bytes, f"CUDA and kernels, vLLM {law.since} and later"
+    base, base_name = law.base_bytes, f"CUDA and kernels, vLLM {law.since} and later"
     if not last_stage and split.pipeline_parallel > 1:
-        base, told = SILENT_STAGE_BYTES, "CUDA and kernels of a stage that does not sample"
+        base, base_name = SILENT_STAGE_BYTES, "CUDA and kernels of a stage that does not sample"
     if gpu is not None and gpu.usable_bytes < SMALL_CARD and base > SMALL_CARD_BYTES:
-        base, told = SMALL_CARD_BYTES, f"CUDA and kernels, at most this much below {SMALL_CARD // GIB} GiB"
-    parts = ((told, base), *_platform_parts(gpu), *_link_parts(gpu, split, law, captures=captures))
+        base, base_name = SMALL_CARD_BYTES, f"CUDA and kernels, at most this much below {SMALL_CARD // GIB} GiB"
+    parts = ((base_name, base), *_platform_parts(gpu), *_link_parts(gpu, split, law, captures=captures))
     return tuple((name, size) for name, size in parts if size)
 
 
 def outside_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
-    """CUDA context and NCCL set-up before the snapshot: beside the budget, in what utilization leaves.
+    """Return the bytes of CUDA context and NCCL set-up before the snapshot, which are outside the budget.
 
-    CUDA graphs that the release does not charge lie there as well, and are not in this figure.
+    CUDA graphs that the release does not charge are outside the budget as well, but not in this figure.
     """
     del law
     if split.gpus == 1:

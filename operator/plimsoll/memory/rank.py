@@ -1,4 +1,4 @@
-"""One rank of one pipeline stage, and what a running engine takes there beside weights and cache, part by part."""
+"""One rank of one pipeline stage, and a running engine's memory there except weights and cache, part by part."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def value_bytes(request: Request) -> int:
 
 
 def rank_activations(rank: Rank) -> Activations:
-    """The peak of activations and what it is made of, in bytes."""
+    """Return the peak of activations and its parts, in bytes."""
     return activation_parts(
         rank.request.model,
         rank.split,
@@ -59,7 +59,7 @@ def rank_activations(rank: Rank) -> Activations:
 
 
 def rank_graphs(rank: Rank) -> GraphParts:
-    """CUDA graphs and what they are counted from, in bytes; nothing where the engine runs without."""
+    """Return the CUDA graphs and their inputs, in bytes; empty where the engine runs without graphs."""
     if rank.settings.enforce_eager:
         return GraphParts()
     return graph_parts(
@@ -75,6 +75,6 @@ def rank_graphs(rank: Rank) -> GraphParts:
 
 
 def rank_overhead(rank: Rank) -> tuple[tuple[str, int], ...]:
-    """What lies outside PyTorch, inside the budget: what takes it, and its bytes."""
+    """Return the memory outside PyTorch and inside the budget: a name for each part, and its bytes."""
     captures = not (rank.settings.enforce_eager or rank.law.runs_v2(rank.request.model, rank.gpu))
     return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)

@@ -1,4 +1,4 @@
-"""Weights that stay in host memory: what that saves on the GPU, and what crosses PCIe in every step."""
+"""Weights that stay in host memory: the bytes that this saves on the GPU, and the bytes read over PCIe per step."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def resident_weights(
     residency: Residency | None,
     stage: int = 0,
 ) -> Resident:
-    """Where the weights of one rank of one stage live.
+    """Return where the weights of one rank of one stage are kept.
 
-    Only decoder layers are counted as leaving the GPU. Embeddings, output projection and the copies that kernels make
-    stay; a tower, which vLLM 0.32 offloads too, is left out of the saving to be on the safe side. UVA offload goes on
-    to the end of the parameter that crosses its limit, so that the engine saves up to one parameter more. Source: vLLM,
+    Only decoder layers count as off the GPU. Embeddings, output projection and the kernels' copies stay on it. vLLM
+    0.32 offloads a tower too; to be safe, the saving does not include it. UVA offload continues to the end of the
+    parameter that crosses its limit, so the engine saves up to one parameter more. Source: vLLM,
     ``model_executor/offloader/uva.py`` and ``prefetch.py`` (``make_layers`` wraps the layers).
     """
     total = stage_weights(model, precision, split, stage).total_bytes
@@ -61,10 +61,10 @@ def stage_layer_bytes(model: ModelFacts, precision: Precision, split: Split, sta
 def _streamed(
     model: ModelFacts, precision: Precision, split: Split, streaming: WeightStreaming, stage: int
 ) -> tuple[int, int]:
-    """Bytes that leave the GPU, and bytes of the buffers they are copied through.
+    """Return the bytes that leave the GPU, and the bytes of the buffers for their copies.
 
-    The last ``layers`` of every ``group`` leave. The pool holds ``prefetch`` copies of every different parameter, by
-    name, shape and type, however few layers there are to fill them (``StaticBufferPool``).
+    The last ``layers`` of every ``group`` leave the GPU. The pool holds ``prefetch`` copies of every different
+    parameter, by name, shape and type, even if there are fewer layers than copies (``StaticBufferPool``).
     """
     form = weight_format(model, precision)
     layers = stage_layers(model.layers, split.pipeline_parallel)[stage]

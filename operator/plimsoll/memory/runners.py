@@ -1,4 +1,4 @@
-"""Which of vLLM's two model runners serves a model when nobody says.
+"""The model runner, of vLLM's two, that serves a model by default.
 
 Source: ``config/vllm.py``, ``use_v2_model_runner``, read in 0.22 to 0.32. A draft by n-grams falls back to the first.
 """

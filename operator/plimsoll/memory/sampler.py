@@ -1,4 +1,4 @@
-"""What sampling the last token of every sequence takes: fp32 logits over the whole vocabulary, several copies."""
+"""The memory of sampling the last token of every sequence: several fp32 copies of logits over the whole vocabulary."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from plimsoll.memory.engine_law import SamplerLaw
 LOGIT_BYTES = 4
 
 _HALF_PRECISION_BYTES = 2
-"""What :class:`SamplerLaw` was measured with; wider models add the width of one more copy of the raw logits."""
+"""The width with which :class:`SamplerLaw` was measured. Wider models add the extra width of the raw logits."""
 
 
 def sampler_bytes(
@@ -19,12 +19,12 @@ def sampler_bytes(
     rejects: bool = False,
     dtype_bytes: int = _HALF_PRECISION_BYTES,
 ) -> int:
-    """Peak bytes of the sampler on the rank that samples; tensor parallelism does not divide it.
+    """Return the peak bytes of the sampler on the rank that samples. Tensor parallelism does not divide them.
 
-    Batch-sharded sampling, which would, is off by default (``config/parallel.py`` of 0.32).
+    Batch-sharded sampling would divide them, but is off by default (``config/parallel.py`` of 0.32).
 
-    An fp32 model has raw logits twice as wide: half a copy more (vLLM 0.19.0, Llama-3.1-8B in float32: 0.32 GiB over
-    bfloat16, of which this is 0.24).
+    The raw logits of an fp32 model are twice as wide: half a copy more (vLLM 0.19.0, Llama-3.1-8B in float32: 0.32 GiB
+    over bfloat16; 0.24 of these are explained by this).
 
     Args:
         law: the sampler of the release.
@@ -39,6 +39,6 @@ def sampler_bytes(
 
 
 def sampler_copies(law: SamplerLaw, *, gathers: bool, rejects: bool, dtype_bytes: int) -> float:
-    """Copies of the logits in 32 bits that lie side by side at the peak."""
+    """Return how many 32-bit copies of the logits exist at the same time at the peak."""
     copies = max(law.copies, law.rejecting_copies) if rejects else law.copies
     return copies + law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES

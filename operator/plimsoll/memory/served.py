@@ -58,14 +58,14 @@ notice for others. Source: vLLM ``model_executor/models``, read in 0.8.5 to 0.32
 
 @lru_cache(maxsize=256)
 def served_model(model: ModelFacts, media: MediaUse) -> ModelFacts:
-    """``model`` as an engine loads it that is run with ``media``; the model itself where there is no tower."""
+    """Return ``model`` as an engine with ``media`` loads it; the model itself where there is no tower."""
     if model.encoder is None or media == ALL_MEDIA:
         return model
     return replace(model, encoder=None if media.text_only else _served(model.encoder, media))
 
 
 def _served(encoder: EncoderFacts, media: MediaUse) -> EncoderFacts:
-    """Whose images are not served, or videos, is not profiled with them."""
+    """Return the encoder as it is served. Images or videos that are not served are not profiled."""
     weights = encoder.weights
     if media.copies_encoder:
         weights = tuple(replace(weight, sharding=Sharding.REPLICATED) for weight in weights)

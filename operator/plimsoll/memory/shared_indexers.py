@@ -1,4 +1,4 @@
-"""Layers of sparse attention that use an earlier layer's choice of keys: which engines leave their indexers out."""
+"""Layers of sparse attention that use an earlier layer's choice of keys, and the engines that omit their indexers."""
 
 from __future__ import annotations
 

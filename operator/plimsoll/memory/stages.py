@@ -1,4 +1,4 @@
-"""Which layers a pipeline stage holds, and the caches that come with them."""
+"""The layers of a pipeline stage, and their caches."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ CountedCaches = tuple[tuple[CacheSpec, int], ...]
 
 
 def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
-    """Layers of each pipeline stage, by index.
+    """Return the layers of each pipeline stage, by index.
 
-    What cannot be divided goes, one layer each, to the last stages but the very last. Source: vLLM,
+    The remainder goes, one layer each, to the stages just before the last stage. Source: vLLM,
     ``distributed/utils.py``, ``get_pp_indices``.
 
     Raises:
@@ -56,7 +56,7 @@ def _caches(model: ModelFacts, layers: Iterable[int]) -> Iterable[CacheSpec]:
 
 @lru_cache(maxsize=1024)
 def different_stages(model: ModelFacts, split: Split) -> tuple[int, ...]:
-    """One stage of each kind: those between the first and the last that hold equal layers need the same."""
+    """Return one stage of each kind. Stages between the first and the last with equal layers need the same memory."""
     stages = split.pipeline_parallel
     chosen: dict[tuple[bool, bool, tuple[tuple[int, int], ...]], int] = {}
     for stage, layers in enumerate(stage_layers(model.layers, stages)):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The term, how it comes about, and its bytes where the line stands for bytes of its own.
+    """A term, its formula, and its bytes if the line counts in a sum.
 
-    Lines that are no total add up to the total that follows them.
+    Lines that are not a total add up to the total that follows them.
     """
 
     term: str

@@ -43,10 +43,10 @@ def weight_steps(request: Request, gpu: GpuType, split: Split, settings: EngineS
     buffers = step_buffer_bytes(model, tokens)
     if buffers:
         yield Step("  step buffers", f"{tokens:,} tokens x {buffers // tokens:,} B", buffers)
-    beside = loading_bytes(model, request.precision, gpu, split, law, stage)
-    if beside:
+    extra = loading_bytes(model, request.precision, gpu, split, law, stage)
+    if extra:
         yield Step(
-            "  layout", "ends of blocks in PyTorch's allocator, older releases' tables, the kernel's own order", beside
+            "  layout", "ends of blocks in PyTorch's allocator, older releases' tables, the kernel's own order", extra
         )
     residency = request.engine.residency
     if residency is not None:

@@ -1,4 +1,4 @@
-"""Weights of one rank: what parallelism divides, what it copies, and what kernels add."""
+"""The weights of one rank: the parts that parallelism divides, the parts that it copies, and the bytes of kernels."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def weight_format(model: ModelFacts, precision: Precision) -> WeightFormat:
 
 @lru_cache(maxsize=1024)
 def stage_weights(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> RankWeights:
-    """Weights on the fullest rank of one pipeline stage.
+    """Return the weights on the fullest rank of one pipeline stage.
 
-    The first stage holds the embeddings, the last the output projection, both of them tied embeddings, and all an
-    encoder.
+    The first stage holds the embeddings, the last stage the output projection. Both hold tied embeddings. All stages
+    hold an encoder.
 
     Raises:
         ValueError: there are more stages than layers.
@@ -117,7 +117,7 @@ def stage_weights(model: ModelFacts, precision: Precision, split: Split, stage: 
 
 @lru_cache(maxsize=1024)
 def stage_tensors(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> StageTensors:
-    """What lies on the fullest rank of one stage, weight by weight.
+    """Return the tensors on the fullest rank of one stage, weight by weight.
 
     Raises:
         ValueError: there are more stages than layers.
@@ -182,7 +182,7 @@ def _routed(kind: LayerKind) -> Iterable[Weight]:
 
 
 def outside_weights(model: ModelFacts, stage: int, stages: int) -> Iterable[Weight]:
-    """What a stage holds beside its layers. No class asks which stage it is on before it makes its tower."""
+    """Yield the weights of a stage outside its layers. Every class creates its tower on every stage."""
     first, last = stage == 0, stage == stages - 1
     if first or (model.tied_embeddings and last) or model.on_every_stage is not Tables.NONE:
         yield from model.embedding
@@ -231,7 +231,10 @@ def _is_undividable(weight: Weight, degree: int) -> bool:
 
 
 def _expert_shape(weight: Weight, split: Split) -> tuple[int, int, int]:
-    """Experts are cut by width over all ranks that share them, or dealt out whole: the first ranks get one more."""
+    """Return the shape on one rank. Experts are divided by width over their ranks, or distributed as whole experts.
+
+    The first ranks get one expert more if the number does not divide.
+    """
     ranks, outputs, inputs = split.expert_ranks, weight.outputs, weight.inputs
     if split.expert_parallel:
         return ceil_div(weight.count, ranks), outputs, inputs

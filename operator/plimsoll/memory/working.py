@@ -1,4 +1,4 @@
-"""The working of an estimate: every formula with its numbers, in the order in which the engine spends memory."""
+"""The steps of an estimate: every formula with its numbers, in the order in which the engine uses memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ from plimsoll.memory.weight_steps import weight_steps
 
 
 def working(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> tuple[Step, ...]:
-    """The steps for the stage that is short first; the totals are those of :func:`~plimsoll.memory.estimate.estimate`.
+    """Return the steps for the stage that runs out of memory first.
+
+    The totals are those of :func:`~plimsoll.memory.estimate.estimate`.
 
     Raises:
         UnsupportedModel, ValueError: as :func:`~plimsoll.memory.estimate.estimate`.
@@ -125,5 +127,5 @@ def _options(figures: MemoryEstimate) -> Iterator[Step]:
         slots = "slots x rank x (inputs + outputs) of every linear layer"
         yield Step("LoRA slots", slots, figures.adapters_bytes, is_total=True)
     if figures.learned_bytes:
-        told = "what engines of this kind took more, or less, than all terms say"
-        yield Step("learned", told, figures.learned_bytes, is_total=True)
+        formula = "what engines of this kind took more, or less, than all terms say"
+        yield Step("learned", formula, figures.learned_bytes, is_total=True)

@@ -1,1 +1,1 @@
-"""From estimate and fleet to outcome: which GPU type, which split, and why not the others."""
+"""Choose a GPU type and a split from estimates and the fleet, and give the reasons against the others."""

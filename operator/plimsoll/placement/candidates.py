@@ -1,4 +1,4 @@
-"""Which GPU types and splits are worth judging."""
+"""The GPU types and splits to judge for a request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.memo import Memo
 
 TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
-"""Degrees that one node of eight GPUs can hold and that divide the head counts of every catalogued model."""
+"""Degrees that fit on one node of eight GPUs and that divide the head counts of every catalogued model."""
 
 PIPELINE_STAGES = (2, 4)
 """Numbers of pipeline stages worth their latency on one node of eight GPUs."""
@@ -23,24 +23,24 @@ PIPELINE_STAGES = (2, 4)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One GPU type, cut one way; ``gpu`` is the target's GPU type."""
+    """One GPU type with one split. ``gpu`` is the target's GPU type."""
 
     gpu: GpuType
     target: Target
 
     @property
     def split(self) -> Split:
-        """How a replica would be cut."""
+        """The split of a replica."""
         return self.target.split
 
 
 def candidate_on(gpu: GpuType, split: Split, node: GpuNode) -> Candidate:
-    """A GPU type, cut one way and reached as one of its nodes says."""
+    """Return a candidate whose selector and resource come from ``node``, a node of its GPU type."""
     return Candidate(gpu, Target(gpu.name, split, node.selector, node.resource))
 
 
 def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iterator[Candidate]:
-    """Every type of the fleet at every split, by name and degree; an admin's degree is tried too, whatever it is."""
+    """Yield every GPU type of the fleet with every split, by name and degree. An admin's degree is always included."""
     splits = splits_for(request) if memo is None else memo.recall(request, "splits", (), lambda: splits_for(request))
     for gpu in fleet.gpu_types():
         node = fleet.of_type(gpu.name)[0]
@@ -49,10 +49,11 @@ def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iter
 
 
 def splits_for(request: Request) -> tuple[Split, ...]:
-    """The splits worth judging for a model, by GPUs and stages.
+    """Return the splits to judge for a model, ordered by GPUs and stages.
 
-    Tensor parallelism at every degree. Pipeline stages, as few as will do, only where tensor parallelism cannot cut the
-    model on so many GPUs, or would copy KV heads instead of dividing them: there stages hold more tokens.
+    Tensor parallelism is tried at every degree. Pipeline stages, as few as possible, are added only where tensor
+    parallelism cannot divide the model over that many GPUs, or would copy KV heads instead of dividing them. In these
+    cases stages hold more tokens.
     """
     forced = request.overrides.tensor_parallel
     if forced is not None and forced not in TENSOR_PARALLEL_DEGREES:
@@ -65,13 +66,13 @@ def splits_for(request: Request) -> tuple[Split, ...]:
 
 
 def _staged(request: Request, gpus: int) -> list[Split]:
-    """Splits of ``gpus`` GPUs into stages that the model can be cut by, the fewest stages first."""
+    """Return the splits of ``gpus`` GPUs into stages that the model allows, the fewest stages first."""
     staged = (Split(gpus // stages, stages) for stages in PIPELINE_STAGES if gpus % stages == 0)
     return [split for split in staged if _divides(request, split)]
 
 
 def _copies_tokens(model: ModelFacts, degree: int) -> bool:
-    """Whether ranks of ``degree`` hold the same keys and values: latents always, heads where there are fewer."""
+    """Whether ranks hold copies of keys and values: latents always, heads where there are fewer than ``degree``."""
     return degree > 1 and any(
         cache.kv_heads < degree if isinstance(cache, AttentionCache) else not isinstance(cache, StateCache | CrossCache)
         for cache in model.caches()

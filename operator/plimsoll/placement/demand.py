@@ -1,4 +1,4 @@
-"""What one deployment asks of the fleet in a pass: what it keeps, what has to be replaced, moved or added."""
+"""The demand of one deployment in a pass: the pools that it keeps, and the replicas to replace, move or add."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from plimsoll.placement.options import NO_OPTIONS, Options, options
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, count
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
-"""Lost nodes are the scheduler's to report, pod by pod, and an image that runs there is made for it after all: these do
-not make a placement wrong-sized."""
+"""Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
+image that already runs on a GPU type works there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Replicas of a pool that found no node there. They stay where they are if there is no better place.
+    """Replicas of a pool that found no node at its place. They stay in the pool if there is no better place.
 
-    ``obstacle`` is what the scheduler has against them, in one word.
+    ``obstacle`` is the scheduler's reason in one word.
     """
 
     pool: str
@@ -39,14 +39,14 @@ class Demand:
 
     Attributes:
         tenant: the deployment before the plan.
-        options: what it may run on; empty where it asks for nothing.
-        kept: active pools that it still fits.
-        outdated: active pools that the user's change outdated. They serve on until all of it is replaced.
-        outgrown: why a pool that runs would not be chosen any more, without an order to leave it.
+        options: the verdicts on all candidates; empty where the deployment asks for nothing.
+        kept: active pools that stay.
+        outdated: active pools that the user's change outdated. They keep serving until all of them are replaced.
+        outgrown: why a running pool would not be chosen any more, when no order to leave it was given.
         moves: replicas that should leave a pool.
-        excluded: places not to go to: they were left in the last hour, and the user has not spoken since.
-        remembers_moves: whether places that are left in this pass are excluded as well.
-        settled: the decision, where there is nothing to solve.
+        excluded: places not to use: replicas left them in the last hour, and the user has changed nothing since.
+        remembers_moves: whether places that replicas leave in this pass are excluded as well.
+        settled: the decision, where a solver has nothing to decide.
     """
 
     tenant: Tenant
@@ -61,28 +61,28 @@ class Demand:
 
     @property
     def request(self) -> Request:
-        """What is asked for."""
+        """The deployment's request."""
         return self.tenant.request
 
     @property
     def missing(self) -> int:
-        """Replicas that have no pool yet; negative where there are too many."""
+        """The number of replicas without a pool; negative where there are too many replicas."""
         return self.request.replicas - count(self.kept)
 
     @property
     def asks(self) -> bool:
-        """Whether a solver has anything to decide. A deployment of no replicas asks for a place as well, to hold it."""
+        """Whether a solver has anything to decide. A deployment with zero replicas also asks for a place to hold."""
         holds_nothing = not self.kept and self.request.replicas == 0
         return bool(self.moves or self.outdated or holds_nothing) or self.missing > 0
 
     @property
     def serves(self) -> bool:
-        """Whether a pool that has to be replaced serves now, so that it must not go before all of it is replaced."""
+        """Whether a pool to replace serves now. If so, it must stay until all its replicas are replaced."""
         return any(pool.ready for pool in self.outdated)
 
 
 def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
-    """Read a tenant's demand.
+    """Find a tenant's demand.
 
     Raises:
         PlimsollError: the request cannot be judged, e.g. a model without a memory law.
@@ -118,9 +118,9 @@ class _Reader:
         return {pool.name: pool for pool in self.tenant.pools if pool.stranded}
 
     def sort_pools(self) -> tuple[list[PlannedPool], list[Pool], Rejection | None]:
-        """Which active pools the request still fits, which the user's change outdated, and what was outgrown.
+        """Return the active pools to keep, those that the user's change outdated, and why a pool was outgrown.
 
-        One that was never made and does not fit any more is none of these: its replicas are placed anew.
+        A pool that was never created and does not fit any more is in none of these: its replicas are placed again.
         """
         kept: list[PlannedPool] = []
         outdated: list[Pool] = []
@@ -139,7 +139,7 @@ class _Reader:
         return kept, outdated, outgrown
 
     def moves(self, kept: list[PlannedPool]) -> list[Move]:
-        """Replicas that the scheduler cannot bind, where another place of the fleet might do."""
+        """Return the replicas that the scheduler cannot bind, where another place in the fleet may work."""
         stranded = self.stranded
         found: list[Move] = []
         for pool in kept:
@@ -162,16 +162,16 @@ class _Reader:
         return judge(request, candidate, self.fleet, self.memo)
 
     def _with_step_of(self, pool: Pool) -> Request:
-        """The request with the step that the pool's engines run with: what they teach must not restart them."""
+        """Return the request with the step of the pool's engines: learned corrections must not restart them."""
         request = self.tenant.request
         if pool.batched_tokens is None or pool.generation != self.tenant.generation or pool.too_large:
             return request
         return replace(request, engine=replace(request.engine, max_batched_tokens=pool.batched_tokens))
 
     def _is_ruled_out_by_nodes(self, pool: PlannedPool) -> bool:
-        """Whether nodes of the type are there and the pods may use none: a taint or a label of theirs is in the way.
+        """Whether nodes of the type exist but a taint or a label keeps the pods off all of them.
 
-        Somebody did that to the nodes and will undo it, or will say where the pods are to go.
+        An admin made this change to the nodes, and will either undo it or choose another place for the pods.
         """
         present = self.fleet.of_type(pool.gpu_type)
         return bool(present) and not eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)

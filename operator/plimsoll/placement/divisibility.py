@@ -1,4 +1,4 @@
-"""Which splits a model's shape allows."""
+"""The splits that a model's shape allows."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ _CONFIG_NAMES = {
     "mlp.experts.up_proj": "moe_intermediate_size",
     "mlp.experts.down_proj": "moe_intermediate_size",
 }
-"""What a reader knows a width by: the field of config.json rather than the module."""
+"""The names of widths in messages: readers know the field of config.json rather than the module."""
 
 
 def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split: Split) -> Rejection | None:
-    """Why this model cannot be cut so, with the next degree that works; None where it can.
+    """Return why this model cannot use this split, with the next degree that works; None where it can.
 
-    Rules: attention heads divide by the degree (``config/model.py``), KV heads divide by it or it by them
-    (``layers/linear.py``), MLP widths divide by it, blocks and groups of quantized weights stay whole, a stage holds at
-    least one layer and all of those that share what they keep, and expert parallelism wants experts.
+    Rules: the degree divides the attention heads (``config/model.py``). The degree divides the KV heads, or they divide
+    the degree (``layers/linear.py``). The degree divides the MLP widths. Blocks and groups of quantized weights stay
+    whole. A stage holds at least one layer. Layers that share a cache are in one stage. Expert parallelism needs
+    experts.
     """
     refusal = _refusal(model, precision, split)
     if refusal is None:
@@ -45,7 +46,7 @@ def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split:
 
 
 def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
-    """The same for everything that one replica runs: its model, and the draft, which is cut over as many GPUs.
+    """Return the same for everything that one replica runs: its model, and the draft with the same degree.
 
     Source: vLLM, ``config/speculative.py``: the draft's heads must divide by the target's degree.
     """
@@ -59,7 +60,7 @@ def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection 
 
 @lru_cache(maxsize=4096)
 def _refusal(model: ModelFacts, precision: Precision, split: Split) -> Refusal | None:
-    """Remembered, because a table of candidates asks the same of every GPU type."""
+    """Return the first reason against the split. Cached, because the answer is the same for every GPU type."""
     return (
         _against_stages(model, split)
         or _against_experts(model, split)
@@ -105,7 +106,7 @@ def _heads_of(cache: CacheSpec) -> int | None:
 
 
 def _copies(model: ModelFacts, degree: int) -> int:
-    """Ranks that hold the same KV heads: among them decode context parallelism can spread tokens."""
+    """Return how many ranks hold the same KV heads. Decode context parallelism can spread tokens over them."""
     return max(1, degree // model.kv_heads)
 
 
@@ -131,11 +132,11 @@ def _against_weight(weight: Weight, split: Split, *, quantized: bool) -> Refusal
 
 
 def _cut(weight: Weight, split: Split, *, quantized: bool) -> tuple[int, int, int]:
-    """The size that is divided, by how many ranks, and the columns or rows that must stay together (0: none)."""
+    """Return the size to divide, the number of ranks, and the columns or rows that must stay together (0: none)."""
     storage = weight.storage
     grouped = quantized and storage.is_quantized
     rows = (storage.group_outputs or 0) if grouped else 0
-    # MXFP4 kernels round a rank's share up instead (memory/kernels.py).
+    # MXFP4 kernels round the share of a rank up instead (memory/kernels.py).
     columns = (storage.group_inputs or 0) if grouped and storage.precision is not Precision.MXFP4 else 0
     match weight.sharding:
         case Sharding.OUTPUTS:
@@ -151,6 +152,6 @@ def _cut(weight: Weight, split: Split, *, quantized: bool) -> tuple[int, int, in
 
 
 def _next_degree(model: ModelFacts, precision: Precision, split: Split) -> int | None:
-    """The nearest smaller degree that works: smaller ones always need fewer GPUs."""
+    """Return the largest smaller degree that works; None if there is none. A smaller degree needs fewer GPUs."""
     smaller = (split._replace(tensor_parallel=degree) for degree in range(split.tensor_parallel - 1, 0, -1))
     return next((each.tensor_parallel for each in smaller if _refusal(model, precision, each) is None), None)

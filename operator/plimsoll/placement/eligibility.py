@@ -1,4 +1,4 @@
-"""Which nodes a request's pods may run on at all."""
+"""The nodes that a request's pods may run on."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DEFAULT_TOLERATIONS = tuple(Toleration(key=key, operator="Exists") for key in GP
 
 
 def eligible_nodes(request: Request, fleet: Fleet, gpu_type: str) -> tuple[GpuNode, ...]:
-    """The type's nodes that match the request's node selector and whose taints its pods tolerate."""
+    """Return the type's nodes that match the request's node selector and whose taints its pods tolerate."""
     return fleet.accepting(gpu_type, request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations))
 
 
 def most_gpus(request: Request, fleet: Fleet, gpu_type: str) -> int | None:
-    """The most GPUs that one engine can have on one of those nodes; None where there is no such node."""
+    """Return the most GPUs that one engine can have on one eligible node; None where no node is eligible."""
     return fleet.most_gpus(gpu_type, request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations))

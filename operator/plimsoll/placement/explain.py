@@ -1,4 +1,4 @@
-"""The one place where codes and numbers become sentences."""
+"""Sentences for the codes and numbers of rejections, remedies and estimates. No other module writes them."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ Figures = dict[str, int | str]
 
 
 def place_words(gpu_type: str, split: Split) -> str:
-    """A GPU type and a split as people name it: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``."""
+    """Return a short name for a GPU type and a split: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``."""
     stages = "" if split.pipeline_parallel == 1 else f" x {split.pipeline_parallel} stages"
     return f"{gpu_type} x {split.tensor_parallel}{stages}"
 
 
 def rejection_sentence(rejection: Rejection) -> str:
-    """Why one candidate was not taken, with its numbers. What is said of a draft names it."""
+    """Return why one candidate was not taken, with its numbers. A sentence about a draft names the draft."""
     figures = dict(rejection.numbers)
     sentence = _REJECTIONS[rejection.reason](figures)
     return f"the draft {figures['draft']}: {sentence}" if "draft" in figures else sentence
 
 
 def remedy_sentence(remedy: Remedy) -> str:
-    """What to change, as an instruction."""
+    """Return an instruction that says what to change."""
     return _REMEDIES[remedy.kind](dict(remedy.numbers))
 
 
 def estimate_sentence(figures: MemoryEstimate) -> str:
-    """The estimate of one GPU in one line, term by term."""
+    """Return the estimate of one GPU in one line, term by term."""
     terms = (
         ("weights", figures.weights_bytes),
         ("KV cache", figures.kv_cache_bytes),
@@ -42,8 +42,8 @@ def estimate_sentence(figures: MemoryEstimate) -> str:
         *((("learned from engines", figures.learned_bytes),) if figures.learned_bytes else ()),
         ("margin", figures.margin_bytes),
     )
-    told = " + ".join(f"{name} {_signed_gib(size)}" for name, size in terms)
-    return f"{told} = {format_gib(figures.computed_bytes)} of {format_gib(figures.budget_bytes)} per GPU"
+    summed = " + ".join(f"{name} {_signed_gib(size)}" for name, size in terms)
+    return f"{summed} = {format_gib(figures.computed_bytes)} of {format_gib(figures.budget_bytes)} per GPU"
 
 
 def _signed_gib(size: int) -> str:
@@ -55,13 +55,13 @@ def _gib(figures: Figures, name: str) -> str:
 
 
 def _price(figures: Figures, name: str) -> str:
-    """US dollars to the cent; ``unknown`` and ``None`` where a type has no price."""
+    """Return US dollars to the cent. The figure is ``unknown`` or ``None`` where a type has no price."""
     text = str(figures[name])
     return "no known price" if text in ("unknown", "None") else f"${format_price(Decimal(text))}/h"
 
 
 def _cores(figures: Figures, name: str) -> str:
-    """Thousandths of a core as people write them: ``2``, ``0.5``."""
+    """Return thousandths of a core as a number of cores: ``2``, ``0.5``."""
     return f"{int(figures[name]) / 1000:.3f}".rstrip("0").rstrip(".")
 
 

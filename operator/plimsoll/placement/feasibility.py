@@ -1,7 +1,7 @@
-"""Would this candidate do? A choice with its estimate, or a rejection with its numbers.
+"""Judge one candidate: return a choice with its estimate, or a rejection with its numbers.
 
-Judged in the order in which a person would want to hear of it: what the user ruled out, what the hardware cannot
-compute, what cannot be cut so, what does not fit, what costs too much. Free GPUs are not looked at here.
+The checks run in the order that is most useful to the reader: the user's own rules, the hardware's capabilities, the
+split, the memory, and the price. This module does not look at free GPUs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from plimsoll.placement.settings import engine_settings, with_a_small_step
 
 
 def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Choice | Rejection:
-    """Judge one candidate against the request and the fleet's nodes, whoever holds their GPUs now.
+    """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
-    Estimates are looked up in ``memo``, if there is one, before they are made.
+    If there is a ``memo``, estimates come from it where it has them.
     """
     refusal = (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
@@ -37,7 +37,7 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | Non
 
 
 def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | None) -> Choice | Rejection:
-    """The last two questions: does it fit, and may it cost that."""
+    """Check the last two points: whether the candidate fits, and whether its price is allowed."""
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
     if (candidate.gpu.name, candidate.split) in request.failed_starts and not forced:
@@ -69,9 +69,9 @@ def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | No
 def sized(
     request: Request, gpu: GpuType, split: Split, memo: Memo | None = None
 ) -> tuple[EngineSettings, MemoryEstimate]:
-    """The usual settings and their estimate; those with a smaller step where the usual ones do not fit for sure.
+    """Return the usual settings and their estimate, or settings with a smaller step where these do not fit for sure.
 
-    No step makes room for weights that are larger than the budget: the smaller one is not tried there.
+    The smaller step is not tried where the weights alone are larger than the budget, because it cannot help there.
     """
     if memo is None:
         return _sized(request, gpu, split)
@@ -88,7 +88,7 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
-    """US dollars an hour for one replica, or None where the type has no price."""
+    """Return US dollars an hour for one replica; None where the type has no price."""
     return None if gpu.price is None else gpu.price.usd_per_hour * split.gpus
 
 
@@ -97,7 +97,7 @@ def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> R
 
 
 def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
-    """What the user ruled out by ``spec.overrides`` or ``spec.gpu``, prices aside; None where nothing was."""
+    """Return how ``spec.overrides`` or ``spec.gpu`` rules the place out, without prices; None where they allow it."""
     overrides, constraints = request.overrides, request.constraints
     if overrides.gpu_type is not None and gpu_type != overrides.gpu_type:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
@@ -136,7 +136,7 @@ def _against_nodes(request: Request, candidate: Candidate, fleet: Fleet) -> Reje
 
 
 def _too_small(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
-    """Whether the weights alone are too large, or only the cache."""
+    """Return the reason: there is no room for any KV cache, or the KV cache is too small."""
     numbers = (("need_bytes", figures.needed_bytes), ("have_bytes", figures.budget_bytes))
     if figures.forced_bytes is not None or figures.kv_capacity_tokens == 0:
         return Reason.TOO_LITTLE_VRAM, numbers
@@ -145,7 +145,10 @@ def _too_small(figures: MemoryEstimate) -> tuple[Reason, Numbers]:
 
 
 def _observed_tokens(request: Request, candidate: Candidate) -> int | None:
-    """What a running engine reported outweighs the law, unless an admin has set the estimate aside."""
+    """Return the smallest KV cache that running engines reported there; None where an admin forces the memory.
+
+    A reported figure takes precedence over the memory law.
+    """
     if request.overrides.memory_per_gpu_bytes is not None:
         return None
     kind = (candidate.gpu.name, candidate.split)

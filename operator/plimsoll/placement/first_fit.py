@@ -1,4 +1,4 @@
-"""Where would one replica go for sure? The answer of :mod:`place`, without a word on the other candidates."""
+"""Find a place where one replica fits for sure: the answer of :mod:`place`, without reasons for other candidates."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from plimsoll.placement.place import preference, room_of
 
 
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Choice | None:
-    """The choice that ``place`` would make for one replica; None where it would make none that fits for sure.
+    """Return the choice of ``place`` for one replica; None where none fits for sure.
 
-    Candidates are judged in the order of preference up to the first that does: what has no room or is dearer need not
-    be judged at all.
+    Candidates are judged in the order of preference, up to the first that fits. Candidates that have no room or cost
+    more are not judged.
     """
     roomy = with_room(request, fleet, ledger, memo)
     for candidate in sorted(roomy, key=_preference):
@@ -29,13 +29,13 @@ def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo |
 
 
 def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> list[Candidate]:
-    """The candidates that have room for one replica, be it large enough for the request or not."""
+    """Return the candidates with free GPUs for one replica. They may be too small for the request."""
     asked = candidates(request, fleet, memo)
     return [each for each in asked if room_of(request, each, fleet, ledger) > 0]
 
 
 def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:
-    """Whether one candidate would do, whatever is free."""
+    """Whether one candidate fits for sure. Free GPUs are not checked."""
     verdict = judge(request, candidate, fleet)
     return isinstance(verdict, Choice) and verdict.estimate.fit is Fit.SURE
 

@@ -1,4 +1,4 @@
-"""Who gets which GPUs: asking never changes anything, taking gives you a new ledger."""
+"""The ledger of free GPUs. Queries never change it; :meth:`Ledger.take` returns a new ledger."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Answer = TypeVar("Answer")
 NO_HOST_NEED = HostNeed()
 
 Quotas = Mapping[str, Mapping[str, int]]
-"""GPUs that a namespace may still ask for, by namespace and resource. What is not in here is not limited."""
+"""GPUs that a namespace may still request, by namespace and resource. A missing entry means no limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What is left after everything that is bound and everything already promised in this pass.
+    """The resources left after all bound pods and all promises of this pass.
 
-    ``free`` counts GPUs per account of a node; ``hosts`` is the rest of the node, which all its accounts share, by the
-    node's name; ``quota`` is what namespaces may still ask for.
+    ``free`` counts GPUs per account of a node. ``hosts`` holds the other resources of each node, by the node's name;
+    all accounts of a node share them. ``quota`` holds the GPUs that namespaces may still request.
     """
 
     free: Mapping[str, int]
@@ -31,11 +31,11 @@ class Ledger:
     _known: dict[tuple[object, ...], tuple[tuple[GpuNode, ...], object]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Answers about nodes, which no quota changes; the nodes are kept with them, so that no others have their id."""
+    """Cached answers about nodes; quotas do not change them. The nodes are kept too, so that no others get their id."""
 
     @staticmethod
     def of(fleet: Fleet, quota: Quotas | None = None) -> Ledger:
-        """The ledger before any promise: allocatable minus what pods hold."""
+        """Return the ledger before any promise: allocatable resources minus those that pods hold."""
         return Ledger(
             {node.account: node.free for node in fleet.nodes},
             {node.name: node.host_free for node in fleet.nodes if node.host_free.is_bounded},
@@ -45,28 +45,28 @@ class Ledger:
     def room_for(
         self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED, *, enough: int | None = None
     ) -> int:
-        """How many replicas of ``gpus`` GPUs and ``need``, each whole on one node, these nodes still take.
+        """Return how many replicas of ``gpus`` GPUs and ``need`` still fit on these nodes, each whole on one node.
 
-        The count stops at ``enough``: with much room left the first nodes tell as much as all of them.
+        The count stops at ``enough``, so that not all nodes are read where much room is left.
         """
         return self.once("room", nodes, (gpus, need, enough), lambda: self._count_room(nodes, gpus, need, enough))
 
     def has_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed = NO_HOST_NEED) -> bool:
-        """Whether these nodes still take one replica."""
+        """Whether these nodes have room for one replica."""
         return self.room_for(nodes, gpus, need, enough=1) > 0
 
     def largest(self, nodes: tuple[GpuNode, ...]) -> int:
-        """The most free GPUs on any one of these nodes."""
+        """Return the most free GPUs on any one of these nodes."""
         return self.once("largest", nodes, (), lambda: max((self.free[node.account] for node in nodes), default=0))
 
     def hosts_with(self, nodes: tuple[GpuNode, ...], gpus: int) -> list[tuple[GpuNode, HostRoom]]:
-        """The nodes with so many free GPUs, each with what is left of the rest."""
+        """Return the nodes with at least ``gpus`` free GPUs, each with its other free resources."""
         return [(node, self.hosts.get(node.name, UNKNOWN_HOST)) for node in nodes if self.free[node.account] >= gpus]
 
     def once(
         self, question: str, nodes: tuple[GpuNode, ...], about: tuple[object, ...], find: Callable[[], Answer]
     ) -> Answer:
-        """The answer to a question about what these nodes have left, which is found once."""
+        """Return the answer to a question about the free resources of these nodes. Each answer is computed once."""
         key = (question, id(nodes), *about)
         known = self._known.get(key)
         if known is None:
@@ -75,19 +75,19 @@ class Ledger:
         return answer
 
     def quota_left(self, namespace: str, resource: str) -> int | None:
-        """GPUs that the namespace may still ask for. None: it is not limited."""
+        """Return the GPUs that the namespace may still request. None: it has no limit."""
         return self.quota.get(namespace, {}).get(resource)
 
     def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int, need: HostNeed = NO_HOST_NEED) -> Ledger:
-        """Promise GPUs for ``replicas`` replicas, tightest node first, names breaking ties.
+        """Promise GPUs for ``replicas`` replicas. The node with the fewest free GPUs comes first, then by name.
 
         Raises:
-            ValueError: these nodes have no room for that many; ask :meth:`room_for` first.
+            ValueError: these nodes have no room for that many; call :meth:`room_for` first.
         """
         if replicas <= 0:
             return self
         free, hosts, left = dict(self.free), dict(self.hosts), replicas
-        # The tightest node stays the tightest while it is being filled, so one walk in order fills them all.
+        # The node with the fewest free GPUs keeps that rank while it is filled, so one ordered pass is enough.
         for node in sorted(nodes, key=lambda node: (self.free[node.account], node.account)):
             taken = min(left, self._room_on(node, gpus, need))
             if taken == 0:
@@ -101,7 +101,7 @@ class Ledger:
         raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
 
     def charge(self, namespace: str, resource: str, gpus: int) -> Ledger:
-        """Count GPUs that a namespace will ask for against its quota, if it has one."""
+        """Subtract GPUs that a namespace will request from its quota, if it has one."""
         left = self.quota_left(namespace, resource)
         if left is None or gpus <= 0:
             return self
@@ -109,7 +109,7 @@ class Ledger:
         return replace(self, quota={**self.quota, namespace: own})
 
     def without_quota(self) -> Ledger:
-        """The same GPUs for a namespace that may ask for all of them."""
+        """Return a ledger with the same GPUs and no quotas."""
         return replace(self, quota={})
 
     def _count_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed, enough: int | None) -> int:

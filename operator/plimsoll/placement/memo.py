@@ -1,7 +1,6 @@
-"""Answers found before: the next pass asks nearly the same questions again.
+"""A cache of answers: the next pass asks nearly the same questions again.
 
-A memo changes how long a plan takes and never what it says: an answer is given again only where all that it was found
-from is equal.
+A memo makes a plan faster and never changes it: an answer is used again only where all its inputs are equal.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ Answer = TypeVar("Answer")
 Answers = dict[Hashable, tuple[object, Any]]
 
 MOST_ANSWERS = 50_000
-"""Answers that are kept: 36 candidates of 1,400 different requests. By the sizes of their objects an answer takes about
-a KiB, so these take some 55 MiB of the 512 that the chart gives the operator."""
+"""The most answers that are kept: 36 candidates of 1,400 different requests. By the sizes of its objects, an answer
+takes about a KiB, so these take some 55 MiB of the 512 that the chart gives the operator."""
 
 _NEVER_READ = ("key", "replicas", "created", "cpu_millis", "memory_bytes")
-"""Fields of a request that no remembered answer depends on, but by its basis.
+"""Fields of a request on which a cached answer depends only through its basis.
 
-Whose it is bears on its namespace's quota, and its CPU and memory on the nodes that have room. Both are part of the
-basis wherever room is looked at.
+The owner of a request decides its namespace's quota. Its CPU and memory decide which nodes have room. The basis holds
+both wherever an answer depends on room.
 """
 
 _what_is_asked = attrgetter(*(each.name for each in fields(Request) if each.name not in _NEVER_READ))
 
 
 class Memo:
-    """At most ``most`` answers about requests; what was asked about longest ago is forgotten first.
+    """A cache of at most ``most`` answers about requests. The least recently used request is removed first.
 
-    Requests that ask for the same share their answers, whoever made them. Of each question about a request the last
-    answer is kept, so that a world that changes does not fill the memo.
+    Requests with equal content share their answers, whoever made them. The memo keeps only the last answer to each
+    question about a request, so that a changing cluster does not fill it.
     """
 
     def __init__(self, most: int = MOST_ANSWERS) -> None:
@@ -45,18 +44,18 @@ class Memo:
         self._last: tuple[Request, Answers] | None = None
 
     def __len__(self) -> int:
-        """Answers that are kept."""
+        """The number of answers in the memo."""
         return self._count
 
     @property
     def requests(self) -> int:
-        """Requests that take up room."""
+        """The number of requests in the memo."""
         return len(self._requests)
 
     def recall(self, request: Request, question: Hashable, basis: object, find: Callable[[], Answer]) -> Answer:
-        """The answer to ``question`` about ``request``: the known one if its ``basis`` is equal, else a new one.
+        """Return the answer to ``question`` about ``request``: the cached one if ``basis`` is equal, else a new one.
 
-        ``basis`` is all that the answer depends on besides the request. ``find`` may ask the memo in its turn.
+        ``basis`` is everything that the answer depends on, except the request. ``find`` may call the memo as well.
         """
         known = self._about(request).get(question)
         if known is not None and known[0] == basis:
@@ -70,13 +69,14 @@ class Memo:
         return found
 
     def _about(self, request: Request) -> Answers:
-        """The answers about what the request asks for, which count as asked for now."""
+        """Return the answers about the request's content, and mark them as used now."""
         if self._last is not None and self._last[0] is request:  # one request is asked about many times in a row
             return self._last[1]
         asked = _what_is_asked(request)
         answers = self._requests.setdefault(asked, {})
         self._requests.move_to_end(asked)
-        if len(self._requests) > max(1, self._most):  # those whose questions all raise have no answers to be counted
+        # A request whose questions all raise has no answers, so counting answers alone would never remove it.
+        if len(self._requests) > max(1, self._most):
             self._count -= len(self._requests.popitem(last=False)[1])
         self._last = request, answers
         return answers

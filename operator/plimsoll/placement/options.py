@@ -1,7 +1,7 @@
-"""What a request may run on at all: every candidate judged, whoever holds the GPUs now.
+"""The options of a request: a verdict on every candidate. GPUs in use count like free ones.
 
-Requests that ask for the same have the same options, and a fleet changes them only by its GPU types and the size of
-its nodes. They are found once for each kind of request.
+Requests with equal content have the same options. From the fleet, the options depend only on its GPU types and the
+size of its nodes. They are computed once for each kind of request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plimsoll.placement.memo import Memo
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """A verdict on every candidate, in the order of candidates: a choice that fits, or why it does not."""
+    """A verdict on every candidate, in the order of candidates: a choice that fits, or the reason why none does."""
 
     verdicts: tuple[Choice | Rejection, ...] = ()
 
@@ -28,7 +28,7 @@ NO_OPTIONS = Options()
 
 
 def options(request: Request, fleet: Fleet, memo: Memo | None = None) -> Options:
-    """Judge every candidate. Free GPUs are not looked at: who gets them is a solver's question.
+    """Judge every candidate. Free GPUs are not checked: a solver decides who gets them.
 
     Raises:
         UnsupportedModel: the memory of the model cannot be estimated.
@@ -43,7 +43,7 @@ def _options(request: Request, fleet: Fleet, memo: Memo | None) -> Options:
 
 
 def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
-    """All that judging reads of a fleet."""
+    """Return everything that the judgement reads from a fleet."""
     seen: list[tuple[object, ...]] = []
     for gpu in fleet.gpu_types():
         nodes = fleet.of_type(gpu.name)

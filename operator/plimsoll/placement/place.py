@@ -1,4 +1,4 @@
-"""Choose: every candidate judged, the feasible ones ranked, the rest explained."""
+"""Choose a place: judge every candidate, rank the feasible ones, and explain the others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from plimsoll.placement.shortage import shortage
 from plimsoll.placement.warnings import warnings_for
 
 NO_PRICE = Decimal("Infinity")
-"""Types without a price rank behind every priced one: nobody should be surprised by a bill."""
+"""Types without a price rank behind all priced types, so that an unknown cost is never the first choice."""
 
 
 def place(
@@ -32,11 +32,11 @@ def place(
 ) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
-    What fits for sure comes before what fits probably. Then feasible candidates are ranked by how many of the replicas
-    they take, by price per replica, fewer GPUs, fewer stages, and name, so that the same facts always give the same
-    choice. The request's overrides are obeyed and their consequence told. ``closed`` are GPU types and splits whose
-    pods found no node a short while ago: they are judged, and not taken. Estimates are looked up in ``memo``, if there
-    is one, before they are made.
+    Candidates that fit for sure come before those that fit probably. Then feasible candidates are ranked by how many of
+    the replicas they take, by price per replica, fewer GPUs, fewer stages, and name. So the same facts always give the
+    same choice. The request's overrides are obeyed, and warnings report their consequences. ``closed`` are GPU types
+    and splits whose pods recently found no node: they are judged, but not taken. If there is a ``memo``, estimates
+    come from it where it has them.
     """
     return pick(request, options(request, fleet, memo), fleet, ledger or Ledger.of(fleet), closed)
 
@@ -49,7 +49,7 @@ def pick(
     closed: Collection[tuple[str, Split]] = (),
     wants: Callable[[Choice], bool] = lambda _: True,
 ) -> Outcome:
-    """As :func:`place`, of options that were judged before. Of those that ``wants`` turns down none is taken."""
+    """Do the same as :func:`place` with options judged before. A choice that ``wants`` turns down is not taken."""
     fitting: list[tuple[Choice, int]] = []
     unwanted: list[tuple[Choice, int]] = []
     rejections: list[Rejection] = []
@@ -80,7 +80,7 @@ def pick(
 
 
 def alternatives_to(kept: Choice, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
-    """Every other candidate and why a running choice is not left for it, whatever GPUs are free."""
+    """Return every other candidate with the reason to keep the running choice. Free GPUs are not checked."""
     others: list[Rejection] = []
     for verdict in options(request, fleet, memo).verdicts:
         if isinstance(verdict, Choice):
@@ -98,12 +98,12 @@ def _not_preferred(choice: Choice, kept: Choice) -> Rejection:
 
 
 def rank(choice: Choice) -> tuple[Decimal, int, int, str]:
-    """The order of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
+    """Return the sort key of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
     return preference(choice.gpu, choice.split, choice.hourly_price)
 
 
 def preference(gpu: GpuType, split: Split, price: Decimal | None) -> tuple[Decimal, int, int, str]:
-    """The same of a candidate at a price for one replica."""
+    """Return the same sort key for a candidate, given the price of one replica."""
     return NO_PRICE if price is None else price, split.gpus, split.pipeline_parallel, gpu.name
 
 
@@ -112,7 +112,7 @@ def _fit_order(choice: Choice) -> int:
 
 
 def _passed_over(choice: Choice, room: int, best: Choice, best_room: int) -> Rejection:
-    """Why a feasible candidate is not the choice."""
+    """Return why a feasible candidate is not the choice."""
     if _fit_order(choice) > _fit_order(best):
         return _only_probably(choice)
     return _costs_more(choice, best) if room == best_room else _room_for_fewer(choice, room, best_room)
@@ -129,7 +129,7 @@ def _only_probably(choice: Choice) -> Rejection:
 
 
 def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Ledger) -> int:
-    """How many of the replicas have room, cut so: on the nodes of the type, and in the namespace's quota."""
+    """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quota."""
     nodes = eligible_nodes(request, fleet, cut.gpu.name)
     room = ledger.room_for(nodes, cut.split.gpus, request.host_need, enough=max(1, request.replicas))
     quota = ledger.quota_left(request.key.namespace, cut.target.resource)
@@ -137,7 +137,7 @@ def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Led
 
 
 def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:
-    """What fits and has no room, with what is short: the quota, GPUs, or the rest of the nodes that have the GPUs."""
+    """Return why a choice that fits has no room: it lacks quota, GPUs, or other resources of the nodes with GPUs."""
     reason, numbers = shortage(request, choice, fleet, ledger)
     return Rejection(choice.gpu.name, choice.split, reason, numbers)
 

@@ -1,11 +1,11 @@
-"""One pass over every deployment: the planner's whole answer as a value.
+"""Plan one pass over all deployments, and return all decisions as values.
 
-1. Promise GPUs to what was decided earlier and is not bound yet.
-2. Read every deployment's demand: what it keeps, what it has to replace, move or add.
-3. Solve: who gets which of the GPUs that are left, oldest deployment first.
-4. Turn each award into pools, new ones before old ones go, and say why nothing else was taken.
+1. Promise GPUs to replicas that were decided earlier and are not bound yet.
+2. Find every deployment's demand: the pools that it keeps, and the replicas to replace, move or add.
+3. Solve: decide which deployment gets which of the remaining GPUs, the oldest deployment first.
+4. Turn each award into pools (new pools start before old ones stop), with the reasons against other candidates.
 
-Nothing that runs is ever given up for somebody else, and every deployment takes from the same stock.
+A running replica never stops for another deployment. All deployments take from the same stock.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ def plan(
     memo: Memo | None = None,
     solver: Solver = DEFAULT_SOLVER,
 ) -> tuple[Decision, ...]:
-    """Decide every deployment, in the order of the answer's tuple: oldest first, names breaking ties.
+    """Decide for every deployment, oldest first and then by name. The returned tuple has the same order.
 
-    ``catalog`` is only consulted for remedies (which GPUs would help if there were any). ``standing`` are pools of
-    deployments that cannot be planned now, e.g. because a hub does not answer: their pods will bind all the same.
-    ``quotas`` are the GPUs that namespaces may still ask for; those of one namespace share them.
-    ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` says who gets
-    which GPUs; see :mod:`plimsoll.placement.solvers`.
+    ``catalog`` is read only for remedies (which GPUs would help if there were any). ``standing`` are pools of
+    deployments that cannot be planned now, e.g. because a hub does not answer: their pods will still bind.
+    ``quotas`` are the GPUs that namespaces may still request; the deployments of one namespace share them.
+    ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` decides which
+    deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`.
 
-    It never raises for one deployment's sake: an error is written into that deployment's decision.
+    An error in one deployment is not raised: it is written into that deployment's decision.
     """
     memo = Memo() if memo is None else memo
     demands = list(demands_of(tenants, fleet, memo))
@@ -50,7 +50,7 @@ def plan(
 
 
 def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:
-    """Read every demand, in the order of decisions, each as soon as it is read: whoever waits sees the work go on."""
+    """Yield every demand in the order of decisions, each as soon as it is known, so that a caller sees progress."""
     for tenant in sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key)):
         yield _read(tenant, fleet, memo)
 
@@ -64,7 +64,7 @@ def decisions(
     memo: Memo,
     solver: Solver = DEFAULT_SOLVER,
 ) -> Iterator[Decision]:
-    """The decisions of :func:`plan`, each as soon as it is made."""
+    """Yield the decisions of :func:`plan`, each as soon as it is made."""
     adviser = Adviser(fleet, catalog, memo)
     ledger = _promised(demands, standing, fleet, Ledger.of(fleet, quotas))
     awards = solver(_open(demands), Stock(fleet, ledger))
@@ -74,7 +74,7 @@ def decisions(
             continue
         award = next(awards)
         decision = _decided(award, fleet, adviser)
-        if decision.failure:  # it gets nothing, so those after it are solved anew on what it would have taken
+        if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
             awards = solver(_open(demands[number + 1 :]), Stock(fleet, ledger))
         else:
             ledger = award.left
@@ -82,12 +82,12 @@ def decisions(
 
 
 def _open(demands: Sequence[Demand]) -> list[Demand]:
-    """Those that a solver has to answer."""
+    """Return the demands that a solver has to answer."""
     return [demand for demand in demands if demand.settled is None]
 
 
 def _promised(demands: Sequence[Demand], standing: Sequence[Pool], fleet: Fleet, ledger: Ledger) -> Ledger:
-    """What is left when everything that was decided earlier has its GPUs."""
+    """Return the ledger after all earlier decisions have their GPUs."""
     for pool in standing:
         ledger = promise_standing(pool, fleet, ledger)
     for demand in demands:
@@ -96,12 +96,12 @@ def _promised(demands: Sequence[Demand], standing: Sequence[Pool], fleet: Fleet,
 
 
 def _read(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
-    """A deployment's demand. It is settled where the deployment is suspended, or cannot be read."""
+    """Return a deployment's demand. It is settled where the deployment is suspended or its demand cannot be found."""
     if tenant.suspended:
         return Demand(tenant, settled=Decision(tenant.request, tuple(as_it_is(pool) for pool in tenant.pools)))
     try:
         return demand_of(tenant, fleet, memo)
-    except Exception as error:  # noqa: BLE001 - whatever one deployment provokes must not cost the others their plan
+    except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return Demand(tenant, settled=_failed(tenant, error))
 
 
@@ -110,12 +110,12 @@ def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
         return _failed(award.demand.tenant, award.failure)
     try:
         return decision_of(award, fleet, adviser)
-    except Exception as error:  # noqa: BLE001 - same
+    except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return _failed(award.demand.tenant, error)
 
 
 def _failed(tenant: Tenant, error: Exception) -> Decision:
-    """Everything as it is, and what was wrong. An error of ours names something that cannot be used."""
+    """Return a decision that changes nothing and holds the error. A ``PlimsollError`` counts as a refusal."""
     pools = tuple(as_it_is(pool) for pool in tenant.pools)
     if isinstance(error, PlimsollError):
         return Decision(tenant.request, pools, failure=str(error), is_refusal=True)

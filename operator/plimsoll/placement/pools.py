@@ -1,4 +1,4 @@
-"""Pools: the replicas of one deployment that share a GPU type and a split, as decided earlier and as planned now."""
+"""Pools as decided earlier and as planned now. A pool is all replicas of a deployment with one GPU type and split."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plimsoll.placement.rehoming import Departure, Rehoming
 
 
 class PoolState(StrEnum):
-    """Retiring pools keep serving until the active ones do: make before break."""
+    """The state of a pool. Retiring pools keep serving until the active ones serve: make before break."""
 
     ACTIVE = "Active"
     RETIRING = "Retiring"
@@ -22,16 +22,16 @@ class PoolState(StrEnum):
 class Pool:
     """A pool as it was decided and as the cluster shows it.
 
-    ``generation`` is that of the spec it was last judged by. ``replicas`` were wanted; ``bound`` pods sit on a node, be
-    they ready or on their way out; ``ready`` serve; ``stranded`` found no node for longer than the grace period, and
-    ``stuck`` neither, but something else than GPUs stands against it: these stay, and no GPUs are kept for them.
-    ``exists`` is false while the decision is on record only: nothing was made of it, so no scheduler complains of it.
-    ``served`` tells that an engine of it has served under that spec, ``too_large`` that none has, for want of memory:
-    nothing is lost by leaving it.
-    ``batched_tokens`` is the step that its engines were last given; None where that is not known.
-    ``uncreated`` of its replicas have no pod at all. ``refused`` says that the API server refuses them now (a quota, a
-    policy, an invalid template), ``promise_over`` that it has done so for longer than GPUs are kept for them.
-    ``obstacle`` is what the scheduler has against its stranded pods, in one word.
+    ``generation`` is that of the spec with which it was last judged. ``replicas`` were wanted. ``bound`` pods are on a
+    node, ready or ending. ``ready`` pods serve. ``stranded`` pods have found no node for longer than the grace period.
+    ``stuck`` pods have not either, but for another reason than GPUs: they stay, and no GPUs are kept for them.
+    ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
+    ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
+    memory ran out: the pool can be left without loss.
+    ``batched_tokens`` is the step that its engines last got; None where it is not known.
+    ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
+    invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
+    ``obstacle`` is the scheduler's reason for the stranded pods, in one word.
     """
 
     name: str
@@ -70,11 +70,11 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPool:
-    """A pool as it shall be.
+    """A pool as the plan wants it.
 
-    ``choice`` None leaves its workload untouched but for the number of replicas. ``surge`` tells whether one more
-    replica has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the
-    step that its engines ran with before.
+    With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
+    has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
+    its engines had before.
     """
 
     name: str
@@ -111,8 +111,8 @@ class PlannedPool:
 class Tenant:
     """One deployment before the plan.
 
-    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places that its pods were
-    re-homed from within the last hour.
+    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
+    were moved within the last hour.
     """
 
     request: Request
@@ -127,13 +127,15 @@ class Tenant:
 class Decision:
     """One deployment after the plan.
 
-    ``missing`` replicas found no place; ``rejections`` and ``remedies`` are of this pass and empty when nothing had to
-    be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more, without an
-    order to leave it. ``change_blocked`` says that the spec's change has no place yet and the old placement keeps
-    serving. ``departures`` are places that replicas leave in this pass because their pods find no node there;
-    ``rehomings_spent`` says that they would leave and have been moved too often in the last hour.
-    ``failure`` is an error of the planning itself: nothing of this deployment was changed by this pass.
-    ``is_refusal`` tells that it is one of ours, which names what cannot be used, e.g. a model without a memory law.
+    ``missing`` replicas found no place. ``rejections`` and ``remedies`` belong to this pass. They are empty when
+    nothing had to be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more,
+    when no order to leave it was given. ``change_blocked`` means that the spec's change has no place yet and the old
+    placement keeps serving. ``departures`` are places that replicas leave in this pass, because their pods find no node
+    there.
+    ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour.
+    ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
+    ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
+    memory law.
     """
 
     request: Request
@@ -152,17 +154,17 @@ class Decision:
 
     @property
     def choice(self) -> Choice | None:
-        """The choice of the first active pool: what status and columns speak of."""
+        """The choice of the first active pool, which status and columns show."""
         active = (pool.choice for pool in self.pools if pool.state is PoolState.ACTIVE and pool.choice is not None)
         return next(active, None)
 
 
 MAX_POOLS = 4
-"""GPU types that one deployment may spread over: more would be nobody's wish."""
+"""The most GPU types that one deployment may use. A larger number is not useful."""
 
 
 def as_it_is(pool: Pool) -> PlannedPool:
-    """A pool of which nothing changes."""
+    """Return a planned pool that is equal to the given one."""
     return PlannedPool(
         name=pool.name,
         target=pool.target,
@@ -175,11 +177,11 @@ def as_it_is(pool: Pool) -> PlannedPool:
 
 
 def count(pools: Iterable[PlannedPool]) -> int:
-    """Replicas of all these pools."""
+    """Return the number of replicas in all these pools."""
     return sum(pool.replicas for pool in pools)
 
 
 def pool_name(gpu_type: str, split: Split) -> str:
-    """The name of a pool follows from what it is, so that two passes never invent two names."""
+    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name."""
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
     return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"

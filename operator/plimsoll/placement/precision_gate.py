@@ -1,4 +1,4 @@
-"""Which GPUs can compute in which precision."""
+"""The GPUs that can compute in each precision."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 
 MIN_COMPUTE_CAPABILITY = (7, 5)
-"""vLLM's images are built for 7.5 and up; Volta is out (``docker/Dockerfile``)."""
+"""vLLM's images are built for 7.5 and up, so Volta is not supported (``docker/Dockerfile``)."""
 
 _NVIDIA_MINIMUM: dict[Precision, tuple[int, int]] = {
     Precision.FP32: (7, 5),
@@ -23,8 +23,8 @@ _NVIDIA_MINIMUM: dict[Precision, tuple[int, int]] = {
 }
 """Least CUDA compute capability per weight precision: ``get_min_capability`` of vLLM's quantization methods.
 
-FP8 runs natively from 8.9 on and on older cards with 16-bit activations (Marlin), NVFP4 natively from 10.0 on; the
-weights take the same memory. A checkpoint whose method asks for more says so in its facts.
+FP8 runs natively from 8.9 on, and on older cards with 16-bit activations (Marlin). NVFP4 runs natively from 10.0 on.
+The weights take the same memory in all cases. Where the method of a checkpoint needs more, its facts hold the minimum.
 """
 
 _KV_MINIMUM: dict[KvPrecision, tuple[int, int]] = {
@@ -33,28 +33,28 @@ _KV_MINIMUM: dict[KvPrecision, tuple[int, int]] = {
 }
 """Least capability per KV precision.
 
-FP8: FlashInfer and FlashAttention need 8.0; older cards are left to the slow path nobody plans for. NVFP4: FlashInfer
-reads it natively on 10.x; vLLM 0.32's way around on 8.x, 9.x and 12.x misses head size 64 and attention sinks
-(``v1/attention/backends/flashinfer.py``, ``supports_combination``), and older releases have none.
+FP8: FlashInfer and FlashAttention need 8.0. Older cards have only a slow path, which this table does not allow.
+NVFP4: FlashInfer reads it natively on 10.x. The workaround of vLLM 0.32 on 8.x, 9.x and 12.x lacks head size 64 and
+attention sinks (``v1/attention/backends/flashinfer.py``, ``supports_combination``). Older releases have no workaround.
 """
 
 _GFX_WITH_FP8 = ("gfx942", "gfx950")
 """AMD targets with FP8 units: CDNA3 (FNUZ) and CDNA4."""
 
 _GFX_WITH_MX = ("gfx90a", "gfx942", "gfx950", "gfx11", "gfx12")
-"""AMD targets, or families of them, with the Triton kernels for MXFP4 experts.
+"""AMD targets, or families of targets, with the Triton kernels for MXFP4 experts.
 
 Source: vLLM, ``gpt_oss_triton_kernels_moe.py``; gpt-oss-20b was measured on a Radeon AI PRO R9700 (gfx1201).
 """
 
 _NVIDIA_ONLY = (Precision.NVFP4, Precision.BITSANDBYTES)
-"""Absent from ``supported_quantization`` of ``platforms/rocm.py``, or without kernels there."""
+"""Precisions that ``supported_quantization`` of ``platforms/rocm.py`` does not list, or that have no kernels there."""
 
 
 def missing_capability(
     model: ModelFacts, precision: Precision, kv_precision: KvPrecision, gpu: GpuType
 ) -> tuple[tuple[str, str], ...]:
-    """Empty where the GPU can run it; else what is needed and what the GPU has, as numbers for a rejection."""
+    """Return what is needed and what the GPU has, as numbers for a rejection. Empty where the GPU can run it."""
     if gpu.vendor is Vendor.AMD:
         return _missing_on_amd(precision, kv_precision, gpu.gfx or "unknown")
     return _missing_on_nvidia(model, precision, kv_precision, gpu.compute_capability or (0, 0))

@@ -1,4 +1,4 @@
-"""GPUs kept for pods that were decided and have no node yet, before anybody else is placed."""
+"""Promises: GPUs kept for pods that were decided earlier and have no node yet. They come before new placements."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Pool, Tenant
 
 _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
-"""What a pod is taken to ask of its node where its spec cannot be read now."""
+"""The assumed CPU and memory request of a pod whose spec cannot be read now."""
 
 
 def promise_standing(pool: Pool, fleet: Fleet, ledger: Ledger) -> Ledger:
     """Keep GPUs for a pool whose deployment cannot be planned now."""
     try:
         return _promise(pool, fleet.of_type(pool.gpu_type), ledger, _USUAL_NEED)
-    except Exception:  # noqa: BLE001 - what cannot be planned anyway must not cost the others their plan
+    except Exception:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return ledger
 
 
@@ -27,7 +27,7 @@ def promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
         for pool in tenant.pools:
             nodes = eligible_nodes(tenant.request, fleet, pool.gpu_type)
             promised = _promise(pool, nodes, promised, tenant.request.host_need, tenant.request.key.namespace)
-    except Exception:  # noqa: BLE001 - the deployment's turn meets the same and says so; the others keep their plan
+    except Exception:  # noqa: BLE001 - the deployment's own turn reports the same error
         return ledger
     return promised
 
@@ -35,8 +35,8 @@ def promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
 def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostNeed, namespace: str = "") -> Ledger:
     """Keep GPUs for the pods of a pool that have no node yet.
 
-    For pods that do not exist GPUs are kept while the promise lasts; where the API server refuses them, only as far as
-    the quota goes. Pods that exist are in the quota's count already, the others will be.
+    For pods that do not exist yet, GPUs are kept while the promise lasts. Where the API server refuses these pods, GPUs
+    are kept only within the quota. The quota already counts pods that exist, so only the other pods are charged here.
     """
     gpus = pool.split.gpus
     waiting = max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)

@@ -1,4 +1,4 @@
-"""Leaving a place whose pods found no node: what is remembered of it, and how often it may happen."""
+"""Re-homing: replicas leave a place whose pods found no node. This module records and limits these moves."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from dataclasses import dataclass
 from plimsoll.domain.outcomes import Split
 
 REMEMBERED_SECONDS = 3600
-"""A place that was left is not gone back to for so long: whatever kept its pods off its nodes is seldom gone sooner."""
+"""How long replicas do not return to a place that they left. The cause that kept pods off its nodes rarely ends
+sooner."""
 
 MAX_REHOMINGS_PER_HOUR = 4
-"""Places that one deployment may leave in any hour. As many as the GPU types it may spread over; more is a fight."""
+"""The most places that one deployment may leave in any hour. This is the number of GPU types that it may use. More
+moves would mean that planner and scheduler work against each other."""
 
 MOST_REMEMBERED = 20
-"""Entries that a status holds."""
+"""The most entries that a status holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rehoming:
-    """A GPU type and split that was left because its pods found no node there.
+    """A GPU type and split that replicas left because their pods found no node there.
 
-    ``at`` is when replicas last left it, in POSIX seconds; ``reason`` is the scheduler's obstacle in one word.
+    ``at`` is when replicas last left it, in POSIX seconds. ``reason`` is the scheduler's reason in one word.
     """
 
     gpu_type: str
@@ -31,13 +33,13 @@ class Rehoming:
 
     @property
     def place(self) -> tuple[str, Split]:
-        """What is not gone back to."""
+        """The place to which replicas do not return."""
         return self.gpu_type, self.split
 
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The same in the pass that decides it: a plan knows no time."""
+    """A re-homing in the pass that decides it, without a time: a plan has no clock."""
 
     gpu_type: str
     split: Split
@@ -45,12 +47,12 @@ class Departure:
 
     @property
     def place(self) -> tuple[str, Split]:
-        """What is left."""
+        """The place that replicas leave."""
         return self.gpu_type, self.split
 
 
 def of_last_hour(rehomings: Iterable[Rehoming], now: float) -> tuple[Rehoming, ...]:
-    """What still counts. An entry from the future (a clock that was set back) counts from now on."""
+    """Return the entries of the last hour. An entry from the future (a clock that was set back) gets the time now."""
     kept = (
         each if each.at <= now else Rehoming(each.gpu_type, each.split, now, each.reason)
         for each in rehomings
@@ -60,7 +62,7 @@ def of_last_hour(rehomings: Iterable[Rehoming], now: float) -> tuple[Rehoming, .
 
 
 def remembered(earlier: Iterable[Rehoming], departures: Sequence[Departure], now: float) -> tuple[Rehoming, ...]:
-    """What to write down: one entry for each place, with the time when replicas last left it."""
+    """Return the entries to store: one for each place, with the time when replicas last left it."""
     latest = {each.place: each for each in of_last_hour(earlier, now)}
     for each in departures:
         latest[each.place] = Rehoming(each.gpu_type, each.split, now, each.reason)
@@ -68,15 +70,15 @@ def remembered(earlier: Iterable[Rehoming], departures: Sequence[Departure], now
 
 
 def is_spent(left: Sequence[Rehoming | Departure], leaving: tuple[str, Split]) -> bool:
-    """Whether leaving one more place would be one too many.
+    """Whether the deployment has left too many places to leave one more.
 
-    Replicas that follow others out of a place are no further re-homing: nothing goes back there within the hour, so
-    each of them leaves it once.
+    More replicas that leave the same place do not count again. No replica returns there within the hour, so each
+    replica leaves it only once.
     """
     places = {each.place for each in left}
     return leaving not in places and len(places) >= MAX_REHOMINGS_PER_HOUR
 
 
 def is_closed(places: Iterable[tuple[str, Split]], gpu_type: str, split: Split) -> bool:
-    """Whether a place is not gone back to. Larger replicas on the same GPUs find a node no sooner."""
+    """Whether a place is closed. It is also closed for replicas with more GPUs, which are harder to bind."""
     return any(kind == gpu_type and left.gpus <= split.gpus for kind, left in places)

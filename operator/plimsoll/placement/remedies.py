@@ -1,4 +1,4 @@
-"""What would make an unplaceable request fit: every proposal is judged as a placement is before it is made."""
+"""Remedies: changes that would make an unplaceable request fit. Every remedy is judged like a placement first."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from plimsoll.placement.place import room_of
 
 
 def remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Remedy, ...]:
-    """Single changes that lead to a placement, nearest first: free GPUs, smaller load, other bits, other GPUs."""
+    """Return single changes that lead to a placement, the easiest first.
+
+    The order is: free GPUs, a smaller load, another precision, other GPUs.
+    """
     return Adviser(fleet, catalog, Memo()).remedies(request, ledger)
 
 
 @dataclass(slots=True)
 class Adviser:
-    """Finds remedies on one fleet, and looks up in ``memo`` what was found before from the same facts."""
+    """Finds remedies on one fleet, and uses answers in ``memo`` that were found from the same facts."""
 
     fleet: Fleet
     catalog: Sequence[GpuType]
@@ -37,13 +40,13 @@ class Adviser:
 
     @property
     def empty_ledger(self) -> Ledger:
-        """The ledger of the empty fleet: the same for every request, and of no use where all are placed."""
+        """The ledger of the empty fleet. It is equal for every request, and is made only when a remedy is needed."""
         if self._emptied is None:
             self._emptied = Ledger.of(self.fleet.emptied)
         return self._emptied
 
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
-        """As :func:`remedies`. Each search is made again only where something that it reads has changed."""
+        """Do the same as :func:`remedies`. A search runs again only where its input has changed."""
         here, emptied = _sight(request, self.fleet, ledger), _sight(request, self.fleet.emptied, self.empty_ledger)
         recall, unbound, asker = self.memo.recall, _without_bounds(request), _asker(request, ledger)
         return (
@@ -59,7 +62,7 @@ class Adviser:
             yield _gpus(RemedyKind.FREE_GPUS, chosen)
 
     def _changes(self, request: Request, ledger: Ledger) -> Iterator[Remedy]:
-        """What the user can change of the load and the bits."""
+        """Yield changes of the load and the precision."""
         yield from _smaller_load(request, self.fleet, with_room(request, self.fleet, ledger, self.memo))
         yield from _other_16_bits(request, self.fleet, ledger)
         yield from _fewer_bits(request, self.fleet, ledger)
@@ -75,7 +78,7 @@ class Adviser:
         )
 
     def _other_gpus(self, request: Request) -> Iterator[Remedy]:
-        """The cheapest catalogued type that would hold one replica on a node that the request's own bounds allow."""
+        """Yield the cheapest catalogued type that fits one replica on a node within the request's own bounds."""
         sold = (gpu for gpu in self.catalog if gpu.price is not None and not gpu.is_slice)
         shop = Fleet(tuple(_for_sale(request, gpu) for gpu in sold))
         chosen = first_that_fits(request, shop, Ledger.of(shop))
@@ -84,13 +87,16 @@ class Adviser:
 
 
 def _asker(request: Request, ledger: Ledger) -> tuple[HostNeed, str]:
-    """Whose room differs from that of others who ask for the same: they would only overwrite each other's answers."""
+    """Return the part of a memo key that separates equal requests with different room.
+
+    Without it, these requests would overwrite each other's answers.
+    """
     namespace = request.key.namespace
     return request.host_need, namespace if namespace in ledger.quota else ""
 
 
 def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
-    """All that a search for a place for one replica reads of a fleet and a ledger, whatever load the replica has."""
+    """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load."""
     forced = request.overrides.tensor_parallel
     sizes = TENSOR_PARALLEL_DEGREES if forced is None else (*TENSOR_PARALLEL_DEGREES, forced)
     seen: list[tuple[object, ...]] = []
@@ -128,10 +134,10 @@ def _smaller_load(request: Request, fleet: Fleet, roomy: Sequence[Candidate]) ->
 def _largest_that_fits(
     values: range, changed: Callable[[int], Request], fleet: Fleet, roomy: Sequence[Candidate]
 ) -> int | None:
-    """The largest value that some candidate holds. Less load never needs more memory, so each can be bisected.
+    """Return the largest value that fits on any candidate. Less load never needs more memory, so bisection works.
 
-    The largest candidates come first, and each is asked for more than those before it hold: most are done with one
-    question.
+    The largest candidates come first. Each candidate is tested only for values above the best value so far, so one
+    test is enough for most candidates.
     """
     found: int | None = None
     for candidate in sorted(roomy, key=lambda each: -each.gpu.usable_bytes * each.split.gpus):
@@ -156,7 +162,7 @@ def _fewer_bits(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Reme
 
 
 def _other_16_bits(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
-    """The older 16-bit type costs the same and is what cards before Ampere compute in."""
+    """Yield a change to fp16, which needs the same memory and works on cards before Ampere."""
     if request.precision is not Precision.BF16:
         return
     kv_precision = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 else request.kv_precision
@@ -165,7 +171,7 @@ def _other_16_bits(request: Request, fleet: Fleet, ledger: Ledger) -> Iterator[R
 
 
 def _without_bounds(request: Request) -> Request:
-    """The request without what the user rules out; the request itself where nothing is ruled out."""
+    """Return the request without the user's placement rules; the same object where there are none."""
     bounds = (request.constraints, request.overrides, request.node_selector)
     if bounds == (GpuConstraints(), Overrides(), ()):
         return request
@@ -179,7 +185,7 @@ def _relax(unbound: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
 
 
 def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
-    """A node that one could buy, labelled as the request's node selector wants it."""
+    """Return a node that could be bought, with the labels of the request's node selector."""
     return GpuNode(
         name=gpu.name,
         gpu=gpu,
@@ -192,5 +198,5 @@ def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
 
 
 def only_waits(rejections: Sequence[Rejection]) -> bool:
-    """Whether some candidate fits and merely waits: for GPUs, CPU or memory that others hold, a quota, or time."""
+    """Whether some candidate fits and only waits: for GPUs, CPU or memory in use, for a quota, or for time to pass."""
     return any(rejection.reason in MAY_PASS for rejection in rejections)

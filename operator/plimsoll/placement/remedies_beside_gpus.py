@@ -1,4 +1,4 @@
-"""What would help where GPUs are free and something else is short; each is tried before it is named."""
+"""Remedies where GPUs are free and another resource is short. Each remedy is tested before it is returned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY)
 def remedies_beside_gpus(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
-    """A larger quota, or smaller requests of the pod."""
+    """Return the remedies that work: a larger quota, or smaller CPU and memory requests of the pod."""
     one = replace(request, replicas=1)
     found = (
         _larger_quota(one, fleet, ledger, rejections, memo),
@@ -50,7 +50,7 @@ def _larger_quota(
 def _smaller_requests(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
 ) -> Remedy | None:
-    """As much as the node with most of it has left, where that leaves anything."""
+    """Lower the requests to the most CPU or memory that is free on one node, if it is more than zero."""
     for rejection in rejections:
         if rejection.reason not in _ABOUT_HOSTS:
             continue
@@ -62,6 +62,6 @@ def _smaller_requests(
             continue
         outcome = place(smaller, fleet, ledger, memo=memo)
         if isinstance(outcome, Placed):
-            told = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
-            return Remedy(RemedyKind.LOWER_REQUESTS, told)
+            lowered = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
+            return Remedy(RemedyKind.LOWER_REQUESTS, lowered)
     return None

@@ -15,7 +15,10 @@ from plimsoll.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.runtime import cuda_graphs_bytes
 
 LARGE_GPU_BYTES = 70 * GIB
-"""From here vLLM steps 8,192 tokens by default, the A100 excepted; below 2,048 (``engine/arg_utils.py``)."""
+"""From this size on, vLLM's default step is 8,192 tokens, except on the A100; below it, 2,048.
+
+Source: ``engine/arg_utils.py``.
+"""
 
 LARGE_STEP_TOKENS = 8192
 SMALL_STEP_TOKENS = 2048
@@ -30,7 +33,7 @@ _VLLM_KV_DTYPES = {
 
 
 def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
-    """The flags of one replica. Every default that moved between releases is given explicitly."""
+    """Return the flags of one replica. Every default that changed between releases is set explicitly."""
     dtype = _dtype(request, gpu)
     batched_tokens = _batched_tokens(request, gpu)
     return EngineSettings(
@@ -50,9 +53,9 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
 
 
 def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSettings:
-    """The same settings with the step of a small card, unless the user fixed the step.
+    """Return the same settings with the step of a small card, unless the user fixed the step.
 
-    A large card steps more tokens by default, and their activations can be what does not fit.
+    A large card has a larger step by default. The activations of that step can be the reason why a model does not fit.
     """
     usual = settings.max_num_batched_tokens
     tokens = max(_fewest_tokens(request), min(usual, SMALL_STEP_TOKENS))
@@ -62,7 +65,10 @@ def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSetti
 
 
 def _batched_tokens(request: Request, gpu: GpuType) -> int:
-    """Tokens per step: never fewer than the engine takes, never more than all sequences at full length."""
+    """Return the tokens per step: at least the engine's minimum, and at most all sequences at full length.
+
+    If the two conflict, the minimum wins.
+    """
     sequences = request.shape.concurrency
     large = gpu.usable_bytes >= LARGE_GPU_BYTES and "a100" not in gpu.name
     wanted = request.engine.max_batched_tokens or (LARGE_STEP_TOKENS if large else SMALL_STEP_TOKENS)
@@ -70,16 +76,19 @@ def _batched_tokens(request: Request, gpu: GpuType) -> int:
 
 
 def _fewest_tokens(request: Request) -> int:
-    """A token for every sequence; with adapters also what is drafted for it (vLLM, ``engine/arg_utils.py``)."""
+    """Return the engine's minimum: a token for every sequence; with adapters, also its drafted tokens.
+
+    Source: vLLM, ``engine/arg_utils.py``.
+    """
     speculation = request.engine.speculation
     drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
     return request.shape.concurrency * (1 + drafted)
 
 
 def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
-    """The user's share, lowered where CUDA, NCCL and uncharged graphs would not find their memory outside it.
+    """Return the user's share, lowered where CUDA, NCCL and uncharged graphs would not fit outside it.
 
-    The engine refuses to start when less than its share is free at its first snapshot. It dies in graph capture when
+    The engine refuses to start when less than its share is free at its first snapshot. It fails in graph capture when
     the graphs are not in its budget and do not fit outside it.
     """
     outside = _outside_budget_bytes(request, gpu, split, batched_tokens)
@@ -104,7 +113,7 @@ def _outside_budget_bytes(request: Request, gpu: GpuType, split: Split, batched_
 
 
 def _dtype(request: Request, gpu: GpuType) -> Precision:
-    """The 16- or 32-bit type of everything that is not quantized; cards before Ampere have no bf16."""
+    """Return the 16- or 32-bit type of everything that is not quantized. Cards before Ampere have no bf16."""
     dtype = request.model.checkpoint.dtype_beside_quantized if request.precision.is_quantized else request.precision
     return Precision.FP16 if dtype is Precision.BF16 and _lacks_bf16(gpu) else dtype
 
@@ -114,14 +123,17 @@ def _lacks_bf16(gpu: GpuType) -> bool:
 
 
 def _quantization(request: Request) -> str | None:
-    """Only online quantization needs the flag; for a quantized checkpoint the engine reads its configuration."""
+    """Return the quantization flag, which only online quantization needs.
+
+    For a quantized checkpoint, the engine reads the checkpoint's configuration.
+    """
     if request.precision is request.model.checkpoint.precision or not request.precision.is_quantized:
         return None
     return request.precision.value
 
 
 def _kv_cache_dtype(request: Request, gpu: GpuType, dtype: Precision) -> str:
-    """``auto`` where the engine would choose the same; the cache is cast with the weights where there is no bf16."""
+    """Return ``auto`` where the engine would choose the same type. Without bf16, cache and weights are cast to fp16."""
     wanted = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 and _lacks_bf16(gpu) else request.kv_precision
     automatic = request.model.checkpoint.kv_precision or _same_as(dtype)
     return "auto" if wanted is automatic else _VLLM_KV_DTYPES[wanted]

@@ -1,4 +1,4 @@
-"""What is short where a candidate fits and has no room: the quota, GPUs, or the rest of the nodes with free GPUs."""
+"""The missing resource where a candidate fits but has no room: quota, GPUs, or CPU, memory and pods of the nodes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
 
 Rooms = Sequence[tuple[int | None, int | None]]
-"""Of every node with free GPUs: what it has of something, and what is free of it. None: it does not say."""
+"""The total and the free amount of one resource, for every node with free GPUs. None: the node does not report it."""
 
 
 def shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
-    """The reason and its numbers."""
+    """Return the reason and its numbers."""
     gpus = choice.split.gpus
     quota = ledger.quota_left(request.key.namespace, choice.target.resource)
     if quota is not None and quota < gpus:
@@ -36,7 +36,7 @@ def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> t
         return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
     if _all_short(memory, need.memory_bytes) and not _all_short(cpu, need.cpu_millis):
         return Reason.NODE_LACKS_MEMORY, _lacking(memory, need.memory_bytes, "bytes")
-    # Where one node is short of this and another of that, the processor stands for all.
+    # Where nodes lack different resources, CPU is reported for all of them.
     return Reason.NODE_LACKS_CPU, _lacking(cpu, need.cpu_millis, "millis")
 
 
@@ -45,7 +45,7 @@ def _all_short(rooms: Rooms, asked: int) -> bool:
 
 
 def _lacking(rooms: Rooms, asked: int, unit: str) -> Numbers:
-    """What was asked for, the most that is free on one node, and the most that one node has at all."""
+    """Return the requested amount, the most that is free on one node, and the most that one node has in total."""
     return (
         (f"asked_{unit}", asked),
         (f"free_{unit}", max(0, *(free or 0 for _, free in rooms))),

@@ -1,4 +1,4 @@
-"""How a request would sit on a GPU type, whether or not the cluster has one."""
+"""The size of a request on a GPU type, whether or not the cluster has that type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plimsoll.placement.precision_gate import missing_capability
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """One GPU type cut one way, with the settings and the estimate of one replica."""
+    """One GPU type and one split, with the settings and the estimate of one replica."""
 
     gpu: GpuType
     split: Split
@@ -25,7 +25,7 @@ class Sized:
 
 
 def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
-    """The estimate of one GPU type and split, or why there can be none."""
+    """Return the estimate for one GPU type and split, or the reason why there is none."""
     missing = missing_capability(request.model, request.precision, request.kv_precision, gpu)
     if missing:
         return Rejection(gpu.name, split, Reason.PRECISION_NOT_SUPPORTED, missing)
@@ -36,7 +36,7 @@ def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
 
 
 def best_on(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | Rejection:
-    """The split with the fewest GPUs that fits for sure; else that comes nearest."""
+    """Return the split with the fewest GPUs that fits for sure; else one that fits probably; else the nearest one."""
     answers = [size_on(request, gpu, split) for split in splits if split.gpus <= max(1, gpu.scale_up_gpus)]
     fitting = [each for each in answers if isinstance(each, Sized)]
     if not fitting:
@@ -46,7 +46,7 @@ def best_on(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | 
 
 
 def fit_of(request: Request, gpu: GpuType, split: Split) -> Fit:
-    """How well the request fits, with the settings it would be run with; not at all where it cannot be run."""
+    """Return how well the request fits with the settings that it would get; ``Fit.NO`` where it cannot run."""
     answer = size_on(request, gpu, split)
     return answer.figures.fit if isinstance(answer, Sized) else Fit.NO
 

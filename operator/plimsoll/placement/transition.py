@@ -1,4 +1,4 @@
-"""From what a deployment has to what it shall have: make before break."""
+"""The transition from a deployment's current pools to its planned pools: make before break."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plimsoll.placement.warnings import warnings_for
 
 
 def decision_of(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
-    """The decision that follows from an award."""
+    """Return the decision that follows from an award."""
     return _Transition(award, fleet, adviser).decision()
 
 
@@ -65,7 +65,7 @@ class _Transition:
         )
 
     def _active(self) -> tuple[list[PlannedPool], bool]:
-        """The pools that shall serve, and whether the user's change has no place yet and the old ones serve on."""
+        """Return the pools that should serve, and whether the user's change has no place so that old pools serve on."""
         pools = self._with_moves(list(self.demand.kept))
         for placed in self.award.granted:
             pools = self._joined(pools, placed)
@@ -84,7 +84,7 @@ class _Transition:
         return [pool for pool in pools if pool.replicas > 0 or pool.name not in left]
 
     def _joined(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
-        """The placed replicas join the pool of their kind, or open one."""
+        """Add the placed replicas to the pool with their GPU type and split, or open a new pool."""
         choice = placed.choice
         name = pool_name(choice.gpu.name, choice.split)
         if any(pool.name == name for pool in pools):
@@ -100,7 +100,7 @@ class _Transition:
         return [*pools, opened]
 
     def _still_retiring(self, pools: Sequence[PlannedPool]) -> list[PlannedPool]:
-        """Old pools that must serve on, because the active ones do not yet."""
+        """Return the old pools that must keep serving because the active pools do not serve yet."""
         ready = {pool.name: pool.ready for pool in self.tenant.pools}
         active = {pool.name for pool in pools}
         serving = sum(min(ready.get(pool.name, 0), pool.replicas) for pool in pools)
@@ -112,26 +112,26 @@ class _Transition:
         return [replace(as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
 
     def _explained(self, chosen: Choice | None) -> tuple[bool, tuple[Rejection, ...]]:
-        """Whether candidates were compared in this pass, and what came of the others."""
+        """Return whether candidates were compared in this pass, and the reasons against the others."""
         changed = any(pool.generation != self.tenant.generation for pool in self.tenant.pools)
         if chosen is not None and not self.award.searched and changed:
             return True, alternatives_to(chosen, self.request, self.fleet, self.adviser.memo)
         return self.award.searched, self.award.rejections
 
     def _remedies(self) -> tuple[Remedy, ...]:
-        """What would help, where a search found nothing: judged on what was free then."""
+        """Return remedies where a search found nothing. They are judged with the resources that were free then."""
         ledger = self.award.refused_at
         if ledger is None:
             return ()
         refused, memo = self.award.rejections, self.adviser.memo
         besides = remedies_beside_gpus(self.request, self.fleet, ledger, refused, memo)
         short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in refused)
-        # Free GPUs help where GPUs are short, and not where a quota or the nodes' processors are.
+        # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
         others = self.adviser.remedies(self.request, ledger)
         return (*besides, *(each for each in others if short or each.kind is not RemedyKind.FREE_GPUS))
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
-        """An update in progress already holds its surge: do not change its mind half-way."""
+        """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
         nodes, ledger = eligible_nodes(self.request, self.fleet, pool.gpu_type), self.award.left
         quota = ledger.quota_left(self.request.key.namespace, pool.target.resource)
@@ -146,7 +146,7 @@ def _resized(pool: PlannedPool, by: int) -> PlannedPool:
 
 
 def _shrunk(pools: list[PlannedPool], surplus: int) -> list[PlannedPool]:
-    """Take away from the dearest pool first; one pool stays, at zero if need be, to hold the decision."""
+    """Remove surplus replicas, from the most expensive pool first. One pool always stays, even with zero replicas."""
     by_cost = sorted(pools, key=lambda pool: (_cost(pool), pool.name), reverse=True)
     left = {pool.name: pool.replicas for pool in pools}
     for pool in by_cost:
@@ -159,5 +159,5 @@ def _shrunk(pools: list[PlannedPool], surplus: int) -> list[PlannedPool]:
 
 
 def _cost(pool: PlannedPool) -> tuple[Decimal, int]:
-    """What a replica costs; a pool that is left untouched counts as the dearest."""
+    """Return the cost of a replica. A pool without a choice counts as the most expensive."""
     return (NO_PRICE, 0) if pool.choice is None else rank(pool.choice)[:2]

@@ -1,4 +1,4 @@
-"""What an admin's override costs, said beside the choice that it forced."""
+"""Warnings about a choice: the consequences of an admin's overrides, and the limits of the model's facts."""
 
 from __future__ import annotations
 
@@ -9,65 +9,65 @@ from plimsoll.domain.units import format_gib
 
 
 def warnings_for(request: Request, choice: Choice) -> tuple[str, ...]:
-    """One sentence per consequence; empty where nothing was forced."""
+    """Return one sentence for each warning; empty where there are none."""
     probable = choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice)
-    told = (_probable_warning(choice),) if probable else ()
-    return (*choice_warnings(request, choice), *told, *model_warnings(request))
+    fit_warnings = (_probable_warning(choice),) if probable else ()
+    return (*choice_warnings(request, choice), *fit_warnings, *model_warnings(request))
 
 
 def choice_warnings(request: Request, choice: Choice) -> tuple[str, ...]:
-    """What the overrides and the load mean on this GPU, whatever else is free."""
+    """Return the consequences of the overrides and the load on this GPU. Free GPUs are not checked."""
     overrides = request.overrides
-    told: list[str] = []
+    warnings: list[str] = []
     if overrides.gpu_type is not None or overrides.tensor_parallel is not None:
-        told.append(
+        warnings.append(
             f"GPU type and split were forced to {choice.gpu.name} x {choice.split.tensor_parallel}: "
             "cheaper candidates were not considered."
         )
     if overrides.memory_per_gpu_bytes is not None:
-        told.append(_memory_warning(choice))
+        warnings.append(_memory_warning(choice))
     states = choice.estimate.max_sequences
     if states is not None and states < choice.settings.max_num_seqs:
-        told.append(
+        warnings.append(
             f"The recurrent states of {states} sequences would fit, {choice.settings.max_num_seqs} are declared: "
             "expect the engine to refuse to start."
         )
-    return tuple(told)
+    return tuple(warnings)
 
 
 def model_warnings(request: Request) -> tuple[str, ...]:
-    """What is thin about the model's facts, or asked beyond them, on any GPU."""
-    told = list(request.model.remarks)
+    """Return the weak points of the model's facts, and the wishes that go beyond them, for any GPU."""
+    warnings = list(request.model.remarks)
     if request.model.evidence is Evidence.TENSORS:
-        told.append(
+        warnings.append(
             f"The model class {request.model.architecture} is not known here: its weights are those that the "
             "checkpoint stores, its KV cache was read as most classes lay it out, and the error band is wider."
         )
     if request.model.evidence is Evidence.GENERIC:
-        told.append(
+        warnings.append(
             f"The model class {request.model.architecture} is not known here: its fields were read as most classes "
             "use them, and the error band is wider."
         )
     if unfollowed := [each.split("=")[0] for each in request.engine.unfollowed if each.startswith("-")]:
-        told.append(
+        warnings.append(
             f"extraArgs holds {', '.join(unfollowed)}: such flags can change what the engine takes, and the estimate "
             "does not follow them; what its engines report is learned."
         )
     context = request.model.max_context_tokens
     if request.shape.context_tokens > context:
-        told.append(
+        warnings.append(
             f"contextLength {request.shape.context_tokens} exceeds the {context} tokens that the model declares: "
             "the engine refuses unless the checkpoint scales its positions."
         )
-    return tuple(told)
+    return tuple(warnings)
 
 
 def _is_proven(request: Request, choice: Choice) -> bool:
-    """Whether engines of this choice serve already and hold what is needed."""
-    told = (
+    """Whether engines of this choice already serve and report enough KV cache."""
+    reported = (
         seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.split) == (choice.gpu.name, choice.split)
     )
-    return min(told, default=0) >= choice.estimate.kv_needed_tokens > 0
+    return min(reported, default=0) >= choice.estimate.kv_needed_tokens > 0
 
 
 def _probable_warning(choice: Choice) -> str:

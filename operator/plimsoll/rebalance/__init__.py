@@ -1,1 +1,1 @@
-"""The live loop's pure core: from what the engines report to one decision. No I/O, no clock, no dice."""
+"""The pure core of the live loop: it makes one decision from the engines' metrics. No I/O, no clock, no randomness."""

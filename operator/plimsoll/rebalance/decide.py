@@ -1,8 +1,9 @@
-"""Does the live load ask for another number of replicas, or for another place?
+"""Decide whether the live load needs another number of replicas or another placement.
 
-The rule cannot oscillate at constant load: a replica is added when demand stays at or above ``high_percent`` of what N
-replicas hold, and one of N+1 is removed when demand stays at or below ``low_percent`` of what N hold, with low < high;
-and neither memory nor throughput may say otherwise (see :class:`plimsoll.rebalance.history.Ceiling`).
+The rule cannot oscillate at constant load. A replica is added when demand stays at or above ``high_percent`` of what N
+replicas hold. One of N+1 replicas is removed when demand stays at or below ``low_percent`` of what N hold, and low is
+less than high. A removal needs both enough memory and enough throughput in the remaining replicas (see
+:class:`plimsoll.rebalance.history.Ceiling`).
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from plimsoll.rebalance.slack import allows_removal, throughput_allows_removal
 
 @dataclass(frozen=True, slots=True)
 class DeclaredNeed:
-    """What one replica must carry, as declared now.
+    """The load that one replica must carry, as declared now.
 
-    ``kv_tokens`` is the KV cache it needs (0: engines are not held to any), ``bytes_per_gpu`` what the memory law
-    expects on the placed type and split.
+    ``kv_tokens`` is the KV cache that it needs (0: no minimum). ``bytes_per_gpu`` is the memory that the memory law
+    expects on the placed GPU type and split.
     """
 
     kv_tokens: int
@@ -31,10 +32,11 @@ class DeclaredNeed:
 
 @dataclass(frozen=True, slots=True)
 class PlacementState:
-    """What is placed: ``replicas`` wanted now, ``ready`` of them serving.
+    """The current placement: ``replicas`` are wanted now, and ``ready`` of them serve.
 
-    ``kv_capacity_tokens`` is the predicted KV cache of one replica, assumed of every replica that reports none.
-    ``budget_bytes_per_gpu`` is what one GPU of the placed type gives, ``startup_seconds`` the longest start-up seen.
+    ``kv_capacity_tokens`` is the predicted KV cache of one replica. It is assumed for every replica that reports none.
+    ``budget_bytes_per_gpu`` is the memory that one GPU of the placed type gives. ``startup_seconds`` is the longest
+    start-up seen.
     """
 
     replicas: int
@@ -66,13 +68,13 @@ def decide(
 ) -> Decision:
     """Decide once. The same arguments always give the same decision.
 
-    What the load asks for is found first and the bounds are held against it second, so that a wait for a bound is only
-    said when something would have been done. A caller in AUTO mode that carries the change out records it:
+    The function first finds the change that the load needs, and then checks the bounds. So it reports a wait for a
+    bound only when it would have made a change otherwise. A caller in AUTO mode that makes the change records it:
     ``history.recorded(now, ceiling_of(decision, placement, load, now))``.
     """
     if policy.mode is Mode.OFF:
         return Keep(DecisionReason.MODE_OFF)
-    # What should be done if nothing stood against it: the user's bounds and declarations first, then the load.
+    # The change to make if no bound forbids it: the user's bounds and declarations first, then the load.
     wish = (
         _by_bounds(placement, policy)
         or _by_capacity(need, load)
@@ -87,7 +89,7 @@ def decide(
 
 
 def ceiling_of(decision: Decision, placement: PlacementState, load: LoadSummary, now: float) -> Ceiling | None:
-    """The throughput per replica to remember when the load made a replica necessary; None for any other decision."""
+    """Return the throughput per replica to remember when the load needs one more replica; None for other decisions."""
     by_load = (DecisionReason.SUSTAINED_KV_PRESSURE, DecisionReason.SUSTAINED_QUEUE)
     if not isinstance(decision, AddReplica) or decision.reason not in by_load:
         return None
@@ -97,7 +99,7 @@ def ceiling_of(decision: Decision, placement: PlacementState, load: LoadSummary,
 
 
 def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Change | None:
-    """Changes that follow from the user's bounds alone; they need no metrics, so no outage holds them up."""
+    """Return a change that follows from the user's bounds alone. It needs no metrics, so no outage delays it."""
     bounds = (("replicas", placement.replicas), ("min", policy.min_replicas), ("max", policy.max_replicas))
     if placement.replicas < policy.min_replicas:
         return AddReplica(DecisionReason.BELOW_MIN_REPLICAS, bounds)
@@ -107,7 +109,7 @@ def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Change | N
 
 
 def _by_capacity(need: DeclaredNeed, load: LoadSummary) -> Change | None:
-    """An engine that got less KV cache than declared breaks the promise, however little it is used today."""
+    """Move when an engine has less KV cache than declared, even if little of it is used today."""
     smallest = load.smallest_capacity_tokens
     if smallest is None or smallest >= need.kv_tokens:
         return None
@@ -115,7 +117,7 @@ def _by_capacity(need: DeclaredNeed, load: LoadSummary) -> Change | None:
 
 
 def _by_estimate(need: DeclaredNeed, placement: PlacementState, load: LoadSummary) -> Change | None:
-    """An estimate beyond the GPU asks for another place, unless engines that serve prove that the declared fits."""
+    """Move when the estimate exceeds the GPU, unless serving engines prove that the declared load fits."""
     proven = load.smallest_capacity_tokens is not None and load.smallest_capacity_tokens >= need.kv_tokens > 0
     if proven or need.bytes_per_gpu <= placement.budget_bytes_per_gpu:
         return None
@@ -124,7 +126,7 @@ def _by_estimate(need: DeclaredNeed, placement: PlacementState, load: LoadSummar
 
 
 def _by_pressure(placement: PlacementState, load: LoadSummary, policy: RebalancePolicy) -> Change | None:
-    """The pods known prove too few replicas by themselves: their demand is held against what *all* replicas hold."""
+    """Add a replica when the demand of the known pods alone is too high for the capacity of *all* replicas."""
     if not load.fresh_pods:
         return None
     unknown = max(0, max(placement.replicas, len(load.pods)) - load.fresh_pods)
@@ -145,7 +147,7 @@ def _by_pressure(placement: PlacementState, load: LoadSummary, policy: Rebalance
 
 
 def _by_missing_data(placement: PlacementState, load: LoadSummary, policy: RebalancePolicy) -> Wait | None:
-    """Unknown never counts as zero: without every ready pod there is no slack and no all-clear."""
+    """Wait when a ready pod has no usable metrics: unknown never counts as zero, so no replica is removed."""
     if placement.ready == 0:
         return Wait(DecisionReason.REPLICAS_STARTING, (("replicas", placement.replicas), ("ready", 0)))
     known: Numbers = (("fresh", load.fresh_pods), ("ready", placement.ready))
@@ -163,7 +165,7 @@ def _by_missing_data(placement: PlacementState, load: LoadSummary, policy: Rebal
 def _by_slack(
     placement: PlacementState, load: LoadSummary, history: ChangeHistory, now: float, policy: RebalancePolicy
 ) -> Decision:
-    """Every ready pod is known here: is one replica too many, or is all within the band?"""
+    """Decide between removing one replica and keeping all. Every ready pod is known here."""
     band: Numbers = (
         ("pressure_percent", load.demanded_sustained_tokens * 100 // load.held_tokens),
         ("peak_percent", -(-load.demanded_peak_tokens * 100 // load.held_tokens)),
@@ -171,7 +173,7 @@ def _by_slack(
         ("replicas", placement.replicas),
         ("seconds", load.window_seconds),
     )
-    # A replica that is not ready holds nothing, so removing it takes nothing from those that serve.
+    # A replica that is not ready holds no tokens, so its removal takes no capacity from the replicas that serve.
     all_ready = placement.ready >= placement.replicas
     remaining = placement.replicas - 1 if all_ready else placement.ready
     held = load.held_tokens - (load.largest_capacity_tokens if all_ready else 0)
@@ -196,7 +198,7 @@ def _by_slack(
 def _held_back(
     wish: Change, placement: PlacementState, history: ChangeHistory, now: float, policy: RebalancePolicy
 ) -> Wait | None:
-    """The first bound that stands against the change, the most lasting one first."""
+    """Return a wait for the first bound that forbids the change; the bound that lasts longest is checked first."""
     wanted: Numbers = (("wanted", wish.reason.value),)
     if isinstance(wish, AddReplica) and placement.replicas >= policy.max_replicas:
         return Wait(DecisionReason.AT_MAX_REPLICAS, (*wanted, ("max", policy.max_replicas)))

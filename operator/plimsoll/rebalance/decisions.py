@@ -1,4 +1,4 @@
-"""The closed set of things the live loop can say, each with a public word and the numbers behind it."""
+"""The closed set of decisions of the live loop, each with a public reason and its numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plimsoll.domain.reasons import Numbers
 
 
 class DecisionReason(StrEnum):
-    """Why the loop decided so. Part of the API: never renamed, only added to."""
+    """The reason for a decision. Part of the API: members are added, and never renamed."""
 
     MODE_OFF = "ModeOff"
     WITHIN_BAND = "WithinBand"
@@ -36,38 +36,38 @@ class DecisionReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _Reasoned:
     reason: DecisionReason
     numbers: Numbers = ()
 
     def number(self, name: str) -> int | str:
-        """One of the numbers by name. Raises KeyError when the reason does not carry it."""
+        """Return one of the numbers by name. Raises KeyError when the reason does not have it."""
         return dict(self.numbers)[name]
 
 
 @dataclass(frozen=True, slots=True)
-class Keep(_Said):
-    """All is well, or the loop is off: nothing to change."""
+class Keep(_Reasoned):
+    """Change nothing: the load is within the bounds, or the loop is off."""
 
 
 @dataclass(frozen=True, slots=True)
-class AddReplica(_Said):
-    """One replica more."""
+class AddReplica(_Reasoned):
+    """Add one replica."""
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveReplica(_Said):
-    """One replica less; one that is not ready first."""
+class RemoveReplica(_Reasoned):
+    """Remove one replica. A replica that is not ready goes first."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move(_Said):
-    """Place the deployment anew: the new replicas serve before the old ones end."""
+class Move(_Reasoned):
+    """Place the deployment again: the new replicas serve before the old ones end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wait(_Said):
-    """Nothing now: something the decision needs is unknown, or a bound stands against it."""
+class Wait(_Reasoned):
+    """Change nothing now: the decision needs an unknown value, or a bound forbids the change."""
 
 
 Decision = Keep | AddReplica | RemoveReplica | Move | Wait

@@ -1,4 +1,4 @@
-"""What the loop has changed and learned: the little it must remember across restarts."""
+"""The state that the live loop keeps across restarts: its past changes and the last throughput ceiling."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ HOUR_SECONDS = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The throughput of *one* replica at the moment the loop found the replicas too few.
+    """The throughput of *one* replica at the moment when the loop found too few replicas.
 
-    KV use alone cannot tell when a replica is superfluous: an engine bound by compute queues at a low KV use, and its
-    demand collapses once a replica more empties the queue, so a KV rule would remove that replica again, and so on. The
-    throughput survives the change. Rates are None where the engines did not tell; then nothing is removed.
+    KV use alone does not show that a replica is superfluous. An engine that is bound by compute has a queue at a low KV
+    use. When a new replica empties the queue, the demand falls, and a rule on KV use would remove the replica again.
+    This would repeat. The throughput stays the same after the change. Rates are None where the engines did not report
+    them; then no replica is removed.
     """
 
     at: float
@@ -23,19 +24,19 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class ChangeHistory:
-    """When the number or place of replicas was changed, in POSIX seconds, oldest first, and the last ceiling seen.
+    """The times when the number or place of replicas changed, and the last ceiling.
 
-    Kept in the object's status, so that a restarted operator knows its budget.
+    Times are POSIX seconds, oldest first. The object's status keeps them, so a restarted operator knows its budget.
     """
 
     changes: tuple[float, ...] = ()
     ceiling: Ceiling | None = None
 
     def recorded(self, now: float, ceiling: Ceiling | None = None) -> ChangeHistory:
-        """The history with a change at ``now``; what no bound looks at any more is dropped.
+        """Return the history with a change at ``now``, without the changes that no bound reads any more.
 
-        The latest change alone decides a cool-down, and that is this one; the budget looks back an hour. So a status
-        never holds more times than the largest budget, however long the deployment lives.
+        A cool-down reads only the latest change, which is this one. The budget reads the changes of one hour. So a
+        status never holds more times than the largest budget, even for an old deployment.
 
         Args:
             now: POSIX seconds.
@@ -45,18 +46,18 @@ class ChangeHistory:
         return ChangeHistory((*kept, now), ceiling if ceiling is not None else self.clamped(now).ceiling)
 
     def clamped(self, now: float) -> ChangeHistory:
-        """The history without times in the future, which a clock set back leaves behind: they become ``now``.
+        """Return the history with every time in the future replaced by ``now``. A clock set back leaves future times.
 
-        Store the result when it differs: then a cool-down lasts its full time from the moment the step was noticed, and
-        neither is skipped nor lasts until the clock has caught up.
+        Store the result when it differs. Then a cool-down lasts its full time from the moment when the clock step was
+        noticed. It is not skipped, and it does not last until the clock reaches the old time again.
         """
         ceiling = self.ceiling and replace(self.ceiling, at=min(self.ceiling.at, now))
         return ChangeHistory(tuple(sorted(min(change, now) for change in self.changes)), ceiling)
 
     def within_last_hour(self, now: float) -> int:
-        """How many changes the last 60 minutes saw."""
+        """Return the number of changes in the last 60 minutes."""
         return sum(1 for change in self.clamped(now).changes if now - change < HOUR_SECONDS)
 
     def seconds_since_last(self, now: float) -> float | None:
-        """Seconds since the latest change; None where there was none."""
+        """Return the seconds since the latest change; None if there was no change."""
         return now - max(self.clamped(now).changes) if self.changes else None

@@ -1,4 +1,4 @@
-"""How far was the memory law from what the engine really got?"""
+"""The error of the memory law: its prediction compared with the KV cache that the engine got."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ class CapacityReading:
     def error_permille(self) -> int | None:
         """Signed error in thousandths of the reported figure; None where the engine reports nothing.
 
-        Positive: too much was promised, which costs preemptions. Negative: memory was left on the table. Relative to
-        the reported figure, because that one is the truth. Rounded away from zero, so that only an exact hit reads 0.
+        Positive: the prediction was too high, which costs preemptions. Negative: memory stayed unused. The error is
+        relative to the reported figure, because that figure is the measured one. It is rounded away from zero, so that
+        only an exact prediction gives 0.
         """
         if self.reported_tokens <= 0:
             return None

@@ -1,4 +1,4 @@
-"""How much do the requests need, and how much do the replicas hold, over the whole window?"""
+"""The demand of the requests and the capacity of the replicas over the whole window."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def summarize(
     ready_since: Mapping[str, float] | None = None,
     available: bool = True,
 ) -> LoadSummary:
-    """Sum up what the engines said within the policy's window.
+    """Summarize the engines' metrics within the policy's window.
 
     Args:
-        pods: what was read; pods nobody expects are left out.
+        pods: the samples read. Pods that are not in ``expected_pods`` are ignored.
         expected_pods: the ready pods that report metrics, one for each ready replica. One without samples is MISSING.
         now: POSIX seconds.
         policy: gives the window and the bound on age.
-        request_tokens: KV tokens of one request, declared (the expected lengths, else the context): what a waiting
-            request is taken to need where its engine runs none to take a mean of.
-        ready_since: POSIX seconds since when each pod serves. Older samples are of another pod of the same name, or of
-            a start-up, and are left out.
-        available: False when Prometheus gave no answer; then nothing else is looked at.
+        request_tokens: declared KV tokens of one request (the expected lengths, else the context). A waiting request is
+            assumed to need them where its engine runs no request from which to take a mean.
+        ready_since: POSIX seconds since when each pod serves. Older samples belong to another pod of the same name or
+            to a start-up, and are ignored.
+        available: False when Prometheus gave no answer; then nothing else is read.
     """
     expected = sorted(set(expected_pods))
     if not available:
@@ -81,9 +81,9 @@ def _summed(windows: Sequence[PodWindow], window_seconds: int) -> LoadSummary:
 
 
 def _sums_over_time(windows: Sequence[PodWindow]) -> Iterator[DemandPoint]:
-    """The sum over pods at every scrape of any of them, each pod standing at its latest scrape by then.
+    """Yield the sum over all pods at each scrape of any pod. Each pod counts with its latest scrape so far.
 
-    Pods are scraped at different moments; the sum starts at the first moment for which all have a sample.
+    Pods are scraped at different moments. The sum starts at the first moment when every pod has a sample.
     """
     if not windows:
         return
@@ -106,7 +106,7 @@ def _sums_over_time(windows: Sequence[PodWindow]) -> Iterator[DemandPoint]:
 
 
 def _total(values: Sequence[float | None]) -> float | None:
-    """The sum, or None where a part of it is unknown or there is none."""
+    """Return the sum; None where one of the values is unknown or there are no values."""
     known = [value for value in values if value is not None]
     return sum(known) if known and len(known) == len(values) else None
 

@@ -1,4 +1,4 @@
-"""May the samples of one pod be decided by, and what do they say?"""
+"""The samples of one pod: whether a decision can rely on them, and the figures that follow from them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from itertools import pairwise
 from plimsoll.rebalance.signals import EngineSample, SignalState
 
 CLOCK_TOLERANCE_SECONDS = 5.0
-"""How far in the future a sample may lie. Clocks kept by NTP differ by far less; more means that ages mean nothing."""
+"""The largest time in the future that a sample may have. Clocks kept by NTP differ by far less. Beyond this limit, the
+age of a sample means nothing."""
 
 LARGEST_COUNT = 2**53
-"""Up to here a float tells one request or token from the next (IEEE 754 doubles, Prometheus' only number)."""
+"""The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemandPoint:
-    """One pod at one scrape, in whole tokens and requests, rounded up where it is a need."""
+    """One pod at one scrape, in whole tokens and requests. Demand is rounded up."""
 
     at: float
     used_tokens: int
@@ -28,7 +29,7 @@ class DemandPoint:
 
 @dataclass(frozen=True, slots=True)
 class PodWindow:
-    """One pod's window: the verdict, and the figures, which only count when the verdict is FRESH."""
+    """One pod's window: its state and its figures. The figures are valid only when the state is FRESH."""
 
     pod: str
     state: SignalState
@@ -53,11 +54,11 @@ def judge_pod(
 
     Args:
         pod: its name.
-        samples: what is known of it, in any order; older ones are left out.
+        samples: its samples, in any order; those before the window are ignored.
         now: POSIX seconds.
         window_seconds: length of the window.
-        max_age_seconds: oldest newest sample, and longest stretch of the window without one.
-        request_tokens: KV tokens of one request where the engine runs none to take a mean of.
+        max_age_seconds: largest age of the newest sample, and longest part of the window without a sample.
+        request_tokens: KV tokens of one request where the engine runs no request from which to take a mean.
     """
     ordered = sorted(samples, key=lambda sample: sample.at)
     recent = [sample for sample in ordered if not sample.at <= now - window_seconds]
@@ -84,7 +85,7 @@ def judge_pod(
 
 
 def counter_increase(values: Sequence[float | None]) -> float | None:
-    """How much a counter grew, across resets: after a drop it has grown by what it shows, having started at 0 again.
+    """Return the increase of a counter, including resets. After a drop, the counter has started at 0 again.
 
     The same rule as Prometheus' ``increase``, without its extrapolation. None where fewer than two values are known.
     """
@@ -95,13 +96,13 @@ def counter_increase(values: Sequence[float | None]) -> float | None:
 
 
 def _unusable(pod: str, ordered: Sequence[EngineSample], recent: Sequence[EngineSample], now: float) -> PodWindow:
-    """Nothing to go by: either the pod fell silent before the window, or what it reports is not what is needed."""
+    """Return a window without figures: STALE if the last sample is older than the window, else MISSING."""
     state = SignalState.STALE if ordered and not recent else SignalState.MISSING
     return PodWindow(pod, state, _age(ordered, now))
 
 
 def _age(samples: Sequence[EngineSample], now: float) -> float | None:
-    """Age of the newest of the ordered samples; None where it is not a time, 0 for one within the clock's tolerance."""
+    """Return the age of the newest of the ordered samples. None where its time is not finite; never below 0."""
     if not samples or not math.isfinite(samples[-1].at):
         return None
     return max(0.0, now - samples[-1].at)
@@ -130,10 +131,10 @@ def _is_covered(times: Sequence[float], start: float, longest_hole: float) -> bo
 
 
 def _point(sample: EngineSample, capacity: int, request_tokens: int) -> DemandPoint:
-    """What the pod needs: tokens in use, plus for each waiting request the mean of the running ones.
+    """Return the pod's demand: tokens in use, plus the mean of the running requests for each waiting request.
 
-    A running request holds what it has got to by now, somewhere in its answer; a waiting one will start with less and
-    end with more. So the mean over the running ones is the fair guess, and ``request_tokens`` where none runs.
+    A running request holds the tokens that it has reached so far. A waiting request will start with fewer and end with
+    more. So the mean over the running requests is a fair estimate. Where none runs, ``request_tokens`` is used.
     """
     used = math.ceil((sample.kv_usage or 0.0) * capacity)
     waiting = math.ceil(sample.waiting or 0.0)

@@ -1,4 +1,4 @@
-"""What the engines said, with its age; and a name for every way in which they said nothing usable."""
+"""The engines' metrics with their age, and a state for every way in which they can be unusable."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from enum import StrEnum
 
 
 class SignalState(StrEnum):
-    """How far the numbers of one pod, or of a whole load, can be relied on. Listed from best to worst."""
+    """The reliability of the numbers of one pod or of a whole load. Listed from best to worst."""
 
     FRESH = "Fresh"
     """Complete, plausible, and younger than the bound throughout the window."""
     COLD = "Cold"
-    """Plausible, but the window is not covered yet: the pod is young, or scrapes are missing in between."""
+    """Plausible, but the samples do not cover the window: the pod is young, or scrapes are missing."""
     STALE = "Stale"
     """The newest sample is older than the bound."""
     MISSING = "Missing"
-    """No series for the pod, or none for a metric the decision needs."""
+    """No series for the pod, or none for a metric that the decision needs."""
     INVALID = "Invalid"
-    """A number that cannot be: NaN, infinite, negative, a KV-cache use above 1, or a sample from the future."""
+    """An impossible number: NaN, infinite, negative, a KV-cache use above 1, or a sample from the future."""
     UNAVAILABLE = "Unavailable"
-    """Prometheus did not answer, or not with an answer."""
+    """Prometheus did not answer, or its answer was unusable."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSample:
-    """One pod's metrics as of one scrape; None where the scrape had no such series, which is never the same as 0.
+    """One pod's metrics at one scrape. None where the scrape did not have the series; None is never the same as 0.
 
     ``at`` is the true scrape time in POSIX seconds. ``kv_usage`` is the share 0..1 of KV blocks in use (blocks kept
     only for the prefix cache count as free: vLLM's ``BlockPool.get_usage``). ``waiting`` and ``running`` count
-    requests, ``*_total`` are counters since the engine started, ``kv_capacity_tokens`` is the KV cache it really got.
+    requests. ``*_total`` are counters since the engine started. ``kv_capacity_tokens`` is the KV cache that the engine
+    really has.
     """
 
     at: float
@@ -52,7 +53,7 @@ class PodSignals:
 
 @dataclass(frozen=True, slots=True)
 class PodState:
-    """How far one pod can be relied on. ``age_seconds`` is of its newest sample, None where it has none."""
+    """The reliability of one pod's numbers. ``age_seconds`` is the age of its newest sample, None where it has none."""
 
     pod: str
     state: SignalState
@@ -61,12 +62,12 @@ class PodState:
 
 @dataclass(frozen=True, slots=True)
 class LoadSummary:
-    """The load of one deployment over the window, from the pods that can be relied on.
+    """The load of one deployment over the window, from the pods with reliable numbers.
 
-    Every figure sums over the ``fresh_pods`` alone; what the other pods carry is unknown, not zero. The sustained
-    figures are the lowest value the sum took at any scrape in the window, the peaks the highest: pressure has to last,
-    slack has to hold throughout. ``demanded`` tokens are those in use plus those the waiting requests will need.
-    ``smallest_capacity_tokens`` is over every pod that reports a capacity now, however short its history.
+    Every figure sums over the ``fresh_pods`` only. The load of the other pods is unknown, not zero. A sustained figure
+    is the lowest value of the sum at any scrape in the window, and a peak is the highest: pressure must last for the
+    whole window, and so must slack. ``demanded`` tokens are the tokens in use plus those that the waiting requests
+    will need. ``smallest_capacity_tokens`` covers every pod that reports a capacity now, even with a short history.
     """
 
     state: SignalState
@@ -88,17 +89,17 @@ class LoadSummary:
 
     @property
     def fresh_pods(self) -> int:
-        """How many pods the figures are from."""
+        """The number of pods that the figures come from."""
         return sum(1 for pod in self.pods if pod.state is SignalState.FRESH)
 
     @property
     def worst_pod(self) -> PodState | None:
-        """The pod that is furthest from being relied on; the first by name among equals."""
+        """The pod with the least reliable numbers; the first by name among equals."""
         return max(self.pods, key=lambda pod: _SEVERITY[pod.state], default=None)
 
     @property
     def sustained_percent(self) -> int | None:
-        """Sustained demand over held capacity, in whole percent rounded down; None where nothing is held."""
+        """Sustained demand over held capacity, in whole percent rounded down; None where the capacity is 0."""
         return self.demanded_sustained_tokens * 100 // self.held_tokens if self.held_tokens else None
 
 
@@ -106,5 +107,5 @@ _SEVERITY = {state: rank for rank, state in enumerate(SignalState)}
 
 
 def worst(states: tuple[SignalState, ...]) -> SignalState:
-    """The state furthest from fresh; MISSING where there is none to look at."""
+    """Return the state furthest from fresh; MISSING where there are no states."""
     return max(states, key=_SEVERITY.__getitem__, default=SignalState.MISSING)

@@ -1,4 +1,4 @@
-"""Would the load still fit, with room to spare, if one replica were gone?"""
+"""Check whether the load would still fit, with room to spare, without one replica."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from plimsoll.rebalance.signals import LoadSummary
 
 
 def allows_removal(load: LoadSummary, remaining_held_tokens: int, policy: RebalancePolicy) -> bool:
-    """Whether the KV cache that remains would have carried the window's highest demand at no more than ``low_percent``.
+    """Whether the window's highest demand would have used at most ``low_percent`` of the remaining KV cache.
 
-    No request may have waited and none been preempted throughout the window: either means that somebody lacked room,
-    whatever the percentages say. Unknown preemptions count as some.
+    During the window no request may have waited, and none may have been preempted. Either one shows that a request
+    lacked room, even at low percentages. An unknown number of preemptions forbids the removal.
     """
     return (
         load.waiting_peak == 0
@@ -24,11 +24,11 @@ def allows_removal(load: LoadSummary, remaining_held_tokens: int, policy: Rebala
 def throughput_allows_removal(
     load: LoadSummary, ceiling: Ceiling | None, remaining_replicas: int, now: float, policy: RebalancePolicy
 ) -> bool:
-    """Whether the traffic is well below the one at which the replicas were last found too few.
+    """Whether the traffic is well below the traffic at which there were last too few replicas.
 
-    At the ceiling a replica was at ``high_percent`` of something; the remaining ones may be at ``low_percent`` of the
-    same, for prompts and for generated tokens each. Without a ceiling, or with one older than ``ceiling_seconds``,
-    nothing is known against the removal; with one but unknown rates, it does not happen.
+    The ceiling is the throughput of a replica at ``high_percent`` load. The remaining replicas may reach
+    ``low_percent`` of the same load, for prompt tokens and for generated tokens each. Without a ceiling, or with one
+    older than ``ceiling_seconds``, throughput does not forbid the removal. With a ceiling but unknown rates, it does.
     """
     if ceiling is None or now - ceiling.at >= policy.ceiling_seconds:
         return True

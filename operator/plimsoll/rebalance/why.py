@@ -1,4 +1,4 @@
-"""One English sentence for a decision, with its numbers. The only place where the live loop's prose is made."""
+"""One English sentence for each decision, with its numbers. All sentences of the live loop come from this module."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ _SENTENCES = {
 
 
 def sentence(decision: Decision) -> str:
-    """Say what was decided and why, without saying whether anyone acts on it.
+    """Return a sentence with the decision and its reason. It does not say whether the decision is carried out.
 
     Raises:
-        KeyError: the decision lacks a number its reason promises.
+        KeyError: the decision lacks a number that its sentence needs.
     """
     texts = {name: _text(name, value) for name, value in decision.numbers}
     return _SENTENCES[decision.reason].format_map({"wanted": "", "unknown": ""} | texts)
 
 
 def _text(name: str, value: int | str) -> str:
-    """Write one number the way the sentences use it."""
+    """Format one number for the sentences."""
     match name, value:
         case "replicas", int(count):
             return "1 replica" if count == 1 else f"{count} replicas"

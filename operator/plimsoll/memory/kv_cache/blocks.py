@@ -1,4 +1,4 @@
-"""How many tokens a block has: the backend's liking, or what makes a recurrent state fit in a page."""
+"""The number of tokens in a block: the backend's preference, or the number that makes a recurrent state fit a page."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ SPARSE_BLOCK_TOKENS = 64
 """The kernels of sparse attention and its indexer read pages of 64 tokens."""
 
 LATENT_HYBRID_ALIGNMENT = 128
-"""Latent attention beside recurrent states takes blocks of a multiple of 128 tokens."""
+"""In models with recurrent states, latent attention has blocks of a multiple of 128 tokens."""
 
 
 def pages_of(caches: Sequence[CacheSpec], rank: RankFormat, block_tokens: int | None = None) -> tuple[Page, ...]:
-    """The page of each cache, before the engine makes pages of different size equal.
+    """Return the page of each cache, before the engine makes pages of different sizes equal.
 
     ``caches`` are those of the whole model, because they decide the block together. ``block_tokens`` overrules the
     default for backends that want another one; a recurrent state may still enlarge it.
@@ -78,7 +78,7 @@ def _up_to_kernels(block_tokens: int, caches: Sequence[CacheSpec]) -> int:
 
 
 def _alignment_bytes(cache: CacheSpec, rank: RankFormat) -> int:
-    """Bytes of a token as that rule counts them: values as wide as keys, latent rows without scales."""
+    """Return the bytes of a token as that rule counts them: values as wide as keys, latent rows without scales."""
     match cache:
         case AttentionCache():
             return rank.heads(cache.kv_heads) * 2 * rank.head_bytes(cache, cache.key_dim)
@@ -91,7 +91,7 @@ def _alignment_bytes(cache: CacheSpec, rank: RankFormat) -> int:
 def _page(cache: CacheSpec, rank: RankFormat, block_tokens: int, state_page: int) -> Page:
     if isinstance(cache, StateCache):
         sizes = tuple(size for tensor in state_shape(cache, rank) for size in tensor)
-        # States have a block length of their own, the same for all; only its being equal matters.
+        # All states have the same separate block length. Only the equality matters, not the value.
         page = max(state_page, state_bytes(cache, rank))
         return Page(
             Holding.STATE, (cache.kind, *sizes), 1, page, limit_tokens=int(cache.checkpoints), whole=cache.whole

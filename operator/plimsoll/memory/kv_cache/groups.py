@@ -1,4 +1,4 @@
-"""Which layers share their block ids. Source: vLLM, ``v1/core/kv_cache_utils.py``, ``get_kv_cache_groups``."""
+"""The groups of layers that share block ids. Source: vLLM, ``v1/core/kv_cache_utils.py``, ``get_kv_cache_groups``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LOCAL = (Holding.WINDOW, Holding.CHUNK)
 
 
 class Layers(NamedTuple):
-    """Layers with one page: how many this stage has of them, and how many the whole model."""
+    """Layers with equal pages: their number in this stage, and in the whole model."""
 
     page: Page
     here: int
@@ -67,7 +67,7 @@ def _one_group(layers: Sequence[Layers]) -> Grouping:
 
 
 def _promoted(layers: Sequence[Layers]) -> list[Layers]:
-    """Windows and chunks charged as full attention, in blocks as long as full attention has them."""
+    """Return the layers with windows and chunks charged as full attention, with its block length."""
     blocks = {entry.page.block_tokens for entry in layers if entry.page.holding is Holding.FULL}
     if not blocks:
         return list(layers)
@@ -94,7 +94,7 @@ def _limits(layers: Sequence[Layers], holding: Holding) -> set[int]:
 
 
 def _unify(layers: Sequence[Layers]) -> list[Layers] | None:
-    """Pages made equal: small ones get longer blocks, or padding. None where latent attention allows neither."""
+    """Return the layers with equal pages: small pages get longer blocks or padding. None where that is impossible."""
     largest = max(entry.page.page_bytes for entry in layers)
     unified = [entry._replace(page=_enlarge(entry.page, largest)) for entry in layers]
     return unified if all(entry.page.page_bytes == largest for entry in unified) else None
@@ -116,7 +116,7 @@ def _hybrid_groups(layers: Sequence[Layers]) -> Grouping:
         buckets[page] = Layers(page, known.here + here, known.everywhere + everywhere)
     size = group_size([bucket.everywhere for bucket in buckets.values()])
     groups = [(bucket, ceil_div(bucket.everywhere, size)) for bucket in buckets.values()]
-    # A bucket's layers are dealt to its groups in turn, so a stage's run of them is spread evenly.
+    # The layers of a bucket go to its groups in turn, so the layers of a stage are spread evenly.
     widest = max(ceil_div(bucket.here, count) for bucket, count in groups)
     return Grouping(widest * layers[0].page.page_bytes, tuple((bucket.page, count) for bucket, count in groups))
 

@@ -1,4 +1,4 @@
-"""How one rank's cache is cut, and what fits in it."""
+"""The layout of one rank's cache, and its capacity."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from plimsoll.memory.kv_cache.packed import Packing, packed_groups
 from plimsoll.memory.kv_cache.pages import PER_TOKEN_CACHES, Holding, Page, RankFormat, token_bytes
 
 NULL_BLOCKS = 1
-"""vLLM keeps block 0 unused (``BlockPool.null_block``). It counts the block in what it prints all the same."""
+"""vLLM keeps block 0 unused (``BlockPool.null_block``), but counts it in the figures that it prints."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """``count`` groups of layers in which a request holds the same number of blocks.
 
-    ``held_tokens`` bounds how many tokens stay (None: all), ``extra_blocks`` comes on top; ``fixed_blocks`` is the
-    number itself where a request's length does not matter. ``token_ranks`` ranks share a request's tokens.
+    ``held_tokens`` limits how many tokens stay (None: all). ``extra_blocks`` are added. ``fixed_blocks`` is the number
+    of blocks where the length of a request does not matter. ``token_ranks`` ranks share a request's tokens.
     """
 
     count: int
@@ -82,7 +82,7 @@ class KvLayout:
         return Fraction(self.pool_blocks(available_bytes), per_request) if per_request else Fraction()
 
     def capacity_tokens(self, available_bytes: int, context_tokens: int) -> int:
-        """Tokens as vLLM tells them: requests of full length, times that length (``kv_cache_size_tokens``)."""
+        """Return the tokens that vLLM reports: full-length requests times that length (``kv_cache_size_tokens``)."""
         return self.capacities((available_bytes,), context_tokens)[0]
 
     def capacities(self, available_bytes: Iterable[int], context_tokens: int) -> list[int]:
@@ -94,7 +94,7 @@ class KvLayout:
         return [int(self.pool_blocks(size) / per_request * context_tokens) for size in available_bytes]
 
     def tokens_by_group(self, available_bytes: int) -> int:
-        """Tokens as vLLM told them up to 0.20.0: the pool divided by groups of layers, in the smallest blocks."""
+        """Return the tokens that vLLM reported up to 0.20.0: the pool divided by groups, in the smallest blocks."""
         groups = sum(group.count for group in self.groups)
         if not groups:
             return 0
@@ -103,7 +103,7 @@ class KvLayout:
         return self.pool_blocks(available_bytes) // groups * smallest
 
     def bytes_of_tokens(self, tokens: int, context_tokens: int) -> int:
-        """Bytes of the pool whose capacity the engine tells as ``tokens``: the inverse of :meth:`capacity_tokens`."""
+        """Return the bytes of a pool with a reported capacity of ``tokens``: the inverse of :meth:`capacity_tokens`."""
         blocks = ceil_div(tokens * self.blocks_of_request(context_tokens), context_tokens)
         return blocks * self.block_bytes
 
@@ -116,7 +116,7 @@ class KvLayout:
 
 
 class _Steps(NamedTuple):
-    """What a request holds beside its tokens while it runs."""
+    """The sizes that decide what a running request holds in addition to its tokens."""
 
     batched_tokens: int
     in_flight_tokens: int
@@ -163,7 +163,7 @@ def kv_layout(
         state_checkpoints: whether prefix caching keeps a block more for kernels that save states from inside a prefill.
         hybrid_manager: false where windows are charged as full attention.
         packing: how pages of different size share a block, for caches that the engine packs.
-        model: the name that errors tell.
+        model: the name in error messages.
 
     Raises:
         UnsupportedModel: the engine, or this law, knows no layout for these caches together.

@@ -1,4 +1,4 @@
-"""Groups of caches whose pages of different size lie side by side in one block (DeepSeek-V4, GLM-5.3-Flash, Qwen4-Exp).
+"""Groups of caches with pages of different sizes in one block (DeepSeek-V4, GLM-5.3-Flash, Qwen4-Exp).
 
 Every group draws its block ids from one pool, so a block has room for the widest group. Sources, in vLLM's
 ``v1/core/kv_cache_utils.py``: ``_get_packed_kv_cache_groups`` (0.32), ``_bucket_layers_by_page_size`` (0.23 to 0.26).
@@ -20,11 +20,11 @@ _STATES = (Holding.STATE, Holding.RING)
 
 
 class Packing(StrEnum):
-    """How much room a block has for its groups.
+    """The rule for the size of a block that several groups share.
 
-    ``TUPLES``: the full caches' different pages, as often as the longest group has pages of one size.
-    ``PAGE_SIZES``: each of these pages as often as the group that has most of it; a window's page takes the next larger
-    of them. ``DENSE``: the group that has most bytes.
+    ``TUPLES``: all page sizes of the full caches, each as often as the longest group has pages of one size.
+    ``PAGE_SIZES``: each of these page sizes as often as in the group with the most pages of that size. A page of a
+    window takes the next larger size. ``DENSE``: the size of the group with the most bytes.
     """
 
     TUPLES = "tuples"
@@ -41,7 +41,7 @@ class _Bucket(NamedTuple):
 
     @property
     def balanced(self) -> bool:
-        """Whether its sizes repeat in step, so that it can be cut."""
+        """Whether all its page sizes occur equally often, so that it can be divided."""
         return len(set(self.everywhere.values())) == 1
 
     @property
@@ -58,7 +58,7 @@ def packed_groups(layers: Sequence[Layers], packing: Packing) -> Grouping:
     buckets = _buckets(layers)
     counts = _group_counts(buckets)
     groups = tuple((bucket.page, count) for bucket, count in zip(buckets, counts, strict=True))
-    # A bucket's layers are dealt to its groups in turn, so a stage's run of them is spread evenly.
+    # The layers of a bucket go to its groups in turn, so the layers of a stage are spread evenly.
     widest = [
         Counter({size: ceil_div(number, count) for size, number in bucket.here.items()})
         for bucket, count in zip(buckets, counts, strict=True)

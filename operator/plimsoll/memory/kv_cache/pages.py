@@ -1,4 +1,4 @@
-"""Bytes that one layer keeps on one rank: of one token, or of one request's state."""
+"""The bytes that one layer keeps on one rank: for one token, or for one request's state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PerTokenCache = AttentionCache | LatentCache | IndexerCache
 
 
 class Holding(StrEnum):
-    """Of which tokens a layer keeps something: decides the engine's spec class, and so the group."""
+    """The tokens for which a layer keeps data. This decides the engine's spec class, and so the group."""
 
     FULL = "full"
     WINDOW = "window"
@@ -49,12 +49,12 @@ class Holding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One layer's part of one block: what the engine calls a spec. Layers with equal pages may share a group.
+    """One layer's part of one block, which the engine calls a spec. Layers with equal pages may share a group.
 
-    ``shape`` tells layers apart that keep the same number of bytes in another form. ``limit_tokens`` is the window, the
-    chunk or the encoder's length, and 1 for states that are saved from inside a prefill. ``can_be_padded`` is false for
-    latent attention, whose kernels walk whole rows. A block of packed pages is a multiple of ``stride_bytes``.
-    States that every rank holds ``whole`` are grouped apart.
+    ``shape`` separates layers that keep the same number of bytes in different forms. ``limit_tokens`` is the window,
+    the chunk or the encoder's length, and 1 for states that are saved during a prefill. ``can_be_padded`` is false for
+    latent attention, whose kernels read whole rows. A block of packed pages is a multiple of ``stride_bytes``.
+    States that every rank holds ``whole`` are in separate groups.
     """
 
     holding: Holding
@@ -71,7 +71,7 @@ class Page:
 class RankFormat:
     """How one rank stores caches: number format, the model's own type, and its share of the heads.
 
-    ``model`` is the name that errors tell.
+    ``model`` is the name in error messages.
     """
 
     precision: KvPrecision
@@ -81,7 +81,7 @@ class RankFormat:
     model: str
 
     def heads(self, total: int) -> int:
-        """Heads of ``total`` on this rank, never less than one: they are copied where they run out."""
+        """Return the heads of ``total`` on this rank, at least one: heads are copied where there are too few."""
         return max(1, total // self.tensor_parallel)
 
     def head_bytes(self, cache: AttentionCache, width: int) -> int:
@@ -129,7 +129,7 @@ def rows_bytes(cache: RowCache, block_tokens: int) -> int:
 
 
 def ring_bytes(cache: RingCache, rank: RankFormat) -> int:
-    """One request's circle.
+    """Return the bytes of one request's ring buffer.
 
     Sources: vLLM, ``Glm5NextTailCache``, ``QSAKeyStateCache`` and ``CompressorStateCache`` (``models/deepseek_v41``).
     """

@@ -1,4 +1,4 @@
-"""First come, first served: each demand takes the best of what those before it have left."""
+"""A greedy solver: first come, first served. Each demand takes the best place that earlier demands left."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def solve_greedily(demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
     for demand in demands:
         try:
             award = Turn(demand, stock.fleet, ledger).take()
-        except Exception as error:  # noqa: BLE001 - what one demand provokes must not cost the others their plan
+        except Exception as error:  # noqa: BLE001 - an error in one demand must not stop the plan of the others
             award = Award(demand, ledger, failure=error)
         ledger = award.left
         yield award

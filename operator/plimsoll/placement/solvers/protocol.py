@@ -1,4 +1,4 @@
-"""What a solver is asked, and what it answers."""
+"""The input and the output of a solver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plimsoll.placement.ledger import Ledger
 
 @dataclass(frozen=True, slots=True)
 class Stock:
-    """What there is to give: the fleet, and what is free of it after every promise that was made earlier."""
+    """The resources to distribute: the fleet, and the ledger of what is free after every earlier promise."""
 
     fleet: Fleet
     ledger: Ledger
@@ -21,19 +21,19 @@ class Stock:
 
 @dataclass(frozen=True, slots=True)
 class Award:
-    """What one demand gets.
+    """The result for one demand.
 
     Attributes:
-        demand: whose it is.
-        left: what is free when it has got that: whether an update has room for one more replica is read from it.
+        demand: the demand.
+        left: the free resources after this award. They show whether an update has room for one more replica.
         moved: replicas that leave a pool, and the place they get.
-        moves_spent: whether more would move, and too many places were left in the last hour.
+        moves_spent: whether more replicas should move, but too many places were left in the last hour.
         granted: places for missing replicas, one for each GPU type and split.
-        replaced: whether ``granted`` replaces all that is outdated.
-        searched: whether a place was searched for at all.
+        replaced: whether ``granted`` replaces all outdated pools.
+        searched: whether a place was searched for.
         rejections: why other candidates were not taken, in the last search.
-        refused_at: what was free when a search found nothing; None where every search found something.
-        failure: an error of the solver itself about this demand.
+        refused_at: the free resources when a search found nothing; None where every search found something.
+        failure: an error of the solver itself for this demand.
     """
 
     demand: Demand
@@ -49,7 +49,7 @@ class Award:
 
 
 Solver = Callable[[Sequence[Demand], Stock], Iterator[Award]]
-"""Answers every demand, in the order in which they are given: each award as soon as it is known.
+"""Answers every demand in the given order, and yields each award as soon as it is known.
 
-No award takes what another one was given, and none takes what is not free. What is kept is not a solver's to take away.
+An award takes only free resources, and none that another award has. A solver cannot take away kept pools.
 """

@@ -1,4 +1,4 @@
-"""One demand's turn at a ledger: what it would like best, what it gets, and why nothing else."""
+"""The turn of one demand: it takes GPUs from a ledger, and records the result and the reasons."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _anything(_: Choice) -> bool:
 class Turn:
     """Takes from a ledger for one demand; see :meth:`take`.
 
-    ``wants`` narrows what is taken for missing replicas: a solver that has decided uses it to carry that out.
+    ``wants`` limits the choices for missing replicas. A solver that has already decided uses it to apply its decision.
     """
 
     demand: Demand
@@ -46,7 +46,7 @@ class Turn:
         self.replicas = {pool.name: pool.replicas for pool in self.demand.kept}
 
     def take(self) -> Award:
-        """Moves first, then what replaces outdated pools, or else what is missing."""
+        """Move replicas first. Then replace outdated pools, or else fill missing replicas."""
         replaced = False
         if self.demand.asks:
             self._move()
@@ -66,10 +66,10 @@ class Turn:
         )
 
     def _move(self) -> None:
-        """Replicas that the scheduler cannot bind go elsewhere if there is an elsewhere.
+        """Move replicas that the scheduler cannot bind, if there is another place.
 
-        A place that was left is not gone back to within the hour, and no deployment leaves more than a few in that
-        time: however the scheduler answers, two pools never take turns.
+        Replicas do not return to a place within an hour after they left it, and a deployment may leave only a few
+        places in that time. So replicas never move back and forth between two pools.
         """
         for move in self.demand.moves:
             departures = self._departures()
@@ -78,7 +78,7 @@ class Turn:
                 continue
             outcome = self._search(move.replicas, (*self._closed(), move.place))
             if not isinstance(outcome, Placed) or not self._may_join(outcome):
-                continue  # nothing is said: the replicas wait where they are, and no wish was turned down
+                continue  # no rejection is recorded: the replicas wait where they are
             self._note(outcome)
             self._book(outcome)
             self.moved.append((move, outcome))
@@ -87,13 +87,13 @@ class Turn:
         self.replicas = {name: count for name, count in self.replicas.items() if name not in emptied}
 
     def _replace(self) -> bool:
-        """All that is missing on one GPU type and split, or nothing: the old pools serve until then."""
+        """Place all missing replicas on one GPU type and split, or none: the old pools serve until all are placed."""
         ledger, wanted = self.ledger, self._missing()
         placed = self._place(max(0, wanted))
         if placed is not None and placed.replicas >= wanted:
             return True
         self.ledger = ledger
-        if placed is not None:  # room for some of them only: the change waits for GPUs, it is not refused
+        if placed is not None:  # there is room for some replicas only: the change waits for GPUs, and is not refused
             self.granted.pop()
             self._forget(placed)
             shortage = taken(self.demand.request, placed.choice, self.fleet, ledger)
@@ -101,11 +101,11 @@ class Turn:
         return False
 
     def _takes_less(self) -> bool:
-        """Whether some replicas are better than none: nothing serves, and GPUs are all that is missing."""
+        """Whether to place only some of the replicas: no outdated pool serves, and a candidate fits and only waits."""
         return only_waits(self.rejections) and not self.demand.serves
 
     def _fill(self) -> None:
-        """Add what is missing, on several GPU types if need be."""
+        """Place the missing replicas, on several GPU types if necessary."""
         while (missing := self._missing()) > 0 and len(self.replicas) < MAX_POOLS:
             if self._place(missing) is None:
                 break
@@ -116,7 +116,7 @@ class Turn:
         return self.demand.request.replicas - sum(self.replicas.values())
 
     def _place(self, replicas: int) -> Placed | None:
-        """Search, and remember why not, whatever comes out."""
+        """Search for a place, and record the rejections, whether or not it finds one."""
         outcome = self._search(replicas, self._closed(), self.wants)
         self._note(outcome)
         if not isinstance(outcome, Placed):
@@ -137,12 +137,12 @@ class Turn:
         return tuple(Departure(*move.place, move.obstacle) for move, _ in self.moved)
 
     def _closed(self) -> tuple[tuple[str, Split], ...]:
-        """Places not to go to."""
+        """Return the places that must not be used."""
         left = (each.place for each in self._departures()) if self.demand.remembers_moves else ()
         return (*self.demand.excluded, *left)
 
     def _may_join(self, placed: Placed) -> bool:
-        """Whether there is a pool for it, or may be one more."""
+        """Whether the placed replicas have a pool, or one more pool is allowed."""
         name = _name(placed)
         return len(self.replicas) < MAX_POOLS or any(pool.name == name for pool in self.demand.tenant.pools)
 
@@ -154,7 +154,7 @@ class Turn:
         self.replicas[_name(placed)] = self.replicas.get(_name(placed), 0) + placed.replicas
 
     def _forget(self, placed: Placed) -> None:
-        """Take back what :meth:`_book` noted of a place, but for the ledger."""
+        """Undo the counts of :meth:`_book` for a place. The ledger is not changed."""
         left = self.replicas[_name(placed)] - placed.replicas
         had_pool = any(pool.name == _name(placed) for pool in self.demand.kept)
         if left or had_pool:
