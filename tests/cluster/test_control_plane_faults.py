@@ -95,6 +95,12 @@ def test_a_webhook_that_is_down_stops_its_own_namespace_and_no_other(
     assert operator.healthy()
 
 
+def dry_run(control_plane: ControlPlane, namespace: str) -> str:
+    """What the API server would make of a Deployment, or why it refuses it. New admission rules take a moment."""
+    options = ("--image=registry.example/web:1", "--dry-run=server", "--output=json", "--namespace", namespace)
+    return control_plane.kubectl("create", "deployment", "probe", *options, check=False)
+
+
 @contextmanager
 def webhook_to_nobody(control_plane: ControlPlane, namespace: str) -> Iterator[None]:
     """An admission webhook for the Deployments of one namespace that must be asked and never answers."""
@@ -113,6 +119,9 @@ def webhook_to_nobody(control_plane: ControlPlane, namespace: str) -> Iterator[N
     kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
     control_plane.apply([kind | {"metadata": {"name": "nobody"}, "webhooks": [webhook]}])
     try:
+        control_plane.wait_until(
+            lambda: "failed calling webhook" in dry_run(control_plane, namespace), 30, "the webhook in force"
+        )
         yield
     finally:
         control_plane.kubectl("delete", "validatingwebhookconfiguration", "nobody")
@@ -174,6 +183,7 @@ def sidecars_added(control_plane: ControlPlane, namespace: str) -> Iterator[None
         ]
     )
     try:
+        control_plane.wait_until(lambda: "mesh:1" in dry_run(control_plane, namespace), 30, "the policy in force")
         yield
     finally:
         control_plane.kubectl("delete", "mutatingadmissionpolicybinding,mutatingadmissionpolicy", "mesh")
