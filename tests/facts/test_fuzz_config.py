@@ -6,6 +6,7 @@ import time
 from copy import deepcopy
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -154,3 +155,9 @@ def test_a_real_configuration_with_changed_values_is_refused_or_estimated(data: 
 @given(data=st.data(), stem=st.sampled_from(REAL))
 def test_a_real_configuration_without_a_key_is_refused_or_estimated(data: st.DataObject, stem: str) -> None:
     check(drop(config_of(stem), data.draw(st.sampled_from(PATHS[stem]))))
+
+
+def test_a_projector_that_merges_thousands_of_patches_is_refused_by_its_field() -> None:
+    config = put(config_of("moonshotai__Kimi-K2.5"), ("vision_config", "merge_kernel_size", 0), 9701)
+    with pytest.raises(InvalidInput, match="merge_kernel_size.*9701"):
+        read_model_facts("fuzz", config, revision=None, source=FactsSource.INLINE)

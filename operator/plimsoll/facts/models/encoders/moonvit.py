@@ -80,12 +80,16 @@ def _facts(
     )
 
 
+_MOST_MERGED = 64
+"""Patches that are merged along one edge. Published towers merge 2; the projector grows with the square."""
+
+
 def _merged(section: Fields) -> int:
     kernel = section.items("merge_kernel_size") or (2, 2)
     product = 1
     for edge in kernel:
-        if isinstance(edge, bool) or not isinstance(edge, int) or edge < 1:
-            raise section.refuse("merge_kernel_size", "List two whole numbers.")
+        if isinstance(edge, bool) or not isinstance(edge, int) or not 1 <= edge <= _MOST_MERGED:
+            raise section.refuse("merge_kernel_size", f"List two whole numbers from 1 to {_MOST_MERGED}.")
         product *= edge
     return product
 
