@@ -20,7 +20,7 @@ from plimsoll.facts.models.mlps import mlps
 from plimsoll.facts.models.model_class import ModelClass, model_class
 from plimsoll.facts.models.outside_layers import embedding_weights, head_weights, layer_norms
 from plimsoll.facts.models.parameters import count_parameters
-from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size
+from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size, check_tower_size
 from plimsoll.facts.models.predictor import predictor_kinds
 from plimsoll.facts.models.quantization import StorageRule, overlooked_remarks, storage_rule
 from plimsoll.facts.models.rotary import older_rotary_bytes, rotary_bytes
@@ -136,6 +136,7 @@ def _tower(
     encoder = encoder_facts(whole, fields, kind.encoder, facts)
     if encoder is None:
         return None
+    check_tower_size(encoder, whole)
     return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of))
 
 

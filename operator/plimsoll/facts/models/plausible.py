@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.parameters import count_parameters
 
@@ -20,6 +20,23 @@ def check_size(facts: ModelFacts, fields: Fields) -> None:
     if total > MOST_PARAMETERS:
         most = f"at most {MOST_PARAMETERS:.0e}"
         raise fields.refuse(_largest(facts, fields), f"The sizes make {total:.1e} parameters; give {most} in all.")
+
+
+MOST_TOWER_PARAMETERS = 10**12
+"""More than a hundred times the largest published vision or audio tower."""
+
+
+def check_tower_size(tower: EncoderFacts, fields: Fields) -> None:
+    """Refuse a vision or audio tower that no model has.
+
+    Raises:
+        InvalidInput: more parameters than any tower; the error names the tower's section.
+    """
+    total = sum(weight.parameters for weight in tower.weights)
+    if total > MOST_TOWER_PARAMETERS:
+        section = fields.first(("vision_config", "thinker_config", "audio_config", "encoder_config")) or "vision_config"
+        most = f"at most {MOST_TOWER_PARAMETERS:.0e}"
+        raise fields.refuse(section, f"The sizes of the tower make {total:.1e} parameters; give {most} in all.")
 
 
 def _largest(facts: ModelFacts, fields: Fields) -> str:
