@@ -32,7 +32,7 @@ HEADER = f"# Made by scripts/lock_hashes.py from constraints.txt: CPython {PYTHO
 
 
 def requirements_of(project: dict[str, Any], extra: str = "operator") -> list[str]:
-    """What the package needs with an extra, other extras that it names written out.
+    """Return the requirements of the package with an extra. Other extras that it names are written out.
 
     Args:
         project: the table ``project`` of ``pyproject.toml``.

@@ -119,7 +119,7 @@ def too_many_requests(retry_after: int = 1) -> Answer:
 
 
 def version_gone() -> Answer:
-    """What a watch carries whose version was compacted away: an error event, with HTTP status 200."""
+    """Return the error event of a watch whose version was compacted away. Its HTTP status is 200."""
     status = json.loads(failure(410, "too old resource version: 1 (2)", reason="Expired").body)
     return Answer(body=json.dumps({"type": "ERROR", "object": status}) + "\n")
 

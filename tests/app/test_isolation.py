@@ -100,14 +100,23 @@ async def test_a_write_that_raises_is_on_record_in_the_next_pass(desk: Desk, err
     assert set(desk.recorder.made()) == {f"{HONEST}-h100-sxm-80gb-tp1"}
 
 
-async def test_a_refusal_is_in_the_status_in_the_servers_words_within_the_pass(desk: Desk) -> None:
+async def placed_after_a_refusal(desk: Desk, refusal: ClusterRefused) -> dict[str, Any]:
+    """Let the API server refuse one object's Deployment; return its Placed condition."""
+
     def refuse(owner: Body, manifest: Body) -> None:
         if owner["metadata"]["name"] == POISON and manifest["kind"] == "Deployment":
-            raise ClusterRefused("apply deployments", 422, "spec.template: Invalid value: mountPath must be unique")
+            raise refusal
 
     desk.recorder.before_apply = refuse
     await desk.settle(POISON, HONEST)
-    placed = next(each for each in desk.recorder.statuses[POISON]["conditions"] if each["type"] == "Placed")
+    found = (each for each in desk.recorder.statuses[POISON]["conditions"] if each["type"] == "Placed")
+    return dict(next(found))
+
+
+async def test_a_refusal_is_in_the_status_in_the_servers_words_within_the_pass(desk: Desk) -> None:
+    placed = await placed_after_a_refusal(
+        desk, ClusterRefused("apply deployments", 422, "spec.template: Invalid value: mountPath must be unique")
+    )
     assert placed["reason"] == "PodsNotCreated"
     assert "mountPath must be unique" in placed["message"]
     assert desk.recorder.reason(POISON, "Stalled") == "PodsNotCreated"
@@ -150,14 +159,8 @@ async def test_an_event_is_recorded_when_the_status_says_something_new_and_not_a
     assert desk.recorder.notes == said
 
 
-async def test_a_refusal_that_may_pass_is_told_as_one(desk: Desk) -> None:
-    def refuse(owner: Body, manifest: Body) -> None:
-        if owner["metadata"]["name"] == POISON and manifest["kind"] == "Deployment":
-            raise ClusterRefused("apply deployments", 503, "etcd leader changed")
-
-    desk.recorder.before_apply = refuse
-    await desk.settle(POISON, HONEST)
-    placed = next(each for each in desk.recorder.statuses[POISON]["conditions"] if each["type"] == "Placed")
+async def test_a_refusal_that_may_pass_is_in_the_status_and_not_stalled(desk: Desk) -> None:
+    placed = await placed_after_a_refusal(desk, ClusterRefused("apply deployments", 503, "etcd leader changed"))
     assert placed["reason"] == "PodsNotCreated"
     assert "etcd leader changed" in placed["message"]
     assert desk.recorder.reason(POISON, "Stalled") == ""

@@ -84,8 +84,8 @@ class TestExplain:
             "One GPU of h100-sxm-80gb at tensor parallel 1:",
             "It fits for sure: expected",
             f"1/1 replicas, Active, engine reports {view.kv_tokens_reported} KV tokens (estimate +",
-            "some/model on h100-sxm-80gb x 2, vLLM 0.32.0: 1.00 GiB for its KV cache, 2.00 GiB foretold (Metrics).",
-            "some/model on l4-24gb x 1 x 2 stages, vLLM 0.32.0: ran out of memory, 2.00 GiB foretold (OutOfMemory).",
+            "some/model on h100-sxm-80gb x 2, vLLM 0.32.0: 1.00 GiB for its KV cache, 2.00 GiB predicted (Metrics).",
+            "some/model on l4-24gb x 1 x 2 stages, vLLM 0.32.0: ran out of memory, 2.00 GiB predicted (OutOfMemory).",
             "Rebalancing: AddReplica (SustainedKvPressure). KV cache at 91 %.",
             "Proposal: 2 replicas",
         ):

@@ -1,4 +1,4 @@
-"""What most of these tests begin with: a cluster, the operator in it, an honest tenant, and a namespace of one's own.
+"""The fixtures that most of these tests share: a cluster, the operator, an honest tenant, and a namespace per test.
 
 A file that needs another cluster or another operator defines its own of the same name.
 """

@@ -96,7 +96,7 @@ def test_a_webhook_that_is_down_stops_its_own_namespace_and_no_other(
 
 
 def dry_run(control_plane: ControlPlane, namespace: str) -> str:
-    """What the API server would make of a Deployment, or why it refuses it. New admission rules take a moment."""
+    """Return the Deployment that the API server would store, or its refusal. New admission rules take a moment."""
     options = ("--image=registry.example/web:1", "--dry-run=server", "--output=json", "--namespace", namespace)
     return control_plane.kubectl("create", "deployment", "probe", *options, check=False)
 

@@ -263,7 +263,7 @@ def test_a_watch_whose_version_is_gone_begins_anew(
         put(here, ["heir"])
         here.wait_ready("heir", timeout=MINUTE)
         here.wait(lambda: not here.all("pods", "ghost"), "the ghost's pods gone")
-        here.wait(lambda: rule.hits >= 5, "watches that were told to begin anew")
+        here.wait(lambda: rule.hits >= 5, "watches that had to begin anew")
         honest.assert_served()
     calm.assert_kept(tracebacks=0)
 

@@ -1,4 +1,4 @@
-"""What people do to their own objects in a hurry or by accident, and what they bring later than they should."""
+"""Users change their objects in a hurry or by accident, and create the things that these need too late."""
 
 from __future__ import annotations
 
@@ -149,16 +149,16 @@ def test_a_volume_that_comes_late_is_waited_for_where_the_pods_are(here: View) -
         "cached", podTemplate={"volumes": [claim], "volumeMounts": [mount]}, gpu={"allow": ["l4-24gb", "l40s-48gb"]}
     )
 
-    def told(words: str) -> bool:
+    def says(words: str) -> bool:
         return any(
             words in entry["message"] for entry in (here.get("cached").get("status") or {}).get("conditions", ())
         )
 
     missing = 'persistentvolumeclaim "late-claim" not found'
-    here.wait(lambda: told(missing), "the missing claim named")
+    here.wait(lambda: says(missing), "the missing claim named")
     before = here.workloads("cached")
     here.control_plane.apply([volume_claim(here.namespace)])
-    here.wait(lambda: not told(missing), "another word about the claim")
+    here.wait(lambda: not says(missing), "another word about the claim")
     assert here.workloads("cached") == before, "a volume is no reason for another GPU"
     here.control_plane.apply([storage_class(here.namespace), volume(here.namespace)])
     here.wait_ready("cached")

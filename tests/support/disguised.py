@@ -18,7 +18,7 @@ MODULE = "tests.support.disguised"
 
 
 def environment(**disguise: str) -> dict[str, str]:
-    """What such a process needs: its disguise, and where this module is."""
+    """Return the environment of such a process: its disguise, and the path of this module."""
     return {"PYTHONPATH": str(Path(__file__).resolve().parents[2]), **disguise}
 
 

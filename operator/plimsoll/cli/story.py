@@ -39,7 +39,7 @@ def _observed(seen: Mapping[str, Any]) -> str:
     """One report of an engine about its memory, with the prediction of the memory law alone."""
     stages = f" x {seen['pipelineParallel']} stages" if "pipelineParallel" in seen else ""
     place = f"{seen['model']} on {seen['gpuType']} x {seen['tensorParallel']}{stages}, vLLM {seen['engineVersion']}"
-    predicted = f"{seen['predictedKvBytes'] / GIB:.2f} GiB foretold"
+    predicted = f"{seen['predictedKvBytes'] / GIB:.2f} GiB predicted"
     got = seen.get("availableKvBytes")
     outcome = "ran out of memory" if got is None else f"{got / GIB:.2f} GiB for its KV cache"
     return f"{place}: {outcome}, {predicted} ({seen['witness']})"

@@ -97,7 +97,7 @@ def command(
         split=None if tp is None else Split(tp, pp, expert_parallel=ep),
     )
     if tp is None and (pp > 1 or ep):
-        raise InvalidInput("--ep" if ep else "--pp", ep or pp, "Name --tp beside it.")
+        raise InvalidInput("--ep" if ep else "--pp", ep or pp, "Name --tp as well.")
     question = direct_question(model, asked) or manifest_question(model, asked)
     found = answers(question.request, gpus, asked.split)
     # Without --gpu all types are checked: those that the manifest excludes would hide the others.

@@ -21,7 +21,7 @@ from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
 
 class Obstacle(StrEnum):
-    """What a pod waits for. The values are public: ``status.rehomings`` shows them."""
+    """The obstacle that a pod waits for. The values are public: ``status.rehomings`` shows them."""
 
     GPUS = "InsufficientGpus"
     NODES_GONE = "NodesUnavailable"
