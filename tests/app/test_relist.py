@@ -108,7 +108,7 @@ async def test_lists_that_stay_older_than_one_before_end_it() -> None:
     task = begin(lists, into, broken)
     await lists.reach(2)
     broken.set()
-    with pytest.raises(HistoryLost, match="inferencedeployments are listed at version 7 after 10"):
+    with pytest.raises(HistoryLost, match="inferencedeployments: version 7 was listed after 10"):
         await asyncio.wait_for(task, 5)
 
 
@@ -122,3 +122,25 @@ def test_one_list_that_is_older_is_asked_for_again_and_changes_nothing() -> None
     assert into.replace(INFERENCE_DEPLOYMENTS, [], known, list_version=11)
     assert not into.all(INFERENCE_DEPLOYMENTS)
     assert into.replace(INFERENCE_DEPLOYMENTS, [], known, list_version=11)  # the same moment again is no older one
+
+
+@pytest.mark.parametrize("last_event", ["MODIFIED", "DELETED"])
+def test_a_newer_list_with_an_older_object_is_of_another_history(last_event: str) -> None:
+    """A restored backup counts past the versions that were seen before, within seconds."""
+    into = store()
+    assert into.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(version=9)], list_version=10)
+    into.observe(INFERENCE_DEPLOYMENTS, last_event, inference_deployment_body(version=15))
+    known = into.uids(INFERENCE_DEPLOYMENTS)
+    restored = [inference_deployment_body(version=9)]
+    assert not into.replace(INFERENCE_DEPLOYMENTS, restored, known, list_version=20)
+    with pytest.raises(HistoryLost, match="version 20 shows .* at 9 after 15"):
+        into.replace(INFERENCE_DEPLOYMENTS, restored, known, list_version=20)
+
+
+@pytest.mark.parametrize("last_event", ["MODIFIED", "DELETED"])
+def test_a_list_that_a_watch_event_overtook_is_of_the_same_history(last_event: str) -> None:
+    into = store()
+    known = into.uids(INFERENCE_DEPLOYMENTS)
+    into.observe(INFERENCE_DEPLOYMENTS, last_event, inference_deployment_body(version=15))
+    assert into.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(version=9)], known, list_version=14)
+    assert len(into.all(INFERENCE_DEPLOYMENTS)) == (last_event == "MODIFIED")

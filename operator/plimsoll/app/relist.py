@@ -90,4 +90,4 @@ class Relist:
         if not namespaces:
             return await self.cluster.list(kind, labels=selector)
         pages = [await self.cluster.list(kind, labels=selector, namespace=namespace) for namespace in namespaces]
-        return Listing([body for page in pages for body in page.items], max(page.version for page in pages))
+        return Listing([body for page in pages for body in page.items], min(page.version for page in pages))

@@ -28,7 +28,7 @@ logger = logging.getLogger("plimsoll.store")
 
 
 class HistoryLost(Exception):
-    """New lists are older than earlier ones: the API server's data was restored from a backup.
+    """Lists contradict what was seen before: the API server's data was restored from a backup.
 
     The store may hold versions of objects that the restored data never had. It cannot tell which ones.
     """
@@ -137,13 +137,14 @@ class Store:
             list_version: the list's own resource version; 0 for none.
 
         Raises:
-            HistoryLost: two lists in a row are older than an earlier one.
+            HistoryLost: two lists in a row contradict what was seen before.
         """
-        shelf = self._shelves[kind]
-        if 0 < list_version < shelf.list_version:
+        shelf, bodies = self._shelves[kind], list(bodies)
+        contradiction = _contradiction(shelf, bodies, list_version)
+        if contradiction:
             if shelf.doubted:
-                raise HistoryLost(f"{kind.plural} are listed at version {list_version} after {shelf.list_version}")
-            logger.warning("a list of %s is older than one from before; asking again", kind.plural)
+                raise HistoryLost(f"{kind.plural}: {contradiction}")
+            logger.warning("a list of %s is not the newest: %s; asking again", kind.plural, contradiction)
             shelf.doubted = True
             return False
         fresh = {key_of(body): body for body in bodies if not _is_buried(shelf, body)}
@@ -261,6 +262,23 @@ def _heard(shelf: Shelf, event: str | None, body: Body) -> None:
     owed = shelf.ahead.get(uid_of(body))
     if owed is not None and (event == "DELETED" or version_of(body) >= owed[0]):
         del shelf.ahead[uid_of(body)]
+
+
+def _contradiction(shelf: Shelf, bodies: Iterable[Body], list_version: int) -> str:
+    """Say why a list cannot follow what was seen before; empty if it can.
+
+    A list at version N shows every object at its last version up to N. A restored backup soon counts past the versions
+    that were seen before it was restored, so that the number of the list alone proves nothing.
+    """
+    if list_version < shelf.list_version:
+        return f"version {list_version} was listed after {shelf.list_version}" if list_version else ""
+    for body in bodies:
+        held = shelf.objects.get(key_of(body))
+        held_version = version_of(held) if held is not None and same_uid(held, body) else -1
+        seen = max(held_version, shelf.buried.get(uid_of(body), -1))
+        if version_of(body) < seen <= list_version:
+            return f"version {list_version} shows {key_of(body)} at {version_of(body)} after {seen}"
+    return ""
 
 
 def _note_ahead(
