@@ -21,12 +21,12 @@ from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.memory.allocator import loading_bytes
+from plimsoll.engines.vllm.memory.estimate import estimate, estimate_of_stage
+from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
+from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.memory.allocator import loading_bytes
-from plimsoll.memory.estimate import estimate, estimate_of_stage
-from plimsoll.memory.laws import OLDEST_VERSION, law_for
-from plimsoll.memory.served import COPIES_ENCODER_SINCE, served_model
-from plimsoll.memory.shared_indexers import with_loaded_indexers
 from plimsoll.memory.weights import stage_weights, weights_bytes
 
 NAME: Final = "plimsoll"

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters import prometheus
-from plimsoll.adapters.engine_series import capacity_tokens
 from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, SignalState

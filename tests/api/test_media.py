@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from plimsoll.api.convert import to_request
-from plimsoll.api.unfollowed_flags import unfollowed_arguments
 from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 from plimsoll.placement.warnings import model_warnings
 from tests.api.manifests import deployment
 from tests.support.model_configs import facts_of

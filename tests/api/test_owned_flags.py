@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from plimsoll.api.owned_flags import OWNED_FLAGS, owned_flag
+from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from tests.support.vllm_flags import owned_flag
 
 OPTIONS: dict[str, list[str]] = json.loads(
     Path(__file__).with_name("data").joinpath("vllm_serve_options.json").read_text(encoding="utf-8")

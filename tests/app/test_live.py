@@ -12,6 +12,7 @@ from plimsoll.adapters.prometheus import PrometheusSignals, Reading
 from plimsoll.app import live
 from plimsoll.app.live import LiveSignals, Wanted
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals import SignalState
 
 A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
@@ -26,7 +27,15 @@ class FakeReader(PrometheusSignals):
         self.asked: list[tuple[str, tuple[str, ...], int]] = []
 
     @override
-    def read(self, namespace: str, pods: Sequence[str], *, window_seconds: int, now: float) -> Reading:
+    def read(
+        self,
+        namespace: str,
+        pods: Sequence[str],
+        *,
+        window_seconds: int,
+        now: float,
+        metrics: EngineMetrics | None = None,
+    ) -> Reading:
         self.asked.append((namespace, tuple(pods), window_seconds))
         return self.answer()
 

@@ -22,15 +22,16 @@ from plimsoll.app.observations import (
     observed_now,
     remembered,
 )
+from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction, Witness
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.cluster.engine_errors import EngineFailure, read_failure
+from plimsoll.engines.failures import read_failure
+from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.memory.rank_cache import rank_layout
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.pools import Pool
 from tests.support.model_configs import facts_of

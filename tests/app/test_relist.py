@@ -133,7 +133,7 @@ def test_a_newer_list_with_an_older_object_is_of_another_history(last_event: str
     known = into.uids(INFERENCE_DEPLOYMENTS)
     restored = [inference_deployment_body(version=9)]
     assert not into.replace(INFERENCE_DEPLOYMENTS, restored, known, list_version=20)
-    with pytest.raises(HistoryLost, match="version 20 shows .* at 9 after 15"):
+    with pytest.raises(HistoryLost, match=r"version 20 shows .* at 9 after 15"):
         into.replace(INFERENCE_DEPLOYMENTS, restored, known, list_version=20)
 
 

@@ -17,8 +17,8 @@ from plimsoll.cli.exits import EXIT_BAD_INPUT
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.outcomes import MemoryEstimate, Split
 from plimsoll.domain.units import GIB
-from plimsoll.memory.estimate import estimate
-from plimsoll.placement.settings import engine_settings
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.settings import engine_settings
 from tests.adapters.fake_hub import safetensors
 from tests.facts.checkpoints import row_of, tensors_of
 from tests.support.model_configs import CONFIGS

@@ -11,7 +11,6 @@ import pytest
 import yaml
 
 from plimsoll.api.convert import check_without_model
-from plimsoll.api.owned_flags import owned_flag
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.domain.names import API_VERSION, KIND
@@ -19,6 +18,7 @@ from testbed.control_plane import ControlPlane
 from testbed.established import wait_until_established
 from testbed.waiting import wait_until
 from tests.api.poison import BEYOND_THE_CRD, DIGITS, POISON, refusal
+from tests.support.vllm_flags import owned_flag
 
 pytestmark = pytest.mark.cluster
 

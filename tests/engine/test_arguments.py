@@ -11,8 +11,8 @@ import pytest
 
 from plimsoll.cli.planning import Planned
 from plimsoll.domain.engine_options import DraftMethod
-from plimsoll.render import command
-from plimsoll.render.names import ENGINE_PORT
+from plimsoll.domain.workload import ENGINE_PORT
+from plimsoll.engines.vllm import arguments
 from testbed.engine.arguments import Accepted, ParserAnswer, Refused, ask_parser
 from tests.support.rendered import choice_of, planned_examples, rendered_examples
 
@@ -95,7 +95,7 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     # The parser knows no False here: what is not said is left to the engine.
     "enforce_eager": lambda planned: choice_of(planned).settings.enforce_eager,
     "port": lambda _: ENGINE_PORT,
-    "shutdown_timeout": lambda _: command.DRAIN_SECONDS,
+    "shutdown_timeout": lambda _: arguments.DRAIN_SECONDS,
 }
 """What the parser must make of every rendered argument, by its name for the option."""
 
@@ -128,7 +128,7 @@ def test_what_the_user_adds_is_read_as_the_user_means_it(answer: ParserAnswer) -
 
 
 def test_every_flag_that_can_be_rendered_is_among_the_rendered() -> None:
-    known = set(re.findall(r'"(--[a-z-]+)"', inspect.getsource(command)))
+    known = set(re.findall(r'"(--[a-z-]+)"', inspect.getsource(arguments)))
     assert "--tensor-parallel-size" in known
     assert known - {word for arguments in RENDERED.values() for word in arguments} == NEVER_PLANNED
 

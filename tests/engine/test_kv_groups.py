@@ -6,7 +6,7 @@ import pytest
 
 from plimsoll.domain.caches import CacheSpec
 from plimsoll.domain.errors import UnsupportedModel
-from plimsoll.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.memory.stages import CountedCaches, counted, stage_layers
 from testbed.engine.kv_capacity import KvAnswer, KvRefused, ask_kv_groups
 from tests.engine.kv_cases import PRECISIONS, Case, make_cases, make_refused_cases

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from plimsoll.api.owned_flags import OWNED_FLAGS, owned_flag
 from plimsoll.api.schema import crd
+from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from testbed.engine.arguments import Accepted, Refused, ask_parser
+from tests.support.vllm_flags import owned_flag
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -141,9 +142,9 @@ def test_no_abbreviation_of_another_flag_is_refused_but_those_with_a_reason(spel
 
 
 def test_the_api_servers_rule_refuses_the_same(spellings: Spellings) -> None:
-    (rule,) = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["engine"][
-        "properties"
-    ]["extraArgs"]["x-kubernetes-validations"]
+    spec = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    rules = spec["properties"]["engine"]["x-kubernetes-validations"]
+    (rule,) = (each for each in rules if each.get("fieldPath") == ".extraArgs")
     found = re.search(r"matches\(r'(.*)'\)", rule["rule"])
     assert found is not None
     admission = re.compile(found[1])

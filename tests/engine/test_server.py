@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.rebalance.engine_metrics import (
+from plimsoll.engines.vllm.metrics import (
     BLOCK_SIZE_LABEL,
     CACHE_CONFIG_INFO,
     CACHE_CONFIG_LABELS,

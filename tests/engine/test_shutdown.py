@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from plimsoll.rebalance.engine_metrics import REQUESTS_RUNNING
-from plimsoll.render.command import DRAIN_SECONDS
+from plimsoll.engines.vllm.arguments import DRAIN_SECONDS
+from plimsoll.engines.vllm.metrics import REQUESTS_RUNNING
 from testbed.waiting import wait_until
 from tests.engine.conftest import KV_BLOCKS, MakeServer
 from tests.engine.exposition import value

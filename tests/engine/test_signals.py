@@ -20,8 +20,8 @@ from plimsoll.app.capacities import told_now
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, load_of, policy_of, take_turn
 from plimsoll.cli.planning import Planned
+from plimsoll.engines.vllm import metrics as names
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.rebalance import engine_metrics as names
 from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason
 from plimsoll.rebalance.signals import EngineSample, LoadSummary, SignalState
 from testbed.binaries import ensure_binaries

@@ -6,7 +6,7 @@ import pytest
 
 from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.outcomes import Split
-from plimsoll.memory.served import COPIES_ENCODER_SINCE, served_model
+from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.memory.weights import stage_weights
 from testbed.engine.oracle.ask import ask
 from testbed.engine.oracle.config_folder import engine_config, write_folder

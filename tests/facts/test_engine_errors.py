@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from plimsoll.facts.cluster.engine_errors import EngineFailure, StartFailure, read_failure
+from plimsoll.domain.engine_failures import EngineFailure, StartFailure
+from plimsoll.engines.failures import read_failure
 
 TEXTS: list[tuple[str, StartFailure, str]] = [
     (

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from plimsoll.facts.cluster.engine_errors import StartFailure
+from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 
 Body = dict[str, Any]
@@ -23,7 +24,7 @@ def pod(*conditions: Body, node: str | None = "n", container: Body | None = None
     status: Body = {"phase": "Running", "conditions": list(conditions)} | changes
     if container is not None:
         status["containerStatuses"] = [container]
-    return read_pod({"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": status})
+    return read_pod({"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": status}, read_failure)
 
 
 SCHEDULED = condition("PodScheduled", "True", BOUND)
@@ -102,7 +103,7 @@ def test_a_container_that_cannot_be_made(kubelet: str, reason: StartFailure | No
 
 
 def test_a_pod_without_a_status_is_one_that_was_just_made() -> None:
-    assert read_pod({"metadata": {"name": "p"}, "spec": {}}) == PodFacts("p", False, False, False, False)  # noqa: FBT003
+    assert read_pod({"metadata": {"name": "p"}, "spec": {}}, read_failure) == PodFacts("p", False, False, False, False)  # noqa: FBT003
 
 
 def test_a_malformed_time_is_an_absent_one() -> None:

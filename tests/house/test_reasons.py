@@ -7,8 +7,8 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.reasons import NodeReason, Reason, RemedyKind
-from plimsoll.facts.cluster.engine_errors import StartFailure
 from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 

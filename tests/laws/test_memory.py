@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
-from plimsoll.memory.estimate import estimate
-from plimsoll.placement.settings import engine_settings
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.settings import engine_settings
 from tests.laws.strategies import any_gpu, requests
 
 degrees = st.sampled_from([1, 2, 4, 8])

@@ -12,7 +12,7 @@ from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.estimate import estimate
 from tests.support.planning import H100, gpu, model, request
 
 VISIBLE = replace(gpu(H100), usable_bytes=int(79.19 * GIB))

@@ -6,8 +6,8 @@ import pytest
 
 from plimsoll.domain.engine_options import LoraSlots
 from plimsoll.domain.outcomes import Split
-from plimsoll.memory.adapter_classes import adapters_refusal
-from plimsoll.memory.adapters import adapters_bytes
+from plimsoll.engines.vllm.memory.adapter_classes import adapters_refusal
+from plimsoll.engines.vllm.memory.adapters import adapters_bytes
 from tests.support.model_configs import facts_of
 from tests.support.planning import LLAMA_8B, model
 

@@ -12,17 +12,17 @@ from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.facts.models.quantization.formats import FP8_TENSOR
-from plimsoll.memory.allocator import (
+from plimsoll.engines.vllm.memory.allocator import (
     ROCM_LIBRARY_BYTES,
     block_end_bytes,
     block_ends_bytes,
     loading_bytes,
     step_buffer_bytes,
 )
-from plimsoll.memory.expert_layout import relaid_bytes
-from plimsoll.memory.laws import law_for
+from plimsoll.engines.vllm.memory.expert_layout import relaid_bytes
+from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.quantization.formats import FP8_TENSOR
 from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import config_of, facts_of
 from tests.support.planning import A100, H100, gpu

@@ -14,11 +14,11 @@ from plimsoll.domain.observations import Correction, EngineKind, Observation, Wi
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB, MIB
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.band import Band
 from plimsoll.memory.calibration import RESIDUAL_BYTES, STEP_BYTES, corrections, learned_band
-from plimsoll.memory.estimate import estimate
 from plimsoll.placement.feasibility import sized
-from plimsoll.placement.settings import engine_settings
 from tests.support.planning import A100, H100, L4, gpu, request
 
 ONE = Split(1)

@@ -10,8 +10,8 @@ from plimsoll.domain.engine_options import CpuOffload, WeightStreaming
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.memory.decode_time import decode_floor
 from plimsoll.memory.residency import stage_layer_bytes
+from plimsoll.performance.decode_time import decode_floor
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, LLAMA_8B, LLAMA_70B, gpu, model
 

@@ -11,10 +11,10 @@ from plimsoll.domain.model import EncoderFacts, FactsSource, ModelFacts, VideoFa
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
+from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.served import served_model
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
-from plimsoll.memory.laws import law_for
-from plimsoll.memory.served import served_model
 from tests.support.model_configs import config_of, facts_of
 
 QWEN2_5_VL = facts_of("Qwen__Qwen2.5-VL-7B-Instruct")

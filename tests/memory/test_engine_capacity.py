@@ -17,8 +17,8 @@ import pytest
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.memory.stages import stage_caches
 
 Row = dict[str, Any]

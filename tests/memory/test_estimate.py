@@ -13,9 +13,9 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.weights import stage_weights
-from plimsoll.placement.settings import engine_settings
 from tests.memory.measured import RUNS, Run
 from tests.support.planning import H100, gpu, request
 

@@ -15,8 +15,8 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.units import GIB, MIB
-from plimsoll.memory.kv_cache import KvLayout, kv_layout
-from plimsoll.memory.kv_cache.blocks import BLOCK_TOKENS
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.engines.vllm.memory.kv_cache.blocks import BLOCK_TOKENS
 from plimsoll.memory.load import needed_blocks
 
 Caches = tuple[tuple[CacheSpec, int], ...]

@@ -17,7 +17,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
-from plimsoll.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 

@@ -16,10 +16,10 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.forward import sparse_workspace_bytes
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout, Packing, kv_layout
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.memory.forward import sparse_workspace_bytes
-from plimsoll.memory.kv_cache import KvLayout, Packing, kv_layout
-from plimsoll.memory.kv_law import kv_law_for
 from plimsoll.memory.stages import counted, other_caches, stage_caches
 
 CONFIGS = Path(__file__).parents[2] / "benchmarks" / "accuracy" / "data" / "model-configs"

@@ -8,7 +8,7 @@ from plimsoll.domain.caches import AttentionCache, CacheSpec, LatentCache, State
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
-from plimsoll.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 

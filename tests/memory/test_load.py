@@ -7,7 +7,7 @@ import pytest
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import ServingShape
-from plimsoll.memory.kv_cache import kv_layout
+from plimsoll.engines.vllm.memory.kv_cache import kv_layout
 from plimsoll.memory.load import needed_blocks, needed_tokens
 from plimsoll.memory.stages import stage_caches
 from tests.support.planning import model

@@ -14,9 +14,9 @@ from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.memory.allocator import step_buffer_bytes
+from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.facts.models.config_json import read_model_facts
-from plimsoll.memory.allocator import step_buffer_bytes
-from plimsoll.memory.forward import residual_streams
 from plimsoll.memory.weights import stage_weights
 from plimsoll.placement.divisibility import split_refusal
 

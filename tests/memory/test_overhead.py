@@ -9,8 +9,8 @@ import pytest
 
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.cuda_graphs import cuda_graphs_bytes
-from plimsoll.memory.laws import law_for
+from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes
+from plimsoll.engines.vllm.memory.laws import law_for
 from tests.memory.overhead_rows import ROWS, Row
 
 PLANNER = [row for row in ROWS if row.of_planner]

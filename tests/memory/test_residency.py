@@ -10,11 +10,11 @@ from plimsoll.domain.engine_options import CpuOffload, MediaUse, WeightStreaming
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.residency import Resident, resident_weights, stage_layer_bytes
-from plimsoll.memory.served import served_model
 from plimsoll.memory.weights import stage_weights, weight_format
-from plimsoll.placement.settings import engine_settings
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, LLAMA_8B, gpu, model, request
 

@@ -15,14 +15,14 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.activations import activations_bytes
-from plimsoll.memory.band import band
-from plimsoll.memory.cuda_graphs import captured_sizes, cuda_graphs_bytes
-from plimsoll.memory.engine_defaults import batch_defaults
-from plimsoll.memory.engine_law import EngineLaw
-from plimsoll.memory.laws import OLDEST_VERSION, law_for
-from plimsoll.memory.non_torch import non_torch_bytes, outside_bytes
-from plimsoll.memory.served import served_model
+from plimsoll.engines.vllm.memory.activations import activations_bytes
+from plimsoll.engines.vllm.memory.band import band
+from plimsoll.engines.vllm.memory.cuda_graphs import captured_sizes, cuda_graphs_bytes
+from plimsoll.engines.vllm.memory.engine_defaults import batch_defaults
+from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.non_torch import non_torch_bytes, outside_bytes
+from plimsoll.engines.vllm.memory.served import served_model
 from tests.memory.overhead_rows import ROWS
 from tests.support.model_configs import facts_of
 

@@ -9,8 +9,8 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.kv_cache import kv_layout
-from plimsoll.memory.shared_indexers import with_loaded_indexers
+from plimsoll.engines.vllm.memory.kv_cache import kv_layout
+from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.memory.stages import stage_caches
 from plimsoll.memory.weights import weights_bytes
 from tests.support.model_configs import facts_of

@@ -13,9 +13,9 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.estimate import estimate, estimate_of_stage
+from plimsoll.engines.vllm.memory.estimate import estimate, estimate_of_stage
+from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.stages import other_caches, stage_caches, stage_layers
-from plimsoll.placement.settings import engine_settings
 from tests.memory.measured import VISIBLE
 from tests.support.planning import request
 

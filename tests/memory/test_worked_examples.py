@@ -16,10 +16,10 @@ from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.storage import Storage
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.decode_time import decode_floor
-from plimsoll.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.weights import weights_bytes
-from plimsoll.placement.settings import engine_settings
+from plimsoll.performance.decode_time import decode_floor
 from plimsoll.placement.sizing import Sized, size_on
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, LLAMA_8B, LLAMA_70B, gpu, model, request

@@ -17,11 +17,11 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.estimate import estimate
-from plimsoll.memory.served import served_model
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.served import served_model
+from plimsoll.engines.vllm.memory.working import working
+from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.memory.steps import Step
-from plimsoll.memory.working import working
-from plimsoll.placement.settings import engine_settings
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu, request
 

@@ -8,10 +8,10 @@ from time import process_time
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.outcomes import Split
-from plimsoll.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.settings import engine_settings
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.settings import engine_settings
 from tests.support.planning import H100, L40S, LLAMA_70B_FP8, fleet, gpu, node, request, tenant
 
 NOISE = 4

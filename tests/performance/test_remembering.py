@@ -13,7 +13,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import Request
-from plimsoll.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.placement import feasibility
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan

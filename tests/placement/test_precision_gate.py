@@ -10,7 +10,7 @@ from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import CheckpointFacts, FactsSource, ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
-from plimsoll.placement.precision_gate import missing_capability
+from plimsoll.engines.vllm.capabilities import missing_capability
 
 
 def cuda(*capability: int) -> GpuType:

@@ -12,7 +12,7 @@ from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.placement.settings import engine_settings
+from plimsoll.engines.vllm.settings import engine_settings
 from tests.support.planning import A100, H100, L4, LLAMA_8B, MI300X, T4, gpu, model, request
 
 FP8 = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"

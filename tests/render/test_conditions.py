@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.engine_failures import EngineFailure, StartFailure
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.reasons import Reason
-from plimsoll.facts.cluster.engine_errors import EngineFailure, StartFailure
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.render.conditions import conditions
 from plimsoll.render.report import PoolView, Problem, Report

@@ -13,6 +13,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.reasons import Reason
+from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.plan import plan
 from tests.api.manifests import deployment
@@ -21,6 +22,11 @@ from tests.support.planning import H100, MI300X, fleet, model, node, placed, poo
 
 DIGEST = f"sha256:{'a' * 64}"
 BOTH = fleet(node("h", H100), node("m", MI300X))
+
+
+def reference(images: EngineImages, vendor: Vendor) -> str:
+    """The image of vLLM 0.32.0."""
+    return images.reference(VLLM.name, vendor, VLLM.image(vendor, "0.32.0"))
 
 
 @pytest.mark.parametrize(
@@ -37,8 +43,8 @@ BOTH = fleet(node("h", H100), node("m", MI300X))
 )
 def test_a_pin_is_for_the_release_that_its_tag_names(given: str, image: str) -> None:
     images = EngineImages(nvidia=given)
-    assert images.reference(Vendor.NVIDIA, "0.32.0") == image
-    assert images.reference(Vendor.AMD, "0.32.0") == "vllm/vllm-openai-rocm:v0.32.0"
+    assert reference(images, Vendor.NVIDIA) == image
+    assert reference(images, Vendor.AMD) == "vllm/vllm-openai-rocm:v0.32.0"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +57,7 @@ def test_a_pin_is_for_the_release_that_its_tag_names(given: str, image: str) -> 
     ],
 )
 def test_the_registry_goes_before_references_that_name_none(given: str, image: str) -> None:
-    assert EngineImages(nvidia=given, registry="mirror.example/hub").reference(Vendor.NVIDIA, "0.32.0") == image
+    assert reference(EngineImages(nvidia=given, registry="mirror.example/hub"), Vendor.NVIDIA) == image
 
 
 def test_the_admins_images_come_from_the_environment() -> None:

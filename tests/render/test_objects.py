@@ -118,7 +118,7 @@ class TestPod:
 
     def test_a_slow_start_is_not_killed_half_way(self) -> None:
         _, choice = chosen_pool()
-        budget = start_budget_seconds(choice)
+        budget = start_budget_seconds(options(), choice)
         assert budget == 900 + 12 * 15  # 14.99 GiB of weights
         seen = container(rendered())
         assert seen["startupProbe"]["periodSeconds"] * seen["startupProbe"]["failureThreshold"] >= budget

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.rebalance import engine_metrics as names
+from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals import EngineSample, PodSignals
-
-_OWN_LABELS = frozenset({"__name__", "engine", "model_name"})
-"""Labels that the engine gives its series itself; all other labels identify the scrape target of a series."""
-
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,15}")
 
 Combine = Callable[[Iterable[float]], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One series: its labels and its raw samples by scrape time in POSIX seconds."""
+    """One series: its labels and its raw samples by scrape time in POSIX seconds.
+
+    ``name`` is the name of the metric in current releases. ``engine`` is the data-parallel rank as text; empty where
+    the engine does not report it.
+    """
 
     labels: Mapping[str, str]
     points: Mapping[float, float]
+    name: str
+    engine: str
 
-    @property
-    def name(self) -> str:
-        """The name of the metric in current vLLM releases."""
-        name = self.labels.get("__name__", "")
-        return names.KV_CACHE_USAGE if name == names.KV_CACHE_USAGE_BEFORE_0_12 else name
-
-    @property
-    def engine(self) -> str:
-        """The data-parallel rank as text; empty where the engine does not report it."""
-        return self.labels.get("engine", "")
+    @staticmethod
+    def of(labels: Mapping[str, str], points: Mapping[float, float], metrics: EngineMetrics) -> Series:
+        """Return the series with the current name of its metric."""
+        name = labels.get("__name__", "")
+        return Series(labels, points, metrics.former_names.get(name, name), labels.get(metrics.rank_label, ""))
 
     @property
     def freshness(self) -> tuple[float, int, bool, list[tuple[str, str]]]:
@@ -44,11 +39,12 @@ class Series:
         return (max(self.points), len(self.points), current, sorted(self.labels.items()))
 
 
-def parse_series(result: Any, *, shift_seconds: float = 0.0) -> list[Series]:
+def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 0.0) -> list[Series]:
     """Read the ``data.result`` of a range-vector reply; series without samples are left out.
 
     Args:
         result: the parsed JSON.
+        metrics: the engine's names.
         shift_seconds: added to every time, to bring the server's clock to the caller's.
 
     Raises:
@@ -56,9 +52,10 @@ def parse_series(result: Any, *, shift_seconds: float = 0.0) -> list[Series]:
     """
     try:
         read = [
-            Series(
+            Series.of(
                 {str(label): str(value) for label, value in entry["metric"].items()},
                 {float(at) + shift_seconds: float(value) for at, value in entry["values"]},
+                metrics,
             )
             for entry in result
         ]
@@ -67,7 +64,7 @@ def parse_series(result: Any, *, shift_seconds: float = 0.0) -> list[Series]:
     return [series for series in read if series.points]
 
 
-def pod_signals(pod: str, series: Sequence[Series]) -> PodSignals:
+def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> PodSignals:
     """Turn the series of one pod into samples, one for each scrape.
 
     Several scrape targets may report the same pod (two Prometheus servers, a relabelled duplicate, an earlier pod of
@@ -77,15 +74,15 @@ def pod_signals(pod: str, series: Sequence[Series]) -> PodSignals:
     The engines (data-parallel ranks) of the pod are combined at each scrape: the highest KV use, because that rank is
     the first to preempt, and the sum of all counts. If a rank lacks a metric at a scrape, the metric is unknown there.
     """
-    scrape = _newest_scrape(series)
-    engines = {one.engine for one in scrape if one.name == names.KV_CACHE_USAGE}
-    usage = _by_time(scrape, names.KV_CACHE_USAGE, engines, max)
-    waiting = _by_time(scrape, names.REQUESTS_WAITING, engines, sum)
-    running = _by_time(scrape, names.REQUESTS_RUNNING, engines, sum)
-    preemptions = _by_time(scrape, names.PREEMPTIONS_TOTAL, engines, sum)
-    prompt = _by_time(scrape, names.PROMPT_TOKENS_TOTAL, engines, sum)
-    generation = _by_time(scrape, names.GENERATION_TOKENS_TOTAL, engines, sum)
-    capacity = _capacity_by_time(scrape, engines)
+    scrape = _newest_scrape(series, metrics)
+    engines = {one.engine for one in scrape if one.name == metrics.kv_usage}
+    usage = _by_time(scrape, metrics.kv_usage, engines, max)
+    waiting = _by_time(scrape, metrics.waiting, engines, sum)
+    running = _by_time(scrape, metrics.running, engines, sum)
+    preemptions = _by_time(scrape, metrics.preemptions, engines, sum)
+    prompt = _by_time(scrape, metrics.prompt_tokens, engines, sum)
+    generation = _by_time(scrape, metrics.generation_tokens, engines, sum)
+    capacity = _capacity_by_time(scrape, engines, metrics)
     times = sorted({*usage, *waiting, *running, *preemptions, *prompt, *generation, *capacity})
     return PodSignals(
         pod,
@@ -105,27 +102,12 @@ def pod_signals(pod: str, series: Sequence[Series]) -> PodSignals:
     )
 
 
-def capacity_tokens(labels: Mapping[str, str]) -> int | None:
-    """Return the KV-cache tokens of one engine, from the labels of its ``cache_config_info``.
-
-    This is the engine's own count where it reports one (vLLM about 0.24 and later). Otherwise it is blocks x tokens per
-    block, which is the same for a model with one kind of attention layer. None while the engine writes ``None``, which
-    it does until it knows the number.
-    """
-    reported = _whole(labels.get(names.KV_CACHE_SIZE_TOKENS_LABEL))
-    if reported is not None:
-        return reported
-    blocks = _whole(labels.get(names.NUM_GPU_BLOCKS_LABEL))
-    size = _whole(labels.get(names.BLOCK_SIZE_LABEL))
-    return blocks * size if blocks is not None and size is not None else None
-
-
-def _newest_scrape(series: Sequence[Series]) -> list[Series]:
-    loads = [one for one in series if one.name != names.CACHE_CONFIG_INFO]
+def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> list[Series]:
+    loads = [one for one in series if one.name != metrics.capacity]
     if not loads:
         return []
-    # cache_config_info has dozens of extra labels, so the labels of the target come from the other metrics.
-    target_labels = sorted({label for one in loads for label in one.labels} - _OWN_LABELS)
+    # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
+    target_labels = sorted({label for one in loads for label in one.labels} - {"__name__"} - metrics.own_labels)
     newest = max(loads, key=lambda one: one.freshness)
     return [one for one in series if all(one.labels.get(label) == newest.labels.get(label) for label in target_labels)]
 
@@ -146,7 +128,7 @@ def _combined(values: Sequence[float], combine: Combine) -> float:
     return next((value for value in values if not value >= 0), None) or combine(values)
 
 
-def _capacity_by_time(series: Iterable[Series], engines: set[str]) -> dict[float, int]:
+def _capacity_by_time(series: Iterable[Series], engines: set[str], metrics: EngineMetrics) -> dict[float, int]:
     """Return the sum of the engines' capacities at each scrape that has all of them.
 
     A changed label starts a new series. So an engine has two series, one after the other, if it learned its number of
@@ -154,13 +136,10 @@ def _capacity_by_time(series: Iterable[Series], engines: set[str]) -> dict[float
     """
     found: dict[float, dict[str, int]] = {}
     for one in series:
-        tokens = capacity_tokens(one.labels) if one.name == names.CACHE_CONFIG_INFO else None
-        if tokens is not None:
-            for at in one.points:
+        if one.name != metrics.capacity:
+            continue
+        for at, value in one.points.items():
+            tokens = metrics.capacity_tokens(one.labels, value)
+            if tokens is not None:
                 found.setdefault(at, {})[one.engine] = tokens
     return {at: sum(by_engine.values()) for at, by_engine in found.items() if set(by_engine) == engines}
-
-
-def _whole(text: str | None) -> int | None:
-    """Return a positive whole number; None for any other text or no text."""
-    return (int(text) or None) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None

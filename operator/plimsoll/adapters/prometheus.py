@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from prometheus_api_client import PrometheusConnect
 from urllib3 import Retry
@@ -19,7 +19,8 @@ from urllib3 import Retry
 from plimsoll.adapters.bounded_session import BoundedSession
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.rebalance.engine_metrics import ENGINE_METRICS, KV_CACHE_USAGE_BEFORE_0_12
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals import PodSignals, SignalState
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -73,7 +74,15 @@ class PrometheusSignals:
         self._headers = dict(headers or {})
         self._ca_file = ca_file
 
-    def read(self, namespace: str, pods: Sequence[str], *, window_seconds: int, now: float) -> Reading:
+    def read(
+        self,
+        namespace: str,
+        pods: Sequence[str],
+        *,
+        window_seconds: int,
+        now: float,
+        metrics: EngineMetrics | None = None,
+    ) -> Reading:
         """Read the last ``window_seconds`` of the pods' samples. Blocks up to the timeout; a bad answer never raises.
 
         Args:
@@ -81,7 +90,9 @@ class PrometheusSignals:
             pods: the names of the pods.
             window_seconds: how far back to read.
             now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
+            metrics: the names that the pods' engine uses; None: those of the default engine.
         """
+        metrics = engine_of().metrics if metrics is None else metrics
         asked = sorted({pod for pod in pods if _NAME.fullmatch(pod)})
         session = BoundedSession("Prometheus", timeout_seconds=self._timeout_seconds, max_body_bytes=MAX_BODY_BYTES)
         if self._ca_file is not None:
@@ -90,22 +101,32 @@ class PrometheusSignals:
             try:
                 server_now = _server_time(_ask(client, "time()"))
                 skew = server_now - now if abs(server_now - now) > self._timeout_seconds else 0.0
-                found = _find(client, namespace, asked, window_seconds=window_seconds, at=now + skew, skew=skew)
+                when = _When(now + skew, window_seconds, skew)
+                found = _find(client, namespace, asked, metrics, when)
             except SourceUnavailable as error:
                 return Reading(state=SignalState.UNAVAILABLE, error=str(error))
-        return Reading({pod: pod_signals(pod, series) for pod, series in found.items()}, clock_skew_seconds=skew)
+        signals = {pod: pod_signals(pod, series, metrics) for pod, series in found.items()}
+        return Reading(signals, clock_skew_seconds=skew)
+
+
+class _When(NamedTuple):
+    """The end of a window in the server's clock, its length, and how far that clock is ahead; all in seconds."""
+
+    at: float
+    window_seconds: int
+    skew: float
 
 
 def _find(
-    client: Any, namespace: str, pods: Sequence[str], *, window_seconds: int, at: float, skew: float
+    client: Any, namespace: str, pods: Sequence[str], metrics: EngineMetrics, when: _When
 ) -> dict[str, list[Series]]:
     """Return the series of each pod, from the first pair of labels that finds the pod."""
     found: dict[str, list[Series]] = {}
     for namespace_label, pod_label in _LABEL_PAIRS:
         for some in _portions([pod for pod in pods if pod not in found]):
-            query = _selector({namespace_label: namespace}, pod_label, some) + f"[{window_seconds}s]"
-            result = _ask(client, query, time=f"{at:.3f}")
-            for series in parse_series(result, shift_seconds=-skew):
+            query = _selector({namespace_label: namespace}, pod_label, some, metrics) + f"[{when.window_seconds}s]"
+            result = _ask(client, query, time=f"{when.at:.3f}")
+            for series in parse_series(result, metrics, shift_seconds=-when.skew):
                 pod = series.labels.get(pod_label, "")
                 if pod in some:
                     found.setdefault(pod, []).append(series)
@@ -124,11 +145,11 @@ def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:
     return (pods[start : start + PODS_PER_QUERY] for start in range(0, len(pods), PODS_PER_QUERY))
 
 
-def _selector(equal: Mapping[str, str], pod_label: str, pods: Sequence[str]) -> str:
+def _selector(equal: Mapping[str, str], pod_label: str, pods: Sequence[str], metrics: EngineMetrics) -> str:
     """Return one selector for all metrics, so all values are of one moment. Only dots in pod names need escapes."""
-    metrics = "|".join((*ENGINE_METRICS, KV_CACHE_USAGE_BEFORE_0_12))
+    wanted = "|".join((*metrics.names, *metrics.former_names))
     names = "|".join(pod.replace(".", "[.]") for pod in pods)
-    matchers = [f'__name__=~"{metrics}"', *(f'{label}="{value}"' for label, value in equal.items())]
+    matchers = [f'__name__=~"{wanted}"', *(f'{label}="{value}"' for label, value in equal.items())]
     return "{" + ",".join([*matchers, f'{pod_label}=~"{names}"']) + "}"
 
 

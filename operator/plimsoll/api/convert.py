@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
+from plimsoll.api.features import check_feature
 from plimsoll.api.media import check_media, to_media
-from plimsoll.api.owned_flags import owned_flag
 from plimsoll.api.pod_checks import check_pod_template
 from plimsoll.api.precision import cache_precision, weight_precision
 from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
-from plimsoll.api.unfollowed_flags import unfollowed_arguments
 from plimsoll.api.v1alpha1 import (
     ApiModel,
     EngineSpec,
@@ -33,15 +32,9 @@ from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingS
 from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions
-from plimsoll.memory.adapter_classes import RANKS, adapters_refusal
-from plimsoll.memory.laws import OLDEST_VERSION
-from plimsoll.memory.served import served_model
-from plimsoll.memory.shared_indexers import with_loaded_indexers
-
-STREAMING_SINCE = EngineVersion(0, 17)
-"""The first release with ``--offload-group-size`` (vLLM's pull request 29941; in the documentation of 0.17.1)."""
-
-_RANKS_TEXT = ", ".join(str(rank) for rank in RANKS)
+from plimsoll.engines.base import Engine, Feature
+from plimsoll.engines.flags import owned_flag
+from plimsoll.engines.registry import engine_of
 
 
 def to_request(
@@ -62,15 +55,15 @@ def to_request(
     check_without_model(spec)
     _check_adapters(spec, model)
     precision = weight_precision(spec.precision, model)
-    version = _version(spec.engine)
-    media = to_media(spec.engine, model, version)
+    media = to_media(spec.engine, model, _version(spec.engine))
+    engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
     return Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
-        model=with_loaded_indexers(served_model(model, media), version),
+        model=engine_of(engine.name).loaded(model, engine),
         precision=precision,
         kv_precision=cache_precision(spec.kv_cache.precision, model, precision),
         shape=_shape(spec),
-        engine=_engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft)),
+        engine=engine,
         replicas=spec.replicas if replicas is None else replicas,
         constraints=_constraints(spec),
         overrides=_overrides(spec),
@@ -91,21 +84,22 @@ def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int:
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
     """Check everything that needs no facts of the model. Raises :class:`InvalidInput`."""
+    engine = engine_of(spec.engine.name)
     for index, argument in enumerate(spec.engine.extra_args or []):
-        flag = owned_flag(argument)
+        flag = owned_flag(argument, engine.owned_flags)
         if flag is not None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
     check_pod_template(spec.pod_template)
-    check_speculation(spec.engine.speculation, _version(spec.engine))
-    if _version(spec.engine) < OLDEST_VERSION:
+    check_speculation(spec.engine)
+    if _version(spec.engine) < engine.oldest:
         raise InvalidInput(
             "spec.engine.version",
             spec.engine.version,
-            f"Use {OLDEST_VERSION} or newer: older engines are unknown here.",
+            f"Use {engine.oldest} or newer: older engines are unknown here.",
         )
-    _check_engine(spec.engine)
+    _check_engine(spec.engine, engine)
     memory = None if spec.overrides is None else spec.overrides.memory_per_gpu
     if memory is not None and parse_bytes(memory) < 1:
         raise InvalidInput(
@@ -115,24 +109,25 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
         )
 
 
-def _check_engine(engine: EngineSpec) -> None:
+def _check_engine(spec: EngineSpec, engine: Engine) -> None:
     """Refuse options of the engine that contradict each other or the engine's release."""
-    streaming = engine.weight_streaming
-    if streaming is not None and engine.cpu_offload is not None:
-        raise InvalidInput("spec.engine.cpuOffload", engine.cpu_offload, "Remove it, or weightStreaming.")
+    streaming = spec.weight_streaming
+    if streaming is not None and spec.cpu_offload is not None:
+        raise InvalidInput("spec.engine.cpuOffload", spec.cpu_offload, "Remove it, or weightStreaming.")
     if streaming is not None and streaming.layers > streaming.group:
         raise InvalidInput(
             "spec.engine.weightStreaming.layers", streaming.layers, f"Write at most the group's {streaming.group}."
         )
-    if streaming is not None and _version(engine) < STREAMING_SINCE:
-        raise InvalidInput("spec.engine.weightStreaming", engine.version, f"Use vLLM {STREAMING_SINCE} or newer.")
-    check_media(engine, _version(engine))
-    if engine.lora is not None and engine.lora.max_rank not in RANKS:
-        raise InvalidInput("spec.engine.lora.maxRank", engine.lora.max_rank, f"Write one of {_RANKS_TEXT}.")
+    if streaming is not None:
+        check_feature(spec, Feature.WEIGHT_STREAMING, "spec.engine.weightStreaming", spec.version)
+    check_media(spec, _version(spec))
+    if spec.lora is not None and spec.lora.max_rank not in engine.lora_ranks:
+        ranks = ", ".join(str(rank) for rank in engine.lora_ranks)
+        raise InvalidInput("spec.engine.lora.maxRank", spec.lora.max_rank, f"Write one of {ranks}.")
 
 
 def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
-    refusal = None if spec.engine.lora is None else adapters_refusal(model)
+    refusal = None if spec.engine.lora is None else engine_of(spec.engine.name).adapters_refusal(model)
     if refusal is not None:
         raise InvalidInput("spec.engine.lora", model.architecture, refusal)
 
@@ -166,8 +161,9 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),
         speculation=speculation,
         media=media,
-        unfollowed=unfollowed_arguments(engine.extra_args or ()),
+        unfollowed=engine_of(engine.name).unfollowed_arguments(engine.extra_args or ()),
         image_vendor=_image_vendor(engine),
+        name=engine.name,
     )
 
 
@@ -242,6 +238,7 @@ def to_workload_options(resource: InferenceDeployment, images: EngineImages | No
         model_source=spec.model.path or spec.model.name,
         revision=None if spec.model.path else spec.model.revision,
         engine_version=str(_version(spec.engine)),
+        engine=spec.engine.name,
         image=spec.engine.image,
         extra_args=tuple(spec.engine.extra_args or ()),
         token=None if token is None else SecretKey(token.name, token.key),

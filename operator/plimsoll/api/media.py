@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from plimsoll.api.features import check_feature
 from plimsoll.api.v1alpha1 import EncoderParallelism, EngineSpec, MultimodalSpec
 from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.served import COPIES_ENCODER_SINCE
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
 
 FIELD = "spec.engine.multimodal"
-TEXT_ONLY_SINCE = EngineVersion(0, 17)
-"""The first release with ``--language-model-only``."""
-
-_LIMITS_SINCE = EngineVersion(0, 9)
-"""The first release that reads ``--limit-mm-per-prompt`` as JSON."""
 
 
 def check_media(engine: EngineSpec, version: EngineVersion) -> None:
@@ -24,16 +21,15 @@ def check_media(engine: EngineSpec, version: EngineVersion) -> None:
         InvalidInput: with the field, its value and what to write.
     """
     wanted = engine.multimodal
-    if engine.text_only and version < TEXT_ONLY_SINCE:
-        raise InvalidInput("spec.engine.textOnly", "true", f"vLLM {version} cannot; use {TEXT_ONLY_SINCE} or newer.")
+    if engine.text_only:
+        check_feature(engine, Feature.TEXT_ONLY, "spec.engine.textOnly", "true")
     if wanted is None:
         return
     if engine.text_only:
         raise InvalidInput("spec.engine.textOnly", "true", "It leaves the tower out: remove it, or multimodal.")
     if (wanted.images_per_prompt, wanted.videos_per_prompt) == (0, 0):
         raise InvalidInput(f"{FIELD}.videosPerPrompt", 0, "Nothing is left for the tower: write textOnly instead.")
-    if version < _LIMITS_SINCE:
-        raise InvalidInput(FIELD, version, f"Use vLLM {_LIMITS_SINCE} or newer.")
+    check_feature(engine, Feature.MEDIA_LIMITS, FIELD, version)
 
 
 def to_media(engine: EngineSpec, model: ModelFacts, version: EngineVersion) -> MediaUse:
@@ -55,21 +51,22 @@ def to_media(engine: EngineSpec, model: ModelFacts, version: EngineVersion) -> M
     if wanted.images_per_prompt == 0 and model.encoder.video is None:
         raise InvalidInput(f"{FIELD}.imagesPerPrompt", 0, "Nothing is left for the tower: write textOnly instead.")
     return MediaUse(
-        copies_encoder=_copies_encoder(wanted, model, version),
+        copies_encoder=_copies_encoder(engine, wanted, model, version),
         images=wanted.images_per_prompt,
         videos=wanted.videos_per_prompt,
     )
 
 
-def _copies_encoder(wanted: MultimodalSpec, model: ModelFacts, version: EngineVersion) -> bool:
+def _copies_encoder(spec: EngineSpec, wanted: MultimodalSpec, model: ModelFacts, version: EngineVersion) -> bool:
     if wanted.encoder_parallelism is EncoderParallelism.TENSOR:
         return False
-    since = COPIES_ENCODER_SINCE.get(model.architecture)
+    engine = engine_of(spec.name)
+    since = engine.copies_encoder_since.get(model.architecture)
     if since is None or version < since:
-        advice = "write Tensor." if since is None else f"write Tensor, or use vLLM {since} or newer."
+        advice = "write Tensor." if since is None else f"write Tensor, or use {engine.title} {since} or newer."
         raise InvalidInput(
             f"{FIELD}.encoderParallelism",
             wanted.encoder_parallelism.value,
-            f"vLLM {version} cannot copy the tower of {model.architecture}: {advice}",
+            f"{engine.title} {version} cannot copy the tower of {model.architecture}: {advice}",
         )
     return True

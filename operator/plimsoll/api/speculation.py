@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ModelSpec, SpeculationMethod, SpeculationSpec
+from plimsoll.api.features import check_feature
+from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, SpeculationMethod, SpeculationSpec
 from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.engine_options import DraftMethod
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.base import Feature
 from plimsoll.facts.models.eagle import as_engine_head
 
 FIELD = "spec.engine.speculation"
@@ -15,9 +16,7 @@ DRAFT_FIELD = f"{FIELD}.draftModel"
 
 _WITH_DRAFT = (SpeculationMethod.EAGLE, SpeculationMethod.DRAFT)
 
-_SINCE = {SpeculationMethod.MTP: EngineVersion(0, 11), SpeculationMethod.DRAFT: EngineVersion(0, 14)}
-"""First releases that accept a method. One method name for the prediction layers of every model: vllm#25232. Draft
-models: vllm#24322; 0.13 still answers that they are not supported (vllm#31883)."""
+_FEATURES = {SpeculationMethod.MTP: Feature.MTP, SpeculationMethod.DRAFT: Feature.DRAFT_MODEL}
 
 
 def draft_model(spec: InferenceDeploymentSpec) -> ModelSpec | None:
@@ -35,12 +34,13 @@ def draft_model(spec: InferenceDeploymentSpec) -> ModelSpec | None:
     )
 
 
-def check_speculation(speculation: SpeculationSpec | None, version: EngineVersion) -> None:
+def check_speculation(engine: EngineSpec) -> None:
     """Refuse a missing or needless draft, as the API server does, and a method that the release does not know.
 
     Raises:
         InvalidInput: with the field, its value and what to write.
     """
+    speculation = engine.speculation
     if speculation is None:
         return
     method, draft = speculation.method, speculation.draft_model
@@ -48,9 +48,8 @@ def check_speculation(speculation: SpeculationSpec | None, version: EngineVersio
         raise InvalidInput(f"{FIELD}.method", method.value, "Name the head or the small model in draftModel.")
     if method not in _WITH_DRAFT and draft is not None:
         raise InvalidInput(f"{DRAFT_FIELD}.name", draft.name, f"Remove draftModel: method {method.value} needs none.")
-    since = _SINCE.get(method)
-    if since is not None and version < since:
-        raise InvalidInput(f"{FIELD}.method", method.value, f"vLLM {version} has none; use {since} or newer.")
+    if method in _FEATURES:
+        check_feature(engine, _FEATURES[method], f"{FIELD}.method", method.value)
 
 
 def to_speculation(

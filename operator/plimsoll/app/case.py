@@ -29,6 +29,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.serving import Request
 from plimsoll.domain.workload import Manifest
+from plimsoll.engines.registry import engine_of
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
@@ -148,7 +149,7 @@ def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifes
 
 def images_of(settings: Settings) -> EngineImages:
     """The engines' images as the admin set them."""
-    return EngineImages.of(settings.engine_image_nvidia, settings.engine_image_amd, settings.engine_registry)
+    return EngineImages(settings.engine_image_nvidia, settings.engine_image_amd, settings.engine_registry)
 
 
 def is_passing(case: Case) -> bool:
@@ -162,9 +163,12 @@ def is_passing(case: Case) -> bool:
 def wanted_signals(case: Case) -> Wanted:
     """The signals to read from Prometheus: the window of the live loop, or enough to learn what engines report."""
     pods = tuple(pod.name for pod in case.around.ready_pods())
-    if case.resource is None or case.resource.spec.rebalancing.mode is RebalancingMode.OFF:
-        return Wanted(pods, CAPACITY_WINDOW_SECONDS)
-    return Wanted(pods, case.resource.spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
+    if case.resource is None:
+        return Wanted(pods)
+    spec = case.resource.spec
+    is_off = spec.rebalancing.mode is RebalancingMode.OFF
+    window = CAPACITY_WINDOW_SECONDS if is_off else spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS
+    return Wanted(pods, window, engine_of(spec.engine.name).metrics)
 
 
 def tenant_of(case: Case) -> Tenant | None:

@@ -12,6 +12,8 @@ from functools import partial
 
 from plimsoll.adapters.prometheus import PrometheusSignals, Reading
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals import SignalState
 
 READING_DEADLINE_SECONDS = 10.0
@@ -32,10 +34,11 @@ logger = logging.getLogger("plimsoll.live")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The pods and the window to read for one object."""
+    """The pods and the window to read for one object, and the names of its engine's metrics."""
 
     pods: tuple[str, ...]
     window_seconds: int = CAPACITY_WINDOW_SECONDS
+    metrics: EngineMetrics = engine_of().metrics
 
 
 @dataclass(slots=True)
@@ -78,7 +81,8 @@ class LiveSignals:
             self.on_change()
 
     async def _read(self, reader: PrometheusSignals, key: ObjectKey, what: Wanted) -> Reading:
-        ask = partial(reader.read, key.namespace, what.pods, window_seconds=what.window_seconds, now=time.time())
+        now, window, metrics = time.time(), what.window_seconds, what.metrics
+        ask = partial(reader.read, key.namespace, what.pods, window_seconds=window, now=now, metrics=metrics)
         work = asyncio.get_running_loop().run_in_executor(self.threads, ask)
         try:
             return await asyncio.wait_for(work, READING_DEADLINE_SECONDS)

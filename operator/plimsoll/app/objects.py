@@ -15,6 +15,7 @@ from plimsoll.app.store import Body, Picture, key_of
 from plimsoll.app.workload_trust import controller_of, is_of_namesake, record_of, workload_doubt
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339
+from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
@@ -64,7 +65,11 @@ class _Gathering:
             self.complaints.append(complaint)
 
 
-def surroundings_of(store: Picture, read: ReadPod = read_pod) -> dict[ObjectKey, Surroundings]:
+def _read_pod(body: Body) -> PodFacts:
+    return read_pod(body, read_failure)
+
+
+def surroundings_of(store: Picture, read: ReadPod = _read_pod) -> dict[ObjectKey, Surroundings]:
     """Return the surroundings of every InferenceDeployment; each kind is read once."""
     found = {key_of(body): _Gathering(body, {}, {}, []) for body in store.all(INFERENCE_DEPLOYMENTS)}
     for body in store.all(DEPLOYMENTS):

@@ -9,6 +9,8 @@ from typing import Any
 from plimsoll import __version__
 from plimsoll.app.objects import Surroundings, is_updating
 from plimsoll.app.status_reading import split_of
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
@@ -16,9 +18,8 @@ from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.facts.cluster.engine_errors import EngineFailure
+from plimsoll.engines.registry import engine_of
 from plimsoll.memory.calibration import corrections
-from plimsoll.memory.rank_cache import rank_layout
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Pool
@@ -30,9 +31,6 @@ MOST_KEPT = 40
 LEAST_WEIGHTS_PERCENT = 90
 """The least share of the estimated weights, which are counted exactly, that an engine must hold. An engine that reports
 more KV cache than the rest of the budget is not believed."""
-
-TELLS_CACHE_SIZE = EngineVersion(0, 24)
-"""From this release an engine's metrics give its cache size in tokens; before it, blocks and tokens of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,21 +117,14 @@ def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Spl
 def capacities(
     request: Request, pools: Sequence[Pool], reported: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
 ) -> dict[str, int]:
-    """Convert ``reported`` to the tokens that requests of full length get, which is how later releases count.
-
-    Before 0.24 the metrics give blocks times tokens of a block. If the layers are of several kinds, a request holds
-    blocks of each kind, and that figure is too high.
-    """
+    """Convert ``reported``, by pool, to the tokens that requests of full length get."""
     types = {gpu.name: gpu for gpu in fleet.gpu_types()}
-    found = dict(reported)
-    if request.engine.version >= TELLS_CACHE_SIZE:
-        return found
+    found, engine = dict(reported), engine_of(request.engine.name)
     for pool in pools:
         if pool.name in reported and pool.gpu_type in types:
             _, settings, figures = _predicted(request, types[pool.gpu_type], pool, memo)
-            layout = rank_layout(request, pool.split, settings, figures.stage)
-            size = reported[pool.name] // layout.block_tokens * layout.block_bytes
-            found[pool.name] = layout.capacity_tokens(size, request.shape.context_tokens)
+            tokens = engine.full_length_tokens(request, pool.split, settings, figures, reported[pool.name])
+            found[pool.name] = tokens
     return found
 
 
@@ -158,7 +149,7 @@ def _of_pool(
     kind = request.engine_kind(gpu.name, pool.split)
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     if tokens is not None and serves:
-        predicted, available = _in_bytes(by_law, pool, settings, figures, tokens)
+        predicted, available = engine_of(request.engine.name).cache_bytes(by_law, pool.split, settings, figures, tokens)
         if available > figures.budget_bytes - figures.weights_bytes * LEAST_WEIGHTS_PERCENT // 100:
             return None  # no engine has that much: the figure belongs to another engine or is garbled
         return Observation(kind, Witness.METRICS, predicted, available, *step)
@@ -177,24 +168,6 @@ def _predicted(
     return by_law, *sized(by_law, gpu, pool.split, memo)
 
 
-def _in_bytes(
-    request: Request, pool: Pool, settings: EngineSettings, figures: MemoryEstimate, tokens: int
-) -> tuple[int, int]:
-    """The predicted and the real cache bytes of one GPU, from the tokens that its engine reports.
-
-    All stages hold the same number of blocks: with several stages, both figures are counted in blocks of the stage that
-    runs out first.
-    """
-    layout = rank_layout(request, pool.split, settings, figures.stage)
-    context = request.shape.context_tokens
-    if request.engine.version < TELLS_CACHE_SIZE:
-        return figures.available_kv_bytes, tokens // layout.block_tokens * layout.block_bytes
-    available = layout.bytes_of_tokens(tokens, context)
-    if pool.split.pipeline_parallel == 1:
-        return figures.available_kv_bytes, available
-    return layout.bytes_of_tokens(figures.kv_capacity_tokens, context), available
-
-
 def _memory_failure(around: Surroundings, pool: Pool) -> EngineFailure | None:
     failures = [pod.failure for pod in around.pods.get(pool.name, ()) if pod.failure is not None]
     return next((failure for failure in failures if failure.is_about_memory), None)
@@ -207,6 +180,7 @@ def _entry(seen: Seen) -> dict[str, Any]:
         "precision": kind.precision.value,
         "kvPrecision": kind.kv_precision.value,
         "gpuType": kind.gpu_type,
+        "engine": None if kind.engine == DEFAULT_ENGINE else kind.engine,
         "engineVersion": str(kind.version),
         "tensorParallel": kind.split.tensor_parallel,
         **stages(kind.split),
@@ -233,6 +207,7 @@ def _read(entry: Mapping[str, Any]) -> Seen | None:
             version=EngineVersion(*(int(part) for part in entry["engineVersion"].split("."))),
             split=split_of(entry),
             options=entry["options"],
+            engine=entry.get("engine") or DEFAULT_ENGINE,
         )
         observation = Observation(
             kind,

@@ -18,6 +18,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType, Price
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import Request
+from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 
@@ -113,7 +114,7 @@ class ReadingMemo:
         uid = uid_of(body)
         known = self._pods.get(uid)
         if known is None or known[0] is not body:
-            known = body, read_pod(body)
+            known = body, read_pod(body, read_failure)
         return self._pods.put(uid, known)[1]
 
     def resource(self, body: Body, parse: Callable[[Body], InferenceDeployment]) -> InferenceDeployment:

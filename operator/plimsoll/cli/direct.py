@@ -28,8 +28,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.memory.served import served_model
-from plimsoll.memory.shared_indexers import with_loaded_indexers
+from plimsoll.engines.registry import engine_of
 
 _PLAIN_SINCE = EngineVersion(0, 17)
 """The oldest release that knows every option of a plain question."""
@@ -70,24 +69,24 @@ def _version(asked: Asked) -> EngineVersion:
 
 
 def _question(model: ModelFacts, asked: Asked) -> Question:
-    version, media = _version(asked), MediaUse(text_only=asked.text_only)
+    engine = EngineChoice(
+        version=_version(asked),
+        gpu_memory_utilization_percent=asked.utilization or DEFAULT_UTILIZATION_PERCENT,
+        max_batched_tokens=asked.batched_tokens,
+        enforce_eager=asked.eager,
+        media=MediaUse(text_only=asked.text_only),
+    )
     precision = weight_precision(asked.precision or AUTO, model)
     return Question(
         Request(
             key=ObjectKey("default", "estimate"),
-            model=with_loaded_indexers(served_model(model, media), version),
+            model=engine_of(engine.name).loaded(model, engine),
             precision=precision,
             kv_precision=cache_precision(asked.kv_precision or AUTO, model, precision),
             shape=ServingShape(
                 context_tokens=asked.context or min(DEFAULT_CONTEXT, model.max_context_tokens),
                 concurrency=asked.concurrency or DEFAULT_CONCURRENCY,
             ),
-            engine=EngineChoice(
-                version=version,
-                gpu_memory_utilization_percent=asked.utilization or DEFAULT_UTILIZATION_PERCENT,
-                max_batched_tokens=asked.batched_tokens,
-                enforce_eager=asked.eager,
-                media=media,
-            ),
+            engine=engine,
         )
     )

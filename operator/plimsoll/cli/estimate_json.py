@@ -8,7 +8,7 @@ from plimsoll.cli.backwards import backwards
 from plimsoll.cli.verdict import TERMS, fit_by_law, warnings_of
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.serving import Request
-from plimsoll.memory.decode_time import decode_floor
+from plimsoll.performance.decode_time import decode_floor
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.sizing import Sized
 

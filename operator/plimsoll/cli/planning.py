@@ -18,9 +18,9 @@ from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.serving import Request
+from plimsoll.engines.registry import engine_of
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
-from plimsoll.render.command import engine_arguments
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Report
 from plimsoll.render.status import status
@@ -59,7 +59,10 @@ class Planned:
     def arguments(self) -> list[str]:
         """The engine's arguments; empty if nothing is placed."""
         choice = self.decision.choice
-        return [] if choice is None else engine_arguments(to_workload_options(self.resource), choice)
+        if choice is None:
+            return []
+        options = to_workload_options(self.resource)
+        return list(engine_of(options.engine).launch(options, choice).arguments)
 
     def objects(self) -> list[dict[str, Any]]:
         """The objects that the operator would apply."""

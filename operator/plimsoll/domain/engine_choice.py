@@ -1,4 +1,4 @@
-"""The engine options that the user chooses."""
+"""The engine and its options, as the user chooses them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, DraftMethod, Hea
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.versions import EngineVersion
+
+DEFAULT_ENGINE = "vllm"
+"""The engine of a request that names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Speculation:
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """The engine options that the user may choose.
+    """The engine, its release, and the options that the user may choose.
 
     ``gpu_memory_utilization_percent`` is a share of the usable memory. ``residency`` None keeps all weights on the GPU.
     ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image_vendor`` is the GPU
@@ -51,3 +54,4 @@ class EngineChoice:
     media: MediaUse = ALL_MEDIA
     unfollowed: tuple[str, ...] = ()
     image_vendor: Vendor | None = None
+    name: str = DEFAULT_ENGINE

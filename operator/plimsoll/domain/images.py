@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import Vendor
 
 _RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)")
@@ -13,31 +14,31 @@ _RELEASE = re.compile(r"v?(\d+\.\d+\.\d+)")
 
 @dataclass(frozen=True, slots=True)
 class EngineImages:
-    """The engines' images by vendor, as the admin set them.
+    """The images of one ``engine`` by vendor, as the admin set them; empty where the engine's own image is used.
 
     A reference without tag and digest gets the release's tag. A reference whose tag names a release is used for that
     release only. Any other reference with a tag or a digest is used for all releases. ``registry`` is added in front of
     references that name no registry.
     """
 
-    nvidia: str = "vllm/vllm-openai"
-    amd: str = "vllm/vllm-openai-rocm"
+    nvidia: str = ""
+    amd: str = ""
     registry: str = ""
+    engine: str = DEFAULT_ENGINE
 
-    @staticmethod
-    def of(nvidia: str = "", amd: str = "", registry: str = "") -> EngineImages:
-        """Return the images from settings. An empty setting means vLLM's own image."""
-        plain = EngineImages()
-        return EngineImages(nvidia or plain.nvidia, amd or plain.amd, registry)
-
-    def reference(self, vendor: Vendor, version: str) -> str:
-        """Return the image of a release for a vendor's GPUs."""
-        given = self.amd if vendor is Vendor.AMD else self.nvidia
-        repository, tag, pinned = _parts(given)
-        release = _RELEASE.fullmatch(tag)
-        is_for_it = pinned and (release is None or release[1] == version)
-        image = given if is_for_it else f"{repository}:v{version}"
+    def reference(self, engine: str, vendor: Vendor, usual: str) -> str:
+        """Return the image for a vendor's GPUs. ``usual`` is the image of the engine's own release, with its tag."""
+        given = (self.amd if vendor is Vendor.AMD else self.nvidia) if engine == self.engine else ""
+        image = _for_release(given or _parts(usual)[0], _parts(usual)[1])
         return f"{self.registry}/{image}" if self.registry and not _names_registry(image) else image
+
+
+def _for_release(given: str, tag: str) -> str:
+    """Return the image that an admin means for the release that ``tag`` names."""
+    repository, own_tag, pinned = _parts(given)
+    release, wanted = _RELEASE.fullmatch(own_tag), _RELEASE.fullmatch(tag)
+    names_another = release is not None and (wanted is None or release[1] != wanted[1])
+    return given if pinned and not names_another else f"{repository}:{tag}"
 
 
 def vendor_of(reference: str) -> Vendor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
@@ -14,7 +15,7 @@ class Witness(StrEnum):
     """The source of an observation."""
 
     METRICS = "Metrics"
-    """``vllm:cache_config_info`` of a running engine: exact to one block."""
+    """The metrics of a running engine: exact to one block."""
     START_LOG = "StartLog"
     """The figures that an engine logs when it has started."""
     START_FAILURE = "StartFailure"
@@ -27,7 +28,7 @@ class Witness(StrEnum):
 class EngineKind:
     """A kind of engine: all engines of a kind need the same memory, so an observation of one applies to all.
 
-    ``options`` is a digest of the model's facts and of the engine options that change its memory.
+    ``engine`` is its name. ``options`` is a digest of the model's facts and of the options that change its memory.
     """
 
     model: str
@@ -37,6 +38,7 @@ class EngineKind:
     version: EngineVersion
     split: Split
     options: str = ""
+    engine: str = DEFAULT_ENGINE
 
 
 @dataclass(frozen=True, slots=True)

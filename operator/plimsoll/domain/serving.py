@@ -109,6 +109,7 @@ class Request:
             version=self.engine.version,
             split=split,
             options=fingerprint(self.model, self.engine),
+            engine=self.engine.name,
         )
 
     def correction_for(self, gpu_type: str, split: Split) -> Correction | None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class EngineVersion(NamedTuple):
-    """A vLLM release. Releases are compared to choose the memory law that applies."""
+    """A release of an engine. Releases are compared to choose the memory law that applies."""
 
     major: int
     minor: int

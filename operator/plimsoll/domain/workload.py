@@ -6,12 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_MEMORY
 from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
 
 Manifest = dict[str, Any]
 """A Kubernetes object as plain data."""
+
+ENGINE_PORT = 8000
+"""The port that every engine is given."""
+
+CACHE_PATH = "/cache"
+"""Where the cache volume is mounted: it may outlive the pod."""
+
+TEMPORARY_PATH = "/tmp"  # noqa: S108 - a volume of the pod's own is mounted there
+
+PRE_STOP_SECONDS = 15
+"""Time for endpoints to remove the pod before the engine refuses new requests."""
 
 DEFAULT_REQUESTS = {"cpu": DEFAULT_CPU, "memory": DEFAULT_MEMORY}
 """The default requests of an engine besides its GPUs, where the user sets none."""
@@ -59,6 +71,7 @@ class WorkloadOptions:
     model_source: str
     revision: str | None
     engine_version: str
+    engine: str = DEFAULT_ENGINE
     image: str | None = None
     extra_args: tuple[str, ...] = ()
     token: SecretKey | None = None

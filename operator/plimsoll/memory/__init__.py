@@ -1,1 +1,1 @@
-"""From model facts to VRAM: one module per term, summed per rank in :mod:`plimsoll.memory.estimate`."""
+"""From model facts to bytes of one rank, as far as they are the same for every engine."""

@@ -1,29 +1,8 @@
-"""The error band of an estimate, without the cache: wider where less has been measured.
-
-The widths come from logs and not from a theory: from the logs that the laws were checked on
-(``tests/memory/test_overhead.py``), and from 109 more logs for which they were too narrow. Nine in ten of each set lie
-inside. Each term names its cause.
-"""
+"""The error band of an estimate."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
-
-from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.model import Evidence, ModelFacts
-from plimsoll.domain.outcomes import Split
-from plimsoll.domain.units import GIB
-from plimsoll.memory.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
-from plimsoll.memory.forward import residual_streams
-from plimsoll.memory.non_torch import has_switch, is_rdna
-from plimsoll.memory.runners import is_recurrent
-from plimsoll.memory.sampler import sampler_bytes
-
-_GRAPHS_LOW, _GRAPHS_HIGH = 0.24, 0.19
-"""GiB. The engine's estimate of its graphs varies most of all terms: equal starts log 0.57 and 1.69."""
-
-
-_HOPPER = 9
 
 
 class Band(NamedTuple):
@@ -36,97 +15,3 @@ class Band(NamedTuple):
     def width_bytes(self) -> int:
         """The bytes between the lowest and the highest need."""
         return self.high_bytes - self.low_bytes
-
-
-LARGEST_DEFAULT_SEQUENCES = 1024
-
-_USUAL_WIDTH, _USUAL_SHARE = 1.0, 0.015
-"""GiB, and share of the card. Measurements can make a band wider than this; an old engine's choice of its sampler
-cannot. In some twenty starts that choice would make the band wider; six of them had made it (0.10.2, 0.11.0) and lie
-outside."""
-
-_TAIL_GIB, _TAIL_SHARE = 0.10, 0.004
-"""GiB, and share of the card, up to the usual width: how much less may be needed. Of 109 starts that were not used to
-choose any width, eleven were below the band without this term (six with it) and five above; two of the five ran
-something that no law covers. Of 87 later starts, 60 were inside before any law was read from them; of 48 after that,
-40 were inside."""
-
-_EVIDENCE = {Evidence.KNOWN: 1.0, Evidence.TENSORS: 1.5, Evidence.GENERIC: 2.5}
-"""Factors of the width: larger for classes whose layers were not checked."""
-
-
-def band(
-    model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw, *, sequences: int = LARGEST_DEFAULT_SEQUENCES
-) -> Band:
-    """Return the band of one rank's need.
-
-    Args:
-        model: the model; the band is wider for a less known class.
-        gpu: None means the GPU with the widest band.
-        split: tensor and data parallelism widen it.
-        law: the release's law.
-        sequences: ``--max-num-seqs``; by default the engine's largest default.
-    """
-    card = gpu.usable_bytes if gpu is not None else 80 * GIB
-    low, high = 0.30 * GIB + 0.003 * card, 0.35 * GIB + 0.006 * card
-    if law.charges_graphs_of(model, gpu):
-        low, high = low + _GRAPHS_LOW * GIB, high + _GRAPHS_HIGH * GIB
-    low, high = low * _EVIDENCE[model.evidence], high * _EVIDENCE[model.evidence]
-    for extra_low, extra_high in _thin(model, gpu, split, law):
-        low, high = low + extra_low * GIB, high + extra_high * GIB
-    room = max(0.0, _USUAL_WIDTH * GIB + _USUAL_SHARE * card - low - high)
-    low += min(room, _TAIL_GIB * GIB + _TAIL_SHARE * card + _sampler_choice(model, gpu, law, sequences))
-    return Band(-int(low), int(high))
-
-
-def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> list[tuple[float, float]]:
-    """Return GiB below and above for cases with few logs."""
-    reasons = {
-        "no GPU named": (gpu is None, 0.5, 1.0),
-        "AMD graphics card: the same start took up to 2.6 GiB more on another day": (
-            gpu is not None and is_rdna(gpu),
-            0.2,
-            3.3,
-        ),
-        "AMD accelerator: three logs": (gpu is not None and gpu.vendor is Vendor.AMD and not is_rdna(gpu), 0.3, 1.0),
-        "memory shared with the host: other processes count": (gpu is not None and gpu.unified_memory, 1.5, 3.5),
-        "recurrent layers: Triton's autotuning spills": (is_recurrent(model), 0.15, 0.3),
-        "... whose prefill counts as graphs since 0.26, 108 to 128 KiB a token": (
-            is_recurrent(model) and law.charges_prefill_transient and law.charges_graphs_of(model, gpu),
-            0.3,
-            0.3,
-        ),
-        "communication over NVSwitch": (split.tensor_parallel > 1 and has_switch(gpu), 0.15, 0.15),
-        "... which few logs tell of on Blackwell": (
-            split.tensor_parallel > 1 and has_switch(gpu) and not _is_hopper(gpu),
-            0.4,
-            0.3,
-        ),
-        "encoder profiled on its largest item: by the preprocessor, not by config.json": (
-            model.encoder is not None and law.may_fuse_sampler,
-            0.5,
-            0.7,
-        ),
-        # One of these starts was not used to fit the law. It is inside the band even without this term.
-        "hyper-connections: ten starts, within 1.6 GiB but for a few whose flags are in doubt": (
-            residual_streams(model) > 1,
-            1.0,
-            1.5,
-        ),
-        "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
-    }
-    return [(low, high) for applies, low, high in reasons.values() if applies]
-
-
-def _is_hopper(gpu: GpuType | None) -> bool:
-    return gpu is not None and gpu.compute_capability is not None and gpu.compute_capability[0] == _HOPPER
-
-
-def _sampler_choice(model: ModelFacts, gpu: GpuType | None, law: EngineLaw, rows: int) -> int:
-    """Return how much the estimate is too high where an old engine had FlashInfer."""
-    if not law.may_fuse_sampler or law.sampler_of(model, gpu) is not NATIVE_SAMPLER:
-        return 0
-    native, fused = (
-        sampler_bytes(law, vocabulary=model.vocabulary, rows=rows) for law in (NATIVE_SAMPLER, FUSED_SAMPLER)
-    )
-    return max(0, native - fused)

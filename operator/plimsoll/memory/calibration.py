@@ -10,8 +10,8 @@ from plimsoll.domain.units import MIB
 from plimsoll.memory.band import Band
 
 RESIDUAL_BYTES = 150 * MIB
-"""The uncertainty after a measured start. vLLM keeps the same reserve when it recommends a cache size for the next
-start (``gpu_worker.py``, the advice at the end of start-up)."""
+"""The uncertainty after a measured start. An engine keeps the same reserve when it recommends a cache size for the
+next start (``gpu_worker.py``, the advice at the end of start-up)."""
 
 STEP_BYTES = 512 * MIB
 """How much the upper edge is raised where an engine ran out of memory and reported no figure."""

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.units import ceil_div
-from plimsoll.memory.kv_cache import KvLayout
+
+
+class BlockLayout(Protocol):
+    """How an engine cuts its KV cache into blocks."""
+
+    def blocks_of_request(self, context_tokens: int) -> int:
+        """Return the blocks of one request of that length, in tokens."""
+        ...
+
 
 EXPECTED_HEADROOM_PERCENT = 150
 """KV pool over concurrency x mean length: 1.5 had no preemption in seven trace replays (Azure 2023, Mooncake)."""
@@ -23,7 +33,7 @@ def needed_tokens(shape: ServingShape) -> int:
     return min(guaranteed, max(expected, shape.context_tokens))
 
 
-def needed_blocks(shape: ServingShape, layout: KvLayout) -> int:
+def needed_blocks(shape: ServingShape, layout: BlockLayout) -> int:
     """Return the same in blocks. Each request is rounded up to whole blocks in every group of layers."""
     at_full_length = layout.blocks_of_request(shape.context_tokens)
     if shape.expected_tokens is None:

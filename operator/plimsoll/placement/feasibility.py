@@ -13,13 +13,11 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Choice, EngineSettings, Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
-from plimsoll.memory.estimate import estimate
+from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.precision_gate import missing_capability
-from plimsoll.placement.settings import engine_settings, with_a_small_step
 
 
 def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Choice | Rejection:
@@ -79,12 +77,13 @@ def sized(
 
 
 def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings, MemoryEstimate]:
-    usual = engine_settings(request, gpu, split)
-    figures = estimate(request, gpu, split, usual)
-    lean = with_a_small_step(request, usual)
+    engine = engine_of(request.engine.name)
+    usual = engine.settings(request, gpu, split)
+    figures = engine.estimate(request, gpu, split, usual)
+    lean = engine.lean_settings(request, usual)
     if figures.fit is Fit.SURE or lean == usual or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
-    return lean, estimate(request, gpu, split, lean)
+    return lean, engine.estimate(request, gpu, split, lean)
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
@@ -115,7 +114,9 @@ def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection |
 
 
 def _against_hardware(request: Request, candidate: Candidate) -> Rejection | None:
-    missing = missing_capability(request.model, request.precision, request.kv_precision, candidate.gpu)
+    missing = engine_of(request.engine.name).missing_capability(
+        request.model, request.precision, request.kv_precision, candidate.gpu
+    )
     if missing:
         return _rejection(candidate, Reason.PRECISION_NOT_SUPPORTED, missing)
     made_for = request.engine.image_vendor

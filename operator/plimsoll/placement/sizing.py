@@ -9,9 +9,9 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
+from plimsoll.engines.registry import engine_of
 from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.feasibility import sized
-from plimsoll.placement.precision_gate import missing_capability
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ class Sized:
 
 def size_on(request: Request, gpu: GpuType, split: Split) -> Sized | Rejection:
     """Return the estimate for one GPU type and split, or the reason why there is none."""
-    missing = missing_capability(request.model, request.precision, request.kv_precision, gpu)
+    missing = engine_of(request.engine.name).missing_capability(
+        request.model, request.precision, request.kv_precision, gpu
+    )
     if missing:
         return Rejection(gpu.name, split, Reason.PRECISION_NOT_SUPPORTED, missing)
     if gpu.is_slice and split.gpus > 1:

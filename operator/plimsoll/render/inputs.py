@@ -11,9 +11,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.names import GROUP
 from plimsoll.domain.outcomes import Choice
 from plimsoll.domain.workload import Manifest, WorkloadOptions
+from plimsoll.engines.registry import engine_of
 
 RENDERING = 2
 """The template's version, increased with every change. Releases before 0.2 wrote no number; theirs is 1."""
@@ -31,13 +34,27 @@ inputs was made from the same inputs."""
 
 def inputs_digest(options: WorkloadOptions, choice: Choice) -> str:
     """Hex digits that change with any input of a pod template. Fields that are not set do not affect them."""
+    engine = None if options.engine == DEFAULT_ENGINE else options.engine
+    own = asdict(options) | {"images": _images(options), "engine": engine}
     inputs = {
-        "options": {name: value for name, value in asdict(options).items() if name not in ("uid", "key")},
+        "options": {name: value for name, value in own.items() if name not in ("uid", "key")},
         "settings": asdict(choice.settings),
         "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel],
         "place": [choice.gpu.name, choice.target.resource, *choice.target.selector],
     }
     return hashlib.sha256(json.dumps(_set(inputs), sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _images(options: WorkloadOptions) -> dict[str, str]:
+    """The repositories of the images, as earlier releases put them into the digest."""
+    image = engine_of(options.engine).image
+    usual = {vendor: image(vendor, options.engine_version).rpartition(":")[0] for vendor in Vendor}
+    images = options.images
+    return {
+        "nvidia": images.nvidia or usual[Vendor.NVIDIA],
+        "amd": images.amd or usual[Vendor.AMD],
+        "registry": images.registry,
+    }
 
 
 def is_left_running(live: Mapping[str, Any], manifest: Manifest) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.names import API_VERSION, GROUP, KIND
 from plimsoll.domain.outcomes import Split
-from plimsoll.domain.workload import Manifest, WorkloadOptions
+from plimsoll.domain.workload import ENGINE_PORT, Manifest, WorkloadOptions
 
 FIELD_MANAGER = "plimsoll"
 """Server-side apply: the owner of every field that we write."""
@@ -18,7 +18,6 @@ POOL_ANNOTATION = f"{GROUP}/pool-record"
 HASH_ANNOTATION = f"{GROUP}/rendered"
 """Digest of the rendered object: distinguishes our change from another's edit without comparing defaulted fields."""
 
-ENGINE_PORT = 8000
 CONTAINER = "engine"
 
 

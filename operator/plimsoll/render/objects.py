@@ -6,12 +6,11 @@ import hashlib
 import json
 
 from plimsoll.domain.outcomes import Choice
-from plimsoll.domain.workload import Manifest, WorkloadOptions
+from plimsoll.domain.workload import ENGINE_PORT, Manifest, WorkloadOptions
 from plimsoll.placement.pools import PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, inputs_digest
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
-    ENGINE_PORT,
     HASH_ANNOTATION,
     POOL_ANNOTATION,
     deployment_labels,
@@ -75,7 +74,7 @@ def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Choice) -> M
             "spec": {
                 "replicas": pool.replicas,
                 "revisionHistoryLimit": 2,
-                "progressDeadlineSeconds": start_budget_seconds(choice) + PROGRESS_SLACK_SECONDS,
+                "progressDeadlineSeconds": start_budget_seconds(options, choice) + PROGRESS_SLACK_SECONDS,
                 "strategy": {"type": "RollingUpdate", "rollingUpdate": surge},
                 "selector": {"matchLabels": labels},
                 "template": pod_template(options, pool.name, choice),

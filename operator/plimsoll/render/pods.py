@@ -3,64 +3,44 @@
 from __future__ import annotations
 
 from plimsoll.domain.outcomes import Choice
-from plimsoll.domain.units import GIB, ceil_div
-from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, WorkloadOptions
-from plimsoll.render.command import DRAIN_SECONDS, PRE_STOP_SECONDS, engine_arguments
-from plimsoll.render.names import CONTAINER, ENGINE_PORT, pool_labels
+from plimsoll.domain.workload import (
+    CACHE_PATH,
+    DEFAULT_REQUESTS,
+    ENGINE_PORT,
+    PRE_STOP_SECONDS,
+    TEMPORARY_PATH,
+    Manifest,
+    PodOptions,
+    WorkloadOptions,
+)
+from plimsoll.engines.base import Engine, Launch, Probe
+from plimsoll.engines.registry import engine_of
+from plimsoll.render.names import CONTAINER, pool_labels
 
-CACHE_PATH = "/cache"
-TEMPORARY_PATH = "/tmp"  # noqa: S108 - a volume of the pod's own is mounted there
-WRITTEN_PATHS = {
-    "HOME": f"{CACHE_PATH}/home",
-    "XDG_CACHE_HOME": f"{CACHE_PATH}/xdg",
-    "HF_HOME": f"{CACHE_PATH}/huggingface",
-    "VLLM_CACHE_ROOT": f"{CACHE_PATH}/vllm",
-    "VLLM_CONFIG_ROOT": f"{CACHE_PATH}/vllm-config",
-    "VLLM_RPC_BASE_PATH": TEMPORARY_PATH,
-    "TORCHINDUCTOR_CACHE_DIR": f"{CACHE_PATH}/torchinductor",
-    "TRITON_CACHE_DIR": f"{CACHE_PATH}/triton",
-    "FLASHINFER_WORKSPACE_BASE": f"{CACHE_PATH}/flashinfer",
-    "NUMBA_CACHE_DIR": f"{CACHE_PATH}/numba",
-    "TMPDIR": TEMPORARY_PATH,
-}
-"""Paths that the engine and its libraries write to, because the root file system is read-only. Data that is costly to
-make (weights, compiled kernels) is on the cache volume; the rest is on a volume that ends with the pod."""
-
-GRACE_SECONDS = PRE_STOP_SECONDS + DRAIN_SECONDS + 15
-"""Strictly longer than pre-stop and drain together, so that the engine can stop by itself."""
-
-BASE_START_SECONDS = 900
-"""Time for compilation, profiling, graph capture and warm-up: up to 103, 250 and 25 s in start-up logs, with
-reserve."""
-
-START_SECONDS_PER_GIB = 12
-"""Time to load weights from a slow disk or hub: about 85 MiB/s. Slow loads must not be killed half-way."""
-
-PROBE_PERIOD_SECONDS = 10
-
-ENGINE_UID = 2000
-"""The user that vLLM's image prepares (group 0)."""
+STOP_RESERVE_SECONDS = 15
+"""The grace period is this much longer than pre-stop and drain together, so that the engine can stop by itself."""
 
 
 def pod_template(options: WorkloadOptions, pool: str, choice: Choice) -> Manifest:
     """The pod template. The operator's decisions have priority over the user's pod options."""
-    user = options.pod
+    user, engine = options.pod, engine_of(options.engine)
+    launch = engine.launch(options, choice)
     return {
         "metadata": {
             "labels": {**user.labels, **pool_labels(options.key.name, pool)},
             **({"annotations": dict(user.annotations)} if user.annotations else {}),
         },
         "spec": {
-            "containers": [_container(options, choice)],
+            "containers": [_container(options, choice, engine, launch)],
             "affinity": _affinity(choice),
             "tolerations": _tolerations(choice, user),
             "volumes": [*_own_volumes(choice, user), *user.volumes],
-            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "terminationGracePeriodSeconds": PRE_STOP_SECONDS + launch.drain_seconds + STOP_RESERVE_SECONDS,
             "enableServiceLinks": False,
             "automountServiceAccountToken": False,
             "securityContext": {
                 "runAsNonRoot": True,
-                "runAsUser": ENGINE_UID,
+                "runAsUser": launch.user_id,
                 "runAsGroup": 0,
                 "fsGroup": 0,
                 "seccompProfile": {"type": "RuntimeDefault"},
@@ -70,25 +50,25 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Choice) -> Manifes
     }
 
 
-def start_budget_seconds(choice: Choice) -> int:
+def start_budget_seconds(options: WorkloadOptions, choice: Choice) -> int:
     """How long a start may take before the kubelet gives up on it."""
-    weights_gib = ceil_div(choice.estimate.weights_bytes * choice.split.gpus, GIB)
-    return BASE_START_SECONDS + START_SECONDS_PER_GIB * weights_gib
+    return engine_of(options.engine).launch(options, choice).start_seconds
 
 
-def _container(options: WorkloadOptions, choice: Choice) -> Manifest:
-    budget = start_budget_seconds(choice)
+def _container(options: WorkloadOptions, choice: Choice, engine: Engine, launch: Launch) -> Manifest:
+    usual = engine.image(choice.gpu.vendor, options.engine_version)
     return {
         "name": CONTAINER,
-        "image": options.image or options.images.reference(choice.gpu.vendor, options.engine_version),
-        "args": engine_arguments(options, choice),
-        "env": _environment(options, budget),
+        "image": options.image or options.images.reference(engine.name, choice.gpu.vendor, usual),
+        **({"command": list(launch.command)} if launch.command else {}),
+        "args": list(launch.arguments),
+        "env": _environment(options, launch),
         **({"envFrom": list(options.pod.env_from)} if options.pod.env_from else {}),
         "ports": [{"name": "http", "containerPort": ENGINE_PORT, "protocol": "TCP"}],
         "resources": _resources(options.pod, choice),
-        "startupProbe": _health(PROBE_PERIOD_SECONDS, ceil_div(budget, PROBE_PERIOD_SECONDS)),
-        "readinessProbe": _health(5, 3),
-        "livenessProbe": _health(PROBE_PERIOD_SECONDS, 6),
+        "startupProbe": _health(launch.startup),
+        "readinessProbe": _health(launch.readiness),
+        "livenessProbe": _health(launch.liveness),
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(PRE_STOP_SECONDS)]}}},
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {
@@ -105,22 +85,18 @@ def _container(options: WorkloadOptions, choice: Choice) -> Manifest:
     }
 
 
-def _health(period: int, failures: int) -> Manifest:
+def _health(probe: Probe) -> Manifest:
     return {
-        "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
-        "periodSeconds": period,
-        "timeoutSeconds": 5,
-        "failureThreshold": failures,
+        "httpGet": {"path": probe.path, "port": "http", "scheme": "HTTP"},
+        "periodSeconds": probe.period_seconds,
+        "timeoutSeconds": probe.timeout_seconds,
+        "failureThreshold": probe.failures,
     }
 
 
-def _environment(options: WorkloadOptions, budget: int) -> list[Manifest]:
-    """The environment: paths on volumes, the engine's start-up limit as in the probe, the token from its secret."""
-    own: list[Manifest] = [
-        *({"name": name, "value": path} for name, path in WRITTEN_PATHS.items()),
-        {"name": "VLLM_ENGINE_READY_TIMEOUT_S", "value": str(budget)},
-        {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
-    ]
+def _environment(options: WorkloadOptions, launch: Launch) -> list[Manifest]:
+    """The engine's environment, and the token from its secret. The user's variables have priority."""
+    own: list[Manifest] = [{"name": name, "value": value} for name, value in launch.environment.items()]
     if options.token is not None:
         reference = {"name": options.token.name, "key": options.token.key}
         own.append({"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}})

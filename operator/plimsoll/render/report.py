@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.model import ModelFacts
-from plimsoll.facts.cluster.engine_errors import EngineFailure
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
 

@@ -21,9 +21,10 @@ Bytes64 = Annotated[int, Field(ge=0, le=LARGEST_BOUND)]
 GpuTypeName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 
 
-def rule(expression: str, message: str) -> JsonDict:
-    """A CEL rule of the CRD: ``message`` says what to write instead."""
-    return {"rule": expression, "message": message}
+def rule(expression: str, message: str, *, field: str = "") -> JsonDict:
+    """A CEL rule of the CRD: ``message`` says what to write instead, ``field`` which part of the object it is about."""
+    where: JsonDict = {"fieldPath": field} if field else {}
+    return {"rule": expression, "message": message, **where}
 
 
 def _carry_rules(schema: JsonDict, model: type[Any]) -> None:

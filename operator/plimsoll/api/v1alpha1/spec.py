@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 from pydantic.config import JsonDict
 
 from plimsoll.api.bounds import (
@@ -15,12 +15,15 @@ from plimsoll.api.bounds import (
     MOST_CONCURRENCY,
     STEP_TOKENS,
 )
-from plimsoll.api.owned_flags import EVERY_OWNED_SPELLING
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, GpuTypeName, Tokens, rule
 from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.speculation import SpeculationSpec
 from plimsoll.api.v1alpha1.values import LONGEST_QUANTITY, DataKey, DnsSubdomain, FreeForm
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.engines.base import Engine
+from plimsoll.engines.flags import every_spelling
+from plimsoll.engines.registry import ENGINES
 
 
 class PrecisionChoice(StrEnum):
@@ -143,15 +146,33 @@ class GpuSpec(ApiModel):
     )
 
 
-def _owned_flags_rule() -> JsonDict:
-    """The CEL twin of :func:`plimsoll.api.owned_flags.owned_flag`, for admission time."""
-    spellings = EVERY_OWNED_SPELLING.replace("-", "[-_]")
+def _owned_flags_rule(engine: Engine) -> JsonDict:
+    """The CEL twin of :func:`plimsoll.engines.flags.owned_flag` for one engine, for admission time."""
+    spellings = every_spelling(engine.owned_flags).replace("-", "[-_]")
     return rule(
-        f"self.all(a, !a.matches(r'(?i)^-+({spellings})(=|$)'))",
+        f"self.name != '{engine.name}' || !has(self.extraArgs) || "
+        f"self.extraArgs.all(a, !a.matches(r'(?i)^-+({spellings})(=|$)'))",
         "extraArgs holds a flag that the operator owns (model, lengths, parallelism, memory, precision, adapters, "
         "speculation, host, port): use the field of the spec instead, e.g. contextLength for --max-model-len, "
         "overrides.tensorParallel for -tp",
+        field=".extraArgs",
     )
+
+
+def _lora_rule(engine: Engine) -> JsonDict:
+    """The ranks of adapters that one engine accepts."""
+    *most, last = (str(rank) for rank in engine.lora_ranks)
+    return rule(
+        f"self.name != '{engine.name}' || !has(self.lora) || self.lora.maxRank in {list(engine.lora_ranks)}",
+        f"lora.maxRank must be a rank that {engine.title} knows: {', '.join(most)} or {last}",
+        field=".lora",
+    )
+
+
+def _known_engine(name: str) -> str:
+    if name not in ENGINES:
+        raise ValueError(f"no such engine; write one of {', '.join(ENGINES)}")
+    return name
 
 
 class ImageVendor(StrEnum):
@@ -164,12 +185,6 @@ class ImageVendor(StrEnum):
 class LoraSpec(ApiModel):
     """Room for LoRA adapters."""
 
-    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
-        rule(
-            "self.maxRank in [1, 8, 16, 32, 64, 128, 256, 320, 512]",
-            "lora.maxRank must be a rank that vLLM knows: 1, 8, 16, 32, 64, 128, 256, 320 or 512",
-        ),
-    )
     max_adapters: Annotated[int, Field(ge=1, le=256)] = Field(
         default=1, description="--max-loras: adapters on the GPU at the same time."
     )
@@ -195,7 +210,7 @@ class WeightStreamingSpec(ApiModel):
 
 
 class EngineSpec(ApiModel):
-    """How vLLM is run."""
+    """How the engine is run."""
 
     cel_rules: ClassVar[tuple[JsonDict, ...]] = (
         rule(
@@ -210,14 +225,21 @@ class EngineSpec(ApiModel):
             "!has(self.imageVendor) || has(self.image)",
             "engine.imageVendor is about engine.image, which is missing: name the image, or remove imageVendor",
         ),
+        *(_owned_flags_rule(engine) for engine in ENGINES.values()),
+        *(_lora_rule(engine) for engine in ENGINES.values()),
     )
 
+    name: Annotated[str, AfterValidator(_known_engine)] = Field(
+        default=DEFAULT_ENGINE,
+        description="Inference engine.",
+        json_schema_extra={"enum": [*ENGINES]},
+    )
     image: str | None = Field(
         default=None,
         min_length=1,
         max_length=512,
         pattern=r"^[^ \t\r\n]+$",
-        description="Image with `vllm serve` as entry point. Default: the release's.",
+        description="Image whose entry point is the engine's server (`vllm serve`). Default: the release's.",
     )
     image_vendor: ImageVendor | None = Field(
         default=None,
@@ -225,13 +247,13 @@ class EngineSpec(ApiModel):
     )
     version: Annotated[str, Field(pattern=ENGINE_VERSION)] = Field(
         default=DEFAULT_ENGINE_VERSION,
-        description="vLLM release; decides the memory law. Name it when image is your own build.",
+        description="Release of the engine; decides the memory law. Name it when image is your own build.",
     )
     extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = Field(
         default=None,
         max_length=64,
-        description="Further vLLM flags. Those the operator owns are refused; memory that others take is not foreseen.",
-        json_schema_extra={"x-kubernetes-validations": [_owned_flags_rule()]},
+        description="Further flags of the engine. Those the operator owns are refused; memory that others take is not "
+        "foreseen.",
     )
     gpu_memory_utilization_percent: Annotated[int, Field(ge=10, le=98)] = Field(
         default=DEFAULT_UTILIZATION_PERCENT, description="Share of each GPU's usable memory that the engine may take."
@@ -355,7 +377,7 @@ class InferenceDeploymentSpec(ApiModel):
         default=1, description="Replicas to run; in Auto mode the number to start from."
     )
     gpu: GpuSpec | None = Field(default=None, description="Which GPUs may be used.")
-    engine: EngineSpec = Field(default_factory=EngineSpec, description="How vLLM is run.")
+    engine: EngineSpec = Field(default_factory=EngineSpec, description="How the engine is run.")
     pod_template: PodTemplateSpec | None = Field(
         default=None, description="What the pods get beside what is decided here."
     )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from plimsoll.facts.cluster.engine_errors import EngineFailure, read_failure
+from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 
 Body = Mapping[str, Any]
+
+ReadFailure = Callable[[str, str], EngineFailure]
+"""Returns an engine's failure from the end of its log and from the kubelet's reason (``OOMKilled``, ...)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +37,15 @@ class PodFacts:
     restarts: int = 0
 
 
-def read_pod(body: Body) -> PodFacts:
-    """Read one Pod object."""
+def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
+    """Read one Pod object. ``read_failure`` knows the engines' error texts."""
     status = body.get("status") or {}
     conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
     ready, scheduled = conditions.get("Ready") or {}, conditions.get("PodScheduled") or {}
     ready_since = _time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
     bound_since = _time(scheduled.get("lastTransitionTime"))
     waits = scheduled.get("status") == "False"
-    restarts, failure = _engine(status)
+    restarts, failure = _engine(status, read_failure)
     startup = ready_since - bound_since if ready_since is not None and bound_since is not None else None
     return PodFacts(
         name=body["metadata"]["name"],
@@ -64,7 +67,7 @@ def _obstacles(scheduled: Body) -> tuple[Obstacle, ...]:
     return read_obstacles(str(scheduled.get("reason") or ""), str(scheduled.get("message") or ""))
 
 
-def _engine(status: Body) -> tuple[int, EngineFailure | None]:
+def _engine(status: Body, read_failure: ReadFailure) -> tuple[int, EngineFailure | None]:
     """Return the restarts of the engine container and its last failure."""
     containers = status.get("containerStatuses") or ()
     if not containers:

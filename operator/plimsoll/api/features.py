@@ -1,0 +1,24 @@
+"""Refuse an option that the engine does not have in the release that the user names."""
+
+from __future__ import annotations
+
+from plimsoll.api.v1alpha1 import EngineSpec
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
+
+
+def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object) -> None:
+    """Refuse ``field`` with its ``value`` where the engine's release lacks the feature that the field needs.
+
+    Raises:
+        InvalidInput: with the field, its value and what to write.
+    """
+    engine = engine_of(spec.name)
+    since = engine.since.get(feature)
+    if since is None:
+        raise InvalidInput(field, value, f"{engine.title} cannot; remove it.")
+    version = EngineVersion(*(int(part) for part in spec.version.split(".")))
+    if version < since:
+        raise InvalidInput(field, value, f"{engine.title} {version} cannot; use {since} or newer.")

@@ -1,0 +1,58 @@
+"""Why an engine did not start: a closed set of reasons, and the engine's own sentence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+MESSAGE_LIMIT = 600
+"""Most characters of the engine's sentence in a condition; the whole log stays with the pod."""
+
+
+class StartFailure(StrEnum):
+    """Why an engine did not start. The values are public: conditions use them as reasons."""
+
+    WEIGHTS_TOO_LARGE = "WeightsDoNotFit"
+    KV_CACHE_TOO_SMALL = "KvCacheDoesNotFit"
+    NO_KV_CACHE = "NoMemoryForKvCache"
+    MEMORY_HELD_BY_OTHERS = "GpuMemoryHeldByOthers"
+    MAMBA_BLOCKS = "TooManySequences"
+    OUT_OF_MEMORY = "EngineOutOfMemory"
+    HEADS_NOT_DIVISIBLE = "HeadsNotDivisible"
+    UNSUPPORTED_GPU = "PrecisionNotSupported"
+    HOST_MEMORY = "ContainerOutOfMemory"
+    IMAGE = "ImageNotAvailable"
+    CONFIGURATION = "ContainerNotConfigured"
+    UNKNOWN = "EngineCrashed"
+
+
+_ABOUT_MEMORY = (
+    StartFailure.WEIGHTS_TOO_LARGE,
+    StartFailure.KV_CACHE_TOO_SMALL,
+    StartFailure.NO_KV_CACHE,
+    StartFailure.MAMBA_BLOCKS,
+    StartFailure.OUT_OF_MEMORY,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFailure:
+    """A failed start: the reason, and the engine's own sentence, so that users can check the reason.
+
+    ``available_kv_bytes`` is the memory that the engine reports as left for its cache; None where it reports none.
+    """
+
+    reason: StartFailure
+    message: str
+    available_kv_bytes: int | None = None
+
+    @property
+    def is_about_memory(self) -> bool:
+        """Whether the engine needed more memory than its GPU has: another GPU, or another split, may work."""
+        return self.reason in _ABOUT_MEMORY
+
+    @staticmethod
+    def of_container(reason: str, message: str) -> EngineFailure:
+        """Return the failure of a container that never ran: ``reason`` is the kubelet's (``ImagePullBackOff``, ...)."""
+        kind = StartFailure.CONFIGURATION if reason == "CreateContainerConfigError" else StartFailure.IMAGE
+        return EngineFailure(kind, f"{reason}: {message}"[:MESSAGE_LIMIT])

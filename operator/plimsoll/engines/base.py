@@ -1,0 +1,118 @@
+"""What an inference engine must be able to answer: the only way in which the rest of the program knows an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.engine_failures import EngineFailure
+from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Choice, EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.reasons import Numbers
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.workload import WorkloadOptions
+from plimsoll.engines.flags import OwnedFlag
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.memory.steps import Step
+
+
+class Feature(StrEnum):
+    """An option that an engine has from some release on, or not at all."""
+
+    WEIGHT_STREAMING = "WeightStreaming"
+    TEXT_ONLY = "TextOnly"
+    MEDIA_LIMITS = "MediaLimits"
+    MTP = "Mtp"
+    DRAFT_MODEL = "DraftModel"
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A question to the engine's HTTP server that it answers with 200 when it is well; times in seconds."""
+
+    path: str
+    period_seconds: int
+    failures: int
+    timeout_seconds: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How a container runs an engine.
+
+    Attributes:
+        arguments: what follows ``command``, or the image's own entry point where ``command`` is empty.
+        environment: variables and values; the user's variables have priority.
+        user_id: the user that the image prepares (group 0).
+        start_seconds: how long a start may take before the kubelet gives up on it.
+        drain_seconds: how long running requests may finish after SIGTERM.
+        startup, readiness, liveness: the probes, at the port that every engine is given.
+        command: replaces the image's entry point.
+    """
+
+    arguments: tuple[str, ...]
+    environment: Mapping[str, str]
+    user_id: int
+    start_seconds: int
+    drain_seconds: int
+    startup: Probe
+    readiness: Probe
+    liveness: Probe
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """One inference engine. All functions are pure: the same arguments give the same answer.
+
+    Attributes:
+        name: the name in ``spec.engine.name`` and in what is learned of the engine's memory: lower case, stable.
+        title: the name in sentences.
+        oldest: the oldest release whose memory is known.
+        metrics: the names under which it reports its load.
+        owned_flags: the flags that the operator sets itself, and that a user may not pass.
+        lora_ranks: the largest ranks of LoRA adapters that it accepts.
+        since: the first release of each feature; a feature that no release has is left out.
+        copies_encoder_since: the first release that can copy the tower of a model class to every rank.
+        adapters_refusal: why a model gets no LoRA adapters; None where it does.
+        unfollowed_arguments: the user's arguments that can change the memory and that the memory law does not include.
+        loaded: the part of a model that the engine loads.
+        missing_capability: what a GPU lacks, as numbers for a rejection; empty where the engine can run there.
+        settings: the settings of one replica.
+        lean_settings: settings that need less memory and are slower; the same settings where there are none.
+        estimate: the VRAM of one rank. Raises ValueError where the release is older than any known law, and
+            UnsupportedModel where no law covers the model.
+        working: the steps of ``estimate``. Raises the same errors.
+        full_length_tokens: converts the KV tokens that an engine reports to those that requests of full length get.
+        cache_bytes: the predicted and the real cache bytes of one GPU, from the KV tokens that its engine reports.
+        image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
+        launch: how a container runs one replica.
+        find_failure: the failure that the end of a crashed engine's log names; None if it is not one of its texts.
+    """
+
+    name: str
+    title: str
+    oldest: EngineVersion
+    metrics: EngineMetrics
+    owned_flags: tuple[OwnedFlag, ...]
+    lora_ranks: tuple[int, ...]
+    since: Mapping[Feature, EngineVersion]
+    copies_encoder_since: Mapping[str, EngineVersion]
+    adapters_refusal: Callable[[ModelFacts], str | None]
+    unfollowed_arguments: Callable[[Iterable[str]], tuple[str, ...]]
+    loaded: Callable[[ModelFacts, EngineChoice], ModelFacts]
+    missing_capability: Callable[[ModelFacts, Precision, KvPrecision, GpuType], Numbers]
+    settings: Callable[[Request, GpuType, Split], EngineSettings]
+    lean_settings: Callable[[Request, EngineSettings], EngineSettings]
+    estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]
+    working: Callable[[Request, GpuType, Split, EngineSettings], tuple[Step, ...]]
+    full_length_tokens: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], int]
+    cache_bytes: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
+    image: Callable[[Vendor, str], str]
+    launch: Callable[[WorkloadOptions, Choice], Launch]
+    find_failure: Callable[[str], EngineFailure | None]

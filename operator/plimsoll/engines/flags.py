@@ -1,0 +1,36 @@
+"""Engine flags that the operator sets itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedFlag:
+    """A flag that the operator sets: its full name, the pattern of its spellings, and the spec field to use instead.
+
+    ``pattern`` matches the lower-case name without its leading dashes, with ``-`` for ``_``. It is valid in RE2 and in
+    Python, and contains no range like ``[a-z]``, because the CRD's rule writes every dash as ``[-_]``.
+    """
+
+    name: str
+    pattern: str
+    instead: str
+
+
+def every_spelling(flags: Sequence[OwnedFlag]) -> str:
+    """Return one pattern with all patterns as alternatives, with normalised dashes."""
+    return "|".join(flag.pattern for flag in flags)
+
+
+def owned_flag(argument: str, flags: Sequence[OwnedFlag]) -> OwnedFlag | None:
+    """Return the flag of ``flags`` that this argument sets; None if the user may pass the argument.
+
+    An argument that does not start with a dash is a value, so the result is None.
+    """
+    if not argument.startswith("-"):
+        return None
+    name = argument.split("=", 1)[0].lstrip("-").replace("_", "-").lower()
+    return next((flag for flag in flags if re.fullmatch(flag.pattern, name)), None)

@@ -1,0 +1,15 @@
+"""The engines that there are, by name."""
+
+from __future__ import annotations
+
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.engines.base import Engine
+from plimsoll.engines.vllm.engine import VLLM
+
+ENGINES: dict[str, Engine] = {VLLM.name: VLLM}
+"""One row for each engine."""
+
+
+def engine_of(name: str = DEFAULT_ENGINE) -> Engine:
+    """Return the engine of that name. Raises KeyError where there is none; the API refuses such names first."""
+    return ENGINES[name]

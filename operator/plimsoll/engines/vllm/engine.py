@@ -1,0 +1,53 @@
+"""vLLM as an engine: each answer is in a module of its own."""
+
+from __future__ import annotations
+
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.model import ModelFacts
+from plimsoll.engines.base import Engine
+from plimsoll.engines.vllm.capabilities import missing_capability
+from plimsoll.engines.vllm.failures import find_failure
+from plimsoll.engines.vllm.features import SINCE
+from plimsoll.engines.vllm.images import image
+from plimsoll.engines.vllm.launch import launch
+from plimsoll.engines.vllm.memory.adapter_classes import RANKS, adapters_refusal
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
+from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
+from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
+from plimsoll.engines.vllm.memory.working import working
+from plimsoll.engines.vllm.metrics import METRICS
+from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
+from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
+from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
+
+
+def loaded_model(model: ModelFacts, engine: EngineChoice) -> ModelFacts:
+    """Return the part of a model that the engine loads."""
+    return with_loaded_indexers(served_model(model, engine.media), engine.version)
+
+
+VLLM = Engine(
+    name="vllm",
+    title="vLLM",
+    oldest=OLDEST_VERSION,
+    metrics=METRICS,
+    owned_flags=OWNED_FLAGS,
+    lora_ranks=RANKS,
+    since=SINCE,
+    copies_encoder_since=COPIES_ENCODER_SINCE,
+    adapters_refusal=adapters_refusal,
+    unfollowed_arguments=unfollowed_arguments,
+    loaded=loaded_model,
+    missing_capability=missing_capability,
+    settings=engine_settings,
+    lean_settings=with_a_small_step,
+    estimate=estimate,
+    working=working,
+    full_length_tokens=full_length_tokens,
+    cache_bytes=cache_bytes,
+    image=image,
+    launch=launch,
+    find_failure=find_failure,
+)

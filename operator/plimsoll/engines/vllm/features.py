@@ -1,0 +1,17 @@
+"""The releases from which vLLM has an option."""
+
+from __future__ import annotations
+
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.base import Feature
+
+SINCE = {
+    Feature.WEIGHT_STREAMING: EngineVersion(0, 17),
+    Feature.TEXT_ONLY: EngineVersion(0, 17),
+    Feature.MEDIA_LIMITS: EngineVersion(0, 9),
+    Feature.MTP: EngineVersion(0, 11),
+    Feature.DRAFT_MODEL: EngineVersion(0, 14),
+}
+"""``--offload-group-size``: #29941, in the documentation of 0.17.1. ``--language-model-only``: 0.17. JSON in
+``--limit-mm-per-prompt``: 0.9. One method name for the prediction layers of every model: #25232. Draft models: #24322;
+0.13 still answers that they are not supported (#31883)."""

@@ -1,0 +1,38 @@
+"""The memory of a first ``torch.compile`` while the engine measures, in a pod with a cold cache, which is usual."""
+
+from __future__ import annotations
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import ceil_div
+from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+
+_CONSUMER_BLACKWELL = 12
+_COPIES, _COPIES_ON_CONSUMER_BLACKWELL = 1, 2
+
+
+def compiling_bytes(
+    model: ModelFacts, split: Split, law: EngineLaw, gpu: GpuType | None, *, batched_tokens: int, dtype_bytes: int
+) -> int:
+    """Return one rank's peak bytes of compiling the first layers of a model without experts; 0 where not observed.
+
+    Kernels are timed on copies of their arguments (``benchmark_combo_kernel`` of vLLM ``config/compilation.py``), and
+    one argument of the kernel that looks up embeddings is the whole table. Qwen3-8B on an RTX 4090 (0.27.1) logged
+    1.18 GiB of activations cold and 0.19 warm; its table is 1.16. Qwen2.5-3B (0.29) logged 0.67 and 0.22; its table is
+    0.58. Llama 3.1 8B on an A40 (0.26) and Gemma 4 31B on B300 (0.26) agree. Qwen3.8-27B has recurrent layers: four
+    starts on an RTX 3090 Ti (0.27.1) took 2.84 to 2.87 GiB besides weights and cache (2.93 to 2.97 computed), and
+    four warm starts took 0.6 to 0.8. GPUs of capability 12 seem to make two copies (Qwen3-32B and Qwen2.5-7B, 0.27 and
+    0.28). No start up to 0.22 and no start of a model with experts shows this.
+    """
+    if not law.compiles_on_copies or model.experts is not None:
+        return 0
+    table = ceil_div(model.vocabulary, split.tensor_parallel) * model.hidden
+    return dtype_bytes * (embedding_copies(gpu) * table + batched_tokens * model.hidden)
+
+
+def embedding_copies(gpu: GpuType | None) -> int:
+    """Return how many copies of the embedding table exist at the peak, in addition to the model's own table."""
+    capability = gpu.compute_capability if gpu is not None else None
+    doubled = capability is not None and capability[0] == _CONSUMER_BLACKWELL
+    return _COPIES_ON_CONSUMER_BLACKWELL if doubled else _COPIES

@@ -1,0 +1,204 @@
+"""CUDA graphs of one rank: the bytes that the engine charges before capture, and the bytes that capture takes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB, KIB, ceil_div
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.runners import is_recurrent
+
+MAX_CAPTURE = 512
+"""Largest batch captured by default (vLLM ``config/vllm.py``)."""
+
+MAX_CAPTURE_LARGE = 1024
+"""The same on compute capability 10, and for gpt-oss (``model_executor/models/config.py``: 83 sizes in its logs)."""
+
+_LARGE_ARCHITECTURES = frozenset({"GptOssForCausalLM"})
+
+_BLACKWELL_DATA_CENTER = 10
+
+FULL_SET = 51
+"""Captured sizes up to 512, on which the figures below were fitted."""
+
+
+class GraphLaw(NamedTuple):
+    """GiB of a full set of graphs: the base, each layer of the stage, and experts; estimated and actual."""
+
+    estimate_base: float
+    estimate_layer: float
+    estimate_experts: float
+    actual_base: float
+    actual_layer: float
+    actual_experts: float
+
+
+FIRST_RUNNER = GraphLaw(0.30, 0.017, 0.2, 0.40, 0.0165, 0.4)
+"""33 starts of vLLM 0.19.0 on H100: 0.49 (8 layers per stage) to 1.82 (80 layers) estimated, 0.51 to 1.85 taken. Two
+dense models of 32 and 40 layers logged twice as much as similar models (1.60, 1.69). Experts: 0.11 to 0.63 more
+estimated, 0.3 to 0.7 taken."""
+
+SECOND_RUNNER = GraphLaw(0.12, 0.0108, 0.1, 0.12, 0.0108, 0.1)
+"""Taken: 0.37 GiB (24 layers), 0.48 (28), 0.56 (36), 0.52 (40), 0.81 (64) on RTX 4080 to 5090 with 0.26 to 0.28, 0.70
+on B300 (60 layers, 83 sizes, 0.26). Its estimate is a measurement (``gpu/cudagraph_utils.py``): 0.69 for a hybrid of 64
+layers that took 0.30 (0.29). Experts: not reported."""
+
+_SETS_WITH_ADAPTERS = 2
+"""With adapters and without (``cudagraph_specialize_lora``): Qwen3-4B (36 layers) took 1.28 GiB (RTX 4090, 0.27.1)."""
+
+_SPECIALIZES_SINCE = EngineVersion(0, 11, 1)
+
+
+COLLECTIVES = 0.9
+"""GiB of a full set where NCCL's collectives are captured. This happens between more than two GPUs on PCIe, which have
+no custom all-reduce (``device_communicators/custom_all_reduce.py``). Four L40S took 0.9 more (0.19), eight 1.1
+(0.10.2), four RTX 3090 0.3 (0.11). Four L4 were charged 0.9 more (0.29)."""
+
+_MOST_WITHOUT_LINKS = 2
+
+
+PREFILL_TRANSIENT_BYTES = 108 * KIB
+"""The bytes that the first full graph of a recurrent model adds to the estimate for each token of a step, since 0.26.
+
+vllm#52872 (64 layers, RTX 5090): 107.5 KiB from 2,048 to 8,192 tokens; vllm#50780 (122B): about 128 KiB. It is the peak
+of a prefill that the estimator runs, and not memory of graphs.
+"""
+
+
+class GraphMemory(NamedTuple):
+    """Bytes of CUDA graphs on one rank.
+
+    ``estimated_bytes`` is what the engine takes out of its budget for them (0 in releases and runners that take
+    nothing). ``actual_bytes`` is what capture leaves allocated. The part above the estimate lies outside the budget.
+    """
+
+    estimated_bytes: int
+    actual_bytes: int
+
+
+class GraphParts(NamedTuple):
+    """The inputs of the graphs of one rank, and the resulting bytes.
+
+    ``law`` is the runner's. ``sizes`` are captured for each of ``layers`` layers. ``first_bytes`` is the first graph
+    (or, for recurrent models, the prefill of ``prefill_tokens`` tokens that counts as a graph). ``other_bytes`` are the
+    other graphs. Both are 0 where the engine takes nothing out of its budget. ``experts`` is 1 where there are experts,
+    ``collectives`` is 1 where NCCL's collectives are captured.
+    """
+
+    law: GraphLaw = FIRST_RUNNER
+    sizes: int = 0
+    layers: int = 0
+    experts: int = 0
+    collectives: int = 0
+    prefill_tokens: int = 0
+    first_bytes: int = 0
+    other_bytes: int = 0
+    actual_bytes: int = 0
+
+    @property
+    def memory(self) -> GraphMemory:
+        """The charged bytes and the actual bytes."""
+        return GraphMemory(self.first_bytes + self.other_bytes, self.actual_bytes)
+
+
+def cuda_graphs_bytes(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None = None,
+    *,
+    sequences: int,
+    batched_tokens: int,
+    speculative_tokens: int = 0,
+    adapters: bool = False,
+    enforce_eager: bool = False,
+) -> GraphMemory:
+    """Return the graphs by layers of a stage and captured sizes, up to twice the tokens of a decode step.
+
+    Drafted tokens count as tokens of the step.
+    """
+    if enforce_eager:
+        return GraphMemory(0, 0)
+    return graph_parts(
+        model,
+        split,
+        law,
+        gpu,
+        sequences=sequences,
+        batched_tokens=batched_tokens,
+        speculative_tokens=speculative_tokens,
+        adapters=adapters,
+    ).memory
+
+
+def graph_parts(
+    model: ModelFacts,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None,
+    *,
+    sequences: int,
+    batched_tokens: int,
+    speculative_tokens: int = 0,
+    adapters: bool = False,
+) -> GraphParts:
+    """Return the same part by part, for an engine that captures graphs."""
+    largest = min(2 * sequences * (1 + speculative_tokens), largest_capture(model, gpu), batched_tokens)
+    is_second = law.runs_v2(model, gpu)
+    counts_prefill = law.charges_prefill_transient and is_recurrent(model) and not is_second
+    sets = _SETS_WITH_ADAPTERS if adapters and law.release >= _SPECIALIZES_SINCE else 1
+    return _parts(
+        SECOND_RUNNER if is_second else FIRST_RUNNER,
+        sets * captured_sizes(largest),
+        ceil_div(model.layers, split.pipeline_parallel),
+        1 if model.experts else 0,
+        1 if _captures_nccl(gpu, split) else 0,
+        batched_tokens if counts_prefill else 0,
+        charged=law.charges_graphs_of(model, gpu),
+    )
+
+
+# A table of candidates needs few different values, and reads each twice: for its settings and for its estimate.
+@lru_cache(maxsize=1024)
+def _parts(
+    law: GraphLaw, sizes: int, layers: int, experts: int, collectives: int, prefill_tokens: int, *, charged: bool
+) -> GraphParts:
+    share = sizes / FULL_SET
+    nccl = COLLECTIVES * collectives
+    actual = law.actual_base + law.actual_layer * layers + law.actual_experts * experts + nccl
+    parts = GraphParts(law, sizes, layers, experts, collectives, actual_bytes=int(actual * share * GIB))
+    if not charged:
+        return parts
+    others = law.estimate_layer * layers + law.estimate_experts * experts + nccl
+    parts = parts._replace(first_bytes=int(law.estimate_base * share * GIB), other_bytes=int(others * share * GIB))
+    prefill = prefill_tokens * PREFILL_TRANSIENT_BYTES
+    return parts._replace(prefill_tokens=prefill_tokens, first_bytes=prefill) if prefill > parts.first_bytes else parts
+
+
+def _captures_nccl(gpu: GpuType | None, split: Split) -> bool:
+    on_pcie = gpu is not None and gpu.vendor is Vendor.NVIDIA and gpu.interconnect is Interconnect.PCIE
+    return on_pcie and split.tensor_parallel > _MOST_WITHOUT_LINKS
+
+
+def largest_capture(model: ModelFacts, gpu: GpuType | None) -> int:
+    """Return the largest batch that the engine captures when nothing else limits it."""
+    capability = gpu.compute_capability if gpu is not None else None
+    large = capability is not None and capability[0] == _BLACKWELL_DATA_CENTER
+    return MAX_CAPTURE_LARGE if large or model.architecture in _LARGE_ARCHITECTURES else MAX_CAPTURE
+
+
+@lru_cache(maxsize=1024)
+def captured_sizes(largest: int) -> int:
+    """Return how many batch sizes are captured up to ``largest``.
+
+    vLLM captures ``[1, 2, 4] + 8..255 step 8 + 256.. step 16``.
+    """
+    small = sum(1 for size in (1, 2, 4) if size <= largest)
+    medium = len(range(8, min(largest, 255) + 1, 8))
+    large = len(range(256, largest + 1, 16))
+    return small + medium + large

@@ -1,0 +1,149 @@
+"""The parts of a memory law that may differ between releases of vLLM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.runners import NOBODY, RunnerV2
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerLaw:
+    """The memory of sampling one step: ``copies`` of the logits in fp32, and ``base_bytes`` for any batch.
+
+    ``gathered_copies`` are added with tensor parallelism, where gathering the ranks' parts is the peak.
+    ``rejecting_copies`` are the copies while the engine profiles a draft's rejection, 0 where that is not the peak.
+    """
+
+    copies: float
+    base_bytes: int = 0
+    gathered_copies: float = 0.0
+    rejecting_copies: float = 0.0
+
+
+NATIVE_SAMPLER = SamplerLaw(9.57)
+"""PyTorch top-k and top-p: the sort with its 8-byte indices, softmax and cumulative sum at the same time.
+
+Nine starts of vLLM 0.10 to 0.13 on seven models: 9.55 to 9.64 after the hidden states of the step are subtracted.
+"""
+
+FUSED_SAMPLER = SamplerLaw(3.566, int(0.083 * GIB), rejecting_copies=5.5)
+"""Fused kernels, FlashInfer's or Triton's: logits in 16 and 32 bits, probabilities, and the result.
+
+Triton's are used since 0.17 on every vendor's GPUs, from 8 rows on (``v1/sample/ops/topk_topp_triton.py``).
+
+Fitted to Llama, Qwen, Gemma 2, Phi and gpt-oss vocabularies (vLLM 0.19.0, H100); within 0.03 GiB on each. The engine
+profiles rejection with one drafted token per request, for any number of drafted tokens: two rows in 16 bits, one of
+them again, and four in 32 (read in ``_dummy_sampler_run`` and ``v1/sample/rejection_sampler.py`` of 0.19 to 0.26; not
+fitted).
+"""
+
+COPYING_SAMPLER = SamplerLaw(1.5)
+"""Model runner V2 up to 0.26: the 16-bit logits and a copy in 32 bits, for any sampling options of the requests
+(``v1/worker/gpu/sample/sampler.py``, read in 0.22 to 0.26)."""
+
+GUMBEL_SAMPLER = SamplerLaw(0.5, gathered_copies=0.5)
+"""Model runner V2 since 0.27: the 16-bit logits are sampled in place; tensor parallelism gathers and reorders them.
+
+Source: the same file returns early unless a request needs its logits processed (read in 0.27.1, 0.28 and 0.32), and the
+profiling run has no request that needs it. vllm#48641 (Qwen3-8B, 7 drafted tokens, H100): 3.04 GiB with and without the
+fp32 copy of the skipped path; 2.32 of them are 8,192 rows of 16-bit logits.
+"""
+
+
+class OutputPadding(StrEnum):
+    """The padding of a tower's outputs while the engine measures: to one item, or to the budget of all items."""
+
+    NONE = "none"
+    ITEM = "item"
+    BUDGET = "budget"
+
+
+_OLDEST = EngineVersion(0, 8)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLaw:
+    """The parts of the budget that changed between releases, as they are from ``since`` on, for ``release``.
+
+    Samplers and runners: ``sampler`` belongs to the first model runner, ``v2_sampler`` to the second, which serves
+    ``runner_v2``. ``may_fuse_sampler`` marks releases that sampled with FlashInfer where the build had it.
+    ``profiles_sampler`` means that the profiling run samples.
+    Graphs: ``charges_cuda_graphs`` means that the first runner takes its estimate of the graphs out of the budget
+    (otherwise they use the memory that ``--gpu-memory-utilization`` leaves). ``v2_charges_cuda_graphs`` means the same
+    for the second runner. ``charges_amd_graphs`` means that they do so on AMD's GPUs as well.
+    ``charges_prefill_transient`` means that the estimate counts a prefill of recurrent layers as graphs.
+    Defaults: ``default_small_sequences`` is ``--max-num-seqs`` of GPUs below 70 GiB. ``spares_a100`` means that A100
+    counts as one of these. ``largest_batched_tokens`` is the default batch on GPUs of 160 GiB and more.
+    Outside PyTorch: ``base_bytes`` is what CUDA takes on one GPU. ``switch_bytes`` is what NCCL takes in addition where
+    an NVSwitch reduces in the network (NVLS). ``captured_switch_bytes`` is what a capture of graphs leaves there in
+    addition; the first runner tries this capture while it measures.
+    Workspaces: ``keeps_workspaces`` means that experts and sparse attention share one buffer.
+    ``trims_sparse_workspace`` means that sparse attention's workspace is smaller beyond 256 Ki of context.
+    Weights: ``splits_large_blocks`` means that PyTorch may split off the ends of large blocks while the model is
+    loaded. ``shortens_tables`` means that rotary tables end with the context where no position exceeds it.
+    ``sorts_experts_with_triton`` means that Hopper keeps MXFP4 experts in Triton's order, ``drops_unsorted_scales``
+    that it does not also keep their original scales. ``keeps_rocm_library`` means that the share of a library counts as
+    weights on AMD's GPUs. ``pads_ungated_experts`` means that FP8 experts without a gate are padded.
+    ``compiles_on_copies`` means that a first ``torch.compile`` times kernels on copies of their inputs.
+    Towers: ``v2_profiles_towers`` means that the second runner measures them. ``profiles_long_videos`` means that the
+    length of the profiled video is limited by the context and not by the step. ``overstates_videos`` means that the
+    engine counts some videos with too many tokens. ``output_padding`` is the padding of every item's outputs.
+    ``source`` says where the change was read.
+    """
+
+    since: EngineVersion
+    source: str
+    release: EngineVersion = _OLDEST
+    sampler: SamplerLaw = NATIVE_SAMPLER
+    runner_v2: RunnerV2 = NOBODY
+    v2_sampler: SamplerLaw = COPYING_SAMPLER
+    v2_profiles_towers: bool = False
+    charges_cuda_graphs: bool = False
+    v2_charges_cuda_graphs: bool = False
+    charges_amd_graphs: bool = False
+    charges_prefill_transient: bool = False
+    may_fuse_sampler: bool = False
+    keeps_workspaces: bool = False
+    profiles_sampler: bool = True
+    default_small_sequences: int = 256
+    spares_a100: bool = True
+    profiles_long_videos: bool = True
+    overstates_videos: bool = False
+    output_padding: OutputPadding = OutputPadding.NONE
+    trims_sparse_workspace: bool = False
+    splits_large_blocks: bool = True
+    shortens_tables: bool = False
+    sorts_experts_with_triton: bool = False
+    drops_unsorted_scales: bool = False
+    keeps_rocm_library: bool = True
+    pads_ungated_experts: bool = False
+    compiles_on_copies: bool = False
+    default_utilization_percent: int = 90
+    largest_batched_tokens: int = 8192
+    base_bytes: int = int(0.14 * GIB)
+    switch_bytes: int = int(0.41 * GIB)
+    captured_switch_bytes: int = 0
+
+    def runs_v2(self, model: ModelFacts, gpu: GpuType | None) -> bool:
+        """Whether the second model runner serves ``model``; an unknown GPU counts as NVIDIA's."""
+        return self.runner_v2.serves(model, gpu)
+
+    def sampler_of(self, model: ModelFacts, gpu: GpuType | None) -> SamplerLaw:
+        """Return the sampler in use."""
+        return self.v2_sampler if self.runs_v2(model, gpu) else self.sampler
+
+    def profiles_tower_of(self, model: ModelFacts, gpu: GpuType | None) -> bool:
+        """Whether the engine runs a tower when it measures."""
+        return self.v2_profiles_towers or not self.runs_v2(model, gpu)
+
+    def charges_graphs_of(self, model: ModelFacts, gpu: GpuType | None) -> bool:
+        """Whether the engine takes an estimate of the CUDA graphs out of its budget."""
+        if gpu is not None and gpu.vendor is Vendor.AMD and not self.charges_amd_graphs:
+            return False
+        return self.v2_charges_cuda_graphs if self.runs_v2(model, gpu) else self.charges_cuda_graphs

@@ -1,0 +1,127 @@
+"""The groups of layers that share block ids. Source: vLLM, ``v1/core/kv_cache_utils.py``, ``get_kv_cache_groups``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.domain.units import ceil_div
+from plimsoll.engines.vllm.memory.kv_cache.pages import Holding, Page
+
+_LOCAL = (Holding.WINDOW, Holding.CHUNK)
+
+
+class Layers(NamedTuple):
+    """Layers with equal pages: their number in this stage, and in the whole model."""
+
+    page: Page
+    here: int
+    everywhere: int
+
+
+class Grouping(NamedTuple):
+    """``block_bytes`` is what one block id costs on this rank; ``groups`` a page and the number of groups with it."""
+
+    block_bytes: int
+    groups: tuple[tuple[Page, int], ...]
+
+
+def group_layers(layers: Sequence[Layers], model: str, *, hybrid_manager: bool = True) -> Grouping:
+    """Group the model's layers as the engine does.
+
+    ``hybrid_manager`` false charges windows and chunks as full attention, as the engine does with some KV connectors.
+
+    Raises:
+        UnsupportedModel: the pages cannot be made equal, which the engine refuses too.
+    """
+    if not hybrid_manager:
+        layers = _without_hybrid_manager(layers, model)
+    if not layers:
+        return Grouping(0, ())
+    if _is_one_type(layers):
+        return _one_group(layers)
+    unified = _unify(layers)
+    if unified is not None:
+        return _hybrid_groups(unified)
+    promoted = _promoted(layers)
+    if not _is_one_type(promoted):
+        raise UnsupportedModel(model, "latent attention beside caches whose pages are no multiple of its own")
+    return _one_group(promoted)
+
+
+def _is_one_type(layers: Sequence[Layers]) -> bool:
+    """Whether every layer needs the same number of blocks, whatever its page takes."""
+    first = layers[0].page
+    if first.holding is Holding.STATE:
+        return all(
+            entry.page.holding is Holding.STATE and entry.page.page_bytes == first.page_bytes for entry in layers
+        )
+    kinds = {(entry.page.holding, entry.page.limit_tokens, entry.page.block_tokens) for entry in layers}
+    return len(kinds) == 1
+
+
+def _one_group(layers: Sequence[Layers]) -> Grouping:
+    return Grouping(sum(entry.page.page_bytes * entry.here for entry in layers), ((layers[0].page, 1),))
+
+
+def _promoted(layers: Sequence[Layers]) -> list[Layers]:
+    """Return the layers with windows and chunks charged as full attention, with its block length."""
+    blocks = {entry.page.block_tokens for entry in layers if entry.page.holding is Holding.FULL}
+    if not blocks:
+        return list(layers)
+    return [_promote(entry, min(blocks)) if entry.page.holding in _LOCAL else entry for entry in layers]
+
+
+def _promote(entry: Layers, block_tokens: int) -> Layers:
+    page_bytes = entry.page.page_bytes * block_tokens // entry.page.block_tokens
+    page = replace(entry.page, holding=Holding.FULL, limit_tokens=0, block_tokens=block_tokens, page_bytes=page_bytes)
+    return entry._replace(page=page)
+
+
+def _without_hybrid_manager(layers: Sequence[Layers], model: str) -> Sequence[Layers]:
+    if not layers or _is_one_type(layers):
+        return layers
+    promoted = _promoted(layers)
+    if not _is_one_type(promoted) or any(len(_limits(layers, holding)) > 1 for holding in _LOCAL):
+        raise UnsupportedModel(model, "caches or windows of several kinds without the hybrid KV cache manager")
+    return promoted
+
+
+def _limits(layers: Sequence[Layers], holding: Holding) -> set[int]:
+    return {entry.page.limit_tokens for entry in layers if entry.page.holding is holding}
+
+
+def _unify(layers: Sequence[Layers]) -> list[Layers] | None:
+    """Return the layers with equal pages: small pages get longer blocks or padding. None where that is impossible."""
+    largest = max(entry.page.page_bytes for entry in layers)
+    unified = [entry._replace(page=_enlarge(entry.page, largest)) for entry in layers]
+    return unified if all(entry.page.page_bytes == largest for entry in unified) else None
+
+
+def _enlarge(page: Page, page_bytes: int) -> Page:
+    ratio, rest = divmod(page_bytes, page.page_bytes)
+    if page.holding is Holding.STATE or (rest and page.can_be_padded):
+        return replace(page, page_bytes=page_bytes)
+    if rest:
+        return page
+    return replace(page, block_tokens=page.block_tokens * ratio, page_bytes=page_bytes)
+
+
+def _hybrid_groups(layers: Sequence[Layers]) -> Grouping:
+    buckets: dict[Page, Layers] = {}
+    for page, here, everywhere in layers:
+        known = buckets.get(page, Layers(page, 0, 0))
+        buckets[page] = Layers(page, known.here + here, known.everywhere + everywhere)
+    size = group_size([bucket.everywhere for bucket in buckets.values()])
+    groups = [(bucket, ceil_div(bucket.everywhere, size)) for bucket in buckets.values()]
+    # The layers of a bucket go to its groups in turn, so the layers of a stage are spread evenly.
+    widest = max(ceil_div(bucket.here, count) for bucket, count in groups)
+    return Grouping(widest * layers[0].page.page_bytes, tuple((bucket.page, count) for bucket, count in groups))
+
+
+def group_size(layers: Sequence[int]) -> int:
+    """Layers of a group: the smallest bucket, or the largest where they are within a factor of 1.5 (less padding)."""
+    smallest, largest = min(layers), max(layers)
+    return largest if largest < 1.5 * smallest else smallest

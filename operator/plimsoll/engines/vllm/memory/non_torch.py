@@ -1,0 +1,116 @@
+"""The memory that CUDA, ROCm and NCCL take outside PyTorch: inside the engine's budget and outside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+
+_HOPPER = 9
+
+SILENT_STAGE_BYTES = int(0.07 * GIB)
+"""A pipeline stage that does not sample loads no sampling kernels (vLLM 0.19.0, PP 2 and 4)."""
+
+SMALL_CARD_BYTES = int(0.14 * GIB)
+"""The largest base of one GPU below :data:`SMALL_CARD`: kernels reserve local memory for every multiprocessor.
+
+0.0 to 0.2 GiB on 3090, 4090, T4, A10G and L40S in every release, where H100 went from 0.13 to 0.25.
+"""
+
+SMALL_CARD = 64 * GIB
+
+LINK_BYTES = int(0.06 * GIB)
+"""NCCL without an NVSwitch that reduces: 0.0 to 0.2 GiB on 3090, T4, L40S and A100 (logs, TP 2 to 8)."""
+
+XGMI_BYTES = int(0.5 * GIB)
+"""RCCL over Infinity Fabric: no log reports it; the band is wide."""
+
+ALL_TO_ALL_BYTES = int(1.5 * GIB)
+"""Buffers that exchange tokens between the data-parallel ranks of experts (2 to 4 GiB in all, where logged)."""
+
+RDNA_BYTES = int(0.4 * GIB)
+"""The extra bytes of ROCm on gfx11 and gfx12: 0.36 to 0.53 GiB over NVIDIA's base on R9700 (25 logs, without AITER)."""
+
+UNIFIED_BYTES = int(2.0 * GIB)
+"""The use by other processes of a GPU that shares the host's memory, while the engine starts: 1.9 GiB in the log that
+gives flags, 2.8 to 5.7 in total in those that do not."""
+
+_OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
+"""GiB. One GPU 0.41 to 0.60; TP over NVSwitch 1.53 to 2.47; over PCIe 0.96 and less (H100, H200, B200-class logs)."""
+
+
+def non_torch_bytes(
+    gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
+) -> int:
+    """Return the bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
+    return sum(size for _, size in non_torch_parts(gpu, split, law, last_stage=last_stage, captures=captures))
+
+
+def non_torch_parts(
+    gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
+) -> tuple[tuple[str, int], ...]:
+    """Return the same part by part: a name for each part, and its bytes. Empty parts are left out.
+
+    ``captures`` means that the first model runner serves the model with CUDA graphs. The second tries none until 0.28.
+    """
+    base, base_name = law.base_bytes, f"CUDA and kernels, vLLM {law.since} and later"
+    if not last_stage and split.pipeline_parallel > 1:
+        base, base_name = SILENT_STAGE_BYTES, "CUDA and kernels of a stage that does not sample"
+    if gpu is not None and gpu.usable_bytes < SMALL_CARD and base > SMALL_CARD_BYTES:
+        base, base_name = SMALL_CARD_BYTES, f"CUDA and kernels, at most this much below {SMALL_CARD // GIB} GiB"
+    parts = ((base_name, base), *_platform_parts(gpu), *_link_parts(gpu, split, law, captures=captures))
+    return tuple((name, size) for name, size in parts if size)
+
+
+def outside_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
+    """Return the bytes of CUDA context and NCCL set-up before the snapshot, which are outside the budget.
+
+    CUDA graphs that the release does not charge are outside the budget as well, but not in this figure.
+    """
+    del law
+    if split.gpus == 1:
+        return int(_OUTSIDE_ONE * GIB)
+    fast = gpu is None or gpu.interconnect is not Interconnect.PCIE
+    return int((_OUTSIDE_SWITCH if fast else _OUTSIDE_LINK) * GIB)
+
+
+def has_switch(gpu: GpuType | None) -> bool:
+    """Whether NCCL may let an NVSwitch reduce in the network (NVLS): Hopper and later, joined by NVLink.
+
+    An inference: A100 nodes have NVSwitch without NVLS and log a tenth of what Hopper does (0.17 to 0.19 GiB at TP2).
+    """
+    if gpu is None:
+        return True
+    capability = gpu.compute_capability
+    return gpu.interconnect is Interconnect.NVLINK and capability is not None and capability[0] >= _HOPPER
+
+
+def _platform_parts(gpu: GpuType | None) -> Iterator[tuple[str, int]]:
+    if gpu is not None and is_rdna(gpu):
+        yield "ROCm on a graphics card", RDNA_BYTES
+    if gpu is not None and gpu.unified_memory:
+        yield "memory shared with the host: what else happens there", UNIFIED_BYTES
+
+
+def is_rdna(gpu: GpuType) -> bool:
+    """Whether this is one of AMD's graphics cards (gfx10 to gfx12) and no Instinct."""
+    return gpu.vendor is Vendor.AMD and (gpu.gfx or "").startswith(("gfx10", "gfx11", "gfx12"))
+
+
+def _link_parts(gpu: GpuType | None, split: Split, law: EngineLaw, *, captures: bool) -> Iterator[tuple[str, int]]:
+    if split.expert_parallel and split.data_parallel > 1:
+        yield "tokens exchanged between data-parallel ranks", ALL_TO_ALL_BYTES
+    if split.tensor_parallel == 1:
+        return
+    ranks = f"between {split.tensor_parallel} ranks"
+    if has_switch(gpu):
+        yield f"NCCL over NVSwitch {ranks}", law.switch_bytes
+        if captures:
+            yield f"left by a capture that is tried meanwhile, {ranks}", law.captured_switch_bytes
+    elif gpu is not None and gpu.interconnect is Interconnect.XGMI:
+        yield f"RCCL over Infinity Fabric {ranks}", XGMI_BYTES
+    else:
+        yield f"NCCL {ranks} without an NVSwitch", LINK_BYTES

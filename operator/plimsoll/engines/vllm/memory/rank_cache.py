@@ -1,0 +1,75 @@
+"""The KV-cache layout of one rank, for a request and its engine settings."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from plimsoll.domain.caches import AttentionCache
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import EngineSettings, Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import Request
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
+from plimsoll.engines.vllm.memory.kv_law import KvLaw, kv_law_for
+from plimsoll.memory.draft import draft_caches, draft_tokens
+from plimsoll.memory.stages import CountedCaches, other_caches, stage_caches
+
+_FP32_BYTES = 4
+_HALF_BYTES = 2
+
+
+def rank_layout(request: Request, split: Split, settings: EngineSettings, stage: int) -> KvLayout:
+    """How the cache of one rank of one stage is cut.
+
+    Raises:
+        UnsupportedModel: the caches have no layout.
+    """
+    last = stage == split.pipeline_parallel - 1
+    return _layout(
+        request.model,
+        request.kv_precision,
+        split,
+        stage,
+        settings.max_num_batched_tokens,
+        _FP32_BYTES if request.precision is Precision.FP32 else _HALF_BYTES,
+        draft_tokens(request),
+        draft_caches(request) if last else (),
+        () if last else draft_caches(request),
+        kv_law_for(request.engine.version),
+    )
+
+
+def _manages_kinds(model: ModelFacts, law: KvLaw, *, drafts: bool) -> bool:
+    """Whether layers that keep less than the whole context are charged so (vLLM ``config/vllm.py``)."""
+    chunked = any(isinstance(cache, AttentionCache) and cache.chunk_tokens for cache in model.caches())
+    return law.hybrid_manager and not (chunked and (drafts or not law.charges_chunks))
+
+
+@lru_cache(maxsize=1024)
+def _layout(
+    model: ModelFacts,
+    precision: KvPrecision,
+    split: Split,
+    stage: int,
+    batched_tokens: int,
+    dtype_bytes: int,
+    speculative_tokens: int,
+    draft: CountedCaches,
+    elsewhere: CountedCaches,
+    law: KvLaw,
+) -> KvLayout:
+    return kv_layout(
+        (*stage_caches(model, stage, split.pipeline_parallel), *draft),
+        precision,
+        split,
+        batched_tokens=batched_tokens,
+        dtype_bytes=dtype_bytes,
+        speculative_tokens=speculative_tokens,
+        others=(*other_caches(model, stage, split.pipeline_parallel), *elsewhere),
+        concurrent_batches=law.concurrent_batches,
+        prefix_caching=law.caches_state_prefixes,
+        state_checkpoints=law.saves_states,
+        hybrid_manager=_manages_kinds(model, law, drafts=bool(draft)),
+        packing=law.packing,
+        model=model.name,
+    )

@@ -1,0 +1,44 @@
+"""From the KV tokens that a vLLM server reports to bytes, and to tokens as later releases count them."""
+
+from __future__ import annotations
+
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.rank_cache import rank_layout
+
+REPORTS_CACHE_SIZE = EngineVersion(0, 24)
+"""From this release an engine's metrics give its cache size in tokens; before it, blocks and tokens of a block."""
+
+
+def full_length_tokens(
+    request: Request, split: Split, settings: EngineSettings, figures: MemoryEstimate, reported: int
+) -> int:
+    """Convert ``reported`` to the tokens that requests of full length get, which is how later releases count.
+
+    Before 0.24 the metrics give blocks times tokens of a block. If the layers are of several kinds, a request holds
+    blocks of each kind, and that figure is too high.
+    """
+    if request.engine.version >= REPORTS_CACHE_SIZE:
+        return reported
+    layout = rank_layout(request, split, settings, figures.stage)
+    size = reported // layout.block_tokens * layout.block_bytes
+    return layout.capacity_tokens(size, request.shape.context_tokens)
+
+
+def cache_bytes(
+    request: Request, split: Split, settings: EngineSettings, figures: MemoryEstimate, reported: int
+) -> tuple[int, int]:
+    """Return the predicted and the real cache bytes of one GPU, from the tokens that its engine reports.
+
+    All stages hold the same number of blocks: with several stages, both figures are counted in blocks of the stage that
+    runs out first.
+    """
+    layout = rank_layout(request, split, settings, figures.stage)
+    context = request.shape.context_tokens
+    if request.engine.version < REPORTS_CACHE_SIZE:
+        return figures.available_kv_bytes, reported // layout.block_tokens * layout.block_bytes
+    available = layout.bytes_of_tokens(reported, context)
+    if split.pipeline_parallel == 1:
+        return figures.available_kv_bytes, available
+    return layout.bytes_of_tokens(figures.kv_capacity_tokens, context), available

@@ -1,0 +1,143 @@
+"""Engine flags that follow from the request, the GPU and the split."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import EngineSettings, Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
+from plimsoll.engines.vllm.memory.runtime import cuda_graphs_bytes
+from plimsoll.memory.draft import draft_tokens
+
+LARGE_GPU_BYTES = 70 * GIB
+"""From this size on, vLLM's default step is 8,192 tokens, except on the A100; below it, 2,048.
+
+Source: ``engine/arg_utils.py``.
+"""
+
+LARGE_STEP_TOKENS = 8192
+SMALL_STEP_TOKENS = 2048
+
+_VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
+_VLLM_KV_DTYPES = {
+    KvPrecision.BF16: "bfloat16",
+    KvPrecision.FP16: "float16",
+    KvPrecision.FP8: "fp8",
+    KvPrecision.NVFP4: "nvfp4",
+}
+
+
+def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
+    """Return the flags of one replica. Every default that changed between releases is set explicitly."""
+    dtype = _dtype(request, gpu)
+    batched_tokens = _batched_tokens(request, gpu)
+    return EngineSettings(
+        max_model_len=request.shape.context_tokens,
+        max_num_seqs=request.shape.concurrency,
+        max_num_batched_tokens=batched_tokens,
+        gpu_memory_utilization_percent=_utilization_percent(request, gpu, split, batched_tokens),
+        dtype=_VLLM_DTYPES[dtype],
+        quantization=_quantization(request),
+        kv_cache_dtype=_kv_cache_dtype(request, gpu, dtype),
+        enforce_eager=request.engine.enforce_eager,
+        residency=request.engine.residency,
+        lora=request.engine.lora,
+        media=request.engine.media,
+        drafting=None if request.engine.speculation is None else request.engine.speculation.drafting,
+    )
+
+
+def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSettings:
+    """Return the same settings with the step of a small card, unless the user fixed the step.
+
+    A large card has a larger step by default. The activations of that step can be the reason why a model does not fit.
+    """
+    usual = settings.max_num_batched_tokens
+    tokens = max(_fewest_tokens(request), min(usual, SMALL_STEP_TOKENS))
+    if tokens == usual or request.engine.max_batched_tokens is not None:
+        return settings
+    return replace(settings, max_num_batched_tokens=tokens)
+
+
+def _batched_tokens(request: Request, gpu: GpuType) -> int:
+    """Return the tokens per step: at least the engine's minimum, and at most all sequences at full length.
+
+    If the two conflict, the minimum wins.
+    """
+    sequences = request.shape.concurrency
+    large = gpu.usable_bytes >= LARGE_GPU_BYTES and "a100" not in gpu.name
+    wanted = request.engine.max_batched_tokens or (LARGE_STEP_TOKENS if large else SMALL_STEP_TOKENS)
+    return max(_fewest_tokens(request), min(wanted, sequences * request.shape.context_tokens))
+
+
+def _fewest_tokens(request: Request) -> int:
+    """Return the engine's minimum: a token for every sequence; with adapters, also its drafted tokens.
+
+    Source: vLLM, ``engine/arg_utils.py``.
+    """
+    speculation = request.engine.speculation
+    drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
+    return request.shape.concurrency * (1 + drafted)
+
+
+def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
+    """Return the user's share, lowered where CUDA, NCCL and uncharged graphs would not fit outside it.
+
+    The engine refuses to start when less than its share is free at its first snapshot. It fails in graph capture when
+    the graphs are not in its budget and do not fit outside it.
+    """
+    outside = _outside_budget_bytes(request, gpu, split, batched_tokens)
+    most = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes
+    return max(1, min(request.engine.gpu_memory_utilization_percent, most))
+
+
+def _outside_budget_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
+    law, sequences = law_for(request.engine.version), request.shape.concurrency
+    graphs = cuda_graphs_bytes(
+        request.model,
+        split,
+        law,
+        gpu,
+        sequences=sequences,
+        batched_tokens=batched_tokens,
+        speculative_tokens=draft_tokens(request),
+        adapters=request.engine.lora is not None,
+        enforce_eager=request.engine.enforce_eager,
+    )
+    return outside_budget_bytes(request.model, gpu, split, law, graphs, sequences=sequences)
+
+
+def _dtype(request: Request, gpu: GpuType) -> Precision:
+    """Return the 16- or 32-bit type of everything that is not quantized. Cards before Ampere have no bf16."""
+    dtype = request.model.checkpoint.dtype_beside_quantized if request.precision.is_quantized else request.precision
+    return Precision.FP16 if dtype is Precision.BF16 and _lacks_bf16(gpu) else dtype
+
+
+def _lacks_bf16(gpu: GpuType) -> bool:
+    return gpu.compute_capability is not None and gpu.compute_capability < (8, 0)
+
+
+def _quantization(request: Request) -> str | None:
+    """Return the quantization flag, which only online quantization needs.
+
+    For a quantized checkpoint, the engine reads the checkpoint's configuration.
+    """
+    if request.precision is request.model.checkpoint.precision or not request.precision.is_quantized:
+        return None
+    return request.precision.value
+
+
+def _kv_cache_dtype(request: Request, gpu: GpuType, dtype: Precision) -> str:
+    """Return ``auto`` where the engine would choose the same type. Without bf16, cache and weights are cast to fp16."""
+    wanted = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 and _lacks_bf16(gpu) else request.kv_precision
+    automatic = request.model.checkpoint.kv_precision or _same_as(dtype)
+    return "auto" if wanted is automatic else _VLLM_KV_DTYPES[wanted]
+
+
+def _same_as(dtype: Precision) -> KvPrecision:
+    return KvPrecision.FP16 if dtype is Precision.FP16 else KvPrecision.BF16

@@ -1,0 +1,1 @@
+"""How fast an option serves, and what that costs."""
