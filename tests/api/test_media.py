@@ -47,7 +47,12 @@ def test_what_is_said_of_media_arrives_and_shapes_the_model() -> None:
             "spec.engine.multimodal.imagesPerPrompt",
             "write textOnly instead",
         ),
-        ({"multimodal": {}, "version": "0.8.5"}, QWEN, "spec.engine.multimodal", "Use vLLM 0.9.0 or newer."),
+        (
+            {"multimodal": {}, "version": "0.8.5"},
+            QWEN,
+            "spec.engine.multimodal",
+            "vLLM 0.8.5 cannot; use 0.9.0 or newer.",
+        ),
         ({"multimodal": {"imagesPerPrompt": 1}}, model(), "spec.engine.multimodal", "remove multimodal"),
         (
             {"multimodal": {"encoderParallelism": "Data"}},

@@ -21,7 +21,6 @@ from plimsoll.app.store import Body
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
 from plimsoll.facts.cluster import fleet_reading
-from plimsoll.placement import feasibility
 from tests.support.office import MACHINES, NOW, OBJECTS, Office
 from tests.support.planning import request
 
@@ -33,7 +32,7 @@ async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     made.count(monkeypatch, reading_memo, "read_pod")
     made.count(monkeypatch, passes_module, "parse_inference_deployment")
     made.count(monkeypatch, passes_module, "to_request")
-    made.count(monkeypatch, feasibility, "estimate")
+    made.count_estimates(monkeypatch)
     yield made
     await made.passes.models.close()
 

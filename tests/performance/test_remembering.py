@@ -13,8 +13,9 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import Request
+from plimsoll.engines.registry import ENGINES
+from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.engines.vllm.memory.estimate import estimate
-from plimsoll.placement import feasibility
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
@@ -51,7 +52,7 @@ class Counter:
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> Counter:
     counting = Counter()
-    monkeypatch.setattr(feasibility, "estimate", counting)
+    monkeypatch.setitem(ENGINES, VLLM.name, replace(VLLM, estimate=counting))
     return counting
 
 

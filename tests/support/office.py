@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,11 @@ from benchmarks.planning.pictures import carry_out, new_store
 from plimsoll.adapters.cluster import Kind
 from plimsoll.app.passes import Passes, PassResult
 from plimsoll.app.store import Store
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.serving import Request
+from plimsoll.engines.registry import ENGINES
+from plimsoll.engines.vllm.engine import VLLM
 
 OBJECTS, MACHINES = 5, 20
 NOW = time.time()
@@ -67,6 +72,15 @@ class Office:
             return real(*arguments, **more)
 
         patch.setattr(module, name, counted)
+
+    def count_estimates(self, patch: pytest.MonkeyPatch) -> None:
+        """Count the estimates that vLLM's law makes."""
+
+        def counted(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> MemoryEstimate:
+            self.calls["estimate"] += 1
+            return VLLM.estimate(request, gpu, split, settings)
+
+        patch.setitem(ENGINES, VLLM.name, replace(VLLM, estimate=counted))
 
 
 def _copied(value: Any) -> Any:

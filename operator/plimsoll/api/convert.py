@@ -84,7 +84,7 @@ def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int:
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
     """Check everything that needs no facts of the model. Raises :class:`InvalidInput`."""
-    engine = engine_of(spec.engine.name)
+    engine = engine_of(spec.engine.engine_name)
     for index, argument in enumerate(spec.engine.extra_args or []):
         flag = owned_flag(argument, engine.owned_flags)
         if flag is not None:
@@ -127,7 +127,7 @@ def _check_engine(spec: EngineSpec, engine: Engine) -> None:
 
 
 def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
-    refusal = None if spec.engine.lora is None else engine_of(spec.engine.name).adapters_refusal(model)
+    refusal = None if spec.engine.lora is None else engine_of(spec.engine.engine_name).adapters_refusal(model)
     if refusal is not None:
         raise InvalidInput("spec.engine.lora", model.architecture, refusal)
 
@@ -161,9 +161,9 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),
         speculation=speculation,
         media=media,
-        unfollowed=engine_of(engine.name).unfollowed_arguments(engine.extra_args or ()),
+        unfollowed=engine_of(engine.engine_name).unfollowed_arguments(engine.extra_args or ()),
         image_vendor=_image_vendor(engine),
-        name=engine.name,
+        name=engine.engine_name,
     )
 
 
@@ -238,7 +238,7 @@ def to_workload_options(resource: InferenceDeployment, images: EngineImages | No
         model_source=spec.model.path or spec.model.name,
         revision=None if spec.model.path else spec.model.revision,
         engine_version=str(_version(spec.engine)),
-        engine=spec.engine.name,
+        engine=spec.engine.engine_name,
         image=spec.engine.image,
         extra_args=tuple(spec.engine.extra_args or ()),
         token=None if token is None else SecretKey(token.name, token.key),

@@ -15,7 +15,7 @@ def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object)
     Raises:
         InvalidInput: with the field, its value and what to write.
     """
-    engine = engine_of(spec.name)
+    engine = engine_of(spec.engine_name)
     since = engine.since.get(feature)
     if since is None:
         raise InvalidInput(field, value, f"{engine.title} cannot; remove it.")

@@ -60,7 +60,7 @@ def to_media(engine: EngineSpec, model: ModelFacts, version: EngineVersion) -> M
 def _copies_encoder(spec: EngineSpec, wanted: MultimodalSpec, model: ModelFacts, version: EngineVersion) -> bool:
     if wanted.encoder_parallelism is EncoderParallelism.TENSOR:
         return False
-    engine = engine_of(spec.name)
+    engine = engine_of(spec.engine_name)
     since = engine.copies_encoder_since.get(model.architecture)
     if since is None or version < since:
         advice = "write Tensor." if since is None else f"write Tensor, or use {engine.title} {since} or newer."

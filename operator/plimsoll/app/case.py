@@ -168,7 +168,7 @@ def wanted_signals(case: Case) -> Wanted:
     spec = case.resource.spec
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
     window = CAPACITY_WINDOW_SECONDS if is_off else spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS
-    return Wanted(pods, window, engine_of(spec.engine.name).metrics)
+    return Wanted(pods, window, engine_of(spec.engine.engine_name).metrics)
 
 
 def tenant_of(case: Case) -> Tenant | None:

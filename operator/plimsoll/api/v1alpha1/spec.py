@@ -150,7 +150,7 @@ def _owned_flags_rule(engine: Engine) -> JsonDict:
     """The CEL twin of :func:`plimsoll.engines.flags.owned_flag` for one engine, for admission time."""
     spellings = every_spelling(engine.owned_flags).replace("-", "[-_]")
     return rule(
-        f"self.name != '{engine.name}' || !has(self.extraArgs) || "
+        f"{_is_other(engine)} || !has(self.extraArgs) || "
         f"self.extraArgs.all(a, !a.matches(r'(?i)^-+({spellings})(=|$)'))",
         "extraArgs holds a flag that the operator owns (model, lengths, parallelism, memory, precision, adapters, "
         "speculation, host, port): use the field of the spec instead, e.g. contextLength for --max-model-len, "
@@ -163,10 +163,17 @@ def _lora_rule(engine: Engine) -> JsonDict:
     """The ranks of adapters that one engine accepts."""
     *most, last = (str(rank) for rank in engine.lora_ranks)
     return rule(
-        f"self.name != '{engine.name}' || !has(self.lora) || self.lora.maxRank in {list(engine.lora_ranks)}",
+        f"{_is_other(engine)} || !has(self.lora) || self.lora.maxRank in {list(engine.lora_ranks)}",
         f"lora.maxRank must be a rank that {engine.title} knows: {', '.join(most)} or {last}",
         field=".lora",
     )
+
+
+def _is_other(engine: Engine) -> str:
+    """CEL: whether another engine is asked for."""
+    if engine.name == DEFAULT_ENGINE:
+        return f"(has(self.name) && self.name != '{engine.name}')"
+    return f"!has(self.name) || self.name != '{engine.name}'"
 
 
 def _known_engine(name: str) -> str:
@@ -229,10 +236,8 @@ class EngineSpec(ApiModel):
         *(_lora_rule(engine) for engine in ENGINES.values()),
     )
 
-    name: Annotated[str, AfterValidator(_known_engine)] = Field(
-        default=DEFAULT_ENGINE,
-        description="Inference engine.",
-        json_schema_extra={"enum": [*ENGINES]},
+    name: Annotated[str, AfterValidator(_known_engine), Field(json_schema_extra={"enum": [*ENGINES]})] | None = Field(
+        default=None, description=f"Inference engine. Default: {DEFAULT_ENGINE}."
     )
     image: str | None = Field(
         default=None,
@@ -281,6 +286,11 @@ class EngineSpec(ApiModel):
     speculation: SpeculationSpec | None = Field(
         default=None, description="Speculative decoding: tokens guessed ahead and checked in one step."
     )
+
+    @property
+    def engine_name(self) -> str:
+        """The engine that is asked for."""
+        return self.name or DEFAULT_ENGINE
 
 
 class OverridesSpec(ApiModel):
