@@ -1,0 +1,164 @@
+"""A second engine: other flags, other metric names, other error texts, and the simplest memory law that there can be.
+
+It holds the weights and one KV cache for every request at full length. It measures nothing and captures no graphs.
+"""
+
+from __future__ import annotations
+
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.engine_failures import EngineFailure, StartFailure
+from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Choice, EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.domain.workload import ENGINE_PORT, WorkloadOptions
+from plimsoll.engines.base import Engine, Launch, Probe
+from plimsoll.engines.flags import OwnedFlag
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, token_bytes
+from plimsoll.memory.load import needed_tokens
+from plimsoll.memory.stages import stage_caches
+from plimsoll.memory.steps import Step
+from plimsoll.memory.weights import weights_bytes
+
+_TYPE_BYTES = 2
+_NO_KV_CACHE = "abacus: the beads do not fit"
+
+METRICS = EngineMetrics(
+    kv_usage="abacus_cache_used_ratio",
+    waiting="abacus_requests_queued",
+    running="abacus_requests_active",
+    preemptions="abacus_requests_evicted_total",
+    prompt_tokens="abacus_tokens_read_total",
+    generation_tokens="abacus_tokens_written_total",
+    capacity="abacus_cache_tokens",
+    capacity_tokens=lambda _, value: int(value) or None,
+    rank_label="replica_rank",
+    own_labels=frozenset({"replica_rank", "served"}),
+)
+
+
+def settings(request: Request, _: GpuType, __: Split) -> EngineSettings:
+    """The engine reads one sequence in a step."""
+    return EngineSettings(
+        max_model_len=request.shape.context_tokens,
+        max_num_seqs=request.shape.concurrency,
+        max_num_batched_tokens=request.shape.context_tokens,
+        gpu_memory_utilization_percent=request.engine.gpu_memory_utilization_percent,
+        dtype="half",
+        quantization=None,
+        kv_cache_dtype="half",
+        enforce_eager=True,
+    )
+
+
+def estimate(request: Request, gpu: GpuType, split: Split, chosen: EngineSettings) -> MemoryEstimate:
+    """Weights, and tokens times the bytes of one."""
+    weights = weights_bytes(request.model, request.precision, split)
+    budget = gpu.usable_bytes * chosen.gpu_memory_utilization_percent // 100
+    token, tokens = _token_bytes(request, split), needed_tokens(request.shape)
+    capacity = max(0, budget - weights) // token
+    return MemoryEstimate(
+        weights_bytes=weights,
+        kv_cache_bytes=tokens * token,
+        activations_bytes=0,
+        cuda_graphs_bytes=0,
+        overhead_bytes=0,
+        margin_bytes=0,
+        outside_bytes=0,
+        usable_bytes=gpu.usable_bytes,
+        budget_bytes=budget,
+        kv_bytes_per_token=token,
+        kv_needed_tokens=tokens,
+        kv_capacity_tokens=capacity,
+        kv_capacity_low_tokens=capacity,
+        kv_capacity_high_tokens=capacity,
+        kv_told_tokens=capacity,
+    )
+
+
+def _token_bytes(request: Request, split: Split) -> int:
+    rank = RankFormat(request.kv_precision, _TYPE_BYTES, split.tensor_parallel, 0, request.model.name)
+    caches = stage_caches(request.model, 0, split.pipeline_parallel)
+    return sum(count * token_bytes(cache, rank) for cache, count in caches if isinstance(cache, PER_TOKEN_CACHES))
+
+
+def working(request: Request, gpu: GpuType, split: Split, chosen: EngineSettings) -> tuple[Step, ...]:
+    """The two terms."""
+    figures = estimate(request, gpu, split, chosen)
+    return (
+        Step("weights", "every tensor", figures.weights_bytes, is_total=True),
+        Step("KV cache", "tokens x bytes of one", figures.kv_cache_bytes, is_total=True),
+    )
+
+
+def cache_bytes(
+    request: Request, split: Split, _: EngineSettings, figures: MemoryEstimate, reported: int
+) -> tuple[int, int]:
+    """Both figures in bytes; the engine counts the tokens of its cache as the operator does."""
+    return figures.available_kv_bytes, reported * _token_bytes(request, split)
+
+
+def launch(options: WorkloadOptions, choice: Choice) -> Launch:
+    """``abacus serve`` with its own flags."""
+    chosen, health = choice.settings, Probe("/alive", period_seconds=7, failures=3)
+    arguments = {
+        "--weights": options.model_source,
+        "--longest": chosen.max_model_len,
+        "--slots": chosen.max_num_seqs,
+        "--share": chosen.gpu_memory_utilization_percent / 100,
+        "--cards": choice.split.tensor_parallel,
+        "--listen": ENGINE_PORT,
+    }
+    return Launch(
+        command=("abacus", "serve"),
+        arguments=(*(str(part) for pair in arguments.items() for part in pair), *options.extra_args),
+        environment={"ABACUS_HOME": "/cache/abacus"},
+        user_id=1234,
+        start_seconds=70,
+        drain_seconds=30,
+        startup=Probe("/alive", period_seconds=7, failures=10),
+        readiness=health,
+        liveness=health,
+    )
+
+
+def image(vendor: Vendor, release: str) -> str:
+    """One repository for each vendor."""
+    return f"example.com/abacus-{vendor.value}:{release}"
+
+
+def find_failure(message: str) -> EngineFailure | None:
+    """The engine has one error."""
+    return EngineFailure(StartFailure.NO_KV_CACHE, _NO_KV_CACHE) if _NO_KV_CACHE in message else None
+
+
+def whole_model(model: ModelFacts, _: EngineChoice) -> ModelFacts:
+    """The engine leaves nothing out."""
+    return model
+
+
+ABACUS = Engine(
+    name="abacus",
+    title="Abacus",
+    oldest=EngineVersion(1, 0),
+    metrics=METRICS,
+    owned_flags=(OwnedFlag("--slots", "sl.*", "spec.concurrency"),),
+    lora_ranks=(8,),
+    since={},
+    copies_encoder_since={},
+    adapters_refusal=lambda _: "Abacus serves no adapters.",
+    unfollowed_arguments=lambda arguments: tuple(each for each in arguments if each.startswith("--experimental")),
+    loaded=whole_model,
+    missing_capability=lambda *_: (),
+    settings=settings,
+    lean_settings=lambda _, chosen: chosen,
+    estimate=estimate,
+    working=working,
+    full_length_tokens=lambda *given: given[-1],
+    cache_bytes=cache_bytes,
+    image=image,
+    launch=launch,
+    find_failure=find_failure,
+)
