@@ -145,6 +145,7 @@ ABACUS = Engine(
     oldest=EngineVersion(1, 0),
     metrics=METRICS,
     owned_flags=(OwnedFlag("--slots", "sl.*", "spec.concurrency"),),
+    reserved_environment=("ABACUS_HOME",),
     lora_ranks=(8,),
     since={},
     copies_encoder_since={},

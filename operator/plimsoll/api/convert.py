@@ -91,7 +91,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
-    check_pod_template(spec.pod_template)
+    check_pod_template(spec.pod_template, engine)
     check_speculation(spec.engine)
     if _version(spec.engine) < engine.oldest:
         raise InvalidInput(

@@ -15,11 +15,9 @@ from plimsoll.api.v1alpha1.environment import EnvFromSource, EnvVar, EnvVarSourc
 from plimsoll.api.v1alpha1.values import ANNOTATION_KEY, LABEL_KEY, LONGEST_KEY, OWN_PREFIX
 from plimsoll.api.volume_checks import check_volume_mounts, check_volumes
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.engines.base import Engine
 
 FIELD = "spec.podTemplate"
-
-RESERVED_ENVIRONMENT = ("VLLM_PORT", "VLLM_ENGINE_READY_TIMEOUT_S")
-"""Environment variables that the engine or the operator uses itself; a user's value would break the pod."""
 
 MOST_ANNOTATION_BYTES = 256 * 1024
 """Most bytes of all annotations of an object together, in UTF-8. Source: ``k8s.io/apimachinery``,
@@ -28,7 +26,7 @@ MOST_ANNOTATION_BYTES = 256 * 1024
 _KEY_FIX = "Write a name of at most 63 letters, digits, '-', '_' and '.', with or without a DNS prefix and '/'."
 
 
-def check_pod_template(template: PodTemplateSpec | None) -> None:
+def check_pod_template(template: PodTemplateSpec | None, engine: Engine) -> None:
     """Refuse fields that the API server would refuse in pods, or that would replace fields of the operator.
 
     Raises:
@@ -39,7 +37,7 @@ def check_pod_template(template: PodTemplateSpec | None) -> None:
     _check_labels(template.labels or {})
     _check_annotations(template.annotations or {})
     _check_keys(f"{FIELD}.nodeSelector", template.node_selector or {}, LABEL_KEY)
-    _check_environment(template.env or ())
+    _check_environment(template.env or (), engine)
     for index, source in enumerate(template.env_from or ()):
         _check_environment_source(f"{FIELD}.envFrom[{index}]", source)
     for index, toleration in enumerate(template.tolerations or ()):
@@ -81,11 +79,11 @@ def _check_keys(field: str, values: Iterable[str], pattern: str) -> None:
             raise InvalidInput(field, key, _KEY_FIX)
 
 
-def _check_environment(env: Iterable[EnvVar]) -> None:
+def _check_environment(env: Iterable[EnvVar], engine: Engine) -> None:
     entries = tuple(env)
     for index, entry in enumerate(entries):
         field = f"{FIELD}.env[{index}]"
-        if entry.name in RESERVED_ENVIRONMENT:
+        if entry.name in engine.reserved_environment:
             raise InvalidInput(f"{field}.name", entry.name, "The engine gives it another meaning; remove it.")
         if entry.value is not None and entry.value_from is not None:
             raise InvalidInput(f"{field}.value", entry.value, "Remove it, or valueFrom.")

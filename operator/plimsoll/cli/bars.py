@@ -14,6 +14,7 @@ from plimsoll.cli.verdict import TERMS, fit_by_law, verdict, warnings_of
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
+from plimsoll.engines.registry import engine_of
 from plimsoll.performance.decode_time import decode_floor
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.sizing import Sized
@@ -102,14 +103,14 @@ def _row(request: Request, answer: Sized) -> tuple[Any, ...]:
 
 
 def _headline(request: Request) -> str:
-    shape, model = request.shape, request.model
+    shape, model, engine = request.shape, request.model, engine_of(request.engine.name).title
     load = f"{shape.concurrency} requests of {shape.context_tokens:,} tokens, guaranteed"
     if shape.expected_tokens is not None:
         lengths = f"{shape.expected_tokens:,} tokens on average, at most {shape.context_tokens:,}"
         load = f"{shape.concurrency} requests, {lengths}"
     return (
         f"{model.name} ({model.architecture}, {model.evidence.value.lower()}): weights {request.precision}, "
-        f"KV cache {request.kv_precision}, {load}, vLLM {request.engine.version}"
+        f"KV cache {request.kv_precision}, {load}, {engine} {request.engine.version}"
     )
 
 

@@ -21,7 +21,7 @@ class SpeculationMethod(StrEnum):
 
 
 class DraftMethod(StrEnum):
-    """The method that drafts tokens, with vLLM's names (``SpeculativeConfig.method``)."""
+    """The method that drafts tokens."""
 
     NGRAM = "ngram"
     """From the prompt itself; no weights."""

@@ -161,7 +161,8 @@ class MemoryEstimate:
 class EngineSettings:
     """The engine flags that the operator sets, decided with the placement.
 
-    ``dtype`` and ``quantization`` are vLLM's values. None omits the flag (the checkpoint decides).
+    ``dtype``, ``quantization`` and ``kv_cache_dtype`` are the engine's own words. None omits the flag: the checkpoint
+    decides.
     """
 
     max_model_len: int

@@ -76,6 +76,7 @@ class Engine:
         oldest: the oldest release whose memory is known.
         metrics: the names under which it reports its load.
         owned_flags: the flags that the operator sets itself, and that a user may not pass.
+        reserved_environment: variables that the engine or the operator uses itself; a user's value would break the pod.
         lora_ranks: the largest ranks of LoRA adapters that it accepts.
         since: the first release of each feature; a feature that no release has is left out.
         copies_encoder_since: the first release that can copy the tower of a model class to every rank.
@@ -100,6 +101,7 @@ class Engine:
     oldest: EngineVersion
     metrics: EngineMetrics
     owned_flags: tuple[OwnedFlag, ...]
+    reserved_environment: tuple[str, ...]
     lora_ranks: tuple[int, ...]
     since: Mapping[Feature, EngineVersion]
     copies_encoder_since: Mapping[str, EngineVersion]

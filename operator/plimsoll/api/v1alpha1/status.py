@@ -85,7 +85,7 @@ class EngineSettingsStatus(ApiModel):
     quantization: str | None = Field(default=None, description="--quantization; empty where the checkpoint decides.")
     kv_cache_dtype: str = Field(description="--kv-cache-dtype: type of keys and values.")
     enforce_eager: bool = Field(description="--enforce-eager: no CUDA graphs.")
-    version: str = Field(description="vLLM release whose memory law was used.")
+    version: str = Field(description="Release of the engine whose memory law was used.")
 
 
 class PlacementStatus(ApiModel):

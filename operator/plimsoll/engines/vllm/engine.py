@@ -9,7 +9,7 @@ from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.failures import find_failure
 from plimsoll.engines.vllm.features import SINCE
 from plimsoll.engines.vllm.images import image
-from plimsoll.engines.vllm.launch import launch
+from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, launch
 from plimsoll.engines.vllm.memory.adapter_classes import RANKS, adapters_refusal
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
@@ -34,6 +34,7 @@ VLLM = Engine(
     oldest=OLDEST_VERSION,
     metrics=METRICS,
     owned_flags=OWNED_FLAGS,
+    reserved_environment=RESERVED_ENVIRONMENT,
     lora_ranks=RANKS,
     since=SINCE,
     copies_encoder_since=COPIES_ENCODER_SINCE,

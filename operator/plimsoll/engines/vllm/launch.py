@@ -24,6 +24,12 @@ WRITTEN_PATHS = {
 """Paths that the engine and its libraries write to, because the root file system is read-only. Data that is costly to
 make (weights, compiled kernels) is on the cache volume; the rest is on a volume that ends with the pod."""
 
+START_LIMIT = "VLLM_ENGINE_READY_TIMEOUT_S"
+"""The engine's own limit of its start-up, in seconds."""
+
+RESERVED_ENVIRONMENT = ("VLLM_PORT", START_LIMIT)
+"""Variables that the engine or the operator uses itself. ``VLLM_PORT`` is the base of its ranks' ports."""
+
 BASE_START_SECONDS = 900
 """Time for compilation, profiling, graph capture and warm-up: up to 103, 250 and 25 s in start-up logs, with
 reserve."""
@@ -43,7 +49,7 @@ def launch(options: WorkloadOptions, choice: Choice) -> Launch:
     start = _start_seconds(choice)
     return Launch(
         arguments=tuple(engine_arguments(options, choice)),
-        environment=WRITTEN_PATHS | {"VLLM_ENGINE_READY_TIMEOUT_S": str(start), "VLLM_NO_USAGE_STATS": "1"},
+        environment=WRITTEN_PATHS | {START_LIMIT: str(start), "VLLM_NO_USAGE_STATS": "1"},
         user_id=ENGINE_UID,
         start_seconds=start,
         drain_seconds=DRAIN_SECONDS,
