@@ -11,6 +11,7 @@ from plimsoll.app.case import Case, is_passing, wish_failed
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Turn
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica
 from plimsoll.render.report import Problem
@@ -62,8 +63,8 @@ def said(problem: Problem, **status: Any) -> bool:
     return not is_passing(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), problem=problem))
 
 
-@pytest.mark.parametrize("reason", ["TokenSecretMissing", "ModelSourceUnavailable"])
-def test_what_an_object_without_a_placement_waits_for_is_said_at_once(reason: str) -> None:
+@pytest.mark.parametrize("reason", [ConditionReason.TOKEN_SECRET_MISSING, ConditionReason.MODEL_SOURCE_UNAVAILABLE])
+def test_what_an_object_without_a_placement_waits_for_is_said_at_once(reason: ConditionReason) -> None:
     waiting = Problem(reason, "Secret ns/hf does not exist yet.", permanent=False)
     assert said(waiting)
     assert said(waiting, pools=[POOL], observedGeneration=0)
@@ -71,11 +72,15 @@ def test_what_an_object_without_a_placement_waits_for_is_said_at_once(reason: st
 
 
 def test_a_first_look_up_does_not_replace_an_earlier_word() -> None:
-    assert not said(Problem("ResolvingModel", "Reading.", permanent=False))
+    assert not said(Problem(ConditionReason.RESOLVING_MODEL, "Reading.", permanent=False))
 
 
 def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
-    assert said(Problem("TokenSecretUnreadable", "Grant it.", permanent=True), pools=[POOL], observedGeneration=1)
+    assert said(
+        Problem(ConditionReason.TOKEN_SECRET_UNREADABLE, "Grant it.", permanent=True),
+        pools=[POOL],
+        observedGeneration=1,
+    )
 
 
 @pytest.mark.parametrize(

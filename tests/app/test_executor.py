@@ -14,6 +14,7 @@ from plimsoll.app import pruning
 from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.store import Store, key_of
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import EventReason
 from tests.support.bodies import Body, inference_deployment_body, service_manifest, workload_body
 
 OWNER = inference_deployment_body()
@@ -192,15 +193,15 @@ async def test_scaling_and_removing_touch_only_what_is_ours(executor: Executor, 
 async def test_an_event_is_recorded_once_and_again_when_it_says_something_new(
     executor: Executor, cluster: FakeCluster
 ) -> None:
-    note = Note("PlacementDecided", "1 replica on an L4.")
+    note = Note(EventReason.PLACEMENT_DECIDED, "1 replica on an L4.")
     await executor.tell(OWNER, [note])
-    await executor.tell(OWNER, [note, Note("PlacementDecided", "2 replicas on an L4.")])
+    await executor.tell(OWNER, [note, Note(EventReason.PLACEMENT_DECIDED, "2 replicas on an L4.")])
     assert [call.split()[1] for call in cluster.calls] == ["PlacementDecided", "PlacementDecided"]
     assert len(set(cluster.calls)) == 2
 
 
 async def test_an_events_name_follows_from_its_content(executor: Executor, cluster: FakeCluster) -> None:
-    note = Note("PlacementDecided", "1 replica on an L4.")
+    note = Note(EventReason.PLACEMENT_DECIDED, "1 replica on an L4.")
     await executor.tell(OWNER, [note])
     after_restart = Executor(cast("Cluster", cluster), executor.store)
     await after_restart.tell(OWNER, [note])

@@ -21,13 +21,13 @@ from plimsoll.app.model_book import (
     FORGOTTEN_AFTER_SECONDS,
     PER_NAMESPACE,
     PERMANENT_RETRY_SECONDS,
-    RESOLVING,
     RETRY_LONGEST_SECONDS,
     SECRET_RETRY_SECONDS,
     ModelBook,
 )
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.render.report import Problem
 from tests.api.manifests import deployment
 
@@ -128,7 +128,7 @@ async def desk() -> AsyncIterator[Desk]:
 async def test_the_first_answer_comes_at_once_and_the_facts_when_they_are_there(desk: Desk) -> None:
     first = desk.book.look_up("ns", ModelSpec(name=LLAMA))
     assert isinstance(first, Problem)
-    assert (first.reason, first.permanent) == (RESOLVING, False)
+    assert (first.reason, first.permanent) == (ConditionReason.RESOLVING_MODEL, False)
     assert isinstance(await desk.answer(ModelSpec(name=LLAMA)), ModelFacts)
     assert desk.changes == 1
     assert desk.changed_in == {threading.current_thread().name}
@@ -138,7 +138,7 @@ async def test_asking_starts_nothing_and_may_be_done_in_any_thread(desk: Desk) -
     answers = await asyncio.gather(
         *(asyncio.to_thread(desk.book.look_up, f"ns-{number % 7}", ModelSpec(name=OTHER)) for number in range(50))
     )
-    assert {answer.reason for answer in answers if isinstance(answer, Problem)} == {RESOLVING}
+    assert {answer.reason for answer in answers if isinstance(answer, Problem)} == {ConditionReason.RESOLVING_MODEL}
     assert not desk.sources.asked
     desk.book.start_wanted()
     await desk.settle()

@@ -7,7 +7,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from plimsoll.app.faults import Step
 from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
 from plimsoll.domain.reasons import NodeReason, Reason, RemedyKind
 from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
@@ -17,33 +19,34 @@ PACKAGE = ROOT / "operator" / "plimsoll"
 PAGE = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
 DOCUMENTED = Counter(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE))
 
-KINDS = (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason, Obstacle)
+KINDS = (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason, Obstacle, Step, ConditionReason, EventReason)
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
-ACTED = {f"Rebalanced{kind.__name__}" for kind in (AddReplica, Move, RemoveReplica)}
 NOT_A_REASON = {"True", "False", "Unknown", "Normal", "Warning", "Decide", "ReplicaFailure", "ReplicaSet", "Rebalanced"}
-"""Words of Kubernetes' own, of log lines, and the first half of words that are in ``ACTED``."""
+"""Words of Kubernetes' own, of log lines, and the first half of the events of the live loop."""
+
+SAID = {each.value for each in ConditionType} | {word.value for words in KINDS for word in words} | DECISIONS
 
 
-def enumerated() -> set[str]:
-    return {word.value for words in KINDS for word in words}
-
-
-def said() -> set[str]:
-    """Words that conditions and events are made of, read from the modules that make them."""
+def bare() -> set[str]:
+    """Texts that look like words of conditions and events, in the modules that make them."""
     words: set[str] = set()
-    for path in (PACKAGE / "render" / "conditions.py", *sorted((PACKAGE / "app").glob("*.py"))):
+    for path in (PACKAGE / "render" / "conditions.py", *sorted((PACKAGE / "app").rglob("*.py"))):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 words |= {node.value} if re.fullmatch(r"[A-Z][a-z]+([A-Z][a-z0-9]*)*", node.value) else set()
     return words - NOT_A_REASON
 
 
+def test_no_reason_is_a_bare_text() -> None:
+    assert bare() <= {step.value for step in Step}
+
+
 def test_every_word_is_documented() -> None:
-    assert sorted((enumerated() | said() | DECISIONS | ACTED) - DOCUMENTED.keys()) == []
+    assert sorted(SAID - DOCUMENTED.keys()) == []
 
 
 def test_nothing_is_documented_that_is_not_said() -> None:
-    assert sorted(DOCUMENTED.keys() - (enumerated() | said() | DECISIONS | ACTED)) == []
+    assert sorted(DOCUMENTED.keys() - SAID) == []
 
 
 def test_each_has_one_row_and_what_is_said_twice_is_pointed_out() -> None:

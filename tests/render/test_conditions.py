@@ -9,6 +9,7 @@ import pytest
 
 from plimsoll.domain.engine_failures import EngineFailure, StartFailure
 from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import Reason
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.render.conditions import conditions
@@ -154,13 +155,13 @@ TABLE: list[tuple[str, Report, dict[str, str]]] = [
     ),
     (
         "a field cannot be used",
-        report(None, problem=Problem("InvalidSpec", "spec.precision: ...", permanent=True)),
+        report(None, problem=Problem(ConditionReason.INVALID_SPEC, "spec.precision: ...", permanent=True)),
         {"Ready": "False InvalidSpec", "Planned": "False InvalidSpec", "Stalled": "True InvalidSpec"},
     ),
     (
         "the hub does not answer",
-        report(None, problem=Problem("ModelUnavailable", "no answer", permanent=False)),
-        {"Ready": "Unknown ModelUnavailable", "Planned": "Unknown ModelUnavailable"},
+        report(None, problem=Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "no answer", permanent=False)),
+        {"Ready": "Unknown ModelSourceUnavailable", "Planned": "Unknown ModelSourceUnavailable"},
     ),
     (
         "the Service's name is somebody else's",

@@ -11,6 +11,7 @@ import pytest
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.rehoming import Rehoming
@@ -42,7 +43,7 @@ SERVING = report(decision(), pools=(PoolView(POOL, pods=1, ready=1, kv_tokens_re
 NOWHERE = report(decision(request(LLAMA_70B_FP8), fleet(node("l4", L4, 1))))
 UNPRICED = report(decision(where=fleet(node("h", gpu(H100, price=None)))))
 FORCED = report(decision(request(LLAMA_70B, overrides=Overrides(H100, 1, 70 * GIB))))
-BROKEN = report(problem=Problem("InvalidSpec", "spec.precision", permanent=True))
+BROKEN = report(problem=Problem(ConditionReason.INVALID_SPEC, "spec.precision", permanent=True))
 SPREAD = report(decision(request(replicas=3), fleet(node("l", L40S, 2), node("h", H100, 1))))
 REPORTS = {
     "serving": SERVING,
@@ -113,7 +114,7 @@ def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
 def test_the_url_is_there_from_the_plan_on_and_stays_while_a_source_is_down() -> None:
     planned = written(report(decision()))
     assert planned["url"] == "http://llama.ml.svc:8000/v1"
-    down = report(problem=Problem("ModelSourceUnavailable", "no answer", permanent=False))
+    down = report(problem=Problem(ConditionReason.MODEL_SOURCE_UNAVAILABLE, "no answer", permanent=False))
     assert written(down, planned)["url"] == planned["url"]
     assert "url" not in written(NOWHERE)
     assert "url" not in written(NOWHERE, planned)

@@ -13,7 +13,6 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.app.contests import Contest
 from plimsoll.app.faults import Fault
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
-from plimsoll.app.model_book import RESOLVING
 from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.observations import Seen, as_status
 from plimsoll.app.rebalancing import Standing, Turn
@@ -27,6 +26,7 @@ from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
@@ -157,7 +157,7 @@ def is_passing(case: Case) -> bool:
     if case.problem is None or case.problem.permanent or not case.status.get("conditions"):
         return False
     placed = bool(case.status.get("pools")) and case.status.get("observedGeneration") == case.generation
-    return placed or case.problem.reason == RESOLVING
+    return placed or case.problem.reason == ConditionReason.RESOLVING_MODEL
 
 
 def wanted_signals(case: Case) -> Wanted:

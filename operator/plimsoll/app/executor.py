@@ -26,6 +26,7 @@ from plimsoll.app.contests import Contests
 from plimsoll.app.store import Body, Store, key_of
 from plimsoll.app.workload_trust import is_adoptable
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.render.inputs import INPUTS_ANNOTATION, is_left_running
@@ -55,7 +56,7 @@ class NameTaken(Exception):
 class Note:
     """An event to record. Duplicates are found by object, generation, reason and message."""
 
-    reason: str
+    reason: PublicWord
     message: str
     warning: bool = False
 

@@ -60,7 +60,7 @@ class Fault:
             f"{_DOING[self.step]} failed: {self.error}. Nothing of this object is changed meanwhile; other objects are "
             "not affected. It is tried again after a pause that grows, and at once when the spec changes."
         )
-        return Problem(self.step.value, text, permanent=True)
+        return Problem(self.step, text, permanent=True)
 
 
 @dataclass(slots=True)

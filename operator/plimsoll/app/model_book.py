@@ -23,6 +23,7 @@ from plimsoll.app.backoff import MOST_DOUBLINGS
 from plimsoll.app.lanes import Lane
 from plimsoll.domain.errors import InvalidInput, ModelNotFound, PlimsollError, SourceUnavailable, UnsupportedModel
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.render.report import Problem
 
 RETRY_FIRST_SECONDS = 5.0
@@ -53,21 +54,18 @@ MOST_CHARACTERS = 2000
 LARGEST_BOOK = 4096
 FORGOTTEN_AFTER_SECONDS = 3600.0
 
-RESOLVING = "ResolvingModel"
-"""The reason while the first look-up has not finished yet. This problem ends by itself."""
-
 logger = logging.getLogger("plimsoll.models")
 
 ReadToken = Callable[[str, str, str], Awaitable[str]]
 """Reads a Secret's entry: namespace, name, key. Raises as :func:`plimsoll.adapters.secrets.read_entry` does."""
 
-_REASONS: tuple[tuple[type[PlimsollError], str, bool, float | None], ...] = (
-    (SecretMissing, "TokenSecretMissing", False, SECRET_RETRY_SECONDS),
-    (SecretUnreadable, "TokenSecretUnreadable", True, ACCESS_RETRY_SECONDS),
-    (ModelNotFound, "ModelNotFound", True, PERMANENT_RETRY_SECONDS),
-    (UnsupportedModel, "UnsupportedModel", True, PERMANENT_RETRY_SECONDS),
-    (InvalidInput, "InvalidModelConfig", True, PERMANENT_RETRY_SECONDS),
-    (PlimsollError, "ModelSourceUnavailable", False, None),
+_REASONS: tuple[tuple[type[PlimsollError], ConditionReason, bool, float | None], ...] = (
+    (SecretMissing, ConditionReason.TOKEN_SECRET_MISSING, False, SECRET_RETRY_SECONDS),
+    (SecretUnreadable, ConditionReason.TOKEN_SECRET_UNREADABLE, True, ACCESS_RETRY_SECONDS),
+    (ModelNotFound, ConditionReason.MODEL_NOT_FOUND, True, PERMANENT_RETRY_SECONDS),
+    (UnsupportedModel, ConditionReason.UNSUPPORTED_MODEL, True, PERMANENT_RETRY_SECONDS),
+    (InvalidInput, ConditionReason.INVALID_MODEL_CONFIG, True, PERMANENT_RETRY_SECONDS),
+    (PlimsollError, ConditionReason.MODEL_SOURCE_UNAVAILABLE, False, None),
 )
 """For each error: its reason in conditions, whether it is permanent, and its fixed pause (None: a growing pause)."""
 
@@ -130,7 +128,8 @@ class ModelBook:
             entry.asked_at = self._clock()
             entry.is_wanted = not isinstance(entry.answer, ModelFacts)
             answer = entry.answer
-        return answer or Problem(RESOLVING, f"Reading the configuration of {model.name}.", permanent=False)
+        doing = f"Reading the configuration of {model.name}."
+        return answer or Problem(ConditionReason.RESOLVING_MODEL, doing, permanent=False)
 
     def look_up_draft(self, namespace: str, spec: InferenceDeploymentSpec) -> ModelFacts | Problem | None:
         """Do the same for the draft model of speculative decoding; None if the spec names none."""

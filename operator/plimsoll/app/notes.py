@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from plimsoll.app.case import Case
 from plimsoll.app.executor import Note
+from plimsoll.domain.public_words import ConditionType, EventReason
 from plimsoll.placement.pools import Decision, PlannedPool
 
 
@@ -15,15 +16,18 @@ def notes_of(case: Case) -> list[Note]:
     if decision is None:
         return []
     before = {pool.name: pool for pool in case.pools}
-    notes = [Note("PlacementDecided", _opened(pool)) for pool in decision.pools if pool.name not in before]
-    notes += [Note("PlacementRetired", f"Pool {name} is gone.") for name in sorted(before) if not _has(decision, name)]
+    notes = [Note(EventReason.PLACEMENT_DECIDED, _opened(pool)) for pool in decision.pools if pool.name not in before]
+    gone = (name for name in sorted(before) if not _has(decision, name))
+    notes += [Note(EventReason.PLACEMENT_RETIRED, f"Pool {name} is gone.") for name in gone]
     if decision.missing or decision.change_blocked:
         conditions: list[dict[str, str]] = case.status.get("conditions") or []
-        planned: dict[str, str] = next((entry for entry in conditions if entry["type"] == "Planned"), {})
+        planned: dict[str, str] = next((entry for entry in conditions if entry["type"] == ConditionType.PLANNED), {})
         if planned.get("status") != "False":
-            notes.append(Note("PlacementImpossible", f"{decision.missing} replicas have no place.", warning=True))
+            text = f"{decision.missing} replicas have no place."
+            notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, text, warning=True))
     if case.turn is not None and case.turn.acted:
-        notes.append(Note(f"Rebalanced{type(case.turn.decision).__name__}", case.turn.standing.last_change or ""))
+        word = EventReason(f"Rebalanced{type(case.turn.decision).__name__}")
+        notes.append(Note(word, case.turn.standing.last_change or ""))
     return notes
 
 

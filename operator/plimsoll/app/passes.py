@@ -65,6 +65,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.demand import Demand
@@ -221,11 +222,11 @@ class Passes:
             convert = partial(to_request, resource, model, draft=draft)
             case.request = self.reading.converted(resource, model, draft, convert)
         except NotPermitted as error:
-            case.problem = Problem("NotPermitted", str(error), permanent=True)
+            case.problem = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
         except InvalidInput as error:
-            case.problem = Problem("InvalidSpec", str(error), permanent=True)
+            case.problem = Problem(ConditionReason.INVALID_SPEC, str(error), permanent=True)
         except PlimsollError as error:
-            case.problem = Problem("UnsupportedModel", str(error), permanent=True)
+            case.problem = Problem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 3, first half: collect what the engines of this object report about their memory, now and earlier."""
@@ -317,7 +318,7 @@ class Passes:
     def _plan_failed(self, case: Case, decision: Decision) -> None:
         """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""
         if decision.is_refusal:
-            case.stand_still(Problem("UnsupportedModel", decision.failure, permanent=True))
+            case.stand_still(Problem(ConditionReason.UNSUPPORTED_MODEL, decision.failure, permanent=True))
         else:
             self._set_aside(case, Step.PLAN, RuntimeError(decision.failure))
 

@@ -22,10 +22,10 @@ from plimsoll.app.case import Case, is_passing
 from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
-from plimsoll.app.model_book import RESOLVING
 from plimsoll.app.notes import notes_of
 from plimsoll.app.refusals import Refusals
 from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.pools import Decision
 from plimsoll.render.names import POOL_LABEL
@@ -166,7 +166,7 @@ class Writers:
 
     def _is_being_looked_up(self, case: Case) -> bool:
         """Whether the model's first look-up has just begun. Most of them end before a status could report it."""
-        if case.problem is None or case.problem.reason != RESOLVING:
+        if case.problem is None or case.problem.reason != ConditionReason.RESOLVING_MODEL:
             self._looking.pop(case.uid, None)
             return False
         return time.monotonic() - self._looking.setdefault(case.uid, time.monotonic()) < LOOKING_SECONDS
@@ -237,7 +237,7 @@ class Writers:
         )
         self._intended[case.uid] = new_status
         await self.executor.write_status({**case.body, "status": case.new_status}, new_status)
-        await self._events(case, [Note("PodsNotCreated", refusal.sentence(), warning=True)])
+        await self._events(case, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
 
     async def _apply_objects(self, case: Case, decision: Decision) -> None:
         for manifest in case.manifests:
@@ -281,5 +281,5 @@ def _blocked(report: Report, taken: NameTaken) -> Report:
     A person must move a foreign object. What a deleted object of the same name left behind goes away by itself.
     """
     if taken.passing:
-        return replace(report, problem=Problem("NamesakeLeaving", str(taken), permanent=False))
+        return replace(report, problem=Problem(ConditionReason.NAMESAKE_LEAVING, str(taken), permanent=False))
     return replace(report, name_conflict=str(taken))

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.public_words import ConditionReason as Why
+from plimsoll.domain.public_words import ConditionType as Kind
+from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.reasons import MAY_PASS, NODE_LACKS, Reason
 from plimsoll.placement.explain import estimate_sentence, place_words, rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PoolState
@@ -26,7 +29,7 @@ class Verdict:
     """One condition without its time; ``status`` is True, False or Unknown."""
 
     status: str
-    reason: str
+    reason: PublicWord
     message: str
     stalled: bool = False
 
@@ -35,26 +38,26 @@ def conditions(report: Report, previous: Sequence[Mapping[str, Any]], now: str) 
     """All conditions, with transition times kept where the status did not change. ``now`` is RFC 3339."""
     planned, placed, available = _planned(report), _placed(report), _available(report)
     ready = _ready(report, planned, placed, available)
-    verdicts = {"Ready": ready, "Planned": planned, "Placed": placed, "Available": available}
+    verdicts = {Kind.READY: ready, Kind.PLANNED: planned, Kind.PLACED: placed, Kind.AVAILABLE: available}
     stalled = next((verdict for verdict in (planned, placed, available) if verdict.stalled), None)
     if stalled is not None:
-        verdicts["Stalled"] = Verdict("True", stalled.reason, stalled.message)
+        verdicts[Kind.STALLED] = Verdict("True", stalled.reason, stalled.message)
     elif ready.status != "True" and not report.suspended:
-        verdicts["Reconciling"] = Verdict("True", ready.reason, ready.message)
+        verdicts[Kind.RECONCILING] = Verdict("True", ready.reason, ready.message)
     before = {str(condition.get("type")): condition for condition in previous}
     return [_condition(kind, verdict, before.get(kind), report.generation, now) for kind, verdict in verdicts.items()]
 
 
 def _condition(
-    kind: str, verdict: Verdict, before: Mapping[str, Any] | None, generation: int, now: str
+    kind: Kind, verdict: Verdict, before: Mapping[str, Any] | None, generation: int, now: str
 ) -> dict[str, Any]:
     unchanged = before is not None and before.get("status") == verdict.status
     return {
-        "type": kind,
+        "type": kind.value,
         "status": verdict.status,
         "observedGeneration": generation,
         "lastTransitionTime": before["lastTransitionTime"] if before is not None and unchanged else now,
-        "reason": verdict.reason,
+        "reason": str(verdict.reason),
         "message": verdict.message,
     }
 
@@ -68,15 +71,17 @@ def _planned(report: Report) -> Verdict:
             stalled=report.problem.permanent,
         )
     if report.name_conflict:
-        return Verdict("False", "NameConflict", report.name_conflict, stalled=True)
+        return Verdict("False", Why.NAME_CONFLICT, report.name_conflict, stalled=True)
     decision = report.decision
     if decision is None:
-        return Verdict("Unknown", "Pending", "Waiting for the planner.")
+        return Verdict("Unknown", Why.PENDING, "Waiting for the planner.")
     if report.suspended:
-        return Verdict("Unknown", "Suspended", "spec.suspend is set: nothing is planned or changed.")
+        return Verdict("Unknown", Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
     if decision.change_blocked:
         return _unplaced(
-            decision, "ChangeWaitsForGpus", "The last change has no place yet. The previous placement keeps serving. "
+            decision,
+            Why.CHANGE_WAITS_FOR_GPUS,
+            "The last change has no place yet. The previous placement keeps serving. ",
         )
     if decision.missing:
         return _unplaced(
@@ -85,35 +90,35 @@ def _planned(report: Report) -> Verdict:
     if decision.outgrown is not None:
         return Verdict(
             "True",
-            "PlacementTooSmall",
+            Why.PLACEMENT_TOO_SMALL,
             f"{_where(decision.outgrown)} would not be chosen any more: {rejection_sentence(decision.outgrown)}.",
         )
     choice = decision.choice
     if choice is None:
-        return Verdict("True", "PlacementKept", "The placement stays as it is.")
+        return Verdict("True", Why.PLACEMENT_KEPT, "The placement stays as it is.")
     warned = f" Warning: {' '.join(decision.warnings)}" if decision.warnings else ""
     estimate = estimate_sentence(choice.estimate)
-    return Verdict("True", "PlacementDecided", f"{place_words(choice.gpu.name, choice.split)}: {estimate}.{warned}")
+    return Verdict("True", Why.PLACEMENT_DECIDED, f"{place_words(choice.gpu.name, choice.split)}: {estimate}.{warned}")
 
 
-def _waits_for(decision: Decision) -> str:
+def _waits_for(decision: Decision) -> Why:
     """The reason for waiting. GPUs come first: if some would be suitable but are taken, those must be freed."""
     reasons = {rejection.reason for rejection in decision.rejections}
     if Reason.GPUS_TAKEN not in reasons and not reasons.isdisjoint(NODE_LACKS):
-        return "WaitingForNodeResources"
+        return Why.WAITING_FOR_NODE_RESOURCES
     if Reason.GPUS_TAKEN not in reasons and Reason.QUOTA_EXCEEDED in reasons:
-        return "WaitingForQuota"
-    return "WaitingForGpus"
+        return Why.WAITING_FOR_QUOTA
+    return Why.WAITING_FOR_GPUS
 
 
-def _unplaced(decision: Decision, waiting_reason: str, opening: str) -> Verdict:
+def _unplaced(decision: Decision, waiting_reason: Why, opening: str) -> Verdict:
     """The verdict if nothing fits, or if something fits and must wait. Only the first case does not end by itself."""
     waits = only_waits(decision.rejections)
     advice = "; or ".join(remedy_sentence(remedy) for remedy in decision.remedies[:3])
     nearest = nearest_sentence(decision.rejections)
     closest = f"Nearest: {nearest}. " if nearest else ""
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
-    reason = waiting_reason if waits else "NoGpuFits"
+    reason = waiting_reason if waits else Why.NO_GPU_FITS
     return Verdict("False", reason, f"{opening}{closest}{remedy}", stalled=not waits)
 
 
@@ -144,22 +149,22 @@ def _where(rejection: Rejection) -> str:
 def _placed(report: Report) -> Verdict:
     views = _active_views(report)
     if report.decision is None or not report.decision.pools:
-        return Verdict("False", "NotPlanned", "No placement has been decided.")
+        return Verdict("False", Why.NOT_PLANNED, "No placement has been decided.")
     if report.refused:
-        return Verdict("False", "PodsNotCreated", report.refused, stalled=not report.refusal_passes)
+        return Verdict("False", Why.PODS_NOT_CREATED, report.refused, stalled=not report.refusal_passes)
     if report.contested:
-        return Verdict("False", "ReplicasContested", report.contested, stalled=True)
+        return Verdict("False", Why.REPLICAS_CONTESTED, report.contested, stalled=True)
     error = next((view.workload_error for view in views if view.workload_error), "")
     if error:
-        return Verdict("False", "PodsNotCreated", error)
+        return Verdict("False", Why.PODS_NOT_CREATED, error)
     unbound = sum(view.unbound for view in views)
     wanted = sum(pool.replicas for pool in report.decision.pools if pool.state is PoolState.ACTIVE)
     bound = sum(view.pods - view.unbound for view in views)
     if unbound:
-        return Verdict("False", "WaitingForScheduler", _waiting_words(report.decision, views, unbound))
+        return Verdict("False", Why.WAITING_FOR_SCHEDULER, _waiting_words(report.decision, views, unbound))
     if bound < wanted:
-        return Verdict("False", "CreatingPods", f"{bound} of {wanted} pods exist.")
-    return Verdict("True", "PodsScheduled", f"{bound} pods are bound to their nodes.")
+        return Verdict("False", Why.CREATING_PODS, f"{bound} of {wanted} pods exist.")
+    return Verdict("True", Why.PODS_SCHEDULED, f"{bound} pods are bound to their nodes.")
 
 
 def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) -> str:
@@ -183,38 +188,45 @@ def _available(report: Report) -> Verdict:
         message = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
         return Verdict(
             "True" if ready else "False",
-            failed.failure.reason.value,
+            failed.failure.reason,
             message,
             stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
-        return Verdict("False", "ScaledToZero", "spec.replicas is 0.")
+        return Verdict("False", Why.SCALED_TO_ZERO, "spec.replicas is 0.")
     if ready and any(view.updating for view in views):
-        return Verdict("True", "RollingOut", "Replicas with the new settings are being started; the old ones serve on.")
+        return Verdict(
+            "True",
+            Why.ROLLING_OUT,
+            "Replicas with the new settings are being started; the old ones serve on.",
+        )
     if ready >= report.replicas:
-        return Verdict("True", "AllReplicasServe", f"{ready} of {report.replicas} replicas serve.")
+        return Verdict("True", Why.ALL_REPLICAS_SERVE, f"{ready} of {report.replicas} replicas serve.")
     if ready:
-        return Verdict("True", "SomeReplicasServe", f"{ready} of {report.replicas} replicas serve.")
+        return Verdict("True", Why.SOME_REPLICAS_SERVE, f"{ready} of {report.replicas} replicas serve.")
     if any(view.pods - view.unbound for view in views):
-        return Verdict("False", "EnginesStarting", "The engines are loading their weights.")
-    return Verdict("False", "NoReplicaServes", "No replica serves yet.")
+        return Verdict("False", Why.ENGINES_STARTING, "The engines are loading their weights.")
+    return Verdict("False", Why.NO_REPLICA_SERVES, "No replica serves yet.")
 
 
 def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict) -> Verdict:
     """True when all wanted replicas serve. Otherwise the first question without a yes gives the reason."""
     if report.suspended:
-        return Verdict(available.status, "Suspended", "spec.suspend is set: nothing is planned or changed.")
+        return Verdict(available.status, Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
     if report.replicas == 0 and planned.status == "True":
-        return Verdict("True", "ScaledToZero", "spec.replicas is 0; nothing is to be served.")
+        return Verdict("True", Why.SCALED_TO_ZERO, "spec.replicas is 0; nothing is to be served.")
     if planned.status != "True":
         return Verdict(planned.status, planned.reason, planned.message)
-    if available.status != "True" and available.reason not in ("EnginesStarting", "NoReplicaServes"):
+    if available.status != "True" and available.reason not in (
+        Why.ENGINES_STARTING,
+        Why.NO_REPLICA_SERVES,
+    ):
         return Verdict("False", available.reason, available.message)
     if placed.status != "True":
         return Verdict("False", placed.reason, placed.message)
-    if available.reason != "AllReplicasServe":
+    if available.reason != Why.ALL_REPLICAS_SERVE:
         return Verdict("False", available.reason, available.message)
-    return Verdict("True", "Serving", available.message)
+    return Verdict("True", Why.SERVING, available.message)
 
 
 def _active_views(report: Report) -> list[PoolView]:

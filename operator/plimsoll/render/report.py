@@ -7,6 +7,7 @@ from typing import Any
 
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
 
@@ -40,7 +41,7 @@ class PoolView:
 class Problem:
     """The reason for no plan: the object or its model is unusable (``permanent``), or a source did not answer."""
 
-    reason: str
+    reason: PublicWord
     message: str
     permanent: bool
 
