@@ -22,16 +22,16 @@ class ConfigMapKeySelector(ApiModel):
     """A key of a ConfigMap."""
 
     name: DnsSubdomain = Field(description="Name of the ConfigMap.")
-    key: DataKey = Field(description="Key whose value is taken.")
-    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+    key: DataKey = Field(description="Key of the value.")
+    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
 
 
 class SecretKeySelector(ApiModel):
     """A key of a Secret."""
 
     name: DnsSubdomain = Field(description="Name of the Secret.")
-    key: DataKey = Field(description="Key whose value is taken.")
-    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+    key: DataKey = Field(description="Key of the value.")
+    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
 
 
 class ObjectFieldSelector(ApiModel):
@@ -83,21 +83,21 @@ class EnvVar(ApiModel):
     )
     name: VariableName = Field(description="Name of the variable.")
     value: str | None = Field(default=None, max_length=131_071, description="Its value, a string: quote numbers.")
-    value_from: EnvVarSource | None = Field(default=None, description="Where its value is from.")
+    value_from: EnvVarSource | None = Field(default=None, description="Source of the value.")
 
 
 class ConfigMapEnvSource(ApiModel):
     """A ConfigMap whose keys become variables."""
 
     name: DnsSubdomain = Field(description="Name of the ConfigMap.")
-    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
 
 
 class SecretEnvSource(ApiModel):
     """A Secret whose keys become variables."""
 
     name: DnsSubdomain = Field(description="Name of the Secret.")
-    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
 
 
 class EnvFromSource(ApiModel):
@@ -109,7 +109,7 @@ class EnvFromSource(ApiModel):
             "envFrom needs exactly one of configMapRef and secretRef",
         ),
     )
-    prefix: VariableName | None = Field(default=None, description="Put before each name.")
+    prefix: VariableName | None = Field(default=None, description="Prefix of each variable's name.")
     config_map_ref: ConfigMapEnvSource | None = Field(default=None, description="A ConfigMap.")
     secret_ref: SecretEnvSource | None = Field(
         default=None, description="A Secret, where the cluster admin permits it."

@@ -32,12 +32,12 @@ class MultimodalSpec(ApiModel):
     )
     encoder_parallelism: EncoderParallelism = Field(
         default=EncoderParallelism.TENSOR,
-        description="--mm-encoder-tp-mode. Tensor: GPUs share the tower. Data: each holds all of it.",
+        description="--mm-encoder-tp-mode. Tensor: the GPUs share the tower. Data: each GPU holds the whole tower.",
     )
     images_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = Field(
-        default=None, description="--limit-mm-per-prompt: the most images of one request. 0: none are taken."
+        default=None, description="--limit-mm-per-prompt: most images of one request. 0: images are refused."
     )
     videos_per_prompt: Annotated[int, Field(ge=0, le=1000)] | None = Field(
         default=None,
-        description="--limit-mm-per-prompt: the most videos of one request. 0 saves what the longest video would take.",
+        description="--limit-mm-per-prompt: most videos of one request. 0 saves the memory of the longest video.",
     )

@@ -40,7 +40,7 @@ class Toleration(ApiModel):
         ),
     )
     key: Annotated[str, Field(max_length=317, pattern=rf"^({LABEL_KEY})?$")] | None = Field(
-        default=None, description="Key of the taint. Empty with Exists: every taint."
+        default=None, description="Key of the taint. Empty with Exists: matches every taint."
     )
     operator: Annotated[str, Field(pattern=r"^(Exists|Equal)?$")] | None = Field(
         default=None, description="Exists or Equal (the default)."
@@ -49,10 +49,10 @@ class Toleration(ApiModel):
         Field(default=None, description="Value of the taint, for Equal.")
     )
     effect: Annotated[str, Field(pattern=r"^(NoSchedule|PreferNoSchedule|NoExecute)?$")] | None = Field(
-        default=None, description="NoSchedule, PreferNoSchedule or NoExecute. Empty: every effect."
+        default=None, description="NoSchedule, PreferNoSchedule or NoExecute. Empty: matches every effect."
     )
     toleration_seconds: Annotated[int, Field(ge=-LARGEST_BOUND, le=LARGEST_BOUND)] | None = Field(
-        default=None, description="How long a NoExecute taint is tolerated, in seconds. Empty: for ever."
+        default=None, description="Seconds for which a NoExecute taint is tolerated. Empty: no limit."
     )
 
 
@@ -65,7 +65,9 @@ class ModelCacheSpec(ApiModel):
             "modelCache: claimName and sizeLimit exclude each other; a claim has a size of its own",
         ),
     )
-    claim_name: DnsSubdomain | None = Field(default=None, description="PersistentVolumeClaim to mount; survives pods.")
+    claim_name: DnsSubdomain | None = Field(
+        default=None, description="PersistentVolumeClaim to mount. Its data outlives the pods."
+    )
     size_limit: (
         Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Ki|Mi|Gi|Ti|k|M|G|T)?$")] | None
     ) = Field(default=None, description="Limit of the default emptyDir.")
@@ -74,8 +76,10 @@ class ModelCacheSpec(ApiModel):
 class ResourcesSpec(ApiModel):
     """CPU, memory and other resources of the engine's container."""
 
-    requests: ResourceList | None = Field(default=None, description="What the node must have free for the container.")
-    limits: ResourceList | None = Field(default=None, description="The most the container may take.")
+    requests: ResourceList | None = Field(
+        default=None, description="Resources that the node must have free for the container."
+    )
+    limits: ResourceList | None = Field(default=None, description="Resources that the container may use at most.")
 
 
 class PullSecret(ApiModel):
@@ -85,7 +89,7 @@ class PullSecret(ApiModel):
 
 
 class PodTemplateSpec(ApiModel):
-    """What the pods get beside what the operator decides."""
+    """Further fields of the pods."""
 
     cel_rules: ClassVar[tuple[JsonDict, ...]] = (
         rule(
@@ -98,7 +102,7 @@ class PodTemplateSpec(ApiModel):
     annotations: Annotations | None = Field(default=None, description="Further pod annotations.")
     node_selector: NodeLabels | None = Field(default=None, description="Only nodes with these labels are considered.")
     tolerations: list[Toleration] | None = Field(
-        default=None, max_length=32, description="Further tolerations; the GPU taints are tolerated already."
+        default=None, max_length=32, description="Further tolerations. GPU taints are tolerated in any case."
     )
     env: list[EnvVar] | None = Field(
         default=None,
@@ -132,5 +136,6 @@ class PodTemplateSpec(ApiModel):
     )
     model_cache: ModelCacheSpec | None = Field(default=None, description="Default: an emptyDir.")
     resources: ResourcesSpec | None = Field(
-        default=None, description="CPU and memory requests and limits of the engine container; GPUs are the operator's."
+        default=None,
+        description="CPU and memory requests and limits of the engine container. The operator sets the GPUs.",
     )

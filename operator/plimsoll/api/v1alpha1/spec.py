@@ -1,4 +1,4 @@
-"""What to serve, for what load, within which bounds."""
+"""The model to serve, the load, and the bounds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SecretKeyRef(ApiModel):
 
 
 class ModelSpec(ApiModel):
-    """Which model to serve."""
+    """The model to serve."""
 
     name: str = Field(
         min_length=1,
@@ -94,7 +94,7 @@ class ModelSpec(ApiModel):
     )
     config: FreeForm | None = Field(
         default=None,
-        description="The model's config.json, inline, for models that no hub serves; mount the weights yourself.",
+        description="The model's config.json, inline, for models that are on no hub. Mount the weights yourself.",
     )
     path: str | None = Field(
         default=None,
@@ -104,15 +104,15 @@ class ModelSpec(ApiModel):
         description="Directory in the pod that holds the weights.",
     )
     parameters: Annotated[int, Field(ge=1, le=LARGEST_BOUND)] | None = Field(
-        default=None, description="Exact parameter count, where config is inline and the count is known."
+        default=None, description="Exact number of parameters, if config is inline and the number is known."
     )
 
 
 class KvCacheSpec(ApiModel):
-    """How keys and values are cached."""
+    """Settings of the KV cache."""
 
     precision: KvPrecisionChoice = Field(
-        default=KvPrecisionChoice.AUTO, description="auto: what the checkpoint fixes, else its 16-bit type."
+        default=KvPrecisionChoice.AUTO, description="auto: the type that the checkpoint sets, else its 16-bit type."
     )
 
 
@@ -137,12 +137,12 @@ class GpuSpec(ApiModel):
         max_length=64,
         description="Only these GPU types (names as in `plimsoll gpus`). Empty: every type.",
     )
-    deny: list[GpuTypeName] | None = Field(default=None, max_length=64, description="Never these GPU types.")
+    deny: list[GpuTypeName] | None = Field(default=None, max_length=64, description="GPU types that must not be used.")
     max_per_replica: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        default=None, description="The most GPUs one replica may hold."
+        default=None, description="Most GPUs of one replica."
     )
     max_hourly_price: Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,4})?$", max_length=11)] | None = Field(
-        default=None, description='The most one replica may cost in US dollars per hour, e.g. "12.50".'
+        default=None, description='Highest price of one replica in US dollars per hour, e.g. "12.50".'
     )
 
 
@@ -190,29 +190,29 @@ class ImageVendor(StrEnum):
 
 
 class LoraSpec(ApiModel):
-    """Room for LoRA adapters."""
+    """Memory for LoRA adapters."""
 
     max_adapters: Annotated[int, Field(ge=1, le=256)] = Field(
-        default=1, description="--max-loras: adapters on the GPU at the same time."
+        default=1, description="--max-loras: most adapters on the GPU at the same time."
     )
     max_rank: Annotated[int, Field(ge=1, le=512)] = Field(
         default=16,
-        description="--max-lora-rank: the largest rank of any adapter; 1, 8, 16, 32, 64, 128, 256, 320 or 512.",
+        description="--max-lora-rank: largest rank of any adapter: 1, 8, 16, 32, 64, 128, 256, 320 or 512.",
     )
 
 
 class WeightStreamingSpec(ApiModel):
-    """Decoder layers that stay in host memory and are copied ahead of their turn."""
+    """Decoder layers that stay in host memory and are copied to the GPU before they are needed."""
 
     cel_rules: ClassVar[tuple[JsonDict, ...]] = (
         rule("self.layers <= self.group", "weightStreaming.layers must not exceed weightStreaming.group"),
     )
     group: Annotated[int, Field(ge=1, le=1000)] = Field(description="--offload-group-size: layers of one group.")
     layers: Annotated[int, Field(ge=1, le=1000)] = Field(
-        default=1, description="--offload-num-in-group: how many of a group stay in host memory."
+        default=1, description="--offload-num-in-group: layers of a group that stay in host memory."
     )
     prefetch: Annotated[int, Field(ge=1, le=64)] = Field(
-        default=1, description="--offload-prefetch-step: layers copied ahead."
+        default=1, description="--offload-prefetch-step: layers that are copied ahead."
     )
 
 
@@ -248,43 +248,46 @@ class EngineSpec(ApiModel):
     )
     image_vendor: ImageVendor | None = Field(
         default=None,
-        description="NVIDIA or AMD: whose GPUs image is made for. Default: AMD where image contains rocm, else NVIDIA.",
+        description="Vendor of the GPUs for image: NVIDIA or AMD. Default: AMD if image contains rocm, else NVIDIA.",
     )
     version: Annotated[str, Field(pattern=ENGINE_VERSION)] = Field(
         default=DEFAULT_ENGINE_VERSION,
-        description="Release of the engine; decides the memory law. Name it when image is your own build.",
+        description="Release of the engine. The memory law depends on it. Set it if image is your own build.",
     )
     extra_args: list[Annotated[str, Field(min_length=1, max_length=1024)]] | None = Field(
         default=None,
         max_length=64,
-        description="Further flags of the engine. Those the operator owns are refused; memory that others take is not "
-        "foreseen.",
+        description="Further flags of the engine. Flags that the operator sets are refused. The estimate does not "
+        "include the memory that other flags need.",
     )
     gpu_memory_utilization_percent: Annotated[int, Field(ge=10, le=98)] = Field(
-        default=DEFAULT_UTILIZATION_PERCENT, description="Share of each GPU's usable memory that the engine may take."
+        default=DEFAULT_UTILIZATION_PERCENT,
+        description="Share of each GPU's usable memory that the engine may use, in percent.",
     )
     max_batched_tokens: Annotated[int, Field(ge=STEP_TOKENS[0], le=STEP_TOKENS[1])] | None = Field(
         default=None, description="Tokens per engine step. Default: by the GPU's memory."
     )
-    enforce_eager: bool = Field(default=False, description="Run without CUDA graphs: slower, needs less memory.")
+    enforce_eager: bool = Field(
+        default=False, description="Run without CUDA graphs. This is slower and needs less memory."
+    )
     cpu_offload: (
         Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None
     ) = Field(
         default=None,
-        description="Weights of each GPU to keep in host memory, e.g. 8Gi: read over PCIe in every step, so slow.",
+        description="Weights of each GPU to keep in host memory, e.g. 8Gi. Slow: every step reads them over PCIe.",
     )
     weight_streaming: WeightStreamingSpec | None = Field(
-        default=None, description="Decoder layers to keep in host memory and copy ahead of their turn."
+        default=None, description="Decoder layers to keep in host memory and to copy to the GPU before they are needed."
     )
-    lora: LoraSpec | None = Field(default=None, description="Room for LoRA adapters; turns --enable-lora on.")
+    lora: LoraSpec | None = Field(default=None, description="Memory for LoRA adapters. Sets --enable-lora.")
     text_only: bool = Field(
-        default=False, description="--language-model-only: leave the vision or audio tower of a multimodal model out."
+        default=False, description="--language-model-only: do not load the vision or audio tower of a multimodal model."
     )
     multimodal: MultimodalSpec | None = Field(
-        default=None, description="Images and videos: how many a request may bring, and how GPUs share the tower."
+        default=None, description="Images and videos: the most of one request, and how the GPUs share the tower."
     )
     speculation: SpeculationSpec | None = Field(
-        default=None, description="Speculative decoding: tokens guessed ahead and checked in one step."
+        default=None, description="Speculative decoding: the engine guesses tokens and checks them in one step."
     )
 
     @property
@@ -294,7 +297,7 @@ class EngineSpec(ApiModel):
 
 
 class OverridesSpec(ApiModel):
-    """Decisions taken over the planner's head. The consequence is shown in status, never hidden."""
+    """Decisions that replace the planner's. The status shows their consequences."""
 
     cel_rules: ClassVar[tuple[JsonDict, ...]] = (
         rule(
@@ -302,13 +305,13 @@ class OverridesSpec(ApiModel):
             "overrides.memoryPerGpu must be more than 0: write what one GPU needs, e.g. 70Gi, or remove it",
         ),
     )
-    gpu_type: GpuTypeName | None = Field(default=None, description="Use this GPU type, or nothing.")
+    gpu_type: GpuTypeName | None = Field(default=None, description="Use only this GPU type.")
     tensor_parallel: Annotated[int, Field(ge=1, le=64)] | None = Field(
-        default=None, description="Use this tensor-parallel degree, or nothing."
+        default=None, description="Use only this tensor-parallel degree."
     )
     memory_per_gpu: (
         Annotated[str, Field(max_length=LONGEST_QUANTITY, pattern=r"^[0-9]+(\.[0-9]+)?(Mi|Gi|M|G)$")] | None
-    ) = Field(default=None, description="Use this instead of the computed need of one GPU, e.g. 70Gi.")
+    ) = Field(default=None, description="Memory that one GPU needs, e.g. 70Gi. Replaces the estimate.")
 
 
 class RebalancingSpec(ApiModel):
@@ -326,23 +329,21 @@ class RebalancingSpec(ApiModel):
     )
     mode: RebalancingMode = Field(
         default=RebalancingMode.RECOMMEND,
-        description="Off: silent. Recommend: proposals in status. Auto: acts within the bounds.",
+        description="Off: no decisions. Recommend: proposals in the status. Auto: changes within the bounds.",
     )
-    min_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(default=1, description="Never fewer.")
-    max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Never more.")
-    changes_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
-        default=6, description="The most changes in any hour."
-    )
+    min_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(default=1, description="Fewest replicas.")
+    max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Most replicas.")
+    changes_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(default=6, description="Most changes in any hour.")
     window_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
-        default=120, description="How long pressure or slack must last before it counts."
+        default=120, description="Seconds for which pressure or slack must last before it counts."
     )
     cooldown_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
-        default=300, description="Least time between changes; start-up time prolongs it."
+        default=300, description="Least seconds between two changes. A longer start-up of the engines makes it longer."
     )
 
 
 class InferenceDeploymentSpec(ApiModel):
-    """What to serve, for what load, within which bounds."""
+    """The model to serve, the load, and the bounds."""
 
     cel_rules: ClassVar[tuple[JsonDict, ...]] = (
         rule(
@@ -365,9 +366,9 @@ class InferenceDeploymentSpec(ApiModel):
             "overrides.gpuType is in gpu.deny: remove it from one of them",
         ),
     )
-    model: ModelSpec = Field(description="Which model to serve.")
+    model: ModelSpec = Field(description="The model to serve.")
     precision: PrecisionChoice = Field(
-        default=PrecisionChoice.AUTO, description="Weight precision; auto takes what the checkpoint says."
+        default=PrecisionChoice.AUTO, description="Weight precision. auto: the checkpoint's own."
     )
     kv_cache: KvCacheSpec = Field(default_factory=KvCacheSpec, description="KV-cache settings.")
     context_length: Tokens = Field(description="Longest request in tokens, prompt and output together.")
@@ -384,15 +385,13 @@ class InferenceDeploymentSpec(ApiModel):
         "is given.",
     )
     replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=1, description="Replicas to run; in Auto mode the number to start from."
+        default=1, description="Replicas to run. In Auto mode, the number to start from."
     )
     gpu: GpuSpec | None = Field(default=None, description="Which GPUs may be used.")
     engine: EngineSpec = Field(default_factory=EngineSpec, description="How the engine is run.")
-    pod_template: PodTemplateSpec | None = Field(
-        default=None, description="What the pods get beside what is decided here."
-    )
-    overrides: OverridesSpec | None = Field(default=None, description="Decisions taken over the planner's head.")
+    pod_template: PodTemplateSpec | None = Field(default=None, description="Further fields of the pods.")
+    overrides: OverridesSpec | None = Field(default=None, description="Decisions that replace the planner's.")
     rebalancing: RebalancingSpec = Field(default_factory=RebalancingSpec, description="What the live loop may change.")
     suspend: bool = Field(
-        default=False, description="Leave everything as it is: no planning, no change, no rebalancing."
+        default=False, description="Stop planning, changes and rebalancing. Everything stays as it is."
     )

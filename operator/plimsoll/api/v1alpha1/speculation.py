@@ -23,7 +23,7 @@ class DraftModelSpec(ApiModel):
     )
     revision: str | None = Field(default=None, min_length=1, max_length=128, description="Commit, tag or branch.")
     config: FreeForm | None = Field(
-        default=None, description="The draft's config.json, inline, for drafts that no hub serves."
+        default=None, description="The draft's config.json, inline, for drafts that are on no hub."
     )
     path: str | None = Field(
         default=None,
@@ -51,7 +51,7 @@ class SpeculationSpec(ApiModel):
         description="Ngram: from the prompt. Mtp: the model's own prediction layers. Eagle: a head. Draft: a small "
         "model of the same vocabulary."
     )
-    tokens: Annotated[int, Field(ge=1, le=32)] = Field(description="Tokens guessed in a step.")
+    tokens: Annotated[int, Field(ge=1, le=32)] = Field(description="Tokens that are guessed in a step.")
     draft_model: DraftModelSpec | None = Field(
         default=None, description="The head of method Eagle, or the model of method Draft."
     )

@@ -43,7 +43,7 @@ class EmptyDirVolume(ApiModel):
     medium: Annotated[str, Field(max_length=32, pattern=r"^(Memory|HugePages(-[0-9]+[KMG]i)?)?$")] | None = Field(
         default=None, description="Empty: the node's disk. Memory: its RAM."
     )
-    size_limit: Quantity | None = Field(default=None, description="The most it may hold.")
+    size_limit: Quantity | None = Field(default=None, description="Size limit.")
 
 
 class ConfigMapVolume(ApiModel):
@@ -52,7 +52,7 @@ class ConfigMapVolume(ApiModel):
     name: DnsSubdomain = Field(description="Name of the ConfigMap.")
     items: KeyItems | None = Field(default=None, description="Only these keys.")
     default_mode: FileMode | None = Field(default=None, description="Permission bits of the files.")
-    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
 
 
 class SecretVolume(ApiModel):
@@ -61,7 +61,7 @@ class SecretVolume(ApiModel):
     secret_name: DnsSubdomain = Field(description="Name of the Secret.")
     items: KeyItems | None = Field(default=None, description="Only these keys.")
     default_mode: FileMode | None = Field(default=None, description="Permission bits of the files.")
-    optional: bool | None = Field(default=None, description="Start without it where it is missing.")
+    optional: bool | None = Field(default=None, description="Whether the pod may start without it.")
 
 
 class ClaimVolume(ApiModel):
