@@ -15,7 +15,7 @@ from plimsoll.app.rebalancing import take_turn
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import transition
 from plimsoll.placement.warnings import warnings_for
-from tests.support.live_passes import AUTO, EASY, PRESSURE, SLACK, LivePasses, pools, told
+from tests.support.live_passes import AUTO, EASY, PRESSURE, SLACK, LivePasses, live_part, pools
 
 L4, L40S, H100 = "l4-24gb", "l40s-48gb", "h100-sxm-80gb"
 
@@ -47,7 +47,7 @@ async def test_a_wish_without_a_place_costs_one_question_and_its_neighbour_gets_
     cases = there.make()
     assert there.solved == [["full", "honest", "quiet"], ["full"], ["honest"]]
     assert (pools(cases["full"]), pools(cases["honest"])) == ({(L4, "Active"): 1}, {(L40S, "Active"): 2})
-    full, honest = told(cases["full"]), told(cases["honest"])
+    full, honest = live_part(cases["full"]), live_part(cases["honest"])
     assert (full["decision"], full["reason"], full["targetReplicas"]) == ("Wait", "NoPlaceFound", 1)
     assert full["message"].startswith("Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 ")
     assert "changeTimes" not in full
@@ -71,7 +71,7 @@ async def test_an_accepted_wish_is_what_is_rendered_counted_and_planned_from_the
     there.carry_out([case])
     after = there.make()["asks"]
     assert there.solved == [["asks"]]
-    assert (pools(after), told(after)["targetReplicas"]) == ({(L40S, "Active"): 2}, 2)
+    assert (pools(after), live_part(after)["targetReplicas"]) == ({(L40S, "Active"): 2}, 2)
 
 
 async def test_two_that_ask_for_the_last_gpu_do_not_both_get_it(opened: Open) -> None:
@@ -83,7 +83,7 @@ async def test_two_that_ask_for_the_last_gpu_do_not_both_get_it(opened: Open) ->
         there.load(case, PRESSURE)
     cases = there.make()
     assert (pools(cases["older"]), pools(cases["younger"])) == ({(L40S, "Active"): 2}, {(L40S, "Active"): 1})
-    assert told(cases["younger"])["reason"] == "NoPlaceFound"
+    assert live_part(cases["younger"])["reason"] == "NoPlaceFound"
 
 
 async def test_a_wish_does_not_take_the_gpu_that_a_younger_objects_declared_replica_needs(opened: Open) -> None:
@@ -94,7 +94,7 @@ async def test_a_wish_does_not_take_the_gpu_that_a_younger_objects_declared_repl
     there.put("younger", L40S, created="04:00:00")
     cases = there.make()
     assert (pools(cases["older"]), pools(cases["younger"])) == ({(L40S, "Active"): 1}, {(L40S, "Active"): 1})
-    assert told(cases["older"])["reason"] == "NoPlaceFound"
+    assert live_part(cases["older"])["reason"] == "NoPlaceFound"
 
 
 async def test_an_engine_with_too_little_cache_is_moved_new_before_old_within_the_pass(opened: Open) -> None:
@@ -104,7 +104,7 @@ async def test_an_engine_with_too_little_cache_is_moved_new_before_old_within_th
     await there.settle()
     there.load(there.make()["asks"], EASY, capacity=1000)
     blocked = there.make()
-    assert (pools(blocked["asks"]), told(blocked["asks"])["reason"]) == ({(L4, "Active"): 1}, "NoPlaceFound")
+    assert (pools(blocked["asks"]), live_part(blocked["asks"])["reason"]) == ({(L4, "Active"): 1}, "NoPlaceFound")
     assert pools(blocked["honest"]) == {(L40S, "Active"): 1}
 
 
@@ -114,10 +114,10 @@ async def test_a_move_with_a_place_opens_the_new_pool_and_is_waited_for(opened: 
     await there.settle()
     there.load(there.make()["asks"], EASY, capacity=1000)
     case = there.make()["asks"]
-    assert (pools(case), told(case)["decision"]) == ({(L40S, "Active"): 1, (L4, "Retiring"): 1}, "Move")
+    assert (pools(case), live_part(case)["decision"]) == ({(L40S, "Active"): 1, (L4, "Retiring"): 1}, "Move")
     there.carry_out([case])
     there.load(there.make()["asks"], PRESSURE, capacity=100_000)
-    assert told(there.make()["asks"])["reason"] == "MoveUnderWay"
+    assert live_part(there.make()["asks"])["reason"] == "MoveUnderWay"
 
 
 async def test_a_replica_less_is_planned_in_the_same_pass(opened: Open) -> None:
@@ -126,7 +126,7 @@ async def test_a_replica_less_is_planned_in_the_same_pass(opened: Open) -> None:
     await there.settle()
     there.load(there.make()["asks"], SLACK)
     case = there.make()["asks"]
-    assert (pools(case), told(case)["decision"], told(case)["targetReplicas"]) == (
+    assert (pools(case), live_part(case)["decision"], live_part(case)["targetReplicas"]) == (
         {(L40S, "Active"): 1},
         "RemoveReplica",
         1,
@@ -142,8 +142,8 @@ async def test_recommend_mode_plans_what_it_proposes_and_leaves_everything_as_it
         there.load(case, PRESSURE)
     cases = there.make()
     assert pools(cases["advice"]) == {(L40S, "Active"): 1}
-    assert told(cases["advice"])["proposal"].startswith("Set spec.replicas to 2. One replica more is needed")
-    assert told(cases["auto"])["reason"] == "NoPlaceFound"
+    assert live_part(cases["advice"])["proposal"].startswith("Set spec.replicas to 2. One replica more is needed")
+    assert live_part(cases["auto"])["reason"] == "NoPlaceFound"
 
 
 async def test_a_change_of_the_spec_that_is_being_placed_comes_before_a_wish(opened: Open) -> None:
@@ -155,7 +155,7 @@ async def test_a_change_of_the_spec_that_is_being_placed_comes_before_a_wish(ope
     there.change("asks", gpu={"allow": [L40S]})
     case = there.make()["asks"]
     assert pools(case) == {(L40S, "Active"): 1, (L4, "Retiring"): 1}
-    assert (told(case)["reason"], told(case)["message"]) == (
+    assert (live_part(case)["reason"], live_part(case)["message"]) == (
         "ReplicasStarting",
         "Waiting (SustainedKvPressure): 0 of 1 replica are ready.",
     )
@@ -187,7 +187,7 @@ async def test_a_wish_that_cannot_be_planned_stays_with_its_object(
     poison = cases["a-poison"]
     assert poison.problem is not None
     assert (poison.problem.reason, poison.decision, poison.manifests) == (reason, None, [])
-    assert (pools(cases["b-honest"]), told(cases["b-honest"])["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
+    assert (pools(cases["b-honest"]), live_part(cases["b-honest"])["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
 
 
 async def test_a_turn_that_raises_stays_with_its_object(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,7 +224,7 @@ async def test_without_a_reading_a_suspended_object_and_one_that_is_off_take_no_
     there.change("suspended", suspend=True)
     cases = there.make()
     assert {name for name, case in cases.items() if case.turn is not None} == {"asks"}
-    assert told(cases["asks"])["decision"] == "AddReplica"
+    assert live_part(cases["asks"])["decision"] == "AddReplica"
 
 
 class Signs(Beats):

@@ -103,7 +103,7 @@ def pools(case: Case) -> dict[tuple[str, str], int]:
     return {(pool.gpu_type, pool.state.value): pool.replicas for pool in case.decision.pools}
 
 
-def told(case: Case) -> dict[str, Any]:
+def live_part(case: Case) -> dict[str, Any]:
     """The live loop's part of the new status."""
     assert case.new_status is not None
     return dict(case.new_status.get("rebalancing") or {})
