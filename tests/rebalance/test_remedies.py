@@ -21,7 +21,7 @@ from plimsoll.rebalance.remedies import REMEDIES, Remedy
 from plimsoll.rebalance.signals import LoadSummary, PodState, SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from tests.support.hypotheses import no_room, room_for_all
-from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
+from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
 from tests.support.toy_remedy import whole_step
 from tests.support.world_plans import planned
 
@@ -129,6 +129,23 @@ def test_a_place_that_is_too_small_is_left_for_another_one() -> None:
         H100: "Active",
         L40S: "Retiring",
     }
+
+
+def test_a_move_that_would_leave_everything_as_it_is_is_not_ordered() -> None:
+    """The engine that reports too little ends already, and the one that takes its place fits."""
+    decided = decide(situation(TOO_SMALL), about(running(), WIDE))
+    assert (decided.proposal, decided.answer) == (None, None)
+    assert decided.decision == Wait(DecisionReason.NO_PLACE_FOUND, (("wanted", "PlacementTooSmall"), ("nearest", "")))
+
+
+def test_a_move_that_only_changes_the_settings_of_its_engines_is_ordered() -> None:
+    """The step with which they run does not fit any more, and a smaller one does."""
+    tight = tenant(request(context=4096, concurrency=8), pool(L4, batched_tokens=8192))
+    decided = decide(situation(TOO_SMALL), about(tight, fleet(node("4", L4, 1, held=1))))
+    assert isinstance(decided.decision, Move)
+    assert shares(decided.proposal) == ({L4: 1}, {L4: 1})
+    assert decided.answer is not None
+    assert [each.step_tokens for each in decided.answer.decision.pools] == [2048]
 
 
 @pytest.mark.parametrize(

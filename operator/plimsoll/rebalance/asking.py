@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plimsoll.domain.proposals import Proposal, Share
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.pools import Decision, PoolState, Tenant
-from plimsoll.rebalance.decisions import Change, DecisionReason, RemoveReplica, Wait
+from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant
+from plimsoll.rebalance.decisions import Change, DecisionReason, Move, RemoveReplica, Wait
 from plimsoll.rebalance.guard import held_back
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies.protocol import Offer
@@ -38,7 +38,7 @@ class Asking:
         if held is not None:
             return held
         answer = self.what_if.ask(tenant)
-        if _has_place(change, answer.decision):
+        if _has_place(change, self.decision, answer.decision):
             shares = shares_of(self.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
         if self.situation.policy.mode is Mode.RECOMMEND:  # the reader may free GPUs, so the change is reported
@@ -53,9 +53,19 @@ def shares_of(decision: Decision) -> tuple[Share, ...]:
     return tuple(Share(pool.target, pool.replicas) for pool in active if pool.replicas > 0)
 
 
-def _has_place(change: Change, decision: Decision) -> bool:
+def _has_place(change: Change, now: Decision, then: Decision) -> bool:
     """Whether a change is carried out whole.
 
-    Removing a replica needs no place: replicas that are missing now were missing before.
+    Removing a replica needs no place: replicas that are missing now were missing before. A move has none where
+    everything would stay where it is, with the settings that it has.
     """
-    return isinstance(change, RemoveReplica) or (decision.missing == 0 and not decision.change_blocked)
+    if isinstance(change, RemoveReplica):
+        return True
+    if isinstance(change, Move) and _what_runs(then) == _what_runs(now):
+        return False
+    return then.missing == 0 and not then.change_blocked
+
+
+def _what_runs(decision: Decision) -> list[PlannedPool]:
+    """Return the pools without what depends on the GPUs of others."""
+    return [replace(pool, surge=False) for pool in decision.pools]
