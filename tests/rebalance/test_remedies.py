@@ -13,6 +13,7 @@ from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Tenant
+from plimsoll.rebalance.asking import shares_of
 from plimsoll.rebalance.decide import Decided, decide
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import ChangeHistory
@@ -201,6 +202,12 @@ def test_off_comes_before_a_move_under_way() -> None:
     assert decide(replace(off, placement=replace(off.placement, moving=True)), no_room(1)).decision.reason is (
         DecisionReason.MODE_OFF
     )
+
+
+def test_a_pool_that_holds_its_place_with_no_replicas_is_no_share() -> None:
+    held = planned([tenant(request(replicas=0), pool(L40S, replicas=0))], WIDE).decisions[request().key]
+    assert [each.replicas for each in held.pools] == [0]
+    assert shares_of(held) == ()
 
 
 # -- another remedy ----------------------------------------------------------------------------------------------------
