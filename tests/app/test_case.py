@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from plimsoll.app.case import Case, is_passing, wish_failed
+from plimsoll.app.case import Case, is_passing
 from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Turn
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
-from plimsoll.placement.pools import Decision
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica
 from plimsoll.render.report import Problem
 from tests.support.bodies import inference_deployment_body
-from tests.support.planning import request
 
 
 def digest(**changed: Any) -> str:
@@ -76,32 +71,5 @@ def test_a_first_look_up_does_not_replace_an_earlier_word() -> None:
 
 
 def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
-    assert said(
-        Problem(ConditionReason.TOKEN_SECRET_UNREADABLE, "Grant it.", permanent=True),
-        pools=[POOL],
-        observedGeneration=1,
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "failed"),
-    [
-        (AddReplica(DecisionReason.SUSTAINED_QUEUE), True),
-        (Move(DecisionReason.PLACEMENT_TOO_SMALL), True),
-        (RemoveReplica(DecisionReason.SUSTAINED_SLACK), False),
-    ],
-    ids=lambda each: type(each).__name__,
-)
-@pytest.mark.parametrize("what_is_wrong", [{"missing": 1}, {"change_blocked": True}], ids=str)
-def test_only_a_change_that_needs_a_place_fails_for_want_of_one(
-    change: AddReplica | Move | RemoveReplica,
-    failed: bool,  # noqa: FBT001
-    what_is_wrong: dict[str, Any],
-) -> None:
-    """A replica less is carried out although another one has been without a place for long."""
-    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
-    case.turn = cast("Turn", SimpleNamespace(acted=True, decision=change))
-    case.decision = Decision(request(), (), **what_is_wrong)
-    assert wish_failed(case) is failed
-    case.decision = Decision(request(), ())
-    assert not wish_failed(case)
+    refused = Problem(ConditionReason.TOKEN_SECRET_UNREADABLE, "Grant it.", permanent=True)
+    assert said(refused, pools=[POOL], observedGeneration=1)

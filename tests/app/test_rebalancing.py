@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.serving import ObservedCapacity, ServingShape
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
@@ -22,6 +24,7 @@ from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import RebalancingReport, Report
 from plimsoll.render.status import status as render_status
+from tests.support.hypotheses import no_room, room_for_all
 
 NOW = 1_700_000_000.0
 CAPACITY = 100_000
@@ -90,11 +93,19 @@ def turn_of(
     figures: MemoryEstimate | None = FIGURES,
     reading: Reading | None = None,
     moving: bool = False,
+    what_if: Callable[[int], WhatIf] = room_for_all,
 ) -> Turn:
     around = pods_of(replicas)
     standing = Standing.read(spec, status or {})
     signals = reading_of(around, usage) if reading is None else reading
-    return take_turn(spec, standing, figures, SHAPE, around, signals, now=NOW, moving=moving)
+    about = what_if(standing.target_replicas)
+    return take_turn(spec, standing, figures, SHAPE, around, signals, about, now=NOW, moving=moving)
+
+
+def destination(turn: Turn) -> dict[str, int]:
+    """Replicas by GPU type after the change that is carried out."""
+    assert turn.answer is not None
+    return {pool.gpu_type: pool.replicas for pool in turn.answer.decision.pools}
 
 
 def status_of(report: RebalancingReport) -> dict[str, Any]:
@@ -141,7 +152,7 @@ def test_what_a_status_tells_reads_back_as_it_was_and_what_is_no_time_is_left_ou
 def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
     turn = turn_of(spec_of(), usage=PRESSURE)
     assert isinstance(turn.decision, AddReplica)
-    assert (turn.acted, turn.moves, turn.standing.target_replicas) == (True, False, 2)
+    assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 2, {"l40s-48gb": 2})
     assert turn.standing.history.changes == (NOW,)
     assert turn.standing.history.ceiling is not None
     assert turn.standing.last_change is not None
@@ -152,13 +163,16 @@ def test_auto_takes_a_replica_away_under_slack() -> None:
     told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2}}
     turn = turn_of(spec_of(), told, usage=SLACK, replicas=2)
     assert isinstance(turn.decision, RemoveReplica)
-    assert (turn.acted, turn.standing.target_replicas) == (True, 1)
+    assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 1, {"l40s-48gb": 1})
 
 
-def test_recommend_says_the_same_and_does_nothing() -> None:
-    turn = turn_of(spec_of(mode="Recommend"), usage=PRESSURE)
+@pytest.mark.parametrize("what_if", [room_for_all, no_room])
+def test_recommend_says_the_same_and_does_nothing(what_if: Callable[[int], WhatIf]) -> None:
+    """It says so without a place as well: the reader may make one."""
+    turn = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, what_if=what_if)
     assert isinstance(turn.decision, AddReplica)
-    assert (turn.acted, turn.standing) == (False, Standing(1, 1, ChangeHistory()))
+    assert (turn.acted, turn.answer, turn.standing) == (False, None, Standing(1, 1, ChangeHistory()))
+    assert (turn.proposal is None) is (what_if is no_room)
 
 
 def test_nothing_is_decided_while_old_replicas_serve_for_new_ones() -> None:
@@ -171,7 +185,7 @@ def test_an_engine_with_too_little_kv_cache_is_a_reason_to_move() -> None:
     signals = reading_of(pods_of(1), EASY, capacity=60_000)
     turn = turn_of(spec_of(), reading=signals)
     assert (type(turn.decision), turn.decision.reason) == (Move, DecisionReason.PLACEMENT_TOO_SMALL)
-    assert (turn.acted, turn.moves, turn.standing.target_replicas) == (True, True, 1)
+    assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 1, {"h100-sxm-80gb": 1})
 
 
 @pytest.mark.parametrize("figures", [None, replace(FIGURES, forced_bytes=80)], ids=["unknown", "overridden"])
@@ -249,16 +263,17 @@ def test_proposals_are_for_recommend_mode_and_for_changes_only() -> None:
     assert (move.proposal or "").startswith("Set spec.rebalancing.mode to Auto to move. Another placement is needed")
 
 
-def test_a_change_without_a_place_is_withdrawn_with_its_reason_and_costs_no_budget() -> None:
-    before = Standing.read(spec_of(), {})
-    turn = turn_of(spec_of(), usage=PRESSURE).withdrawn(before, "l4-24gb x 1 has no GPU free")
-    assert (turn.acted, turn.moves, turn.standing) == (False, False, before)
+def test_a_change_without_a_place_is_not_made_is_said_with_its_reason_and_costs_no_budget() -> None:
+    turn = turn_of(spec_of(), usage=PRESSURE, what_if=no_room)
+    assert (turn.acted, turn.proposal, turn.standing) == (False, None, Standing.read(spec_of(), {}))
     report = turn.report({}, RebalancingMode.AUTO)
     assert (report.decision, report.reason, report.target_replicas) == ("Wait", "NoPlaceFound", 1)
     assert report.message == (
-        "Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 has no GPU free."
+        "Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 fits, but takes 1 GPUs on one "
+        "node and at most 0 are free."
     )
-    again = turn_of(spec_of(), usage=0.95).withdrawn(before, "h100 x 1 has no GPU free")
+    again = turn_of(spec_of(), usage=0.95, what_if=partial(no_room, nearest="h100-sxm-80gb"))
+    assert again.decision != turn.decision
     assert again.report(status_of(report), RebalancingMode.AUTO) == report
 
 

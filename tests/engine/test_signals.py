@@ -32,6 +32,7 @@ from testbed.waiting import NotInTime, wait_until
 from tests.engine.conftest import KV_BLOCKS, MakeServer
 from tests.engine.exposition import labels, value
 from tests.engine.steady_load import steady_load
+from tests.support.hypotheses import room_for_all
 from tests.support.rendered import choice_of, container_arguments, tiny_twin
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
@@ -102,7 +103,8 @@ class Watch:
         spec, request = self._planned.resource.spec, self._planned.decision.request
         standing = Standing.read(spec, {})
         figures = choice_of(self._planned).estimate
-        turn = take_turn(spec, standing, figures, request.shape, self.around, reading, now=time.time())
+        what_if = room_for_all(standing.target_replicas)
+        turn = take_turn(spec, standing, figures, request.shape, self.around, reading, what_if, now=time.time())
         return turn.decision
 
     def load(self, reading: Reading) -> LoadSummary:

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.outcomes import Placed
 from plimsoll.domain.serving import Request
-from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
+from tests.laws.room import is_within
 from tests.laws.strategies import fleets, nodes, requests
 
 pairs = st.tuples(requests("a"), requests("b"), requests("c"))
@@ -95,15 +94,3 @@ def waiting(pool: PlannedPool) -> Pool:
         generation=pool.generation,
         replicas=pool.replicas,
     )
-
-
-def is_within(decisions: tuple[Decision, ...], where: Fleet) -> bool:
-    """Whether every promised replica finds its GPUs on one node: taken largest first, for degrees divide each other."""
-    ledger = Ledger.of(where)
-    promised = [(pool, each.request) for each in decisions for pool in each.pools if pool.replicas]
-    for pool, wanted in sorted(promised, key=lambda entry: -entry[0].split.gpus):
-        nodes = eligible_nodes(wanted, where, pool.gpu_type)
-        if ledger.room_for(nodes, pool.split.gpus) < pool.replicas:
-            return False
-        ledger = ledger.take(nodes, pool.split.gpus, pool.replicas)
-    return True

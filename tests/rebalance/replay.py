@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from plimsoll.rebalance.decide import DeclaredNeed, PlacementState, ceiling_of, decide
+from plimsoll.rebalance.decide import ceiling_of, decide
 from plimsoll.rebalance.decisions import AddReplica, Decision, RemoveReplica
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals
+from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from tests.support.hypotheses import room_for_all
 
 CAPACITY = 100_000
 REQUEST_TOKENS = 1_000
@@ -145,7 +147,8 @@ class Replay:
             startup_seconds=self.startup_seconds,
         )
         need = DeclaredNeed(kv_tokens=CAPACITY // 2, bytes_per_gpu=60)
-        decision = decide(need, placement, load, history, now=now, policy=self.policy)
+        situation = Situation(need, placement, load, history, now, self.policy)
+        decision = decide(situation, room_for_all(placement.replicas)).decision
         self.decisions.append((t, decision))
         if isinstance(decision, AddReplica):
             self._pods.append(self._pod(t + self.startup_seconds))

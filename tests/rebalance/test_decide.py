@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.rebalance.decide import DeclaredNeed, PlacementState, ceiling_of, decide
+from plimsoll.rebalance.decide import ceiling_of, decide
 from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, PodState, SignalState
+from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from tests.support.hypotheses import room_for_all
 
 NOW = 1_700_000_000.0
 POLICY = RebalancePolicy(min_replicas=1, max_replicas=4, changes_per_hour=4, window_seconds=300, cooldown_seconds=600)
@@ -43,7 +45,8 @@ def decided(
     history: ChangeHistory | None = None,
     policy: RebalancePolicy = POLICY,
 ) -> Decision:
-    return decide(need, placement, load, history or ChangeHistory(), now=NOW, policy=policy)
+    situation = Situation(need, placement, load, history or ChangeHistory(), NOW, policy)
+    return decide(situation, room_for_all(placement.replicas)).decision
 
 
 def said(decision: Decision) -> tuple[type[Decision], DecisionReason]:

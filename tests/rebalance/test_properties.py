@@ -9,13 +9,15 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.decide import DeclaredNeed, PlacementState, decide
+from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
+from tests.support.hypotheses import room_for_all
 
 NOW = 1_700_000_000.0
 PODS = ("a", "b", "c")
@@ -87,7 +89,7 @@ def decided(
 ) -> Decision:
     load = summarize(pods, PODS[:ready], NOW, policy, request_tokens=100)
     placement = PlacementState(replicas, ready, kv_capacity_tokens=1000, budget_bytes_per_gpu=80, startup_seconds=90.0)
-    return decide(NEED, placement, load, history, now=NOW, policy=policy)
+    return decide(Situation(NEED, placement, load, history, NOW, policy), room_for_all(replicas)).decision
 
 
 @settings(max_examples=300, deadline=None)
@@ -161,6 +163,7 @@ def test_a_load_that_adds_a_replica_never_takes_it_back(demand: int, replicas: i
         window = tuple(EngineSample(NOW - age, used, waiting, used * 10, 0.0, 1000) for age in range(0, 300, 30))
         load = summarize([PodSignals(p, window) for p in pods], pods, NOW, open_policy, request_tokens=100)
         placement = PlacementState(count, count, kv_capacity_tokens=1000, budget_bytes_per_gpu=80)
-        return decide(NEED, placement, load, ChangeHistory(), now=NOW, policy=open_policy)
+        situation = Situation(NEED, placement, load, ChangeHistory(), NOW, open_policy)
+        return decide(situation, room_for_all(count)).decision
 
     assert not (isinstance(at(replicas), AddReplica) and isinstance(at(replicas + 1), RemoveReplica))

@@ -35,7 +35,6 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
-from plimsoll.rebalance.decisions import RemoveReplica
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 
@@ -175,21 +174,7 @@ def tenant_of(case: Case) -> Tenant | None:
     """The planner's view of the object; None if it cannot be planned."""
     if case.request is None or case.resource is None:
         return None
-    moves = case.turn is not None and case.turn.moves
-    return Tenant(
-        case.request, case.generation, case.pools, case.resource.spec.suspend, accepts_move=moves, left=case.left
-    )
-
-
-def wish_failed(case: Case) -> bool:
-    """Whether the live loop's change found no place.
-
-    Removing a replica needs no place: replicas that are missing now were missing before.
-    """
-    if case.turn is None or not case.turn.acted or case.decision is None:
-        return False
-    needs_place = not isinstance(case.turn.decision, RemoveReplica)
-    return needs_place and (case.decision.missing > 0 or case.decision.change_blocked)
+    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, left=case.left)
 
 
 def is_judged(case: Case) -> bool:

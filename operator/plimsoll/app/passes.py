@@ -1,9 +1,9 @@
 """Steps 1 to 4 of a pass: turn a picture of the cluster into statuses and manifests. Synchronous; sends no request.
 
 1. Look: turn pods and nodes into a fleet, including the resources that every pod holds.
-2. Read: parse every InferenceDeployment and look up the facts of its model.
-3. Listen: run the live loop; its target replaces ``spec.replicas``.
-4. Plan: the core decides for all of them on one ledger; statuses and manifests are rendered.
+2. Read: parse every InferenceDeployment, look up the facts of its model, and add what its engines report.
+3. Plan: the core decides for all of them on one ledger, for the number of replicas decided so far.
+4. Listen: run the live loop. A change of its own is planned on what is left; statuses and manifests are rendered.
 
 An exception for one object ends the pass for that object only.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,6 @@ from plimsoll.app.case import (
     report_of,
     tenant_of,
     wanted_signals,
-    wish_failed,
 )
 from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
@@ -63,16 +62,18 @@ from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
+from plimsoll.placement.answers import Answer, answers
 from plimsoll.placement.demand import Demand
+from plimsoll.placement.hypothesis import HypothesisFailed, Plan
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.plan import decisions, demands_of
+from plimsoll.placement.plan import demands_of, stock_for
 from plimsoll.placement.pools import Decision, PoolState
-from plimsoll.render.conditions import nearest_sentence
+from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
 from plimsoll.render.report import Problem
 from plimsoll.render.status import status as render_status
 
@@ -107,6 +108,7 @@ class Passes:
     reading: ReadingMemo = field(default_factory=ReadingMemo)
     memo: Memo = field(default_factory=Memo)
     rendered: Rendered = field(default_factory=Rendered)
+    solver: Solver = DEFAULT_SOLVER
     shown: tuple[Any, ...] = ()
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -130,9 +132,9 @@ class Passes:
             self._guarded(Step.OBSERVE, case, partial(self._observe, case, fleet))
         common = common_lessons(seen for case in cases for seen in case.seen)
         for case in cases:
-            self._guarded(Step.LISTEN, case, partial(self._listen, case, fleet, common, now))
+            self._guarded(Step.LISTEN, case, partial(self._recall, case, common))
         self.beats.beat("planning", "planning")
-        self._plan(cases, fleet)
+        self._listen(cases, self._plan(cases, fleet), now)
         for case in cases:
             self._render(case, now)
         self._show(cases, fleet)
@@ -229,7 +231,7 @@ class Passes:
             case.problem = Problem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
-        """Step 3, first half: collect what the engines of this object report about their memory, now and earlier."""
+        """Step 2, second part: collect what the engines of this object report about their memory, now and earlier."""
         case.seen = remembered(case.status, case.spec_digest)
         reported = told_now(case.around, self._reading(case))
         case.reported = reported_tokens(case.status, case.generation, reported)
@@ -255,11 +257,10 @@ class Passes:
     def _reading(self, case: Case) -> Reading | None:
         return self.live.reading(case.key) if case.around.ready_pods() else Reading()
 
-    def _listen(self, case: Case, fleet: Fleet, common: Mapping[str, tuple[Correction, ...]], now: float) -> None:
-        """Step 3: add the engines' reports to the request and replace ``spec.replicas`` with the live loop's target."""
+    def _recall(self, case: Case, common: Mapping[str, tuple[Correction, ...]]) -> None:
+        """Step 2, last part: add the engines' reports and the live loop's last target to the request."""
         if case.resource is None or case.request is None:
             return
-        reading = self._reading(case)
         case.request = self.reading.with_changes(
             case.uid,
             case.request,
@@ -268,52 +269,59 @@ class Passes:
             failed_starts=failed_starts(case.request, case.seen),
         )
         case.standing = Standing.read(case.resource.spec, case.status)
-        off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
-        # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
-        if not off and reading is not None and any(pool.replicas for pool in case.pools):
-            case.turn = take_turn(
-                case.resource.spec,
-                case.standing,
-                figures_of(case.request, case.pools, fleet, self.memo) if is_judged(case) else None,
-                case.request.shape,
-                case.around,
-                reading,
-                now=now,
-                moving=any(pool.state is PoolState.RETIRING for pool in case.pools),
-            )
-            case.standing = case.turn.standing
         case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
-    def _plan(self, cases: list[Case], fleet: Fleet) -> None:
-        """Step 4. Withdraw a change of the live loop that has no place: it is a proposal, not the user's spec."""
-        self._decide(cases, fleet)
-        if not any(wish_failed(case) for case in cases):
-            return
-        for case in cases:
-            if case.turn is not None and wish_failed(case) and case.resource is not None and case.request is not None:
-                before = Standing.read(case.resource.spec, case.status)
-                nearest = nearest_sentence(case.decision.rejections) if case.decision else ""
-                case.turn = case.turn.withdrawn(before, nearest)
-                case.standing = before
-                case.request = replace(case.request, replicas=before.target_replicas)
-        self._decide(cases, fleet)
-
-    def _decide(self, cases: list[Case], fleet: Fleet) -> None:
+    def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
+        """Step 3: plan all objects on one stock, each for the replicas that are decided so far."""
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
         standing = [pool for case in cases if case.request is None for pool in case.pools]
-        by_key: dict[ObjectKey, Decision] = {}
         demands: list[Demand] = []
         for demand in demands_of(tenants, fleet, self.memo):
             self.beats.beat("planning", f"reading demands, after {demand.request.key}")
             demands.append(demand)
-        limits = self.quotas.remaining
-        for decision in decisions(demands, fleet, self.gpu_types, standing, limits, self.memo):
-            self.beats.beat("planning", f"planning, after {decision.request.key}")
-            by_key[decision.request.key] = decision
+        stock = stock_for(demands, fleet, standing, self.quotas.remaining)
+        adviser = Adviser(fleet, self.gpu_types, self.memo)
+        answered = self._beating(answers(demands, stock, adviser, self.solver))
+        planned = Plan.of(answered, stock, adviser, self.solver)
         for case in cases:
-            case.decision = by_key.get(case.key)
+            case.decision = planned.decisions.get(case.key)
             if case.decision is not None and case.decision.failure:
                 self._plan_failed(case, case.decision)
+        return planned
+
+    def _beating(self, answered: Iterator[Answer]) -> Iterator[Answer]:
+        for answer in answered:
+            self.beats.beat("planning", f"planning, after {answer.tenant.request.key}")
+            yield answer
+
+    def _listen(self, cases: Sequence[Case], planned: Plan, now: float) -> None:
+        """Step 4: give every object its turn, in the order of decisions. Each change takes from what is left."""
+        by_key = {case.key: case for case in cases}
+        for key in planned.decisions:
+            case = by_key[key]
+            self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, now))
+            if case.turn is not None and case.turn.answer is not None:
+                planned = planned.adopted(case.turn.answer)
+
+    def _take_turn(self, case: Case, planned: Plan, now: float) -> None:
+        if case.resource is None or case.request is None or case.standing is None:
+            return
+        spec, reading = case.resource.spec, self._reading(case)
+        off = spec.rebalancing.mode is RebalancingMode.OFF or spec.suspend
+        # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
+        if off or reading is None or not any(pool.replicas for pool in case.pools):
+            return
+        figures = figures_of(case.request, case.pools, planned.left.fleet, self.memo) if is_judged(case) else None
+        moving = any(pool.state is PoolState.RETIRING for pool in case.pools)
+        what_if, shape = planned.what_if(case.key), case.request.shape
+        try:
+            turn = take_turn(spec, case.standing, figures, shape, case.around, reading, what_if, now=now, moving=moving)
+        except HypothesisFailed as failed:
+            self._plan_failed(case, failed.decision)
+            return
+        case.turn, case.standing = turn, turn.standing
+        if turn.answer is not None:
+            case.request, case.decision = turn.answer.tenant.request, turn.answer.decision
 
     def _plan_failed(self, case: Case, decision: Decision) -> None:
         """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
 from plimsoll.app.objects import Surroundings
 from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.memory.load import needed_tokens
-from plimsoll.rebalance.decide import DeclaredNeed, PlacementState, ceiling_of, decide
-from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica, Wait
+from plimsoll.placement.answers import Answer
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.rebalance.decide import ceiling_of, decide
+from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, SignalState
+from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.report import RebalancingReport
 
@@ -52,16 +56,22 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """The result of a turn: the number of replicas to plan for, whether to move, and what to report.
+    """The result of a turn: the state to remember, what to report, and what becomes of the plan.
 
-    ``detail`` adds what the decision's own sentence does not contain: why Prometheus gave no answer.
+    ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
+    decision's own sentence does not contain: why Prometheus gave no answer.
     """
 
     standing: Standing
     decision: Decision
-    acted: bool = False
-    moves: bool = False
+    proposal: Proposal | None = None
     detail: str = ""
+    answer: Answer | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def acted(self) -> bool:
+        """Whether the decision is a change that is carried out in this pass."""
+        return self.answer is not None
 
     def report(self, previous: Mapping[str, Any], mode: RebalancingMode) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics."""
@@ -87,11 +97,6 @@ class Turn:
     def _words(self) -> str:
         return f"{sentence(self.decision)} {self.detail}." if self.detail else sentence(self.decision)
 
-    def withdrawn(self, before: Standing, nearest: str) -> Turn:
-        """Undo the change, because no place was found. ``nearest`` is the candidate that came closest, or empty."""
-        wanted = (("wanted", self.decision.reason.value), ("nearest", nearest))
-        return Turn(before, Wait(DecisionReason.NO_PLACE_FOUND, wanted))
-
 
 def take_turn(
     spec: InferenceDeploymentSpec,
@@ -100,11 +105,12 @@ def take_turn(
     shape: ServingShape,
     around: Surroundings,
     reading: Reading,
+    what_if: WhatIf,
     *,
     now: float,
     moving: bool = False,
 ) -> Turn:
-    """Ask the core once. In Auto mode a change updates the standing; in other modes it is only reported.
+    """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
     Args:
         spec: what the user wrote.
@@ -113,9 +119,13 @@ def take_turn(
         shape: the declared load.
         around: the pods.
         reading: the latest signals.
+        what_if: answers what the object would get for a change.
         now: POSIX seconds.
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
+
+    Raises:
+        HypothesisFailed: the object cannot be planned with the change.
     """
     policy = policy_of(spec)
     load = load_of(shape, around, reading, policy, now=now)
@@ -125,23 +135,24 @@ def take_turn(
         kv_capacity_tokens=figures.kv_capacity_tokens if figures else 0,
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
         startup_seconds=_slowest_start(around),
+        new_replicas=what_if.new_replicas,
+        moving=moving,
     )
     history = standing.history.clamped(now)
-    if moving:
-        numbers = (("replicas", placement.replicas), ("ready", placement.ready))
-        return Turn(replace(standing, history=history), Wait(DecisionReason.MOVE_UNDER_WAY, numbers))
-    decision = decide(_need_of(shape, figures), placement, load, history, now=now, policy=policy)
-    if policy.mode is not Mode.AUTO or not isinstance(decision, AddReplica | RemoveReplica | Move):
+    situation = Situation(_need_of(shape, figures), placement, load, history, now, policy)
+    decided = decide(situation, what_if)
+    decision, answer = decided.decision, decided.answer
+    if policy.mode is not Mode.AUTO or answer is None:
         unanswered = decision.reason is DecisionReason.METRICS_UNAVAILABLE
-        return Turn(replace(standing, history=history), decision, detail=reading.error if unanswered else "")
-    step = {AddReplica: 1, RemoveReplica: -1, Move: 0}[type(decision)]
+        detail = reading.error if unanswered else ""
+        return Turn(replace(standing, history=history), decision, decided.proposal, detail)
     moved_on = Standing(
         base_replicas=standing.base_replicas,
-        target_replicas=standing.target_replicas + step,
+        target_replicas=answer.tenant.request.replicas,
         history=history.recorded(now, ceiling_of(decision, placement, load, now)),
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
     )
-    return Turn(moved_on, decision, acted=True, moves=isinstance(decision, Move))
+    return Turn(moved_on, decision, decided.proposal, answer=answer)
 
 
 def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNeed:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split
-from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.reasons import MAY_PASS, Reason, RemedyKind
 from plimsoll.domain.units import format_gib, format_price
 
 Figures = dict[str, int | str]
@@ -23,6 +23,22 @@ def rejection_sentence(rejection: Rejection) -> str:
     figures = dict(rejection.numbers)
     sentence = _REJECTIONS[rejection.reason](figures)
     return f"the draft {figures['draft']}: {sentence}" if "draft" in figures else sentence
+
+
+def nearest_sentence(rejections: Sequence[Rejection]) -> str:
+    """Return a sentence about the rejection that came closest; empty if there is none."""
+    nearest = min(rejections, key=lambda rejection: (*_shortfall(rejection), rejection.gpu_type), default=None)
+    return "" if nearest is None else f"{place_words(nearest.gpu_type, nearest.split)} {rejection_sentence(nearest)}"
+
+
+def _shortfall(rejection: Rejection) -> tuple[int, float]:
+    """Return the sort key of rejections: the smallest shortfall is the most useful one to report."""
+    figures = dict(rejection.numbers)
+    if rejection.reason in MAY_PASS:
+        return (0, float(MAY_PASS.index(rejection.reason)))
+    if "need_bytes" in figures and "have_bytes" in figures:
+        return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
+    return (2, 0.0)
 
 
 def remedy_sentence(remedy: Remedy) -> str:

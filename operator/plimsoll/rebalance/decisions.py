@@ -71,3 +71,6 @@ class Wait(_Reasoned):
 
 
 Decision = Keep | AddReplica | RemoveReplica | Move | Wait
+
+Change = AddReplica | RemoveReplica | Move
+"""The decisions that change something."""

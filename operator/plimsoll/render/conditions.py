@@ -13,8 +13,14 @@ from plimsoll.domain.outcomes import Rejection
 from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.public_words import PublicWord
-from plimsoll.domain.reasons import MAY_PASS, NODE_LACKS, Reason
-from plimsoll.placement.explain import estimate_sentence, place_words, rejection_sentence, remedy_sentence
+from plimsoll.domain.reasons import NODE_LACKS, Reason
+from plimsoll.placement.explain import (
+    estimate_sentence,
+    nearest_sentence,
+    place_words,
+    rejection_sentence,
+    remedy_sentence,
+)
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.remedies import only_waits
@@ -120,26 +126,6 @@ def _unplaced(decision: Decision, waiting_reason: Why, opening: str) -> Verdict:
     remedy = f"To make it fit: {advice}." if advice else "No single change makes it fit."
     reason = waiting_reason if waits else Why.NO_GPU_FITS
     return Verdict("False", reason, f"{opening}{closest}{remedy}", stalled=not waits)
-
-
-def nearest_sentence(rejections: Sequence[Rejection]) -> str:
-    """A sentence about the rejection that came closest; empty if there is none."""
-    nearest = _nearest(rejections)
-    return "" if nearest is None else f"{_where(nearest)} {rejection_sentence(nearest)}"
-
-
-def _nearest(rejections: Sequence[Rejection]) -> Rejection | None:
-    """The rejection with the smallest shortfall, which is the most useful one to report."""
-
-    def shortfall(rejection: Rejection) -> tuple[int, float]:
-        figures = dict(rejection.numbers)
-        if rejection.reason in MAY_PASS:
-            return (0, float(MAY_PASS.index(rejection.reason)))
-        if "need_bytes" in figures and "have_bytes" in figures:
-            return (1, int(figures["need_bytes"]) / max(1, int(figures["have_bytes"])))
-        return (2, 0.0)
-
-    return min(rejections, key=lambda rejection: (*shortfall(rejection), rejection.gpu_type), default=None)
 
 
 def _where(rejection: Rejection) -> str:

@@ -1,0 +1,79 @@
+"""The answers to demands: a solver shares the stock out, and each award becomes a decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.fleet import Fleet
+from plimsoll.placement.demand import Demand, demand_of
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.pools import Decision, Tenant, as_it_is
+from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.solvers import Award, Solver, Stock
+from plimsoll.placement.transition import decision_of
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The decision for one deployment, and the free resources ``before`` it took its share and those ``left`` after."""
+
+    tenant: Tenant
+    decision: Decision
+    before: Ledger
+    left: Ledger
+
+
+def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: Solver) -> Iterator[Answer]:
+    """Yield the answer to every demand in the given order, each as soon as it is known.
+
+    An error in one deployment is not raised: it is written into that deployment's decision.
+    """
+    ledger = stock.ledger
+    awards = solver(_open(demands), stock)
+    for number, demand in enumerate(demands):
+        if demand.settled is not None:
+            yield Answer(demand.tenant, demand.settled, ledger, ledger)
+            continue
+        award = next(awards)
+        decision = _decided(award, stock.fleet, adviser)
+        if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
+            awards = solver(_open(demands[number + 1 :]), replace(stock, ledger=ledger))
+            yield Answer(demand.tenant, decision, ledger, ledger)
+        else:
+            yield Answer(demand.tenant, decision, ledger, award.left)
+            ledger = award.left
+
+
+def read_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+    """Return a deployment's demand. It is settled where the deployment is suspended or its demand cannot be found."""
+    if tenant.suspended:
+        return Demand(tenant, settled=Decision(tenant.request, tuple(as_it_is(pool) for pool in tenant.pools)))
+    try:
+        return demand_of(tenant, fleet, memo)
+    except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
+        return Demand(tenant, settled=_failed(tenant, error))
+
+
+def _open(demands: Sequence[Demand]) -> list[Demand]:
+    """Return the demands that a solver has to answer."""
+    return [demand for demand in demands if demand.settled is None]
+
+
+def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    if award.failure is not None:
+        return _failed(award.demand.tenant, award.failure)
+    try:
+        return decision_of(award, fleet, adviser)
+    except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
+        return _failed(award.demand.tenant, error)
+
+
+def _failed(tenant: Tenant, error: Exception) -> Decision:
+    """Return a decision that changes nothing and holds the error. A ``PlimsollError`` counts as a refusal."""
+    pools = tuple(as_it_is(pool) for pool in tenant.pools)
+    if isinstance(error, PlimsollError):
+        return Decision(tenant.request, pools, failure=str(error), is_refusal=True)
+    return Decision(tenant.request, pools, failure=f"{type(error).__name__}: {error}")

@@ -1,0 +1,106 @@
+"""Hypotheses on a finished plan: what one deployment would get for another wish, while all others keep their share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.placement.answers import Answer, answers, read_demand
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.pools import Decision, PoolState, Tenant
+from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.solvers import Solver, Stock
+from plimsoll.placement.taken import Taken, taken_between
+
+
+class HypothesisFailed(Exception):
+    """Planning a hypothesis raised an error; ``decision`` holds it and changes nothing."""
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__(decision.failure)
+        self.decision = decision
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """Answers hypotheses about one deployment.
+
+    ``tenant`` is the deployment before the plan, and ``decision`` is what the plan decided for it. ``ask`` plans the
+    deployment with a change on the GPUs that are left.
+    """
+
+    tenant: Tenant
+    decision: Decision
+    ask: Callable[[Tenant], Answer]
+
+    @property
+    def new_replicas(self) -> int:
+        """The number of replicas that this plan has just placed, or has found no place for."""
+        known = {pool.name: pool.replicas for pool in self.tenant.pools if pool.state is PoolState.ACTIVE}
+        active = (pool for pool in self.decision.pools if pool.state is PoolState.ACTIVE)
+        return self.decision.missing + sum(max(0, pool.replicas - known.get(pool.name, 0)) for pool in active)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A finished plan: the decision for every deployment, in the order of decisions, and the resources that are left.
+
+    ``taken`` holds what each deployment took in this plan. Deployments that took nothing are left out.
+    """
+
+    tenants: Mapping[ObjectKey, Tenant]
+    decisions: Mapping[ObjectKey, Decision]
+    taken: Mapping[ObjectKey, Taken]
+    left: Stock
+    adviser: Adviser
+    solver: Solver
+
+    @staticmethod
+    def of(answered: Iterable[Answer], stock: Stock, adviser: Adviser, solver: Solver) -> Plan:
+        """Collect the answers of a plan. ``stock`` is the one that they were made from."""
+        tenants: dict[ObjectKey, Tenant] = {}
+        decisions: dict[ObjectKey, Decision] = {}
+        taken: dict[ObjectKey, Taken] = {}
+        left = stock.ledger
+        for answer in answered:
+            key, left = answer.tenant.request.key, answer.left
+            tenants[key], decisions[key] = answer.tenant, answer.decision
+            share = taken_between(answer.before, answer.left)
+            if share is not None:
+                taken[key] = share
+        return Plan(tenants, decisions, taken, replace(stock, ledger=left), adviser, solver)
+
+    def what_if(self, key: ObjectKey) -> WhatIf:
+        """Return what answers hypotheses about one deployment of the plan."""
+        return WhatIf(self.tenants[key], self.decisions[key], self.ask)
+
+    def ask(self, tenant: Tenant) -> Answer:
+        """Plan one deployment again, with a change. It gives back its own share first; all others keep theirs.
+
+        Raises:
+            HypothesisFailed: the deployment cannot be planned with the change.
+        """
+        stock = replace(self.left, ledger=self._without_share_of(tenant.request.key))
+        demand = read_demand(tenant, stock.fleet, self.adviser.memo)
+        answer = next(answers([demand], stock, self.adviser, self.solver))
+        if answer.decision.failure:
+            raise HypothesisFailed(answer.decision)
+        return answer
+
+    def adopted(self, answer: Answer) -> Plan:
+        """Return the plan with the answer to a hypothesis of this plan in place of that deployment's decision."""
+        key = answer.tenant.request.key
+        share = taken_between(answer.before, answer.left)
+        others = {owner: taken for owner, taken in self.taken.items() if owner != key}
+        return replace(
+            self,
+            tenants={**self.tenants, key: answer.tenant},
+            decisions={**self.decisions, key: answer.decision},
+            taken=others if share is None else {**others, key: share},
+            left=replace(self.left, ledger=answer.left),
+        )
+
+    def _without_share_of(self, key: ObjectKey) -> Ledger:
+        share = self.taken.get(key)
+        return self.left.ledger if share is None else share.given_back_to(self.left.ledger)

@@ -1,0 +1,58 @@
+"""The resources that one award takes from a ledger, so that they can be given back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from plimsoll.domain.host import HostRoom
+from plimsoll.placement.ledger import Ledger, Quotas
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The difference between two ledgers.
+
+    ``gpus`` are counted per account of a node. ``hosts`` are the other resources of each node, by the node's name.
+    ``quota`` holds GPUs by namespace and resource. Nodes and namespaces without a difference are left out.
+    """
+
+    gpus: Mapping[str, int]
+    hosts: Mapping[str, HostRoom]
+    quota: Quotas
+
+    def given_back_to(self, ledger: Ledger) -> Ledger:
+        """Return the ledger with these resources added. The ledger itself is not changed."""
+        free, hosts = dict(ledger.free), dict(ledger.hosts)
+        for account, gpus in self.gpus.items():
+            free[account] += gpus
+        for name, room in self.hosts.items():
+            hosts[name] = hosts[name].less(-(room.cpu_millis or 0), -(room.memory_bytes or 0), -(room.pods or 0))
+        quota = {namespace: dict(limits) for namespace, limits in ledger.quota.items()}
+        for namespace, limits in self.quota.items():
+            for resource, gpus in limits.items():
+                quota[namespace][resource] += gpus
+        return Ledger(free, hosts, quota)
+
+
+def taken_between(before: Ledger, left: Ledger) -> Taken | None:
+    """Return what was taken from ``before`` so that ``left`` remained; None where nothing was taken."""
+    if left is before:
+        return None
+    return Taken(
+        {account: free - left.free[account] for account, free in before.free.items() if free != left.free[account]},
+        {
+            name: room.less(now.cpu_millis or 0, now.memory_bytes or 0, now.pods or 0)
+            for name, room in before.hosts.items()
+            if (now := left.hosts[name]) is not room
+        },
+        _quota_taken(before.quota, left.quota),
+    )
+
+
+def _quota_taken(before: Quotas, left: Quotas) -> Quotas:
+    return {
+        namespace: {resource: gpus - left[namespace][resource] for resource, gpus in limits.items()}
+        for namespace, limits in before.items()
+        if left[namespace] is not limits
+    }

@@ -1,0 +1,71 @@
+"""From a change to an offer: first the bounds, then a destination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.proposals import Proposal, Share
+from plimsoll.placement.explain import nearest_sentence
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant
+from plimsoll.rebalance.decisions import Change, DecisionReason, Move, RemoveReplica, Wait
+from plimsoll.rebalance.guard import held_back
+from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.remedies.protocol import Offer
+from plimsoll.rebalance.situation import Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Asks for one deployment in one situation. The solver is not asked for a change that a bound forbids."""
+
+    situation: Situation
+    what_if: WhatIf
+
+    @property
+    def tenant(self) -> Tenant:
+        """The deployment as it is."""
+        return self.what_if.tenant
+
+    @property
+    def decision(self) -> Decision:
+        """What the plan decides for it without any change."""
+        return self.what_if.decision
+
+    def __call__(self, change: Change, tenant: Tenant) -> Offer | Wait:
+        """Return an offer with a destination, or a wait with the reason why there is none."""
+        held = held_back(change, self.situation)
+        if held is not None:
+            return held
+        answer = self.what_if.ask(tenant)
+        if _has_place(change, self.decision, answer.decision):
+            shares = shares_of(self.decision), shares_of(answer.decision)
+            return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
+        if self.situation.policy.mode is Mode.RECOMMEND:  # the reader may free GPUs, so the change is reported
+            return Offer(change)
+        wanted = (("wanted", change.reason.value), ("nearest", nearest_sentence(answer.decision.rejections)))
+        return Wait(DecisionReason.NO_PLACE_FOUND, wanted)
+
+
+def shares_of(decision: Decision) -> tuple[Share, ...]:
+    """Return what a decision wants to serve, by target."""
+    active = (pool for pool in decision.pools if pool.state is PoolState.ACTIVE)
+    return tuple(Share(pool.target, pool.replicas) for pool in active if pool.replicas > 0)
+
+
+def _has_place(change: Change, now: Decision, then: Decision) -> bool:
+    """Whether a change is carried out whole.
+
+    Removing a replica needs no place: replicas that are missing now were missing before. A move has none where
+    everything would stay where it is, with the settings that it has.
+    """
+    if isinstance(change, RemoveReplica):
+        return True
+    if isinstance(change, Move) and _what_runs(then) == _what_runs(now):
+        return False
+    return then.missing == 0 and not then.change_blocked
+
+
+def _what_runs(decision: Decision) -> list[PlannedPool]:
+    """Return the pools without what depends on the GPUs of others."""
+    return [replace(pool, surge=False) for pool in decision.pools]

@@ -1,0 +1,10 @@
+"""The remedies of the live loop. Each one is a module in this folder and an entry here."""
+
+from plimsoll.rebalance.remedies.move import move
+from plimsoll.rebalance.remedies.protocol import Ask, Offer, Remedy
+from plimsoll.rebalance.remedies.scale import add_replica, remove_replica
+
+REMEDIES: tuple[Remedy, ...] = (add_replica, remove_replica, move)
+"""The remedies in the order of preference. They stand here as rows: to find modules would be I/O."""
+
+__all__ = ["REMEDIES", "Ask", "Offer", "Remedy"]

@@ -1,0 +1,255 @@
+"""A pass plans once. What the live loop asks for is answered from what is left, or is not asked again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typing_extensions import override
+
+from plimsoll.app import passes as passes_module
+from plimsoll.app.health import Beats
+from plimsoll.app.rebalancing import take_turn
+from plimsoll.domain.errors import UnsupportedModel
+from plimsoll.placement import transition
+from plimsoll.placement.warnings import warnings_for
+from tests.support.live_passes import AUTO, EASY, PRESSURE, SLACK, LivePasses, live_part, pools
+
+L4, L40S, H100 = "l4-24gb", "l40s-48gb", "h100-sxm-80gb"
+
+Open = Callable[..., LivePasses]
+
+
+@pytest.fixture
+async def opened(tmp_path: Path) -> AsyncIterator[Open]:
+    made: list[LivePasses] = []
+
+    def open_(**gpus: int) -> LivePasses:
+        kinds = {"l4": L4, "l40s": L40S, "h100": H100}
+        made.append(LivePasses.open(tmp_path, {kinds[name]: count for name, count in gpus.items()}))
+        return made[-1]
+
+    yield open_
+    for each in made:
+        await each.passes.models.close()
+
+
+async def test_a_wish_without_a_place_costs_one_question_and_its_neighbour_gets_its_own(opened: Open) -> None:
+    there = opened(l4=1, l40s=2)
+    there.put("full", L4, rebalancing=AUTO)
+    there.put("honest", L40S, rebalancing=AUTO)
+    there.put("quiet", L40S, rebalancing=AUTO | {"mode": "Off"}, replicas=0)
+    await there.settle()
+    for name, case in there.make().items():
+        there.load(case, EASY if name == "quiet" else PRESSURE)
+    cases = there.make()
+    assert there.solved == [["full", "honest", "quiet"], ["full"], ["honest"]]
+    assert (pools(cases["full"]), pools(cases["honest"])) == ({(L4, "Active"): 1}, {(L40S, "Active"): 2})
+    full, honest = live_part(cases["full"]), live_part(cases["honest"])
+    assert (full["decision"], full["reason"], full["targetReplicas"]) == ("Wait", "NoPlaceFound", 1)
+    assert full["message"].startswith("Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 ")
+    assert "changeTimes" not in full
+    assert (honest["decision"], honest["targetReplicas"], len(honest["changeTimes"])) == ("AddReplica", 2, 1)
+
+
+async def test_an_accepted_wish_is_what_is_rendered_counted_and_planned_from_then_on(opened: Open) -> None:
+    there = opened(l40s=4)
+    there.put("asks", L40S, rebalancing=AUTO)
+    await there.settle()
+    there.load(there.make()["asks"], PRESSURE)
+    case = there.make()["asks"]
+    assert case.report is not None
+    assert case.request is not None
+    assert (case.report.replicas, case.request.replicas) == (2, 2)
+    [deployment] = [each for each in case.manifests if each["kind"] == "Deployment"]
+    assert deployment["spec"]["replicas"] == 2
+    assert case.turn is not None
+    assert case.turn.proposal is not None
+    assert [share.replicas for share in (*case.turn.proposal.before, *case.turn.proposal.after)] == [1, 2]
+    there.carry_out([case])
+    after = there.make()["asks"]
+    assert there.solved == [["asks"]]
+    assert (pools(after), live_part(after)["targetReplicas"]) == ({(L40S, "Active"): 2}, 2)
+
+
+async def test_two_that_ask_for_the_last_gpu_do_not_both_get_it(opened: Open) -> None:
+    there = opened(l40s=3)
+    there.put("younger", L40S, created="04:00:00", rebalancing=AUTO)
+    there.put("older", L40S, rebalancing=AUTO)
+    await there.settle()
+    for case in there.make().values():
+        there.load(case, PRESSURE)
+    cases = there.make()
+    assert (pools(cases["older"]), pools(cases["younger"])) == ({(L40S, "Active"): 2}, {(L40S, "Active"): 1})
+    assert live_part(cases["younger"])["reason"] == "NoPlaceFound"
+
+
+async def test_a_wish_does_not_take_the_gpu_that_a_younger_objects_declared_replica_needs(opened: Open) -> None:
+    there = opened(l40s=2)
+    there.put("older", L40S, rebalancing=AUTO)
+    await there.settle()
+    there.load(there.make()["older"], PRESSURE)
+    there.put("younger", L40S, created="04:00:00")
+    cases = there.make()
+    assert (pools(cases["older"]), pools(cases["younger"])) == ({(L40S, "Active"): 1}, {(L40S, "Active"): 1})
+    assert live_part(cases["older"])["reason"] == "NoPlaceFound"
+
+
+async def test_an_engine_with_too_little_cache_is_moved_new_before_old_within_the_pass(opened: Open) -> None:
+    there = opened(l4=1, l40s=1)
+    there.put("asks", L4, L40S, rebalancing=AUTO)
+    there.put("honest", L40S, created="04:00:00")
+    await there.settle()
+    there.load(there.make()["asks"], EASY, capacity=1000)
+    blocked = there.make()
+    assert (pools(blocked["asks"]), live_part(blocked["asks"])["reason"]) == ({(L4, "Active"): 1}, "NoPlaceFound")
+    assert pools(blocked["honest"]) == {(L40S, "Active"): 1}
+
+
+async def test_a_move_with_a_place_opens_the_new_pool_and_is_waited_for(opened: Open) -> None:
+    there = opened(l4=1, l40s=1)
+    there.put("asks", L4, L40S, rebalancing=AUTO)
+    await there.settle()
+    there.load(there.make()["asks"], EASY, capacity=1000)
+    case = there.make()["asks"]
+    assert (pools(case), live_part(case)["decision"]) == ({(L40S, "Active"): 1, (L4, "Retiring"): 1}, "Move")
+    there.carry_out([case])
+    there.load(there.make()["asks"], PRESSURE, capacity=100_000)
+    assert live_part(there.make()["asks"])["reason"] == "MoveUnderWay"
+
+
+async def test_a_replica_less_is_planned_in_the_same_pass(opened: Open) -> None:
+    there = opened(l40s=2)
+    there.put("asks", L40S, replicas=2, rebalancing=AUTO)
+    await there.settle()
+    there.load(there.make()["asks"], SLACK)
+    case = there.make()["asks"]
+    assert (pools(case), live_part(case)["decision"], live_part(case)["targetReplicas"]) == (
+        {(L40S, "Active"): 1},
+        "RemoveReplica",
+        1,
+    )
+
+
+async def test_recommend_mode_plans_what_it_proposes_and_leaves_everything_as_it_is(opened: Open) -> None:
+    there = opened(l40s=2)
+    there.put("advice", L40S, rebalancing=AUTO | {"mode": "Recommend"})
+    there.put("auto", L40S, created="04:00:00", rebalancing=AUTO)
+    await there.settle()
+    for case in there.make().values():
+        there.load(case, PRESSURE)
+    cases = there.make()
+    assert pools(cases["advice"]) == {(L40S, "Active"): 1}
+    assert live_part(cases["advice"])["proposal"].startswith("Set spec.replicas to 2. One replica more is needed")
+    assert live_part(cases["auto"])["reason"] == "NoPlaceFound"
+
+
+async def test_a_change_of_the_spec_that_is_being_placed_comes_before_a_wish(opened: Open) -> None:
+    """The pods that report are of the old place; the new one is not seen yet."""
+    there = opened(l4=1, l40s=4)
+    there.put("asks", L4, rebalancing=AUTO)
+    await there.settle()
+    there.load(there.make()["asks"], PRESSURE)
+    there.change("asks", gpu={"allow": [L40S]})
+    case = there.make()["asks"]
+    assert pools(case) == {(L40S, "Active"): 1, (L4, "Retiring"): 1}
+    assert (live_part(case)["reason"], live_part(case)["message"]) == (
+        "ReplicasStarting",
+        "Waiting (SustainedKvPressure): 0 of 1 replica are ready.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(KeyError("name"), "PlanFailed"), (UnsupportedModel("a/b", "a memory law"), "UnsupportedModel")],
+    ids=["defect", "refusal"],
+)
+async def test_a_wish_that_cannot_be_planned_stays_with_its_object(
+    opened: Open, monkeypatch: pytest.MonkeyPatch, error: Exception, reason: str
+) -> None:
+    there = opened(l40s=8)
+    for name in ("a-poison", "b-honest"):
+        there.put(name, L40S, rebalancing=AUTO)
+    await there.settle()
+    for case in there.make().values():
+        there.load(case, PRESSURE)
+    real = warnings_for
+
+    def throw(wanted: Any, choice: Any) -> Any:
+        if wanted.key.name == "a-poison" and wanted.replicas == 2:
+            raise error
+        return real(wanted, choice)
+
+    monkeypatch.setattr(transition, "warnings_for", throw)
+    cases = there.make()
+    poison = cases["a-poison"]
+    assert poison.problem is not None
+    assert (poison.problem.reason, poison.decision, poison.manifests) == (reason, None, [])
+    assert (pools(cases["b-honest"]), live_part(cases["b-honest"])["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
+
+
+async def test_a_turn_that_raises_stays_with_its_object(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = opened(l40s=8)
+    for name in ("a-poison", "b-honest"):
+        there.put(name, L40S, rebalancing=AUTO)
+    await there.settle()
+    for case in there.make().values():
+        there.load(case, PRESSURE)
+    real = take_turn
+
+    def throw(*arguments: Any, **options: Any) -> Any:
+        if arguments[6].tenant.request.key.name == "a-poison":
+            raise ZeroDivisionError
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(passes_module, "take_turn", throw)
+    cases = there.make()
+    assert cases["a-poison"].problem is not None
+    assert cases["a-poison"].problem.reason == "ListenFailed"
+    assert pools(cases["b-honest"]) == {(L40S, "Active"): 2}
+
+
+async def test_without_a_reading_a_suspended_object_and_one_that_is_off_take_no_turn(opened: Open) -> None:
+    there = opened(l40s=8)
+    there.put("unread", L40S, rebalancing=AUTO)
+    there.put("off", L40S, rebalancing=AUTO | {"mode": "Off"})
+    there.put("suspended", L40S, rebalancing=AUTO)
+    there.put("asks", L40S, rebalancing=AUTO)
+    await there.settle()
+    for name, case in there.make().items():
+        if name != "unread":
+            there.load(case, PRESSURE)
+    there.change("suspended", suspend=True)
+    cases = there.make()
+    assert {name for name, case in cases.items() if case.turn is not None} == {"asks"}
+    assert live_part(cases["asks"])["decision"] == "AddReplica"
+
+
+class Signs(Beats):
+    """Signs of life, kept in their order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    @override
+    def beat(self, loop: str, work: str) -> None:
+        self.seen.append(work)
+
+
+async def test_every_object_is_a_sign_of_life_at_every_step(opened: Open) -> None:
+    there = opened(l40s=8)
+    for name in ("a", "b"):
+        there.put(name, L40S, rebalancing=AUTO)
+    await there.settle()
+    for case in there.make().values():
+        there.load(case, PRESSURE)
+    there.passes.beats = signs = Signs()
+    there.make()
+    seen = signs.seen
+    for name in ("a", "b"):
+        assert f"reading demands, after ns/{name}" in seen
+        assert f"planning, after ns/{name}" in seen
+        assert seen.count(f"listen ns/{name}") == 2, "once before the plan and once after it"

@@ -1,0 +1,128 @@
+"""Passes over a store filled by hand, with engines whose load is given: no cluster, no Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.planning.passes import look_up, new_passes
+from benchmarks.planning.pictures import carry_out, new_store
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES
+from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.app.case import Case
+from plimsoll.app.passes import Passes, PassResult
+from plimsoll.app.store import Store
+from plimsoll.placement.demand import Demand
+from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
+from plimsoll.rebalance.signals import EngineSample, PodSignals
+from testbed.fleet import gpu_node
+from tests.support.bodies import Body, inference_deployment_body
+
+AUTO = {"mode": "Auto", "maxReplicas": 4, "windowSeconds": 20, "cooldownSeconds": 30}
+NOW = 1_795_300_000.0
+"""A day after the pods of :func:`benchmarks.planning.pictures.carry_out` became ready."""
+
+PRESSURE, EASY, SLACK = 0.95, 0.6, 0.0
+PRODUCTS = {"l4-24gb": "L4", "l40s-48gb": "L40S", "h100-sxm-80gb": "H100-80GB-HBM3"}
+
+
+@dataclass
+class LivePasses:
+    """Passes, the store they read, and the number of demands of every call of the solver."""
+
+    passes: Passes
+    store: Store
+    solved: list[list[str]] = field(default_factory=list)
+    version: int = 1
+    now: float = NOW
+
+    @staticmethod
+    def open(cache: Path, gpus: Mapping[str, int]) -> LivePasses:
+        """An operator that has seen nothing yet, on one node of each GPU type."""
+        made = LivePasses(new_passes(cache), new_store(0, 0))
+        made.passes.solver = made.solve
+        made.passes.live.reader = PrometheusSignals("http://nowhere.invalid")
+        made.store.replace(NODES, [_node(kind, count) for kind, count in gpus.items()])
+        return made
+
+    def solve(self, demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
+        """The usual solver, counted."""
+        self.solved.append([demand.request.key.name for demand in demands])
+        return DEFAULT_SOLVER(demands, stock)
+
+    def put(self, name: str, *kinds: str, created: str = "03:00:00", **spec: Any) -> None:
+        """A deployment that may use these GPU types; it fits one GPU of each."""
+        load = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096, "concurrency": 4}
+        body = inference_deployment_body(name, uid=f"uid-{name}", spec=load | {"gpu": {"allow": list(kinds)}} | spec)
+        body["metadata"]["creationTimestamp"] = f"2026-11-21T{created}Z"
+        self.store.observe(INFERENCE_DEPLOYMENTS, "ADDED", body)
+
+    def change(self, name: str, generation: int = 2, **spec: Any) -> None:
+        """Let the user change parts of a spec."""
+        self.version += 1
+        [body] = [each for each in self.store.all(INFERENCE_DEPLOYMENTS) if each["metadata"]["name"] == name]
+        head = {**body["metadata"], "generation": generation, "resourceVersion": str(self.version)}
+        changed = {**body, "metadata": head, "spec": {**body["spec"], **spec}}
+        self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", changed)
+
+    def make(self) -> dict[str, Case]:
+        """One pass; only its own calls of the solver are counted."""
+        self.solved.clear()
+        return {case.key.name: case for case in self._pass().cases}
+
+    async def settle(self) -> None:
+        """Until everything that is decided serves and the statuses say so."""
+        self._pass()
+        await look_up(self.passes)
+        for _ in range(3):
+            self.carry_out(self._pass().cases)
+
+    def carry_out(self, cases: Sequence[Case]) -> None:
+        """Let the cluster do what was decided."""
+        self.version += 1
+        carry_out(self.store, cases, self.version)
+
+    def load(self, case: Case, usage: float, *, capacity: int | None = None) -> None:
+        """Let every engine of an object report this use of its KV cache throughout the window."""
+        assert case.decision is not None
+        assert case.decision.choice is not None
+        held = capacity or case.decision.choice.estimate.kv_capacity_tokens
+        pods = [pod.name for pod in case.around.ready_pods()]
+        samples = tuple(_sample(self.now - ago, usage, held) for ago in (19.0, 10.0, 1.0))
+        self.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples) for pod in pods})
+
+    def _pass(self) -> PassResult:
+        return self.passes.make(self.store.picture(), {}, self.now)
+
+
+def pools(case: Case) -> dict[tuple[str, str], int]:
+    """Replicas by GPU type and state, as decided."""
+    assert case.decision is not None
+    return {(pool.gpu_type, pool.state.value): pool.replicas for pool in case.decision.pools}
+
+
+def live_part(case: Case) -> dict[str, Any]:
+    """The live loop's part of the new status."""
+    assert case.new_status is not None
+    return dict(case.new_status.get("rebalancing") or {})
+
+
+def _sample(at: float, usage: float, capacity: int) -> EngineSample:
+    return EngineSample(
+        at=at,
+        kv_usage=usage,
+        waiting=0,
+        running=1,
+        preemptions_total=0,
+        kv_capacity_tokens=capacity,
+        prompt_tokens_total=at,
+        generation_tokens_total=at,
+    )
+
+
+def _node(kind: str, gpus: int) -> Body:
+    body: Body = gpu_node(kind, PRODUCTS[kind], gpus)
+    body["metadata"] |= {"uid": f"node-{kind}", "resourceVersion": "1"}
+    return body

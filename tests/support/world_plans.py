@@ -1,0 +1,26 @@
+"""Finished plans on small fleets, on which hypotheses are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.placement.answers import answers
+from plimsoll.placement.hypothesis import Plan
+from plimsoll.placement.ledger import Quotas
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.plan import demands_of, stock_for
+from plimsoll.placement.pools import Tenant
+from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
+
+
+def planned(
+    tenants: Sequence[Tenant], where: Fleet, quotas: Quotas | None = None, solver: Solver = DEFAULT_SOLVER
+) -> Plan:
+    """The plan of all these deployments, as a pass makes it."""
+    memo = Memo()
+    demands = list(demands_of(tenants, where, memo))
+    stock = stock_for(demands, where, quotas=quotas)
+    adviser = Adviser(where, (), memo)
+    return Plan.of(answers(demands, stock, adviser, solver), stock, adviser, solver)
