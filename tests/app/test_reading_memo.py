@@ -78,7 +78,7 @@ async def test_a_status_that_changes_makes_nobody_read_the_spec_again(office: Of
     office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(replicas=7))
     case = office.make().cases[2]
     assert office.calls == {}
-    assert case.status["replicas"] == 7
+    assert case.record.status.replicas == 7
     assert case.new_status is not None
     assert case.new_status["replicas"] == 1
 

@@ -18,9 +18,8 @@ def notes_of(case: Case) -> list[Note]:
     notes = [Note("PlacementDecided", _opened(pool)) for pool in decision.pools if pool.name not in before]
     notes += [Note("PlacementRetired", f"Pool {name} is gone.") for name in sorted(before) if not _has(decision, name)]
     if decision.missing or decision.change_blocked:
-        conditions: list[dict[str, str]] = case.status.get("conditions") or []
-        planned: dict[str, str] = next((entry for entry in conditions if entry["type"] == "Planned"), {})
-        if planned.get("status") != "False":
+        planned = case.record.condition("Planned")
+        if planned is None or planned.status != "False":
             notes.append(Note("PlacementImpossible", f"{decision.missing} replicas have no place.", warning=True))
     if case.turn is not None and case.turn.acted:
         notes.append(Note(f"Rebalanced{type(case.turn.decision).__name__}", case.turn.standing.last_change or ""))

@@ -42,7 +42,7 @@ from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
-from plimsoll.app.objects import read_pools, rehomings_of, surroundings_of, wanted_replicas
+from plimsoll.app.objects import read_pools, surroundings_of, wanted_replicas
 from plimsoll.app.observations import (
     capacities,
     common_lessons,
@@ -55,10 +55,11 @@ from plimsoll.app.observations import (
 from plimsoll.app.prices import PriceList
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
+from plimsoll.app.record.reading import Record, with_status
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
 from plimsoll.app.settings import Settings
-from plimsoll.app.status_reading import status_of, with_status
 from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -71,9 +72,9 @@ from plimsoll.placement.demand import Demand
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import decisions, demands_of
 from plimsoll.placement.pools import Decision, PoolState
+from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.render.conditions import nearest_sentence
 from plimsoll.render.report import Problem
-from plimsoll.render.status import status as render_status
 
 logger = logging.getLogger("plimsoll.passes")
 
@@ -179,7 +180,7 @@ class Passes:
 
     def _complain(self, cases: Sequence[Case]) -> None:
         """Log each complaint once: something is ignored because it cannot be trusted."""
-        found = {f"{case.key}: {each}" for case in cases for each in status_of(case.body).complaints}
+        found = {f"{case.key}: {each}" for case in cases for each in case.record.complaints}
         found |= {each for case in cases for each in case.around.complaints} | set(self.quotas.complaints)
         for complaint in sorted(found - self.complaints):
             logger.warning("%s", complaint)
@@ -190,17 +191,16 @@ class Passes:
         return tuple((pool, contest) for pool, contest in found if contest is not None)
 
     def _read_pools(self, case: Case, now: float) -> None:
-        record = status_of(case.body)
-        names = [*(str(entry["name"]) for entry in record.status.get("pools") or ()), *case.around.workloads]
+        names = [*(pool.name for pool in case.record.pools), *case.around.workloads]
         case.pools = read_pools(
-            record,
+            case.record,
             case.around,
             wanted=wanted_replicas(case.body),
             now=now,
             grace_seconds=self.settings.stranded_seconds,
             refused_since=self.refusals.since_by_pool(case.uid, names),
         )
-        case.left = rehomings_of(case.status, now)
+        case.left = of_last_hour(case.record.rehomings, now)
 
     def _read(self, case: Case) -> None:
         """Step 2."""
@@ -229,9 +229,9 @@ class Passes:
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 3, first half: collect what the engines of this object report about their memory, now and earlier."""
-        case.seen = remembered(case.status, case.spec_digest)
+        case.seen = remembered(case.record.observations, case.spec_digest)
         reported = told_now(case.around, self._reading(case))
-        case.reported = reported_tokens(case.status, case.generation, reported)
+        case.reported = reported_tokens(case.record, case.generation, reported)
         if case.request is None:
             return
         try:
@@ -249,7 +249,7 @@ class Passes:
         except PlimsollError:
             return  # the model has no memory law: planning reports that
         case.seen = merged(case.seen, found)
-        case.reported = reported_tokens(case.status, case.generation, reported)
+        case.reported = reported_tokens(case.record, case.generation, reported)
 
     def _reading(self, case: Case) -> Reading | None:
         return self.live.reading(case.key) if case.around.ready_pods() else Reading()
@@ -262,11 +262,11 @@ class Passes:
         case.request = self.reading.with_changes(
             case.uid,
             case.request,
-            observed=observed_capacities(case.status, case.spec_digest, case.pools, case.around, case.reported),
+            observed=observed_capacities(case.record, case.spec_digest, case.pools, case.around, case.reported),
             corrections=lessons(case.seen, common.get(case.request.model.name, ())),
             failed_starts=failed_starts(case.request, case.seen),
         )
-        case.standing = Standing.read(case.resource.spec, case.status)
+        case.standing = Standing.read(case.resource.spec, case.record)
         off = case.resource.spec.rebalancing.mode is RebalancingMode.OFF or case.resource.spec.suspend
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
         if not off and reading is not None and any(pool.replicas for pool in case.pools):
@@ -290,7 +290,7 @@ class Passes:
             return
         for case in cases:
             if case.turn is not None and wish_failed(case) and case.resource is not None and case.request is not None:
-                before = Standing.read(case.resource.spec, case.status)
+                before = Standing.read(case.resource.spec, case.record)
                 nearest = nearest_sentence(case.decision.rejections) if case.decision else ""
                 case.turn = case.turn.withdrawn(before, nearest)
                 case.standing = before
@@ -333,14 +333,14 @@ class Passes:
                 self._render_once(case, now)
             except Exception:  # noqa: BLE001 - the old status is unusable: the new one has only the problem
                 case.report = report_of(case, now)
-                case.new_status = render_status(case.report, {}, to_rfc3339(now))
+                case.new_status = document_of(new_status(case.report, Record(), to_rfc3339(now)))
 
     def _render_once(self, case: Case, now: float) -> None:
         if self.rendered.fill_in(case):
             return
         case.report = report_of(case, now)
         case.manifests = manifests_of(case, images_of(self.settings))
-        case.new_status = render_status(case.report, case.status, to_rfc3339(now))
+        case.new_status = document_of(new_status(case.report, case.record, to_rfc3339(now)))
         self.rendered.keep(case)
 
     def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:

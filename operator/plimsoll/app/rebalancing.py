@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
 from plimsoll.app.objects import Surroundings
+from plimsoll.app.record.reading import Record
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.serving import ServingShape
-from plimsoll.domain.times import from_rfc3339, to_rfc3339
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.memory.load import needed_tokens
 from plimsoll.rebalance.decide import DeclaredNeed, PlacementState, ceiling_of, decide
 from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica, Wait
-from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, SignalState
@@ -39,15 +38,15 @@ class Standing:
     last_change: str | None = None
 
     @staticmethod
-    def read(spec: InferenceDeploymentSpec, status: Mapping[str, Any]) -> Standing:
-        """Read it from the status. A new ``spec.replicas`` is the user's decision: the target starts again from it."""
-        entry = status.get("rebalancing") or {}
-        times = [from_rfc3339(text) for text in entry.get("changeTimes") or ()]
-        history = ChangeHistory(tuple(at for at in times if at is not None), _ceiling(entry.get("ceiling")))
-        base, target = entry.get("baseReplicas"), entry.get("targetReplicas")
-        if spec.rebalancing.mode is not RebalancingMode.AUTO or base != spec.replicas or target is None:
+    def read(spec: InferenceDeploymentSpec, record: Record) -> Standing:
+        """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it."""
+        entry = record.status.rebalancing
+        if entry is None:
+            return Standing(spec.replicas, spec.replicas, record.history)
+        target = entry.target_replicas
+        if spec.rebalancing.mode is not RebalancingMode.AUTO or entry.base_replicas != spec.replicas or target is None:
             target = spec.replicas
-        return Standing(spec.replicas, target, history, entry.get("lastChange"))
+        return Standing(spec.replicas, target, record.history, entry.last_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +62,13 @@ class Turn:
     moves: bool = False
     detail: str = ""
 
-    def report(self, previous: Mapping[str, Any], mode: RebalancingMode) -> RebalancingReport:
+    def report(self, previous: Record, mode: RebalancingMode) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics."""
-        entry = previous.get("rebalancing") or {}
+        entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
-        before = (entry.get("decision"), entry.get("reason"), entry.get("targetReplicas"))
-        same = not self.acted and before == (kind, reason, self.standing.target_replicas)
-        message = str(entry.get("message")) if same else self._words()
+        now = (kind, reason, self.standing.target_replicas)
+        same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
+        message = entry.message if entry is not None and same and not self.acted else self._words()
         proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
         standing = self.standing
         return RebalancingReport(
@@ -81,7 +80,7 @@ class Turn:
             target_replicas=standing.target_replicas,
             change_times=tuple(to_rfc3339(at) for at in standing.history.changes),
             last_change=standing.last_change,
-            ceiling=_ceiling_status(standing.history.ceiling),
+            ceiling=standing.history.ceiling,
         )
 
     def _words(self) -> str:
@@ -207,21 +206,3 @@ def _proposal(decision: Decision, message: str, replicas: int) -> str:
             return f"Set spec.replicas to {replicas - 1}. {message}"
         case _:
             return f"Set spec.rebalancing.mode to Auto to move. {message}"
-
-
-def _ceiling(entry: Mapping[str, Any] | None) -> Ceiling | None:
-    at = from_rfc3339(str((entry or {}).get("at")))
-    if entry is None or at is None:
-        return None
-    return Ceiling(at, entry.get("promptTokensPerSecond"), entry.get("generationTokensPerSecond"))
-
-
-def _ceiling_status(ceiling: Ceiling | None) -> dict[str, Any] | None:
-    if ceiling is None:
-        return None
-    prompt, generation = ceiling.prompt_tokens_per_second, ceiling.generation_tokens_per_second
-    return {
-        "at": to_rfc3339(ceiling.at),
-        "promptTokensPerSecond": None if prompt is None else int(prompt),
-        "generationTokensPerSecond": None if generation is None else int(generation),
-    }

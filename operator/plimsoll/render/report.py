@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.observations import Seen
 from plimsoll.facts.cluster.engine_errors import EngineFailure
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.rebalance.history import Ceiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class RebalancingReport:
     target_replicas: int | None = None
     change_times: tuple[str, ...] = ()
     last_change: str | None = None
-    ceiling: dict[str, Any] | None = None
+    ceiling: Ceiling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class Report:
     pools: tuple[PoolView, ...] = field(default=())
     suspended: bool = False
     name_conflict: str = ""
-    observations: tuple[dict[str, Any], ...] = ()
+    observations: tuple[Seen, ...] = ()
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
     spec_digest: str = ""

@@ -101,8 +101,8 @@ class PlacementStatus(ApiModel):
     )
     hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
     price_source: str | None = Field(default=None, description="Where the price is from.")
-    engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
+    engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 
 
 class PoolStatus(ApiModel):
