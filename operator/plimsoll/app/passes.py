@@ -60,6 +60,7 @@ from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
 from plimsoll.app.settings import Settings
+from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -81,9 +82,13 @@ logger = logging.getLogger("plimsoll.passes")
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """The decisions of a pass, and the seconds until each change that depends on the clock alone."""
+    """The decisions of a pass, and the seconds until each change that depends on the clock alone.
+
+    ``cases`` are for the writers, ``snapshot`` is for everybody else.
+    """
 
     cases: tuple[Case, ...]
+    snapshot: Snapshot
     due_in_seconds: tuple[float, ...] = ()
 
 
@@ -107,7 +112,7 @@ class Passes:
     reading: ReadingMemo = field(default_factory=ReadingMemo)
     memo: Memo = field(default_factory=Memo)
     rendered: Rendered = field(default_factory=Rendered)
-    shown: tuple[Any, ...] = ()
+    shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
 
@@ -135,8 +140,9 @@ class Passes:
         self._plan(cases, fleet)
         for case in cases:
             self._render(case, now)
-        self._show(cases, fleet)
-        return PassResult(tuple(cases), tuple(self._due(cases, now)))
+        snapshot = snapshot_of(cases, fleet, now)
+        self._show(snapshot)
+        return PassResult(tuple(cases), snapshot, tuple(self._due(cases, now)))
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
         """Run one step for one object. An exception becomes the problem of that object."""
@@ -343,16 +349,14 @@ class Passes:
         case.new_status = document_of(new_status(case.report, case.record, to_rfc3339(now)))
         self.rendered.keep(case)
 
-    def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:
+    def _show(self, snapshot: Snapshot) -> None:
         """Update the metrics if they differ from those of the last pass."""
-        decided = [(case.key, case.decision, case.problem) for case in cases]
-        learned = [(case.key, case.report) for case in cases if case.report is not None]
-        if self.shown == (fleet, decided, learned):
+        if self.shown is not None and snapshot.says_the_same(self.shown):
             return
-        self.metrics.show_fleet(fleet)
-        self.metrics.show_cases(decided)
-        self.metrics.show_learning(learned)
-        self.shown = fleet, decided, learned
+        self.metrics.show_fleet(snapshot.fleet)
+        self.metrics.show_cases(snapshot.reports)
+        self.metrics.show_learning(snapshot.reports)
+        self.shown = snapshot
 
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
         """Yield the seconds until an object must be planned again even if nothing happens."""
