@@ -80,6 +80,10 @@ GOOD: Json = {
 }  # fmt: skip
 
 
+INT, TEXT = "Input should be a valid integer", "Input should be a valid string"
+NUMBER_OF_GPUS = "is no number of GPUs"
+
+
 def fields(record: Record) -> Json:
     """The usable part as JSON."""
     return document_of(record.status)
@@ -119,12 +123,19 @@ def test_fields_of_a_later_release_do_no_harm_and_are_not_kept() -> None:
     assert read(later) == read(GOOD)
 
 
+def test_a_value_that_is_nested_very_deeply_is_as_wrong_as_any_other() -> None:
+    deep: Json = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    record = read({**GOOD, "rebalancing": {**LOOP, "message": deep}, "pools": [{**ENTRY, "unknown": deep}]})
+    assert record.complaints == (f"status.rebalancing is ignored: message: {TEXT}",)
+    assert len(record.pools) == 1
+
+
 def test_a_field_by_its_name_in_the_code_is_an_unknown_field() -> None:
     assert read({"pools": [ENTRY | {"batched_tokens": 5}], "ready_replicas": 3}) == read({"pools": [ENTRY]})
 
 
-INT, TEXT = "Input should be a valid integer", "Input should be a valid string"
-NUMBER_OF_GPUS = "is no number of GPUs"
 POOLS: list[tuple[Json, str]] = [
     ({"replicas": -1}, "replicas -1 is not between 0 and 1000"),
     ({"replicas": 1001}, "replicas 1001 is not between 0 and 1000"),
@@ -132,7 +143,7 @@ POOLS: list[tuple[Json, str]] = [
     ({"replicas": True}, f"replicas: {INT}"),
     ({"replicas": None}, f"replicas: {INT}"),
     ({"tensorParallel": 0}, f"tensorParallel 0 {NUMBER_OF_GPUS}"),
-    ({"tensorParallel": 128}, "a replica of 128 GPUs is larger than any node"),
+    ({"tensorParallel": 65}, "a replica of 65 GPUs is larger than any node"),
     ({"tensorParallel": 10**30}, "a number is beyond 9007199254740992"),
     ({"pipelineParallel": 0}, f"pipelineParallel 0 {NUMBER_OF_GPUS}"),
     ({"tensorParallel": 8, "pipelineParallel": 16}, "a replica of 128 GPUs is larger than any node"),

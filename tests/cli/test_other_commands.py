@@ -112,6 +112,15 @@ class TestExplain:
         told = shown("explain", "llama", "-n", "ml")
         assert "Proved too small: l4-24gb x 1, its engine got 12000 KV tokens." in told
 
+    def test_an_entry_that_cannot_be_used_is_named_and_its_neighbour_is_shown(self, cluster: dict[str, Any]) -> None:
+        small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "spec": "s"}
+        status = {"observedGeneration": 1, "tooSmall": [{**small, "kvTokens": -1}, small], "of-tomorrow": 1}
+        cluster |= {"metadata": {"generation": 1}, "status": status}
+        told = shown("explain", "llama", "-n", "ml")
+        assert "Warning: status.tooSmall[0] is ignored: kvTokens: Input should be greater than or equal to 0" in told
+        assert told.count("Proved too small: l4-24gb x 1, its engine got 12000 KV tokens.") == 1
+        assert "of-tomorrow" not in told
+
     def test_an_object_without_a_status_is_no_accident(self, cluster: dict[str, Any]) -> None:
         cluster |= {"metadata": {"generation": 1}}
         assert "has not seen the last change" in shown("explain", "llama", "-n", "ml")

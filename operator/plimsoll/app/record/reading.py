@@ -169,8 +169,6 @@ def _read(entry: Any, model: type[Entry]) -> Entry | str:
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    except RecursionError:
-        return "it is nested too deeply"
     numbers = (value for _, value in read if isinstance(value, int))
     if any(abs(number) > LARGEST_BOUND for number in numbers):
         return f"a number is beyond {LARGEST_BOUND}"
