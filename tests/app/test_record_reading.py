@@ -226,6 +226,12 @@ def test_so_is_any_other_entry(name: str, entry: Any, why: str) -> None:
     assert not record.lost_pools
 
 
+def test_an_observation_of_the_smallest_step_is_used() -> None:
+    record = read({"observations": [{**SEEN, "batchedTokens": 1, "maxSequences": 1}]})
+    assert [(each.observation.batched_tokens, each.observation.sequences) for each in record.observations] == [(1, 1)]
+    assert record.complaints == ()
+
+
 PARTS: list[tuple[str, Any, str]] = [
     ("rebalancing", {**LOOP, "targetReplicas": 1001}, "targetReplicas 1001 is not between 0 and 1000"),
     ("rebalancing", {**LOOP, "targetReplicas": -1}, "targetReplicas -1 is not between 0 and 1000"),
