@@ -93,7 +93,7 @@ def test_what_the_operator_wrote_is_used_as_it_is() -> None:
     record = read(GOOD)
     assert (fields(record), record.complaints, record.lost_pools) == (GOOD, (), False)
     assert read(None) == Record()
-    assert fields(Record()) == {}
+    assert (fields(Record()), Record().lost_pools) == ({}, False)
 
 
 def test_entries_become_the_values_that_decisions_are_made_from() -> None:
@@ -191,6 +191,13 @@ def test_a_pool_at_the_edge_of_what_we_write_is_used(change: Json) -> None:
     record = read({"pools": [{**ENTRY, **change}]})
     assert fields(record) == {"pools": [{**ENTRY, **change}]}
     assert (len(record.pools), record.complaints, record.lost_pools) == (1, (), False)
+
+
+def test_two_pools_of_two_names_are_both_used() -> None:
+    both = [ENTRY, {**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}]
+    record = read({"pools": both})
+    assert fields(record) == {"pools": both}
+    assert ([pool.gpu_type for pool in record.pools], record.lost_pools) == (["h100-sxm-80gb", "l4-24gb"], False)
 
 
 def test_of_two_pools_of_one_name_the_first_counts() -> None:

@@ -217,7 +217,11 @@ def test_conditions_keep_their_time_while_their_status_stays() -> None:
     }
 
 
-@pytest.mark.parametrize("rendered", [{"mood": "good"}, {"ready_replicas": 3}, {"pools": [{"zone": "a"}]}, {"url": 5}])
+@pytest.mark.parametrize(
+    "rendered",
+    [{"mood": "good"}, {"ready_replicas": 3}, {"pools": [{"zone": "a"}]}, {"url": 5}, {"replicas": "3"}],
+    ids=str,
+)
 def test_what_the_api_does_not_have_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, rendered: dict[str, Any]
 ) -> None:
