@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from plimsoll.app.status_reading import split_of
+from plimsoll.app.record.values import split_of
 from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import load_deployments
 from plimsoll.cli.planning import Planned, plan_manifests
@@ -54,22 +54,22 @@ def _planned(manifest: Path, nodes: Path, prices: Path | None) -> tuple[list[Pla
 
 
 def _outcome(entry: Planned) -> dict[str, Any]:
-    document = entry.document()
-    placement, estimate = document.get("placement", {}), document.get("estimate", {})
-    outcome: dict[str, Any] = {"name": document["name"], "reason": document["reason"]}
-    if document.get("pools"):
-        outcome["replicas"] = {pool["name"]: pool["replicas"] for pool in document["pools"]}
-    if placement:
-        outcome |= {"gibPerGpu": estimate["gibPerGpu"], "hourlyPrice": placement.get("hourlyPrice", "unknown")}
-        outcome["kvTokens"] = f"{estimate['kvCapacityTokens']} for {estimate['kvNeededTokens']} needed"
-    if placement.get("warnings"):
-        outcome["warnings"] = placement["warnings"]
+    expected = entry.outcome()
+    status = expected.status
+    outcome: dict[str, Any] = {"name": expected.name, "reason": expected.reason or "Placed"}
+    if status.pools:
+        outcome["replicas"] = {pool.name: pool.replicas for pool in status.pools}
+    if status.placement is not None and status.estimate is not None:
+        figures = status.estimate
+        outcome |= {"gibPerGpu": figures.gib_per_gpu, "hourlyPrice": status.placement.hourly_price or "unknown"}
+        outcome["kvTokens"] = f"{figures.kv_capacity_tokens} for {figures.kv_needed_tokens} needed"
+        if status.placement.warnings:
+            outcome["warnings"] = status.placement.warnings
     outcome["notTaken"] = {
-        place_words(each["gpuType"], split_of(each)): f"{each['reason']}: {each['message']}"
-        for each in document.get("rejections", ())
+        place_words(each.gpu_type, split_of(each)): f"{each.reason}: {each.message}" for each in status.rejections or ()
     }
-    if document.get("remedies"):
-        outcome["wouldHelp"] = [each["message"] for each in document["remedies"]]
+    if status.remedies:
+        outcome["wouldHelp"] = [each.message for each in status.remedies]
     return outcome
 
 

@@ -44,14 +44,14 @@ def poisoned(real: Callable[..., Any], name_of: Callable[..., str]) -> Callable[
 
 STEPS: dict[Step, tuple[Any, str, Callable[..., str]]] = {
     Step.READ: (passes, "parse_inference_deployment", lambda body: str(body["metadata"]["name"])),
-    Step.OBSERVE: (passes, "reported_tokens", lambda status, *_: str(status.get("marks", ""))),
+    Step.OBSERVE: (passes, "observed_now", lambda request, *_: request.key.name),
     Step.LISTEN: (passes, "failed_starts", lambda request, *_: request.key.name),
     Step.PLAN: (transition, "warnings_for", lambda request, *_: request.key.name),
     Step.RENDER: (case, "service", lambda options: options.key.name),
 }
 
 
-@pytest.mark.parametrize("step", [Step.READ, Step.LISTEN, Step.PLAN, Step.RENDER])
+@pytest.mark.parametrize("step", STEPS)
 async def test_an_exception_names_its_step_and_leaves_the_neighbour_alone(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, step: Step
 ) -> None:

@@ -9,12 +9,13 @@ import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
-from plimsoll.app.objects import Surroundings, read_pools, rehomings_of, surroundings_of, wanted_replicas
-from plimsoll.app.status_reading import read_status
+from plimsoll.app.objects import Surroundings, read_pools, surroundings_of, wanted_replicas
+from plimsoll.app.record.reading import read
 from plimsoll.app.store import Store
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.placement.rehoming import of_last_hour
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body
 
 KEY = ObjectKey("ns", "llama")
@@ -46,8 +47,8 @@ def around(store: Store) -> Surroundings:
 
 
 def pools(store: Store, *recorded: dict[str, Any]) -> tuple[Pool, ...]:
-    read = read_status({"pools": [{**entry, "readyReplicas": 0} for entry in recorded]})
-    return read_pools(read, around(store), wanted=5, now=NOW, grace_seconds=GRACE_SECONDS)
+    record = read({"pools": [{**entry, "readyReplicas": 0} for entry in recorded]})
+    return read_pools(record, around(store), wanted=5, now=NOW, grace_seconds=GRACE_SECONDS)
 
 
 def unschedulable(since: str) -> dict[str, Any]:
@@ -196,17 +197,20 @@ def test_so_it_is_where_the_workload_itself_is_refused(
     seconds: int,
     over: bool,  # noqa: FBT001 - a table's column
 ) -> None:
-    read = read_status({"pools": [{**RECORDED, "readyReplicas": 0}]})
+    record = read({"pools": [{**RECORDED, "readyReplicas": 0}]})
     seen = around(store)
-    [pool] = read_pools(read, seen, wanted=5, now=NOW, grace_seconds=GRACE_SECONDS, refused_since={POOL: NOW - seconds})
+    [pool] = read_pools(
+        record, seen, wanted=5, now=NOW, grace_seconds=GRACE_SECONDS, refused_since={POOL: NOW - seconds}
+    )
     assert (pool.refused, pool.promise_over) == (True, over)
 
 
 def test_where_it_was_re_homed_from_is_read_back_for_an_hour() -> None:
     entry = {"gpuType": "l4-24gb", "tensorParallel": 2, "at": "2026-11-21T03:00:00Z", "reason": "NodesUnavailable"}
-    [seen] = rehomings_of({"rehomings": [entry]}, NOW)
+    recorded = read({"rehomings": [entry]}).rehomings
+    [seen] = of_last_hour(recorded, NOW)
     assert (seen.place, seen.at, seen.reason) == (("l4-24gb", Split(2)), NOW - 60, "NodesUnavailable")
-    assert rehomings_of({"rehomings": [entry]}, NOW + 3600) == ()
+    assert of_last_hour(recorded, NOW + 3600) == ()
 
 
 def test_how_many_are_wanted_is_the_user_s_number_or_the_live_loop_s_where_it_may_change_it() -> None:

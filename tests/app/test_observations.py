@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.observations import (
     MOST_KEPT,
-    Seen,
-    as_status,
     capacities,
     common_lessons,
     failed_starts,
@@ -22,9 +19,11 @@ from plimsoll.app.observations import (
     observed_now,
     remembered,
 )
+from plimsoll.app.record.reading import Record, read
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.observations import Correction, Witness
+from plimsoll.domain.observations import Correction, Seen, Witness
 from plimsoll.domain.outcomes import Fit, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
@@ -34,6 +33,7 @@ from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.pools import Pool
+from plimsoll.render.report import Report
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, L4, fleet, gpu, node, pool, request
 
@@ -70,6 +70,10 @@ def observe(
     standing = where or pool(H100)
     reported = {} if tokens is None else {standing.name: tokens}
     return observed_now(wanted, [standing], seen or around(serving()), reported, FLEET, generation=1, spec=SPEC)
+
+
+def written(seen: tuple[Seen, ...]) -> dict[str, Any]:
+    return document_of(new_status(Report("x", 1, 1, observations=seen), Record(), ""))
 
 
 def common(seen: Iterable[Seen]) -> tuple[Correction, ...]:
@@ -183,26 +187,26 @@ def test_the_status_remembers_and_its_schema_takes_it() -> None:
         *observe(where=replace(cut(Split(2, 2)), name="p"), seen=around(serving(), where="p"), tokens=900_000),
     )
     assert len(seen) == 3
-    entries = as_status(seen)
-    assert remembered({"observations": entries}, SPEC) == seen
-    assert len(InferenceDeploymentStatus.model_validate({"observations": entries}).observations or ()) == 3
+    read_back = read(written(seen))
+    assert read_back.complaints == ()
+    assert remembered(read_back.observations, SPEC) == seen
 
 
 def test_failures_are_forgotten_when_the_spec_changes_and_what_served_is_not() -> None:
     served, failed = observe(tokens=400_000), observe(where=failing_pool(), seen=around(crashed(TOO_SMALL)))
-    assert remembered({"observations": as_status((*served, *failed))}, "another") == served
+    assert remembered((*served, *failed), "another") == served
 
 
 def test_entries_of_another_release_are_passed_over() -> None:
-    (entry,) = as_status(observe(tokens=400_000))
-    broken: list[dict[str, Any]] = [
-        {},
+    (entry,) = written(observe(tokens=400_000))["observations"]
+    unknown = [
         {**entry, "witness": "Oracle"},
+        {**entry, "precision": "of-tomorrow"},
         {**entry, "engineVersion": "x"},
+        {**entry, "engineVersion": "0.1.2.3.4.5"},
         {**entry, "release": "0.0.1"},
-        entry,
     ]
-    assert len(remembered({"observations": broken}, SPEC)) == 1
+    assert [len(read({"observations": [each, entry]}).observations) for each in unknown] == [1] * len(unknown)
 
 
 def test_the_latest_word_counts_and_serving_refutes_an_earlier_failure() -> None:

@@ -14,9 +14,10 @@ from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app import passes as passes_module
-from plimsoll.app import reading_memo
+from plimsoll.app import pruning, reading_memo
 from plimsoll.app.prices import PriceList
 from plimsoll.app.reading_memo import Kept, ReadingMemo
+from plimsoll.app.record import reading
 from plimsoll.app.store import Body
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
@@ -77,7 +78,7 @@ async def test_a_status_that_changes_makes_nobody_read_the_spec_again(office: Of
     office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(replicas=7))
     case = office.make().cases[2]
     assert office.calls == {}
-    assert case.status["replicas"] == 7
+    assert case.record.status.replicas == 7
     assert case.new_status is not None
     assert case.new_status["replicas"] == 1
 
@@ -163,3 +164,16 @@ def test_an_object_of_the_same_name_that_is_another_is_read_anew() -> None:
     for each in (body, dict(body), other):
         memo.resource(each, lambda told: cast("Any", asked.append(told)))
     assert asked == [body, other]
+
+
+async def test_a_status_is_read_when_it_changes_and_by_no_pass(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    await office.settle()
+    office.count(monkeypatch, pruning, "read")
+    office.count(monkeypatch, reading, "read")
+    cases = office.make().cases
+    assert [len(case.record.pools) for case in cases] == [1] * OBJECTS
+    assert office.calls == {}
+    office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(replicas=7))
+    assert office.calls == {"read": 1}
+    assert office.make().cases[2].record.status.replicas == 7
+    assert office.calls == {}

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.prometheus import Reading
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, Turn, policy_of, take_turn
+from plimsoll.app.record.reading import Record, read
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.serving import ObservedCapacity, ServingShape
 from plimsoll.domain.times import to_rfc3339
@@ -23,7 +25,6 @@ from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import RebalancingReport, Report
-from plimsoll.render.status import status as render_status
 from tests.support.hypotheses import no_room, room_for_all
 
 NOW = 1_700_000_000.0
@@ -96,7 +97,7 @@ def turn_of(
     what_if: Callable[[int], WhatIf] = room_for_all,
 ) -> Turn:
     around = pods_of(replicas)
-    standing = Standing.read(spec, status or {})
+    standing = Standing.read(spec, recorded(status or {}))
     signals = reading_of(around, usage) if reading is None else reading
     about = what_if(standing.target_replicas)
     return take_turn(spec, standing, figures, SHAPE, around, signals, about, now=NOW, moving=moving)
@@ -109,24 +110,30 @@ def destination(turn: Turn) -> dict[str, int]:
 
 
 def status_of(report: RebalancingReport) -> dict[str, Any]:
-    return dict(render_status(Report("x", 1, 1, rebalancing=report), {}, ""))
+    return document_of(new_status(Report("x", 1, 1, rebalancing=report), Record(), ""))
+
+
+def recorded(status: Mapping[str, Any]) -> Record:
+    """A status as it is read; a decision is added where a test needs none."""
+    loop = {"decision": "Keep", "reason": "WithinBand", "message": ""}
+    return read({**status, "rebalancing": loop | status["rebalancing"]} if "rebalancing" in status else status)
 
 
 # -- where the loop stands, as the status tells ------------------------------------------------------------------------
 
 
 def test_without_a_status_the_target_is_the_users_number() -> None:
-    assert Standing.read(spec_of(2), {}) == Standing(2, 2, ChangeHistory())
+    assert Standing.read(spec_of(2), Record()) == Standing(2, 2, ChangeHistory())
 
 
 def test_the_target_is_kept_while_the_user_says_the_same() -> None:
     told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
-    assert Standing.read(spec_of(1), told).target_replicas == 3
+    assert Standing.read(spec_of(1), recorded(told)).target_replicas == 3
 
 
 def test_a_new_number_of_the_users_resets_the_target_and_not_the_budget() -> None:
     told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "changeTimes": [to_rfc3339(NOW)]}}
-    standing = Standing.read(spec_of(2), told)
+    standing = Standing.read(spec_of(2), recorded(told))
     assert (standing.base_replicas, standing.target_replicas) == (2, 2)
     assert standing.history.changes == (NOW,)
 
@@ -134,16 +141,16 @@ def test_a_new_number_of_the_users_resets_the_target_and_not_the_budget() -> Non
 @pytest.mark.parametrize("mode", ["Off", "Recommend"])
 def test_outside_auto_the_users_number_is_the_target(mode: str) -> None:
     told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
-    assert Standing.read(spec_of(1, mode=mode), told).target_replicas == 1
+    assert Standing.read(spec_of(1, mode=mode), recorded(told)).target_replicas == 1
 
 
 def test_what_a_status_tells_reads_back_as_it_was_and_what_is_no_time_is_left_out() -> None:
     standing = Standing(1, 2, ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 120.9, None)), "the last one")
-    written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report({}, RebalancingMode.AUTO))
+    written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.AUTO))
     kept = replace(standing, history=ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 120.0, None)))
-    assert Standing.read(spec_of(1), written) == kept
+    assert Standing.read(spec_of(1), recorded(written)) == kept
     written["rebalancing"]["changeTimes"] = ["yesterday", to_rfc3339(NOW)]
-    assert Standing.read(spec_of(1), written).history.changes == (NOW,)
+    assert Standing.read(spec_of(1), recorded(written)).history.changes == (NOW,)
 
 
 # -- one turn ----------------------------------------------------------------------------------------------------------
@@ -201,7 +208,7 @@ def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
     )
     assert turn.decision.reason is DecisionReason.METRICS_UNAVAILABLE
     assert (turn.standing.target_replicas, turn.standing.history.changes) == (2, (NOW - 60,))
-    report = turn.report(told, RebalancingMode.AUTO)
+    report = turn.report(recorded(told), RebalancingMode.AUTO)
     assert report.message == "Waiting: Prometheus gave no usable answer. Connection refused."
 
 
@@ -222,16 +229,16 @@ def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
 
 def test_the_words_stay_while_the_decision_does_whatever_the_figures() -> None:
     spec = spec_of(mode="Recommend")
-    first = turn_of(spec, usage=0.90).report({}, RebalancingMode.RECOMMEND)
-    later = turn_of(spec, usage=0.95).report(status_of(first), RebalancingMode.RECOMMEND)
+    first = turn_of(spec, usage=0.90).report(Record(), RebalancingMode.RECOMMEND)
+    later = turn_of(spec, usage=0.95).report(read(status_of(first)), RebalancingMode.RECOMMEND)
     assert "90 %" in first.message
     assert later == first
 
 
 def test_another_number_of_replicas_deserves_new_words() -> None:
-    first = turn_of(spec_of(mode="Recommend"), usage=0.90).report({}, RebalancingMode.RECOMMEND)
+    first = turn_of(spec_of(mode="Recommend"), usage=0.90).report(Record(), RebalancingMode.RECOMMEND)
     second = turn_of(spec_of(2, mode="Recommend"), usage=0.95, replicas=2)
-    told = second.report(status_of(first), RebalancingMode.RECOMMEND)
+    told = second.report(read(status_of(first)), RebalancingMode.RECOMMEND)
     assert told.proposal is not None
     assert told.proposal.startswith("Set spec.replicas to 3. ")
     assert "of 2 replicas" in told.message
@@ -247,26 +254,26 @@ def test_a_change_carried_out_is_told_anew() -> None:
             "targetReplicas": 2,
         }
     }
-    report = turn_of(spec_of(), told, usage=PRESSURE, replicas=2).report(told, RebalancingMode.AUTO)
+    report = turn_of(spec_of(), told, usage=PRESSURE, replicas=2).report(recorded(told), RebalancingMode.AUTO)
     assert report.target_replicas == 3
     assert report.message.startswith("One replica more is needed")
 
 
 def test_proposals_are_for_recommend_mode_and_for_changes_only() -> None:
     recommend = spec_of(2, mode="Recommend")
-    slack = turn_of(recommend, usage=SLACK, replicas=2).report({}, RebalancingMode.RECOMMEND)
+    slack = turn_of(recommend, usage=SLACK, replicas=2).report(Record(), RebalancingMode.RECOMMEND)
     assert (slack.proposal or "").startswith("Set spec.replicas to 1. One of 2 replicas is superfluous")
-    assert turn_of(recommend, replicas=2).report({}, RebalancingMode.RECOMMEND).proposal is None
-    assert turn_of(spec_of(), usage=PRESSURE).report({}, RebalancingMode.AUTO).proposal is None
+    assert turn_of(recommend, replicas=2).report(Record(), RebalancingMode.RECOMMEND).proposal is None
+    assert turn_of(spec_of(), usage=PRESSURE).report(Record(), RebalancingMode.AUTO).proposal is None
     small = reading_of(pods_of(1), EASY, capacity=60_000)
-    move = turn_of(spec_of(mode="Recommend"), reading=small).report({}, RebalancingMode.RECOMMEND)
+    move = turn_of(spec_of(mode="Recommend"), reading=small).report(Record(), RebalancingMode.RECOMMEND)
     assert (move.proposal or "").startswith("Set spec.rebalancing.mode to Auto to move. Another placement is needed")
 
 
 def test_a_change_without_a_place_is_not_made_is_said_with_its_reason_and_costs_no_budget() -> None:
     turn = turn_of(spec_of(), usage=PRESSURE, what_if=no_room)
-    assert (turn.acted, turn.proposal, turn.standing) == (False, None, Standing.read(spec_of(), {}))
-    report = turn.report({}, RebalancingMode.AUTO)
+    assert (turn.acted, turn.proposal, turn.standing) == (False, None, Standing.read(spec_of(), Record()))
+    report = turn.report(Record(), RebalancingMode.AUTO)
     assert (report.decision, report.reason, report.target_replicas) == ("Wait", "NoPlaceFound", 1)
     assert report.message == (
         "Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 fits, but takes 1 GPUs on one "
@@ -274,20 +281,28 @@ def test_a_change_without_a_place_is_not_made_is_said_with_its_reason_and_costs_
     )
     again = turn_of(spec_of(), usage=0.95, what_if=partial(no_room, nearest="h100-sxm-80gb"))
     assert again.decision != turn.decision
-    assert again.report(status_of(report), RebalancingMode.AUTO) == report
+    assert again.report(read(status_of(report)), RebalancingMode.AUTO) == report
 
 
 # -- what a pass without a turn leaves ---------------------------------------------------------------------------------
 
 
 def test_a_pass_without_a_turn_forgets_nothing_unless_the_loop_is_off() -> None:
-    told = status_of(turn_of(spec_of(), usage=PRESSURE).report({}, RebalancingMode.AUTO))
+    told = status_of(turn_of(spec_of(), usage=PRESSURE).report(Record(), RebalancingMode.AUTO))
     report = Report("x", 1, 1)
-    assert render_status(report, told, "")["rebalancing"] == told["rebalancing"]
-    assert "rebalancing" not in render_status(replace(report, rebalancing_off=True), told, "")
+    assert document_of(new_status(report, read(told), ""))["rebalancing"] == told["rebalancing"]
+    assert new_status(replace(report, rebalancing_off=True), read(told), "").rebalancing is None
 
 
 # -- what engines report -----------------------------------------------------------------------------------------------
+
+
+def reports(generation: int, **tokens: int | None) -> Record:
+    """The pools of a status with what their engines reported."""
+    pools = [
+        PoolStatus.model_construct(name=name, generation=generation, kv_tokens_reported=tokens[name]) for name in tokens
+    ]
+    return Record(InferenceDeploymentStatus(pools=pools))
 
 
 def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_reports() -> None:
@@ -298,8 +313,7 @@ def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_rep
             "a-1": PodSignals("a-1", (EngineSample(at=NOW - 9, kv_capacity_tokens=None),)),
         }
     )
-    told_of = {"a": 65_000, "b": 1, "c": None}
-    told = {"pools": [{"name": name, "generation": 4, "kvTokensReported": told_of[name]} for name in told_of]}
+    told = reports(4, a=65_000, b=1, c=None)
     assert told_now(around, reading) == {"a": 70_000}
     assert reported_tokens(told, 4, {"a": 70_000}) == {"a": 70_000, "b": 1}
     for nobody in (Reading(state=SignalState.UNAVAILABLE), None):
@@ -308,13 +322,12 @@ def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_rep
 
 
 def test_what_engines_said_under_another_spec_is_not_said_of_those_that_follow() -> None:
-    told = {"pools": [{"name": "a", "kvTokensReported": 65_000, "generation": 4}]}
-    assert reported_tokens(told, 5, {}) == {}
+    assert reported_tokens(reports(4, a=65_000), 5, {}) == {}
 
 
 def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_against_what_runs() -> None:
     entry = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 30_000, "spec": "before"}
-    told = {"tooSmall": [entry]}
+    told = read({"tooSmall": [entry]})
     large = Pool("b", L40S_TARGET, PoolState.ACTIVE, 4, 1)
     small = replace(large, name="a", target=replace(L40S_TARGET, gpu_type="l4-24gb"))
     remembered = ObservedCapacity("l4-24gb", Split(1), 30_000)
@@ -329,4 +342,4 @@ def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_ag
 def test_engines_that_are_being_replaced_say_nothing_of_those_to_come() -> None:
     body = {"metadata": {"generation": 2}, "spec": {"replicas": 1}, "status": {"observedGeneration": 1}}
     pool = Pool("b", L40S_TARGET, PoolState.ACTIVE, 4, 1)
-    assert observed_capacities({}, "x", [pool], Surroundings({}, {"b": body}), {"b": 90_000}) == ()
+    assert observed_capacities(Record(), "x", [pool], Surroundings({}, {"b": body}), {"b": 90_000}) == ()

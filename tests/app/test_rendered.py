@@ -52,7 +52,7 @@ async def test_an_object_whose_status_somebody_edits_is_rendered_anew(office: Of
     office.change(INFERENCE_DEPLOYMENTS, 2, lambda body: body["status"].update(readyReplicas=9))
     cases = office.make().cases
     assert office.calls == {"report_of": 1}
-    assert cases[2].status["readyReplicas"] == 9
+    assert cases[2].record.status.ready_replicas == 9
     assert cases[2].new_status == right
 
 

@@ -146,6 +146,18 @@ async def test_recommend_mode_plans_what_it_proposes_and_leaves_everything_as_it
     assert live_part(cases["auto"])["reason"] == "NoPlaceFound"
 
 
+async def test_the_snapshot_holds_what_is_proposed_and_nothing_that_is_carried_out(opened: Open) -> None:
+    there = opened(l40s=4)
+    there.put("asks", L40S, rebalancing=AUTO | {"mode": "Recommend"})
+    there.put("acts", L40S, created="04:00:00", rebalancing=AUTO)
+    await there.settle()
+    for case in there.make().values():
+        there.load(case, PRESSURE)
+    [(key, proposal)] = there.snapshot().proposals
+    assert (key.name, proposal.reason) == ("asks", "SustainedKvPressure")
+    assert [share.replicas for share in (*proposal.before, *proposal.after)] == [1, 2]
+
+
 async def test_a_change_of_the_spec_that_is_being_placed_comes_before_a_wish(opened: Open) -> None:
     """The pods that report are of the old place; the new one is not seen yet."""
     there = opened(l4=1, l40s=4)

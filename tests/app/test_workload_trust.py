@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
 from plimsoll.app.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
-from plimsoll.app.status_reading import ReadStatus, read_status
+from plimsoll.app.record.reading import Record, read
 from plimsoll.app.store import Store
 from plimsoll.app.workload_trust import is_adoptable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
-from tests.app.test_status_reading import ENTRY
+from tests.app.test_record_reading import ENTRY
 from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
 
 KEY, HONEST = ObjectKey("ns", "llama"), ObjectKey("ns", "honest")
@@ -93,7 +93,7 @@ def test_what_does_not_agree_with_itself_is_ignored_and_named(change: Callable[[
     [complaint] = seen.complaints
     assert complaint.startswith("Deployment ns/llama-")
     assert why in complaint
-    assert read_pools(ReadStatus(), seen, wanted=1, now=0, grace_seconds=1) == ()
+    assert read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1) == ()
 
 
 any_annotations = st.dictionaries(
@@ -124,7 +124,7 @@ def test_no_labels_annotations_or_references_harm_anybody(
     pod = pod_body("p")
     change_pod = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **labelled}, "ownerReferences": referred}
     seen = around(changed(change), pods=({**pod, "metadata": change_pod},))
-    read_pools(ReadStatus(), seen, wanted=1, now=0, grace_seconds=1)
+    read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1)
 
 
 def test_what_a_deleted_namesake_left_is_no_lie() -> None:
@@ -172,7 +172,7 @@ class TestOrphans:
         seen = around(self.orphaned(workload_body(replicas=3)), pods=pods)
         assert seen.complaints == ()
         assert [pod.name for pod in seen.pods[POOL]] == ["pod-02"]  # the other is older than the workload itself
-        [pool] = read_pools(ReadStatus(), seen, wanted=5, now=0, grace_seconds=1)
+        [pool] = read_pools(Record(), seen, wanted=5, now=0, grace_seconds=1)
         assert (pool.name, pool.replicas, pool.bound, pool.exists) == (POOL, 3, 1, True)
 
     def test_pods_of_a_namesake_s_workload_are_not(self) -> None:
@@ -193,16 +193,16 @@ class TestOrphans:
 
 class TestWhatTheStatusSays:
     def test_a_workload_that_it_does_not_speak_of_is_a_leftover(self) -> None:
-        other = read_status({"pools": [{**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}]})
+        other = read({"pools": [{**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}]})
         pools = read_pools(other, around(workload_body()), wanted=2, now=0, grace_seconds=1)
         assert [pool.name for pool in pools] == ["l4-24gb-tp1"]
 
     def test_read_back_from_what_runs_a_pool_is_no_larger_than_what_is_wanted(self) -> None:
-        [pool] = read_pools(ReadStatus(), around(workload_body(replicas=16)), wanted=2, now=0, grace_seconds=1)
+        [pool] = read_pools(Record(), around(workload_body(replicas=16)), wanted=2, now=0, grace_seconds=1)
         assert pool.replicas == 2
 
     def test_where_an_entry_is_unusable_what_runs_of_it_is_read_back_and_not_removed(self) -> None:
         other = {**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}
-        broken = read_status({"pools": [{**ENTRY, "replicas": -7}, other]})
+        broken = read({"pools": [{**ENTRY, "replicas": -7}, other]})
         pools = read_pools(broken, around(workload_body()), wanted=2, now=0, grace_seconds=1)
         assert [(pool.name, pool.replicas) for pool in pools] == [("l4-24gb-tp1", 2), (POOL, 2)]

@@ -9,29 +9,31 @@ from click.testing import CliRunner
 
 import plimsoll
 from plimsoll.adapters.catalog import catalogued_models, load_gpu_types
+from plimsoll.app.record.reading import Record
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli import main as command_line
 from plimsoll.cli.commands import explain
+from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.render.report import PoolView, RebalancingReport, Report
-from plimsoll.render.status import status
 from tests.render.workloads import decision
 from tests.support.planning import LLAMA_70B_FP8, fleet, model, node, request
 
 NOW = "2026-01-01T00:00:00Z"
-SEEN = {
-    "model": "some/model",
-    "precision": "bf16",
-    "kvPrecision": "bf16",
-    "gpuType": "h100-sxm-80gb",
-    "engineVersion": "0.32.0",
-    "tensorParallel": 2,
-    "witness": "Metrics",
-    "predictedKvBytes": 2 * GIB,
-    "availableKvBytes": GIB,
-    "generation": 1,
-}
-STARVED = {"gpuType": "l4-24gb", "tensorParallel": 1, "pipelineParallel": 2, "witness": "OutOfMemory"}
-OBSERVED = (SEEN, {**SEEN, **STARVED, "availableKvBytes": None})
+BF16, CACHE, RELEASE = Precision.BF16, KvPrecision.BF16, EngineVersion(0, 32)
+SERVED = EngineKind("some/model", BF16, CACHE, "h100-sxm-80gb", RELEASE, Split(2))
+STARVED = EngineKind("some/model", BF16, CACHE, "l4-24gb", RELEASE, Split(1, 2))
+OBSERVED = (
+    Seen(Observation(SERVED, Witness.METRICS, 2 * GIB, GIB, 2048, 8), "spec"),
+    Seen(Observation(STARVED, Witness.OUT_OF_MEMORY, 2 * GIB, None, 2048, 8), "spec"),
+)
+
+
+def status(report: Report) -> dict[str, Any]:
+    return document_of(new_status(report, Record(), NOW))
 
 
 def shown(*words: str, exit_code: int = 0) -> str:
@@ -77,7 +79,7 @@ class TestExplain:
         foretold = planned.choice.estimate.kv_capacity_tokens
         view = PoolView("h100-sxm-80gb-tp1", pods=1, ready=1, kv_tokens_reported=round(foretold / 1.01))
         report = Report("llama", 2, 1, planned, model=model(), pools=(view,), rebalancing=live, observations=OBSERVED)
-        cluster |= {"metadata": {"generation": 2}, "status": status(report, {}, NOW)}
+        cluster |= {"metadata": {"generation": 2}, "status": status(report)}
         told = shown("explain", "llama", "-n", "ml")
         for expected in (
             "Ready=True Serving: 1 of 1 replicas serve.",
@@ -95,20 +97,29 @@ class TestExplain:
     def test_a_refusal_is_told_with_its_remedies(self, cluster: dict[str, Any]) -> None:
         wanted = request(LLAMA_70B_FP8, context=131_072, concurrency=64)
         report = Report("llama", 1, 1, decision(wanted, fleet(node("h", "h100-sxm-80gb"))), model=model())
-        cluster |= {"metadata": {"generation": 1}, "status": status(report, {}, NOW)}
+        cluster |= {"metadata": {"generation": 1}, "status": status(report)}
         told = shown("explain", "llama", "-n", "ml")
         assert "Stalled=True NoGpuFits" in told
         assert "What would help:" in told
 
     def test_a_status_from_before_the_last_change_is_said_to_be_old(self, cluster: dict[str, Any]) -> None:
-        cluster |= {"metadata": {"generation": 3}, "status": status(Report("llama", 2, 1), {}, NOW)}
+        cluster |= {"metadata": {"generation": 3}, "status": status(Report("llama", 2, 1))}
         assert "The operator has not seen the last change yet" in shown("explain", "llama", "-n", "ml")
 
     def test_a_placement_that_proved_too_small_is_named(self, cluster: dict[str, Any]) -> None:
-        small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "generation": 1}
+        small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "spec": "s"}
         cluster |= {"metadata": {"generation": 1}, "status": {"observedGeneration": 1, "tooSmall": [small]}}
         told = shown("explain", "llama", "-n", "ml")
         assert "Proved too small: l4-24gb x 1, its engine got 12000 KV tokens." in told
+
+    def test_an_entry_that_cannot_be_used_is_named_and_its_neighbour_is_shown(self, cluster: dict[str, Any]) -> None:
+        small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "spec": "s"}
+        status = {"observedGeneration": 1, "tooSmall": [{**small, "kvTokens": -1}, small], "of-tomorrow": 1}
+        cluster |= {"metadata": {"generation": 1}, "status": status}
+        told = shown("explain", "llama", "-n", "ml")
+        assert "Warning: status.tooSmall[0] is ignored: kvTokens: Input should be greater than or equal to 0" in told
+        assert told.count("Proved too small: l4-24gb x 1, its engine got 12000 KV tokens.") == 1
+        assert "of-tomorrow" not in told
 
     def test_an_object_without_a_status_is_no_accident(self, cluster: dict[str, Any]) -> None:
         cluster |= {"metadata": {"generation": 1}}

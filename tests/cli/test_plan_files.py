@@ -212,7 +212,7 @@ def _name(given: InferenceDeployment | Tenant | Report) -> str:
     return given.request.key.name if isinstance(given, Tenant) else given.name
 
 
-@pytest.mark.parametrize("step", ["to_request", "plan", "status"])
+@pytest.mark.parametrize("step", ["to_request", "plan", "new_status"])
 def test_an_accident_with_one_object_stays_with_it(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

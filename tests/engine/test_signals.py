@@ -19,6 +19,7 @@ from plimsoll.adapters.prometheus import PrometheusSignals, Reading
 from plimsoll.app.capacities import told_now
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, load_of, policy_of, take_turn
+from plimsoll.app.record.reading import Record
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.facts.cluster.pod_reading import PodFacts
@@ -101,7 +102,7 @@ class Watch:
 
     def turn(self, reading: Reading) -> Decision:
         spec, request = self._planned.resource.spec, self._planned.decision.request
-        standing = Standing.read(spec, {})
+        standing = Standing.read(spec, Record())
         figures = choice_of(self._planned).estimate
         what_if = room_for_all(standing.target_replicas)
         turn = take_turn(spec, standing, figures, request.shape, self.around, reading, what_if, now=time.time())

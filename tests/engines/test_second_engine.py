@@ -13,14 +13,19 @@ from benchmarks.planning.pictures import carry_out
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.api.convert import check_without_model
+from plimsoll.app.record.reading import Record, read
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.gpus import Vendor
+from plimsoll.domain.observations import Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.units import GIB
 from plimsoll.engines.failures import read_failure
 from plimsoll.engines.registry import ENGINES
 from plimsoll.engines.vllm.engine import VLLM
 from plimsoll.rebalance.signals import EngineSample, SignalState
+from plimsoll.render.report import Report
 from tests.adapters.fake_prometheus import matrix, send_json, serving
 from tests.api.manifests import deployment
 from tests.render.workloads import container
@@ -140,6 +145,15 @@ def test_an_engine_that_there_is_not_is_refused_with_those_that_there_are() -> N
     with pytest.raises(InvalidInput, match="write one of vllm, abacus") as refused:
         deployment(engine={"name": "slide-rule"})
     assert refused.value.field == "spec.engine.name"
+
+
+def test_what_was_learned_of_an_engine_is_recorded_with_its_name() -> None:
+    toy = replace(request(), engine=replace(request().engine, name="abacus"))
+    kinds = [wanted.engine_kind(H100, Split(1)) for wanted in (toy, request())]
+    seen = tuple(Seen(Observation(kind, Witness.METRICS, GIB, GIB, 8192, 8), "digest") for kind in kinds)
+    status = document_of(new_status(Report("toy", 1, 1, observations=seen), Record(), "2026-01-01T00:00:00Z"))
+    assert [entry.get("engine") for entry in status["observations"]] == ["abacus", None]
+    assert read(status).observations == seen
 
 
 def test_what_one_engine_teaches_says_nothing_of_the_other() -> None:

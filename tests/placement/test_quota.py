@@ -26,7 +26,7 @@ def placed(decision: Decision) -> int:
 
 
 def ready(decision: Decision) -> dict[str, str]:
-    told = conditions(Report("x", 1, decision.request.replicas, decision=decision), (), "2026-01-01T00:00:00Z")
+    told = conditions(Report("x", 1, decision.request.replicas, decision=decision), {}, "2026-01-01T00:00:00Z")
     return {each["type"]: each["reason"] for each in told}
 
 

@@ -12,7 +12,7 @@ from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import Reason
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
-from plimsoll.render.conditions import conditions
+from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.report import PoolView, Problem, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
@@ -32,8 +32,8 @@ def view(pods: int = 1, ready: int = 1, **more: Any) -> PoolView:
     return PoolView(POOL, pods=pods, ready=ready, **more)
 
 
-def told(about: Report, previous: tuple[dict[str, Any], ...] = ()) -> dict[str, dict[str, Any]]:
-    listed = conditions(about, previous, NOW)
+def told(about: Report, **earlier: Since) -> dict[str, dict[str, Any]]:
+    listed = conditions(about, earlier, NOW)
     assert len({each["type"] for each in listed}) == len(listed)
     return {each["type"]: each for each in listed}
 
@@ -201,11 +201,8 @@ def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
 
 
 def test_a_transition_time_is_kept_while_the_status_stays() -> None:
-    before = tuple(
-        {"type": kind, "status": status, "lastTransitionTime": EARLIER}
-        for kind, status in (("Ready", "False"), ("Planned", "True"), ("Available", "Unknown"))
-    )
-    seen = told(report(PLACED, view(1, 0)), before)
+    before = {"Ready": "False", "Planned": "True", "Available": "Unknown"}
+    seen = told(report(PLACED, view(1, 0)), **{kind: Since(status, EARLIER) for kind, status in before.items()})
     assert {kind: each["lastTransitionTime"] for kind, each in seen.items()} == {
         "Ready": EARLIER,
         "Planned": EARLIER,

@@ -10,13 +10,16 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.app.record.reading import read
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
-from plimsoll.render.status import MAX_REJECTIONS, status
+from plimsoll.render.status import MAX_REJECTIONS
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, L40S, LLAMA_70B, LLAMA_70B_FP8, fleet, gpu, model, node, request
 
@@ -31,7 +34,7 @@ LIVE = RebalancingReport(
     target_replicas=3,
     change_times=(NOW,),
     last_change="1 to 2 replicas",
-    ceiling={"at": NOW, "promptTokensPerSecond": 4000, "generationTokensPerSecond": 900},
+    ceiling=Ceiling(1_767_226_200.0, 4000.9, 900.0),
 )
 
 
@@ -57,7 +60,7 @@ REPORTS = {
 
 
 def written(about: Report, previous: dict[str, Any] | None = None) -> dict[str, Any]:
-    return status(about, previous or {}, NOW)
+    return document_of(new_status(about, read(previous), NOW))
 
 
 def values(node: Any) -> Iterator[Any]:

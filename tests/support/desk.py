@@ -114,7 +114,8 @@ class Desk:
         writers = Writers(cast("Executor", self.recorder), faults, passes.refusals, metrics, self.wake)
         self.passes, self.writers, self.metrics = passes, writers, metrics
         self.planner = Planner(self.store, passes, writers, metrics, wake=self.wake)
-        self.store.replace(NODES, [_stamped(gpu_node("h100-0", "H100-80GB-HBM3", 1))])
+        self._version = 1
+        self.store.replace(NODES, [_stamped(gpu_node("h100-0", "H100-80GB-HBM3", 1), self._version)])
 
     async def plan(self, draft: dict[str, Any]) -> None:
         """One pass that asks for the configurations, and the one after they were read."""
@@ -140,7 +141,8 @@ class Desk:
         plain = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 4096, "concurrency": 6}
         bodies = [inference_deployment_body(name, uid=f"uid-{name}", spec=plain | spec) for name in names]
         self.store.replace(INFERENCE_DEPLOYMENTS, bodies)
-        self.store.replace(NODES, [_stamped(gpu_node("h100-0", "H100-80GB-HBM3", gpus), version="2")])
+        self._version += 1
+        self.store.replace(NODES, [_stamped(gpu_node("h100-0", "H100-80GB-HBM3", gpus), self._version)])
 
     async def settle(self, *names: str, **spec: Any) -> None:
         """Put objects and make the two passes that a first placement takes."""
@@ -154,6 +156,6 @@ async def _no_token(*_: str) -> str:
     return "none"
 
 
-def _stamped(node: Body, version: str = "1") -> Body:
-    node["metadata"] |= {"uid": "node-0", "resourceVersion": version}
+def _stamped(node: Body, version: int) -> Body:
+    node["metadata"] |= {"uid": "node-0", "resourceVersion": str(version)}
     return node

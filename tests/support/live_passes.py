@@ -13,6 +13,7 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES
 from plimsoll.adapters.prometheus import PrometheusSignals, Reading
 from plimsoll.app.case import Case
 from plimsoll.app.passes import Passes, PassResult
+from plimsoll.app.snapshot import Snapshot
 from plimsoll.app.store import Store
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
@@ -71,6 +72,10 @@ class LivePasses:
         """One pass; only its own calls of the solver are counted."""
         self.solved.clear()
         return {case.key.name: case for case in self._pass().cases}
+
+    def snapshot(self) -> Snapshot:
+        """What one pass publishes."""
+        return self._pass().snapshot
 
     async def settle(self) -> None:
         """Until everything that is decided serves and the statuses say so."""

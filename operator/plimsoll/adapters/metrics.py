@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -14,7 +14,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.learning import CapacityReading
-from plimsoll.render.report import Problem, Report
+from plimsoll.render.report import Report
 
 _OBJECT = ("namespace", "name")
 
@@ -109,21 +109,21 @@ class Metrics:
         for ignored in fleet.ignored:
             self._nodes.labels(ignored.reason.value).inc()
 
-    def show_cases(self, cases: Sequence[tuple[ObjectKey, Decision | None, Problem | None]]) -> None:
+    def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show the state of every object; remove the series of objects that are gone."""
         for gauge in (self._estimate, self._replicas, self._missing, self._rejections, self._problems):
             gauge.clear()
-        for key, decision, problem in cases:
-            if problem is not None:
-                self._problems.labels(key.namespace, key.name, problem.reason).set(1)
-            if decision is not None:
-                self._show_decision(key, decision)
+        for key, report in reports.items():
+            if report.problem is not None:
+                self._problems.labels(key.namespace, key.name, report.problem.reason).set(1)
+            if report.decision is not None:
+                self._show_decision(key, report.decision)
 
-    def show_learning(self, reports: Sequence[tuple[ObjectKey, Report]]) -> None:
+    def show_learning(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show predicted and reported KV tokens, and the error of the prediction."""
         for gauge in (self._predicted, self._reported, self._error):
             gauge.clear()
-        for key, report in reports:
+        for key, report in reports.items():
             for pool in report.decision.pools if report.decision else ():
                 labels = (key.namespace, key.name, pool.name)
                 predicted, reported = report.predicted_tokens(pool), report.view(pool.name).kv_tokens_reported

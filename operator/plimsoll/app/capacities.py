@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.app.objects import Surroundings, is_updating
-from plimsoll.app.status_reading import split_of
+from plimsoll.app.record.reading import Record
+from plimsoll.app.record.values import split_of
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.placement.pools import Pool
 
@@ -25,18 +25,18 @@ def told_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:
     return reported
 
 
-def reported_tokens(status: Mapping[str, Any], generation: int, now: Mapping[str, int]) -> dict[str, int]:
+def reported_tokens(record: Record, generation: int, now: Mapping[str, int]) -> dict[str, int]:
     """Return KV tokens of one replica by pool: the engines' reports ``now``, else their last ones under the same spec.
 
     An earlier report stays valid while Prometheus is away, but not for engines that got other settings since.
     """
-    entries = [pool for pool in status.get("pools") or () if pool.get("generation") == generation]
-    before = {pool["name"]: pool["kvTokensReported"] for pool in entries if pool.get("kvTokensReported") is not None}
+    entries = (pool for pool in record.status.pools or () if pool.generation == generation)
+    before = {pool.name: pool.kv_tokens_reported for pool in entries if pool.kv_tokens_reported is not None}
     return {**before, **now}
 
 
 def observed_capacities(
-    status: Mapping[str, Any], spec: str, pools: Sequence[Pool], around: Surroundings, reported: Mapping[str, int]
+    record: Record, spec: str, pools: Sequence[Pool], around: Surroundings, reported: Mapping[str, int]
 ) -> tuple[ObservedCapacity, ...]:
     """Return the reports of the pools' engines, and the reports of earlier engines that proved too small.
 
@@ -52,9 +52,9 @@ def observed_capacities(
     ]
     known = {(seen.gpu_type, seen.split) for seen in running}
     earlier = [
-        ObservedCapacity(entry["gpuType"], split_of(entry), entry["kvTokens"])
-        for entry in status.get("tooSmall") or ()
-        if entry.get("spec") == spec and (entry["gpuType"], split_of(entry)) not in known
+        ObservedCapacity(entry.gpu_type, split_of(entry), entry.kv_tokens)
+        for entry in record.status.too_small or ()
+        if entry.spec == spec and (entry.gpu_type, split_of(entry)) not in known
     ]
     return (*running, *earlier)
 

@@ -14,17 +14,17 @@ from plimsoll.app.contests import Contest
 from plimsoll.app.faults import Fault
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
-from plimsoll.app.observations import Seen, as_status
 from plimsoll.app.rebalancing import Standing, Turn
+from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.settings import Settings
-from plimsoll.app.status_reading import status_of
 from plimsoll.app.store import Body, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.images import EngineImages
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
@@ -75,9 +75,9 @@ class Case:
         return uid_of(self.body)
 
     @property
-    def status(self) -> Mapping[str, Any]:
+    def record(self) -> Record:
         """The usable part of the status as last written."""
-        return status_of(self.body).status
+        return record_of(self.body)
 
     @property
     def spec_digest(self) -> str:
@@ -112,12 +112,12 @@ def report_of(case: Case, now: float) -> Report:
         problem=case.problem,
         model=case.model,
         engine_version=spec.engine.version if spec else "",
-        pools=pool_views(case.around, case.status, case.reported),
+        pools=pool_views(case.around, case.record, case.reported),
         suspended=bool(spec and spec.suspend),
-        observations=tuple(as_status(case.seen)),
+        observations=case.seen,
         spec_digest=case.spec_digest,
         rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
-        rebalancing=None if case.turn is None else case.turn.report(case.status, mode),
+        rebalancing=None if case.turn is None else case.turn.report(case.record, mode),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
         namespace=case.key.namespace,
@@ -153,9 +153,10 @@ def images_of(settings: Settings) -> EngineImages:
 
 def is_passing(case: Case) -> bool:
     """Whether a problem ends by itself and the status has something better: earlier conditions or a placement."""
-    if case.problem is None or case.problem.permanent or not case.status.get("conditions"):
+    status = case.record.status
+    if case.problem is None or case.problem.permanent or not status.conditions:
         return False
-    placed = bool(case.status.get("pools")) and case.status.get("observedGeneration") == case.generation
+    placed = bool(status.pools) and status.observed_generation == case.generation
     return placed or case.problem.reason == ConditionReason.RESOLVING_MODEL
 
 

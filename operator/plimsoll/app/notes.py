@@ -20,9 +20,8 @@ def notes_of(case: Case) -> list[Note]:
     gone = (name for name in sorted(before) if not _has(decision, name))
     notes += [Note(EventReason.PLACEMENT_RETIRED, f"Pool {name} is gone.") for name in gone]
     if decision.missing or decision.change_blocked:
-        conditions: list[dict[str, str]] = case.status.get("conditions") or []
-        planned: dict[str, str] = next((entry for entry in conditions if entry["type"] == ConditionType.PLANNED), {})
-        if planned.get("status") != "False":
+        planned = case.record.condition(ConditionType.PLANNED)
+        if planned is None or planned.status != "False":
             text = f"{decision.missing} replicas have no place."
             notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, text, warning=True))
     if case.turn is not None and case.turn.acted:

@@ -6,20 +6,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.api.v1alpha1 import RebalancingMode
-from plimsoll.app.status_reading import MOST_REPLICAS, ReadStatus, split_of, status_of, target_of
+from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode
+from plimsoll.app.record.doubts import MOST_REPLICAS
+from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.store import Body, Picture, key_of
-from plimsoll.app.workload_trust import controller_of, is_of_namesake, record_of, workload_doubt
+from plimsoll.app.workload_trust import controller_of, is_of_namesake, target_of, workload_doubt
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.cluster.scheduler_words import chief_obstacle, may_go_elsewhere, obstacle_words
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.placement.rehoming import Rehoming, of_last_hour
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
 from plimsoll.render.report import PoolView
 
@@ -151,16 +150,14 @@ def wanted_replicas(body: Body) -> int:
     spec = body.get("spec") or {}
     stated = spec.get("replicas")
     number = stated if isinstance(stated, int) else 1
-    rebalancing = status_of(body).status.get("rebalancing") or {}
-    is_auto = (spec.get("rebalancing") or {}).get("mode") == RebalancingMode.AUTO.value and rebalancing.get(
-        "baseReplicas"
-    ) == number
-    target = rebalancing.get("targetReplicas") if is_auto else None
+    loop = record_of(body).status.rebalancing
+    is_auto = (spec.get("rebalancing") or {}).get("mode") == RebalancingMode.AUTO.value
+    target = loop.target_replicas if loop is not None and is_auto and loop.base_replicas == number else None
     return max(0, min(MOST_REPLICAS, number if target is None else target))
 
 
 def read_pools(
-    record: ReadStatus,
+    record: Record,
     around: Surroundings,
     *,
     wanted: int,
@@ -181,7 +178,7 @@ def read_pools(
         grace_seconds: how long a pod may be without a node before it counts as stranded.
         refused_since: when the API server began to refuse a pool's own workload, by pool, in POSIX seconds.
     """
-    recorded = [_from_status(entry) for entry in record.status.get("pools") or ()]
+    recorded = list(record.pools)
     if not recorded or record.lost_pools:
         known = {pool.name for pool in recorded}
         unknown = sorted((pool, body) for pool, body in around.workloads.items() if pool not in known)
@@ -189,23 +186,10 @@ def read_pools(
     return tuple(_with_pods(pool, around, now, grace_seconds, refused_since.get(pool.name)) for pool in recorded)
 
 
-def _from_status(entry: Mapping[str, Any]) -> Pool:
-    return Pool(
-        name=entry["name"],
-        target=target_of(entry),
-        state=PoolState(entry["state"]),
-        generation=entry["generation"],
-        replicas=entry["replicas"],
-        batched_tokens=entry.get("batchedTokens"),
-        served=bool(entry.get("served")),
-    )
-
-
 def _from_workload(name: str, body: Body, wanted: int) -> Pool:
-    record = record_of(body)
     return Pool(
         name=name,
-        target=target_of(record),
+        target=target_of(body),
         state=PoolState.ACTIVE,
         generation=0,
         replicas=max(0, min(wanted, int((body.get("spec") or {}).get("replicas") or 0))),
@@ -243,14 +227,6 @@ def _refused_since(workload: Body | None) -> float | None:
     return None if condition is None else from_rfc3339(str(condition.get("lastTransitionTime")))
 
 
-def rehomings_of(status: Mapping[str, Any], now: float) -> tuple[Rehoming, ...]:
-    """The places that the object's replicas left within the last hour, read from its status."""
-    entries = status.get("rehomings") or ()
-    read = ((entry, from_rfc3339(entry["at"])) for entry in entries)
-    rehomings = (Rehoming(entry["gpuType"], split_of(entry), at, entry.get("reason", "")) for entry, at in read if at)
-    return of_last_hour(rehomings, now)
-
-
 def _is_too_large(pods: Sequence[PodFacts]) -> bool:
     """Whether no engine of a pool serves and at least one failed because of memory."""
     if any(pod.ready for pod in pods):
@@ -258,17 +234,17 @@ def _is_too_large(pods: Sequence[PodFacts]) -> bool:
     return any(pod.failure is not None and pod.failure.is_about_memory for pod in pods)
 
 
-def pool_views(around: Surroundings, status: Mapping[str, Any], reported: Mapping[str, int]) -> tuple[PoolView, ...]:
+def pool_views(around: Surroundings, record: Record, reported: Mapping[str, int]) -> tuple[PoolView, ...]:
     """The state of each pool's pods, for the status.
 
-    ``reported`` holds the engines' KV tokens by pool, ``status`` the predicted ones.
+    ``reported`` holds the engines' KV tokens by pool, ``record`` the predicted ones.
     """
-    predicted = {entry["name"]: entry for entry in status.get("pools") or ()}
+    recorded = {entry.name: entry for entry in record.status.pools or ()}
     names = sorted({*around.pods, *around.workloads})
-    return tuple(_view(name, around, reported.get(name), predicted.get(name, {})) for name in names)
+    return tuple(_view(name, around, reported.get(name), recorded.get(name)) for name in names)
 
 
-def _view(name: str, around: Surroundings, reported: int | None, predicted: Mapping[str, Any]) -> PoolView:
+def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolStatus | None) -> PoolView:
     pods = [pod for pod in around.pods.get(name, ()) if not pod.terminating]
     failed = max((pod for pod in pods if pod.failure is not None), key=lambda pod: pod.restarts, default=None)
     waiting = [pod for pod in pods if not pod.bound]
@@ -283,9 +259,9 @@ def _view(name: str, around: Surroundings, reported: int | None, predicted: Mapp
         restarts=0 if failed is None else failed.restarts,
         workload_error=_workload_error(around.workloads.get(name)),
         kv_tokens_reported=reported,
-        kv_tokens_predicted=predicted.get("kvTokensPredicted"),
-        predicted_at_generation=predicted.get("generation"),
-        served=bool(predicted.get("served")),
+        kv_tokens_predicted=None if recorded is None else recorded.kv_tokens_predicted,
+        predicted_at_generation=None if recorded is None else recorded.generation,
+        served=recorded is not None and bool(recorded.served),
         updating=is_updating(around.workloads.get(name)),
     )
 

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
-from plimsoll import __version__
 from plimsoll.app.objects import Surroundings, is_updating
-from plimsoll.app.status_reading import split_of
-from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.observations import Correction, EngineKind, Observation, Witness
+from plimsoll.domain.observations import Correction, Observation, Seen, Witness
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
-from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
-from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.calibration import corrections
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Pool
-from plimsoll.render.names import stages
 
 MOST_KEPT = 40
 """Observations that one status holds; the newest stay."""
@@ -33,22 +26,12 @@ LEAST_WEIGHTS_PERCENT = 90
 more KV cache than the rest of the budget is not believed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """An observation, and a digest of the spec's memory-related parts at that time."""
+def remembered(recorded: Iterable[Seen], spec: str) -> tuple[Seen, ...]:
+    """Return the recorded observations that count for this spec.
 
-    observation: Observation
-    spec: str
-
-
-def remembered(status: Mapping[str, Any], spec: str) -> tuple[Seen, ...]:
-    """Return the observations in the status. A failed start counts until the spec changes: it may have another cause.
-
-    An entry of another release is dropped: that release predicted with another memory law.
+    A failed start counts until the spec changes: it may have another cause.
     """
-    entries = (_read(entry) for entry in status.get("observations") or ())
-    known = (seen for seen in entries if seen is not None)
-    return tuple(seen for seen in known if seen.spec == spec or not _is_failure(seen.observation))
+    return tuple(seen for seen in recorded if seen.spec == spec or not _is_failure(seen.observation))
 
 
 def observed_now(
@@ -128,11 +111,6 @@ def capacities(
     return found
 
 
-def as_status(seen: Iterable[Seen]) -> list[dict[str, Any]]:
-    """The entries of ``status.observations``."""
-    return [_entry(each) for each in seen]
-
-
 def _is_failure(observation: Observation) -> bool:
     return observation.witness in (Witness.START_FAILURE, Witness.OUT_OF_MEMORY)
 
@@ -171,52 +149,3 @@ def _predicted(
 def _memory_failure(around: Surroundings, pool: Pool) -> EngineFailure | None:
     failures = [pod.failure for pod in around.pods.get(pool.name, ()) if pod.failure is not None]
     return next((failure for failure in failures if failure.is_about_memory), None)
-
-
-def _entry(seen: Seen) -> dict[str, Any]:
-    observation, kind = seen.observation, seen.observation.kind
-    return {
-        "model": kind.model,
-        "precision": kind.precision.value,
-        "kvPrecision": kind.kv_precision.value,
-        "gpuType": kind.gpu_type,
-        "engine": None if kind.engine == DEFAULT_ENGINE else kind.engine,
-        "engineVersion": str(kind.version),
-        "tensorParallel": kind.split.tensor_parallel,
-        **stages(kind.split),
-        "options": kind.options,
-        "batchedTokens": observation.batched_tokens,
-        "maxSequences": observation.sequences,
-        "witness": observation.witness.value,
-        "predictedKvBytes": observation.predicted_kv_bytes,
-        "availableKvBytes": observation.available_kv_bytes,
-        "spec": seen.spec,
-        "release": __version__,
-    }
-
-
-def _read(entry: Mapping[str, Any]) -> Seen | None:
-    try:
-        if entry["release"] != __version__:
-            return None
-        kind = EngineKind(
-            model=entry["model"],
-            precision=Precision(entry["precision"]),
-            kv_precision=KvPrecision(entry["kvPrecision"]),
-            gpu_type=entry["gpuType"],
-            version=EngineVersion(*(int(part) for part in entry["engineVersion"].split("."))),
-            split=split_of(entry),
-            options=entry["options"],
-            engine=entry.get("engine") or DEFAULT_ENGINE,
-        )
-        observation = Observation(
-            kind,
-            Witness(entry["witness"]),
-            entry["predictedKvBytes"],
-            entry.get("availableKvBytes"),
-            entry["batchedTokens"],
-            entry["maxSequences"],
-        )
-        return Seen(observation, entry["spec"])
-    except (KeyError, TypeError, ValueError):
-        return None

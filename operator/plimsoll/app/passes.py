@@ -41,7 +41,7 @@ from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
-from plimsoll.app.objects import read_pools, rehomings_of, surroundings_of, wanted_replicas
+from plimsoll.app.objects import read_pools, surroundings_of, wanted_replicas
 from plimsoll.app.observations import (
     capacities,
     common_lessons,
@@ -54,10 +54,12 @@ from plimsoll.app.observations import (
 from plimsoll.app.prices import PriceList
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
+from plimsoll.app.record.reading import Record, with_status
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
 from plimsoll.app.settings import Settings
-from plimsoll.app.status_reading import status_of, with_status
+from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -72,19 +74,23 @@ from plimsoll.placement.hypothesis import HypothesisFailed, Plan
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import demands_of, stock_for
 from plimsoll.placement.pools import Decision, PoolState
+from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
 from plimsoll.render.report import Problem
-from plimsoll.render.status import status as render_status
 
 logger = logging.getLogger("plimsoll.passes")
 
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """The decisions of a pass, and the seconds until each change that depends on the clock alone."""
+    """The decisions of a pass, and the seconds until each change that depends on the clock alone.
+
+    ``cases`` are for the writers, ``snapshot`` is for everybody else.
+    """
 
     cases: tuple[Case, ...]
+    snapshot: Snapshot
     due_in_seconds: tuple[float, ...] = ()
 
 
@@ -109,7 +115,7 @@ class Passes:
     memo: Memo = field(default_factory=Memo)
     rendered: Rendered = field(default_factory=Rendered)
     solver: Solver = DEFAULT_SOLVER
-    shown: tuple[Any, ...] = ()
+    shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
 
@@ -137,8 +143,9 @@ class Passes:
         self._listen(cases, self._plan(cases, fleet), now)
         for case in cases:
             self._render(case, now)
-        self._show(cases, fleet)
-        return PassResult(tuple(cases), tuple(self._due(cases, now)))
+        snapshot = snapshot_of(cases, fleet, now)
+        self._show(snapshot)
+        return PassResult(tuple(cases), snapshot, tuple(self._due(cases, now)))
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
         """Run one step for one object. An exception becomes the problem of that object."""
@@ -182,7 +189,7 @@ class Passes:
 
     def _complain(self, cases: Sequence[Case]) -> None:
         """Log each complaint once: something is ignored because it cannot be trusted."""
-        found = {f"{case.key}: {each}" for case in cases for each in status_of(case.body).complaints}
+        found = {f"{case.key}: {each}" for case in cases for each in case.record.complaints}
         found |= {each for case in cases for each in case.around.complaints} | set(self.quotas.complaints)
         for complaint in sorted(found - self.complaints):
             logger.warning("%s", complaint)
@@ -193,17 +200,16 @@ class Passes:
         return tuple((pool, contest) for pool, contest in found if contest is not None)
 
     def _read_pools(self, case: Case, now: float) -> None:
-        record = status_of(case.body)
-        names = [*(str(entry["name"]) for entry in record.status.get("pools") or ()), *case.around.workloads]
+        names = [*(pool.name for pool in case.record.pools), *case.around.workloads]
         case.pools = read_pools(
-            record,
+            case.record,
             case.around,
             wanted=wanted_replicas(case.body),
             now=now,
             grace_seconds=self.settings.stranded_seconds,
             refused_since=self.refusals.since_by_pool(case.uid, names),
         )
-        case.left = rehomings_of(case.status, now)
+        case.left = of_last_hour(case.record.rehomings, now)
 
     def _read(self, case: Case) -> None:
         """Step 2."""
@@ -232,9 +238,9 @@ class Passes:
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 2, second part: collect what the engines of this object report about their memory, now and earlier."""
-        case.seen = remembered(case.status, case.spec_digest)
+        case.seen = remembered(case.record.observations, case.spec_digest)
         reported = told_now(case.around, self._reading(case))
-        case.reported = reported_tokens(case.status, case.generation, reported)
+        case.reported = reported_tokens(case.record, case.generation, reported)
         if case.request is None:
             return
         try:
@@ -252,7 +258,7 @@ class Passes:
         except PlimsollError:
             return  # the model has no memory law: planning reports that
         case.seen = merged(case.seen, found)
-        case.reported = reported_tokens(case.status, case.generation, reported)
+        case.reported = reported_tokens(case.record, case.generation, reported)
 
     def _reading(self, case: Case) -> Reading | None:
         return self.live.reading(case.key) if case.around.ready_pods() else Reading()
@@ -264,11 +270,11 @@ class Passes:
         case.request = self.reading.with_changes(
             case.uid,
             case.request,
-            observed=observed_capacities(case.status, case.spec_digest, case.pools, case.around, case.reported),
+            observed=observed_capacities(case.record, case.spec_digest, case.pools, case.around, case.reported),
             corrections=lessons(case.seen, common.get(case.request.model.name, ())),
             failed_starts=failed_starts(case.request, case.seen),
         )
-        case.standing = Standing.read(case.resource.spec, case.status)
+        case.standing = Standing.read(case.resource.spec, case.record)
         case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
     def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
@@ -342,26 +348,24 @@ class Passes:
                 self._render_once(case, now)
             except Exception:  # noqa: BLE001 - the old status is unusable: the new one has only the problem
                 case.report = report_of(case, now)
-                case.new_status = render_status(case.report, {}, to_rfc3339(now))
+                case.new_status = document_of(new_status(case.report, Record(), to_rfc3339(now)))
 
     def _render_once(self, case: Case, now: float) -> None:
         if self.rendered.fill_in(case):
             return
         case.report = report_of(case, now)
         case.manifests = manifests_of(case, images_of(self.settings))
-        case.new_status = render_status(case.report, case.status, to_rfc3339(now))
+        case.new_status = document_of(new_status(case.report, case.record, to_rfc3339(now)))
         self.rendered.keep(case)
 
-    def _show(self, cases: Sequence[Case], fleet: Fleet) -> None:
+    def _show(self, snapshot: Snapshot) -> None:
         """Update the metrics if they differ from those of the last pass."""
-        decided = [(case.key, case.decision, case.problem) for case in cases]
-        learned = [(case.key, case.report) for case in cases if case.report is not None]
-        if self.shown == (fleet, decided, learned):
+        if self.shown is not None and snapshot.says_the_same(self.shown):
             return
-        self.metrics.show_fleet(fleet)
-        self.metrics.show_cases(decided)
-        self.metrics.show_learning(learned)
-        self.shown = fleet, decided, learned
+        self.metrics.show_fleet(snapshot.fleet)
+        self.metrics.show_cases(snapshot.reports)
+        self.metrics.show_learning(snapshot.reports)
+        self.shown = snapshot
 
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
         """Yield the seconds until an object must be planned again even if nothing happens."""

@@ -17,6 +17,7 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.health import Beats, PassRecord
 from plimsoll.app.passes import Passes
+from plimsoll.app.snapshot import Snapshot
 from plimsoll.app.store import Store, uid_of
 from plimsoll.app.writers import Writers
 
@@ -39,7 +40,11 @@ logger = logging.getLogger("plimsoll.planner")
 
 @dataclass(slots=True)
 class Planner:
-    """The loop that makes passes and decides when."""
+    """The loop that makes passes and decides when.
+
+    ``latest`` is the snapshot of the last pass; None before the first one. Any thread may read it: a snapshot never
+    changes, and the next pass replaces it by another one.
+    """
 
     store: Store
     passes: Passes
@@ -47,6 +52,7 @@ class Planner:
     metrics: Metrics
     beats: Beats = field(default_factory=Beats)
     record: PassRecord = field(default_factory=PassRecord)
+    latest: Snapshot | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     not_before: float = float("-inf")
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "planning"))
@@ -85,6 +91,7 @@ class Planner:
         now = time.time()
         began, loop = time.monotonic(), asyncio.get_running_loop()
         done = await loop.run_in_executor(self.thread, self.passes.make, picture, intended, now)
+        self.latest = done.snapshot
         ended = time.monotonic()
         self.not_before = ended + min(LONGEST_BREATH_SECONDS, SHARE_OF_WRITERS * (ended - began))
         self.passes.models.start_wanted()

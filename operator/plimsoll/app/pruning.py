@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from plimsoll.app.contests import REPLICAS_MANAGERS
-from plimsoll.app.status_reading import READ_STATUS, read_status
+from plimsoll.app.record.reading import RECORD, read
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.quota_reading import limits_gpus, read_quotas
@@ -42,8 +42,8 @@ def _owns_replicas(entry: Body) -> bool:
 
 
 def inference_deployment(body: Body) -> Body:
-    """Return everything except the managed fields, and add the usable part of the status, read once per version."""
-    return {**whole(body), READ_STATUS: read_status(body.get("status"))}
+    """Return everything except the managed fields, and add the record: the status is read once for each version."""
+    return {**whole(body), RECORD: read(body.get("status"))}
 
 
 def quota(body: Body) -> Body | None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
 from plimsoll.app.objects import Surroundings
+from plimsoll.app.record.reading import Record
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.serving import ServingShape
-from plimsoll.domain.times import from_rfc3339, to_rfc3339
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.memory.load import needed_tokens
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.decide import ceiling_of, decide
 from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica
-from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, SignalState
@@ -43,15 +42,15 @@ class Standing:
     last_change: str | None = None
 
     @staticmethod
-    def read(spec: InferenceDeploymentSpec, status: Mapping[str, Any]) -> Standing:
-        """Read it from the status. A new ``spec.replicas`` is the user's decision: the target starts again from it."""
-        entry = status.get("rebalancing") or {}
-        times = [from_rfc3339(text) for text in entry.get("changeTimes") or ()]
-        history = ChangeHistory(tuple(at for at in times if at is not None), _ceiling(entry.get("ceiling")))
-        base, target = entry.get("baseReplicas"), entry.get("targetReplicas")
-        if spec.rebalancing.mode is not RebalancingMode.AUTO or base != spec.replicas or target is None:
+    def read(spec: InferenceDeploymentSpec, record: Record) -> Standing:
+        """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it."""
+        entry = record.status.rebalancing
+        if entry is None:
+            return Standing(spec.replicas, spec.replicas, record.history)
+        target = entry.target_replicas
+        if spec.rebalancing.mode is not RebalancingMode.AUTO or entry.base_replicas != spec.replicas or target is None:
             target = spec.replicas
-        return Standing(spec.replicas, target, history, entry.get("lastChange"))
+        return Standing(spec.replicas, target, record.history, entry.last_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +72,13 @@ class Turn:
         """Whether the decision is a change that is carried out in this pass."""
         return self.answer is not None
 
-    def report(self, previous: Mapping[str, Any], mode: RebalancingMode) -> RebalancingReport:
+    def report(self, previous: Record, mode: RebalancingMode) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics."""
-        entry = previous.get("rebalancing") or {}
+        entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
-        before = (entry.get("decision"), entry.get("reason"), entry.get("targetReplicas"))
-        same = not self.acted and before == (kind, reason, self.standing.target_replicas)
-        message = str(entry.get("message")) if same else self._words()
+        now = (kind, reason, self.standing.target_replicas)
+        same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
+        message = entry.message if entry is not None and same and not self.acted else self._words()
         proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
         standing = self.standing
         return RebalancingReport(
@@ -91,7 +90,7 @@ class Turn:
             target_replicas=standing.target_replicas,
             change_times=tuple(to_rfc3339(at) for at in standing.history.changes),
             last_change=standing.last_change,
-            ceiling=_ceiling_status(standing.history.ceiling),
+            ceiling=standing.history.ceiling,
         )
 
     def _words(self) -> str:
@@ -218,21 +217,3 @@ def _proposal(decision: Decision, message: str, replicas: int) -> str:
             return f"Set spec.replicas to {replicas - 1}. {message}"
         case _:
             return f"Set spec.rebalancing.mode to Auto to move. {message}"
-
-
-def _ceiling(entry: Mapping[str, Any] | None) -> Ceiling | None:
-    at = from_rfc3339(str((entry or {}).get("at")))
-    if entry is None or at is None:
-        return None
-    return Ceiling(at, entry.get("promptTokensPerSecond"), entry.get("generationTokensPerSecond"))
-
-
-def _ceiling_status(ceiling: Ceiling | None) -> dict[str, Any] | None:
-    if ceiling is None:
-        return None
-    prompt, generation = ceiling.prompt_tokens_per_second, ceiling.generation_tokens_per_second
-    return {
-        "at": to_rfc3339(ceiling.at),
-        "promptTokensPerSecond": None if prompt is None else int(prompt),
-        "generationTokensPerSecond": None if generation is None else int(generation),
-    }

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS
-from plimsoll.app.status_reading import place_doubt, split_of
+from plimsoll.app.record.doubts import place_doubt, split_doubt
 from plimsoll.app.store import Body
 from plimsoll.domain.names import KIND
+from plimsoll.domain.outcomes import Split, Target
 from plimsoll.placement.pools import pool_name
 from plimsoll.render.names import (
     DEPLOYMENT_LABEL,
@@ -77,10 +78,12 @@ def record_doubt(body: Body, name: str) -> str:
         return f"gpuType {record.get('gpuType')!r} of its pool record is no name"
     if "tensorParallel" not in record:
         return "its pool record has no tensorParallel"
-    doubt = place_doubt(record)
+    stages = record.get("pipelineParallel", 1)
+    doubt = place_doubt(record.get("nodeSelector"), record.get("resource"))
+    doubt = doubt or split_doubt(record["tensorParallel"], stages)
     if doubt:
         return f"{doubt} (in its pool record)"
-    pool = pool_name(record["gpuType"], split_of(record))
+    pool = pool_name(record["gpuType"], Split(record["tensorParallel"], stages))
     labels = head.get("labels") or {}
     if labels.get(POOL_LABEL) != pool or labels.get(DEPLOYMENT_LABEL) != name:
         return f"its labels do not name the pool {pool} of {name}, which its pool record tells of"
@@ -88,10 +91,12 @@ def record_doubt(body: Body, name: str) -> str:
     return "" if head.get("name") == wanted else f"its name is not {wanted}"
 
 
-def record_of(body: Body) -> dict[str, Any]:
-    """The pool record of a Deployment that :func:`record_doubt` accepts."""
-    record = _record(body["metadata"].get("annotations") or {})
-    return record if isinstance(record, dict) else {}
+def target_of(body: Body) -> Target:
+    """The target in the pool record of a Deployment that :func:`record_doubt` accepts."""
+    record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
+    (selector,) = record["nodeSelector"].items()
+    split = Split(record["tensorParallel"], record.get("pipelineParallel", 1))
+    return Target(record["gpuType"], split, selector, record["resource"])
 
 
 def controller_of(body: Body) -> Mapping[str, Any] | None:

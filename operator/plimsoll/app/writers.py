@@ -23,6 +23,7 @@ from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.notes import notes_of
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.public_words import ConditionReason
@@ -30,7 +31,6 @@ from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.pools import Decision
 from plimsoll.render.names import POOL_LABEL
 from plimsoll.render.report import Problem, Report
-from plimsoll.render.status import status as render_status
 
 PATIENCE_SECONDS = 3.0
 """How long a pass waits for its writes. Slower writes continue while the next pass handles other objects."""
@@ -199,7 +199,7 @@ class Writers:
         except NameTaken as taken:
             self._names_taken.add(case.uid)
             report = _blocked(report, taken)
-            status = render_status(report, case.status, to_rfc3339(now))
+            status = document_of(new_status(report, case.record, to_rfc3339(now)))
         self._progress(case)
         self._intended[case.uid] = status
         try:
@@ -232,11 +232,10 @@ class Writers:
     async def _report_refused(self, case: Case, report: Report, error: ClusterRefused, now: float) -> None:
         self._not_written(case, error)
         refusal = self.refusals.note(case.uid, self._pools_at.get(case.uid, ""), error)
-        new_status = render_status(
-            replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing), case.status, to_rfc3339(now)
-        )
-        self._intended[case.uid] = new_status
-        await self.executor.write_status({**case.body, "status": case.new_status}, new_status)
+        refused = replace(report, refused=refusal.sentence(), refusal_passes=refusal.is_passing)
+        status = document_of(new_status(refused, case.record, to_rfc3339(now)))
+        self._intended[case.uid] = status
+        await self.executor.write_status({**case.body, "status": case.new_status}, status)
         await self._events(case, [Note(ConditionReason.PODS_NOT_CREATED, refusal.sentence(), warning=True)])
 
     async def _apply_objects(self, case: Case, decision: Decision) -> None:

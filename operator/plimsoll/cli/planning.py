@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.convert import to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
-from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
+from plimsoll.app.record.reading import Record
+from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
 from plimsoll.cli.documents import Located, UnusableDocument, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
@@ -23,9 +25,22 @@ from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Report
-from plimsoll.render.status import status
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the operator would write into the status of an object. ``reason`` and ``message`` say why it is not placed.
+
+    ``reason`` is empty where every replica has a place.
+    """
+
+    namespace: str
+    name: str
+    reason: str
+    message: str
+    status: InferenceDeploymentStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +55,37 @@ class Planned:
         """Whether every replica has a place."""
         return self.decision.missing == 0
 
+    def outcome(self) -> Outcome:
+        """The decision as the operator would report it."""
+        status = new_status(self.report(), Record(), now="")
+        head = self.resource.metadata
+        if self.is_placed or not status.conditions:
+            return Outcome(head.namespace, head.name, "", "", status)
+        ready = status.conditions[0]
+        return Outcome(head.namespace, head.name, ready.reason, ready.message, status)
+
     def document(self) -> dict[str, Any]:
         """The decision as data: the fields that the status would have, and the engine's arguments."""
-        rendered = status(self.report(), {}, now="")
-        fields = ("model", "estimate", "placement", "pools", "rejections", "remedies")
+        outcome = self.outcome()
+        status = outcome.status
+        shown = InferenceDeploymentStatus(
+            model=status.model,
+            estimate=status.estimate,
+            placement=status.placement,
+            pools=status.pools,
+            rejections=status.rejections,
+            remedies=status.remedies,
+        )
         head = {
-            "namespace": self.resource.metadata.namespace,
-            "name": self.resource.metadata.name,
+            "namespace": outcome.namespace,
+            "name": outcome.name,
             "placed": self.is_placed,
-            "reason": rendered["conditions"][0]["reason"] if not self.is_placed else "Placed",
+            "reason": outcome.reason or "Placed",
         }
-        body = {field: rendered[field] for field in fields if field in rendered}
-        if not self.is_placed:
-            head["message"] = rendered["conditions"][0]["message"]
+        if outcome.message:
+            head["message"] = outcome.message
         choice = self.decision.choice
-        return head | body | ({} if choice is None else {"engineArguments": self.arguments()})
+        return head | document_of(shown) | ({} if choice is None else {"engineArguments": self.arguments()})
 
     def arguments(self) -> list[str]:
         """The engine's arguments; empty if nothing is placed."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from rich.console import Console
 
+from plimsoll.api.v1alpha1 import ObservationStatus, PoolStatus
+from plimsoll.app.record.reading import record_of
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.units import GIB
 from plimsoll.rebalance.learning import CapacityReading, error_percent_text
@@ -14,40 +16,43 @@ from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 
 def print_story(console: Console, body: Mapping[str, Any]) -> None:
     """Print conditions, estimate, rejections, pools, the engines' reports and the live loop's decision."""
-    status = body.get("status") or {}
-    if status.get("observedGeneration") != body["metadata"].get("generation"):
+    record = record_of(body)
+    status = record.status
+    if status.observed_generation != body["metadata"].get("generation"):
         console.print("The operator has not seen the last change yet; this is the state before it.", style="yellow")
-    for condition in status.get("conditions") or ():
-        console.print(f"{condition['type']}={condition['status']} {condition['reason']}: {condition['message']}")
+    for complaint in record.complaints:
+        console.print(f"Warning: {complaint}", highlight=False, markup=False, style="yellow")
+    for condition in status.conditions or ():
+        console.print(f"{condition.type}={condition.status} {condition.reason}: {condition.message}")
     print_details(console, status)
-    for pool in status.get("pools") or ():
-        serving = f"{pool['readyReplicas']}/{pool['replicas']} replicas, {pool['state']}"
-        console.print(f"Pool {pool['name']}: {serving}{_learned(pool)}.", highlight=False)
-    for seen in status.get("observations") or ():
+    for pool in status.pools or ():
+        serving = f"{pool.ready_replicas}/{pool.replicas} replicas, {pool.state}"
+        console.print(f"Pool {pool.name}: {serving}{_learned(pool)}.", highlight=False)
+    for seen in status.observations or ():
         console.print(f"Observed: {_observed(seen)}.", highlight=False)
-    for small in status.get("tooSmall") or ():
-        place = f"{small['gpuType']} x {small['tensorParallel']}"
-        console.print(f"Proved too small: {place}, its engine got {small['kvTokens']} KV tokens.", highlight=False)
-    live = status.get("rebalancing")
-    if live:
-        console.print(f"Rebalancing: {live['decision']} ({live['reason']}). {live['message']}", highlight=False)
-        if live.get("proposal"):
-            console.print(f"Proposal: {live['proposal']}", highlight=False, style="bold")
+    for small in status.too_small or ():
+        place = f"{small.gpu_type} x {small.tensor_parallel}"
+        console.print(f"Proved too small: {place}, its engine got {small.kv_tokens} KV tokens.", highlight=False)
+    live = status.rebalancing
+    if live is not None:
+        console.print(f"Rebalancing: {live.decision} ({live.reason}). {live.message}", highlight=False)
+        if live.proposal:
+            console.print(f"Proposal: {live.proposal}", highlight=False, style="bold")
 
 
-def _observed(seen: Mapping[str, Any]) -> str:
+def _observed(seen: ObservationStatus) -> str:
     """One report of an engine about its memory, with the prediction of the memory law alone."""
-    stages = f" x {seen['pipelineParallel']} stages" if "pipelineParallel" in seen else ""
-    place = f"{seen['model']} on {seen['gpuType']} x {seen['tensorParallel']}{stages}, vLLM {seen['engineVersion']}"
-    predicted = f"{seen['predictedKvBytes'] / GIB:.2f} GiB predicted"
-    got = seen.get("availableKvBytes")
+    stages = "" if seen.pipeline_parallel is None else f" x {seen.pipeline_parallel} stages"
+    place = f"{seen.model} on {seen.gpu_type} x {seen.tensor_parallel}{stages}, vLLM {seen.engine_version}"
+    predicted = f"{seen.predicted_kv_bytes / GIB:.2f} GiB predicted"
+    got = seen.available_kv_bytes
     outcome = "ran out of memory" if got is None else f"{got / GIB:.2f} GiB for its KV cache"
-    return f"{place}: {outcome}, {predicted} ({seen['witness']})"
+    return f"{place}: {outcome}, {predicted} ({seen.witness})"
 
 
-def _learned(pool: Mapping[str, Any]) -> str:
+def _learned(pool: PoolStatus) -> str:
     """The engine's own figure and the estimate's error, if there are any."""
-    reported, predicted = pool.get("kvTokensReported"), pool.get("kvTokensPredicted")
+    reported, predicted = pool.kv_tokens_reported, pool.kv_tokens_predicted
     if reported is None:
         return ""
     error = None if predicted is None else CapacityReading(predicted, reported).error_permille

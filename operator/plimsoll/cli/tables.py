@@ -2,106 +2,108 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
+from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, RejectionStatus
+from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
-
-_TERMS = (
-    ("weights", "weightsBytes"),
-    ("LoRA slots", "adaptersBytes"),
-    ("KV cache", "kvCacheBytes"),
-    ("activations", "activationsBytes"),
-    ("CUDA graphs", "cudaGraphsBytes"),
-    ("overhead", "overheadBytes"),
-    ("margin", "marginBytes"),
-)
 
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
 
-def print_plan(console: Console, documents: Sequence[Mapping[str, Any]]) -> None:
+def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
     """Print one line per deployment."""
     table = Table("DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "$/h", box=None)
-    for document in documents:
-        placement, estimate = document.get("placement") or {}, document.get("estimate") or {}
+    for outcome in outcomes:
+        placement, estimate = outcome.status.placement, outcome.status.estimate
         table.add_row(
-            f"{document['namespace']}/{document['name']}",
-            "yes" if document["placed"] else f"no: {document['reason']}",
-            placement.get("gpuType", "-"),
-            _split(placement),
-            str(sum(pool["replicas"] for pool in document.get("pools") or ())),
-            estimate.get("gibPerGpu", "-"),
-            str(estimate.get("kvCapacityTokens", "-")),
-            placement.get("hourlyPrice", "-"),
+            f"{outcome.namespace}/{outcome.name}",
+            f"no: {outcome.reason}" if outcome.reason else "yes",
+            "-" if placement is None else placement.gpu_type,
+            "-" if placement is None else _split(placement.tensor_parallel, placement.pipeline_parallel),
+            str(sum(pool.replicas for pool in outcome.status.pools or ())),
+            "-" if estimate is None else estimate.gib_per_gpu,
+            "-" if estimate is None else str(estimate.kv_capacity_tokens),
+            "-" if placement is None else placement.hourly_price or "-",
         )
     console.print(table)
 
 
-def print_details(console: Console, document: Mapping[str, Any]) -> None:
+def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     """Print the estimate, rejections and remedies of one deployment."""
-    if document.get("message"):
-        console.print(document["message"], highlight=False)
-    if document.get("estimate"):
-        print_estimate(console, document["estimate"])
-    for warning in (document.get("placement") or {}).get("warnings") or ():
+    if status.estimate is not None:
+        print_estimate(console, status.estimate)
+    for warning in () if status.placement is None else status.placement.warnings or ():
         console.print(f"Warning: {warning}", highlight=False, style="yellow")
-    if document.get("rejections"):
-        print_rejections(console, document["rejections"])
-    if document.get("remedies"):
+    if status.rejections:
+        print_rejections(console, status.rejections)
+    if status.remedies:
         console.print("What would help:", style="bold")
-        for remedy in document["remedies"]:
-            console.print(f"  - {remedy['message']}", highlight=False)
+        for remedy in status.remedies:
+            console.print(f"  - {remedy.message}", highlight=False)
 
 
-def print_estimate(console: Console, estimate: Mapping[str, Any]) -> None:
+def print_estimate(console: Console, estimate: EstimateStatus) -> None:
     """Print the terms of one GPU."""
-    stages = f", {estimate['pipelineParallel']} stages" if estimate.get("pipelineParallel", 1) > 1 else ""
-    cut = f"tensor parallel {estimate['tensorParallel']}{stages}"
-    console.print(f"One GPU of {estimate['gpuType']} at {cut}:", style="bold")
+    count = estimate.pipeline_parallel or 1
+    cut = f"tensor parallel {estimate.tensor_parallel}{f', {count} stages' if count > 1 else ''}"
+    console.print(f"One GPU of {estimate.gpu_type} at {cut}:", style="bold")
     table = Table("TERM", "GiB", box=None)
     table.columns[1].justify = "right"
-    for name, field in _TERMS:
-        if field in estimate:
-            table.add_row(name, f"{estimate[field] / GIB:.2f}")
-    table.add_row("needed", f"{estimate['computedBytes'] / GIB:.2f}", style="bold")
-    if "overrideBytes" in estimate:
-        table.add_row("needed, by override", f"{estimate['overrideBytes'] / GIB:.2f}", style="yellow")
-    table.add_row("the engine may use", f"{estimate['budgetBytes'] / GIB:.2f}")
+    for name, size in _terms(estimate):
+        if size is not None:
+            table.add_row(name, f"{size / GIB:.2f}")
+    table.add_row("needed", f"{estimate.computed_bytes / GIB:.2f}", style="bold")
+    if estimate.override_bytes is not None:
+        table.add_row("needed, by override", f"{estimate.override_bytes / GIB:.2f}", style="yellow")
+    table.add_row("the engine may use", f"{estimate.budget_bytes / GIB:.2f}")
     console.print(table)
-    if "fit" in estimate:
-        console.print(f"It {_FIT[estimate['fit']]}: {_band(estimate)}.", highlight=False)
+    if estimate.fit is not None:
+        console.print(f"It {_FIT[estimate.fit]}: {_band(estimate)}.", highlight=False)
     console.print(
-        f"KV cache: {estimate['kvNeededTokens']} tokens needed, {estimate['kvCapacityTokens']} would fit, "
-        f"{estimate['kvBytesPerToken']} bytes a token and GPU.",
+        f"KV cache: {estimate.kv_needed_tokens} tokens needed, {estimate.kv_capacity_tokens} would fit, "
+        f"{estimate.kv_bytes_per_token} bytes a token and GPU.",
         highlight=False,
     )
 
 
-def _band(estimate: Mapping[str, Any]) -> str:
+def _terms(estimate: EstimateStatus) -> tuple[tuple[str, int | None], ...]:
+    return (
+        ("weights", estimate.weights_bytes),
+        ("LoRA slots", estimate.adapters_bytes),
+        ("KV cache", estimate.kv_cache_bytes),
+        ("activations", estimate.activations_bytes),
+        ("CUDA graphs", estimate.cuda_graphs_bytes),
+        ("overhead", estimate.overhead_bytes),
+        ("margin", estimate.margin_bytes),
+    )
+
+
+def _band(estimate: EstimateStatus) -> str:
     """The expected need and its possible error."""
-    expected = estimate.get("expectedBytes", estimate["computedBytes"] - estimate["marginBytes"])
-    low, high = expected - estimate.get("slackBytes", 0), estimate["computedBytes"]
+    high = estimate.computed_bytes
+    expected = high - estimate.margin_bytes if estimate.expected_bytes is None else estimate.expected_bytes
+    low = expected - (estimate.slack_bytes or 0)
     return f"expected {expected / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}"
 
 
-def _split(entry: Mapping[str, Any]) -> str:
+def _split(tensor_parallel: int, stages: int) -> str:
     """The tensor-parallel degree, and the number of stages if there are several."""
-    stages = entry.get("pipelineParallel", 1)
-    degree = str(entry.get("tensorParallel", "-"))
-    return degree if stages == 1 else f"{degree} x PP{stages}"
+    return str(tensor_parallel) if stages == 1 else f"{tensor_parallel} x PP{stages}"
 
 
-def print_rejections(console: Console, rejections: Sequence[Mapping[str, Any]]) -> None:
+def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
     """Print every other candidate and the reason against it."""
     console.print("Not taken:", style="bold")
     table = Table("GPU", "TP", "REASON", "WHY", box=None)
-    for rejection in rejections:
-        table.add_row(rejection["gpuType"], _split(rejection), rejection["reason"], rejection["message"])
+    for each in rejections:
+        table.add_row(
+            each.gpu_type, _split(each.tensor_parallel, each.pipeline_parallel or 1), each.reason, each.message
+        )
     console.print(table)
 
 

@@ -64,6 +64,14 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """An observation, and a digest of the spec's memory-related parts at that time."""
+
+    observation: Observation
+    spec: str
+
+
+@dataclass(frozen=True, slots=True)
 class Correction:
     """Signed bytes to add to the terms of an engine kind. ``rest_bytes`` is the part that no term explains.
 

@@ -31,6 +31,14 @@ CRASH_RESTARTS = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Since:
+    """The earlier ``status`` of a condition, and since when it has it (RFC 3339)."""
+
+    status: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class Verdict:
     """One condition without its time; ``status`` is True, False or Unknown."""
 
@@ -40,8 +48,14 @@ class Verdict:
     stalled: bool = False
 
 
-def conditions(report: Report, previous: Sequence[Mapping[str, Any]], now: str) -> list[dict[str, Any]]:
-    """All conditions, with transition times kept where the status did not change. ``now`` is RFC 3339."""
+def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[dict[str, Any]]:
+    """All conditions, with transition times kept where the status did not change.
+
+    Args:
+        report: the data of the status.
+        earlier: the conditions of the earlier status, by type.
+        now: RFC 3339.
+    """
     planned, placed, available = _planned(report), _placed(report), _available(report)
     ready = _ready(report, planned, placed, available)
     verdicts = {Kind.READY: ready, Kind.PLANNED: planned, Kind.PLACED: placed, Kind.AVAILABLE: available}
@@ -50,19 +64,15 @@ def conditions(report: Report, previous: Sequence[Mapping[str, Any]], now: str) 
         verdicts[Kind.STALLED] = Verdict("True", stalled.reason, stalled.message)
     elif ready.status != "True" and not report.suspended:
         verdicts[Kind.RECONCILING] = Verdict("True", ready.reason, ready.message)
-    before = {str(condition.get("type")): condition for condition in previous}
-    return [_condition(kind, verdict, before.get(kind), report.generation, now) for kind, verdict in verdicts.items()]
+    return [_condition(kind, verdict, earlier.get(kind), report.generation, now) for kind, verdict in verdicts.items()]
 
 
-def _condition(
-    kind: Kind, verdict: Verdict, before: Mapping[str, Any] | None, generation: int, now: str
-) -> dict[str, Any]:
-    unchanged = before is not None and before.get("status") == verdict.status
+def _condition(kind: Kind, verdict: Verdict, before: Since | None, generation: int, now: str) -> dict[str, Any]:
     return {
         "type": kind.value,
         "status": verdict.status,
         "observedGeneration": generation,
-        "lastTransitionTime": before["lastTransitionTime"] if before is not None and unchanged else now,
+        "lastTransitionTime": before.at if before is not None and before.status == verdict.status else now,
         "reason": str(verdict.reason),
         "message": verdict.message,
     }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.observations import Seen
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.rebalance.history import Ceiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class RebalancingReport:
     target_replicas: int | None = None
     change_times: tuple[str, ...] = ()
     last_change: str | None = None
-    ceiling: dict[str, Any] | None = None
+    ceiling: Ceiling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ class Report:
     pools: tuple[PoolView, ...] = field(default=())
     suspended: bool = False
     name_conflict: str = ""
-    observations: tuple[dict[str, Any], ...] = ()
+    observations: tuple[Seen, ...] = ()
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
     spec_digest: str = ""

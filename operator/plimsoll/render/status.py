@@ -1,10 +1,14 @@
-"""The status, rendered once per reconcile from one report. Unchanged parts are copied."""
+"""The fields of the status that one report decides, as plain values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from plimsoll import __version__
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import Choice, Rejection, Remedy
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
@@ -12,7 +16,8 @@ from plimsoll.memory.load import needed_tokens
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
-from plimsoll.render.conditions import conditions
+from plimsoll.rebalance.history import Ceiling
+from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.names import pod_selector, service_url, stages
 from plimsoll.render.report import RebalancingReport, Report
 
@@ -24,43 +29,39 @@ MAX_REMEDIES = 10
 MAX_CHANGE_TIMES = 120
 """The most change times in a status. No hour may have more changes, so they suffice for the hourly budget."""
 
-_CARRIED_OVER = ("url", "estimate", "placement", "model", "tooSmall")
-"""Fields that stay while there is a problem: the last decision still describes what runs."""
 
+def status(report: Report, earlier: Mapping[str, Since], now: str) -> dict[str, Any]:
+    """The fields of the status that the report decides.
 
-def status(report: Report, previous: Mapping[str, Any], now: str) -> dict[str, Any]:
-    """The whole status as a mapping without empty values. ``now`` is RFC 3339."""
+    None means that the field goes. A field that is missing here stays as it was: while there is a problem, the last
+    decision still describes what runs.
+
+    Args:
+        report: what to say.
+        earlier: the conditions of the earlier status, by type.
+        now: RFC 3339.
+    """
     decision = report.decision
     document: dict[str, Any] = {
         "observedGeneration": report.generation,
-        "conditions": conditions(report, previous.get("conditions") or (), now),
+        "conditions": conditions(report, earlier, now),
         "replicas": sum(view.pods for view in report.pools),
         "readyReplicas": sum(view.ready for view in report.pools),
         "replicasSummary": f"{sum(view.ready for view in report.pools)}/{report.replicas}",
         "selector": pod_selector(report.name),
+        "observations": [_observation(seen) for seen in report.observations],
     }
-    document |= {field: previous[field] for field in _CARRIED_OVER if previous.get(field)}
-    document |= _earlier_rejections(previous) if decision is None or not decision.placed_now else {}
-    if report.model is not None and decision is not None:
-        document["model"] = _model(report, decision)
-    if decision is None:
-        document |= {"pools": previous.get("pools"), "rehomings": previous.get("rehomings")}
-    else:
+    if decision is not None:
         document |= _decided(report, decision)
+    if report.model is not None and decision is not None:
+        document["model"] = _model(report.model, decision)
     if report.name_conflict:
         document["url"] = None  # the Service of that name may belong to someone else
-    document["observations"] = list(report.observations)
     if report.rebalancing is not None:
         document["rebalancing"] = _rebalancing(report.rebalancing)
-    elif not report.rebalancing_off:
-        # A pass without a turn (model not read yet, suspended) must not forget the budget, the target and the ceiling.
-        document["rebalancing"] = previous.get("rebalancing")
-    return {key: value for key, value in _without_empty(document).items() if value != {}}
-
-
-def _earlier_rejections(previous: Mapping[str, Any]) -> dict[str, Any]:
-    """The rejections of the previous status. They belong to the decision and stay as long as it does."""
-    return {field: previous.get(field) for field in ("rejections", "rejectionsOmitted", "remedies")}
+    elif report.rebalancing_off:
+        document["rebalancing"] = None  # otherwise it stays: a pass without a turn keeps the budget and the ceiling
+    return document
 
 
 def _decided(report: Report, decision: Decision) -> dict[str, Any]:
@@ -83,10 +84,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
     return document
 
 
-def _model(report: Report, decision: Decision) -> dict[str, Any] | None:
-    model = report.model
-    if model is None:
-        return None
+def _model(model: ModelFacts, decision: Decision) -> dict[str, Any]:
     return {
         "architecture": model.architecture,
         "source": model.source.value,
@@ -232,15 +230,36 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "targetReplicas": report.target_replicas,
         "changeTimes": list(report.change_times[-MAX_CHANGE_TIMES:]),
         "lastChange": report.last_change,
-        "ceiling": report.ceiling,
+        "ceiling": None if report.ceiling is None else _ceiling(report.ceiling),
     }
 
 
-def _without_empty(value: Any) -> Any:
-    """Leave out None and empty lists, at every depth: an absent field means the same and causes no difference."""
-    if isinstance(value, dict):
-        cleaned = {key: _without_empty(entry) for key, entry in value.items()}
-        return {key: entry for key, entry in cleaned.items() if entry is not None and entry != []}
-    if isinstance(value, list):
-        return [_without_empty(entry) for entry in value]
-    return value
+def _ceiling(ceiling: Ceiling) -> dict[str, Any]:
+    prompt, generation = ceiling.prompt_tokens_per_second, ceiling.generation_tokens_per_second
+    return {
+        "at": to_rfc3339(ceiling.at),
+        "promptTokensPerSecond": None if prompt is None else int(prompt),
+        "generationTokensPerSecond": None if generation is None else int(generation),
+    }
+
+
+def _observation(seen: Seen) -> dict[str, Any]:
+    observation, kind = seen.observation, seen.observation.kind
+    return {
+        "model": kind.model,
+        "precision": kind.precision.value,
+        "kvPrecision": kind.kv_precision.value,
+        "gpuType": kind.gpu_type,
+        "engine": None if kind.engine == DEFAULT_ENGINE else kind.engine,
+        "engineVersion": str(kind.version),
+        "tensorParallel": kind.split.tensor_parallel,
+        **stages(kind.split),
+        "options": kind.options,
+        "batchedTokens": observation.batched_tokens,
+        "maxSequences": observation.sequences,
+        "witness": observation.witness.value,
+        "predictedKvBytes": observation.predicted_kv_bytes,
+        "availableKvBytes": observation.available_kv_bytes,
+        "spec": seen.spec,
+        "release": __version__,
+    }

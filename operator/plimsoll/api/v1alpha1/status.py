@@ -107,8 +107,8 @@ class PlacementStatus(ApiModel):
     )
     hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
     price_source: str | None = Field(default=None, description="Source of the price.")
-    engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
+    engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 
 
 class PoolStatus(ApiModel):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -15,7 +16,7 @@ from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.planning import Planned, plan_located
+from plimsoll.cli.planning import Outcome, Planned, plan_located
 from plimsoll.cli.screen import screen
 from plimsoll.cli.tables import print_details, print_ignored, print_plan
 from plimsoll.domain.fleet import IgnoredNode
@@ -62,7 +63,7 @@ def command(
     if note is not None:
         click.echo(f"note: {note}", err=True)
     seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), prices_from(prices))
-    show = Planned.objects if output == "objects" else Planned.document
+    show = _SHOW.get(output, Planned.document)
     shown, problems = plan_located(manifests.found, seen, show)
     _complain(problems)
     if shown:
@@ -73,6 +74,9 @@ def command(
     if unusable:
         sys.exit(EXIT_BAD_INPUT)
     sys.exit(EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED)
+
+
+_SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType({"objects": Planned.objects, "table": Planned.outcome})
 
 
 def _complain(problems: Sequence[str]) -> None:
@@ -91,10 +95,12 @@ def _print_plan(printed: Sequence[Any], output: str, ignored: Sequence[IgnoredNo
         _show_plan(list(printed), ignored)
 
 
-def _show_plan(documents: list[dict[str, Any]], ignored: Sequence[IgnoredNode]) -> None:
+def _show_plan(outcomes: Sequence[Outcome], ignored: Sequence[IgnoredNode]) -> None:
     console = screen()
-    print_plan(console, documents)
-    for document in documents:
-        console.rule(f"{document['namespace']}/{document['name']}", align="left")
-        print_details(console, document)
+    print_plan(console, outcomes)
+    for outcome in outcomes:
+        console.rule(f"{outcome.namespace}/{outcome.name}", align="left")
+        if outcome.message:
+            console.print(outcome.message, highlight=False)
+        print_details(console, outcome.status)
     print_ignored(console, ignored)

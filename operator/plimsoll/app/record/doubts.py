@@ -1,0 +1,101 @@
+"""The error in an entry of a status whose fields all have the right types; empty if there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plimsoll.api.v1alpha1.base import ApiModel
+from plimsoll.api.v1alpha1.status import (
+    ObservationStatus,
+    PoolStatus,
+    RebalancingStatus,
+    RehomingStatus,
+    TooSmallStatus,
+)
+from plimsoll.app.record.values import Cut, split_of
+from plimsoll.domain.times import from_rfc3339
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+from plimsoll.placement.pools import pool_name
+
+MOST_REPLICAS = 1000
+"""The most replicas of one pool: we never decide on more."""
+
+MOST_GPUS = 64
+"""The limit for the GPUs of one replica: it is more than any node has."""
+
+
+def doubt(entry: ApiModel) -> str:
+    """The error in an entry of any kind."""
+    match entry:
+        case PoolStatus():
+            return _pool_doubt(entry)
+        case ObservationStatus():
+            return _observation_doubt(entry)
+        case RehomingStatus():
+            return _split_doubt_of(entry) or (
+                "" if from_rfc3339(entry.at) is not None else f"at {entry.at!r} is no time"
+            )
+        case TooSmallStatus():
+            return _split_doubt_of(entry)
+        case RebalancingStatus():
+            return _replicas_doubt(entry)
+        case _:
+            return ""
+
+
+def split_doubt(tensor_parallel: object, pipeline_parallel: object) -> str:
+    """The error in a split."""
+    gpus = 1
+    for name, value in (("tensorParallel", tensor_parallel), ("pipelineParallel", pipeline_parallel)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            return f"{name} {value!r} is no number of GPUs"
+        gpus *= value
+    return f"a replica of {gpus} GPUs is larger than any node" if gpus > MOST_GPUS else ""
+
+
+def place_doubt(selector: object, resource: object) -> str:
+    """The error in the label or the resource of a pool's GPUs."""
+    if (
+        not isinstance(selector, Mapping)
+        or len(selector) != 1
+        or not all(map(_is_word, (*selector, *selector.values())))
+    ):
+        return f"nodeSelector {selector!r} is not one label"
+    if not isinstance(resource, str) or not is_gpu_resource(resource):
+        return f"resource {resource!r} is none of GPUs"
+    return ""
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _split_doubt_of(entry: Cut) -> str:
+    return split_doubt(entry.tensor_parallel, 1 if entry.pipeline_parallel is None else entry.pipeline_parallel)
+
+
+def _pool_doubt(entry: PoolStatus) -> str:
+    if not 0 <= entry.replicas <= MOST_REPLICAS:
+        return f"replicas {entry.replicas} is not between 0 and {MOST_REPLICAS}"
+    if entry.generation < 0:
+        return f"generation {entry.generation} is negative"
+    if entry.batched_tokens is not None and entry.batched_tokens < 1:
+        return f"batchedTokens {entry.batched_tokens} is less than 1"
+    wrong = place_doubt(entry.node_selector, entry.resource) or _split_doubt_of(entry)
+    if wrong:
+        return wrong
+    name = pool_name(entry.gpu_type, split_of(entry))
+    return "" if entry.name == name else f"its name is not {name}, which GPU type and split give"
+
+
+def _observation_doubt(entry: ObservationStatus) -> str:
+    if entry.batched_tokens < 1 or entry.max_sequences < 1:
+        return "batchedTokens and maxSequences must be 1 at least"
+    return _split_doubt_of(entry)
+
+
+def _replicas_doubt(entry: RebalancingStatus) -> str:
+    for name, number in (("baseReplicas", entry.base_replicas), ("targetReplicas", entry.target_replicas)):
+        if not 0 <= (number or 0) <= MOST_REPLICAS:
+            return f"{name} {number} is not between 0 and {MOST_REPLICAS}"
+    return ""

@@ -1,0 +1,103 @@
+"""The entries of a status as the values that decisions are made from. Every entry was checked when it was read."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from plimsoll import __version__
+from plimsoll.api.v1alpha1.status import (
+    CeilingStatus,
+    ObservationStatus,
+    PoolStatus,
+    RebalancingStatus,
+    RehomingStatus,
+)
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.outcomes import Split, Target
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.times import from_rfc3339
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.placement.rehoming import Rehoming
+from plimsoll.rebalance.history import Ceiling, ChangeHistory
+
+
+class Cut(Protocol):
+    """An entry that names a split. ``pipeline_parallel`` is None where there is one stage."""
+
+    @property
+    def tensor_parallel(self) -> int:
+        """GPUs that share one copy of the weights."""
+
+    @property
+    def pipeline_parallel(self) -> int | None:
+        """Stages."""
+
+
+def split_of(entry: Cut) -> Split:
+    """The split of an entry."""
+    return Split(entry.tensor_parallel, 1 if entry.pipeline_parallel is None else entry.pipeline_parallel)
+
+
+def pool_of(entry: PoolStatus) -> Pool:
+    """A pool as it was decided, without its pods."""
+    (selector,) = entry.node_selector.items()
+    return Pool(
+        name=entry.name,
+        target=Target(entry.gpu_type, split_of(entry), selector, entry.resource),
+        state=PoolState(entry.state),
+        generation=entry.generation,
+        replicas=entry.replicas,
+        batched_tokens=entry.batched_tokens,
+        served=bool(entry.served),
+    )
+
+
+def rehoming_of(entry: RehomingStatus) -> Rehoming | None:
+    """A place that the object's replicas left; None if its time is unusable."""
+    at = from_rfc3339(entry.at)
+    return None if at is None else Rehoming(entry.gpu_type, split_of(entry), at, entry.reason)
+
+
+def seen_of(entry: ObservationStatus) -> Seen | None:
+    """An observation of an engine. None if another release wrote it: that release predicted with another memory law."""
+    if entry.release != __version__:
+        return None
+    try:
+        kind = EngineKind(
+            model=entry.model,
+            precision=Precision(entry.precision),
+            kv_precision=KvPrecision(entry.kv_precision),
+            gpu_type=entry.gpu_type,
+            version=EngineVersion(*(int(part) for part in entry.engine_version.split("."))),
+            split=split_of(entry),
+            options=entry.options,
+            engine=entry.engine or DEFAULT_ENGINE,
+        )
+    except (TypeError, ValueError):
+        return None  # a word or a number that this release does not know
+    observation = Observation(
+        kind,
+        Witness(entry.witness),
+        entry.predicted_kv_bytes,
+        entry.available_kv_bytes,
+        entry.batched_tokens,
+        entry.max_sequences,
+    )
+    return Seen(observation, entry.spec)
+
+
+def history_of(entry: RebalancingStatus | None) -> ChangeHistory:
+    """The past changes of the live loop; texts that are no times are left out."""
+    if entry is None:
+        return ChangeHistory()
+    times = (from_rfc3339(text) for text in entry.change_times or ())
+    return ChangeHistory(tuple(at for at in times if at is not None), _ceiling_of(entry.ceiling))
+
+
+def _ceiling_of(entry: CeilingStatus | None) -> Ceiling | None:
+    at = None if entry is None else from_rfc3339(entry.at)
+    if entry is None or at is None:
+        return None
+    return Ceiling(at, entry.prompt_tokens_per_second, entry.generation_tokens_per_second)

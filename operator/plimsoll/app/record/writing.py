@@ -1,0 +1,34 @@
+"""Makes the status of an object from a report. All fields pass through the API's model: no other field can be sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
+from plimsoll.app.record.reading import Record
+from plimsoll.render.conditions import Since
+from plimsoll.render.report import Report
+from plimsoll.render.status import status as render
+
+
+def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentStatus:
+    """The status after this report. A field that the report does not render stays as it was. ``now`` is RFC 3339.
+
+    Raises:
+        ValidationError: the report renders a field or a value that the API does not have.
+    """
+    since = {each.type: Since(each.status, each.last_transition_time) for each in record.status.conditions or ()}
+    document = render(report, since, now)
+    rendered = InferenceDeploymentStatus.model_validate(document, strict=True, by_alias=True, by_name=False)
+    changed = {name: getattr(rendered, name) for name in rendered.model_fields_set}
+    return record.status.model_copy(update=changed)
+
+
+def document_of(status: InferenceDeploymentStatus) -> dict[str, Any]:
+    """The status as it is sent, without None and without empty lists: an absent field means the same."""
+    return _without_empty(status.model_dump(by_alias=True, exclude_none=True))
+
+
+def _without_empty(document: dict[str, Any]) -> dict[str, Any]:
+    full = {key: value for key, value in document.items() if value != []}
+    return {key: _without_empty(value) if isinstance(value, dict) else value for key, value in full.items()}

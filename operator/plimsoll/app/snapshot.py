@@ -1,0 +1,44 @@
+"""The result of one pass as one value that never changes: metrics, the command line and pages are made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from plimsoll.app.case import Case
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.proposals import Proposal
+from plimsoll.render.report import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """What one pass saw and decided.
+
+    ``at`` is the time of the pass in POSIX seconds. ``reports`` has one report for each InferenceDeployment, also for
+    those with a fault. ``proposals`` are changes that were found and not made, each with the object it is about.
+    """
+
+    at: float
+    fleet: Fleet
+    reports: Mapping[ObjectKey, Report]
+    proposals: tuple[tuple[ObjectKey, Proposal], ...] = ()
+
+    def says_the_same(self, other: Snapshot) -> bool:
+        """Whether only the time differs."""
+        return (self.fleet, self.reports, self.proposals) == (other.fleet, other.reports, other.proposals)
+
+
+def snapshot_of(cases: Iterable[Case], fleet: Fleet, at: float) -> Snapshot:
+    """Return the snapshot of a pass whose cases are rendered. Later changes of the cases do not change it."""
+    cases = list(cases)
+    reports = {case.key: case.report for case in cases if case.report is not None}
+    return Snapshot(at, fleet, MappingProxyType(reports), tuple(_proposals(cases)))
+
+
+def _proposals(cases: Iterable[Case]) -> Iterator[tuple[ObjectKey, Proposal]]:
+    for case in cases:
+        if case.turn is not None and case.turn.proposal is not None and not case.turn.acted:
+            yield case.key, case.turn.proposal

@@ -1,0 +1,82 @@
+"""What the operator shows to Prometheus about its decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from prometheus_client import generate_latest
+
+from plimsoll.adapters.metrics import Metrics
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.render.report import PoolView, Problem, Report
+from tests.render.workloads import decision
+from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
+
+CHAT, MAIL = ObjectKey("ns", "chat"), ObjectKey("ns", "mail")
+POOL = "h100-sxm-80gb-tp1"
+
+
+def page(metrics: Metrics) -> dict[str, float]:
+    """The gauges about objects and the fleet, by name and labels."""
+    lines = (line.rpartition(" ") for line in generate_latest(metrics.registry).decode().splitlines())
+    about = ("plimsoll_fleet", "plimsoll_p", "plimsoll_unplaced", "plimsoll_est", "plimsoll_reported")
+    found = {name.removeprefix("plimsoll_"): float(value) for name, _, value in lines if name.startswith(about)}
+    return {name: value for name, value in found.items() if not name.startswith("pass_")}
+
+
+def shown(reports: Mapping[ObjectKey, Report]) -> dict[str, float]:
+    metrics = Metrics()
+    metrics.show_cases(reports)
+    metrics.show_learning(reports)
+    return page(metrics)
+
+
+def test_metrics_show_the_fleet_by_type_and_state() -> None:
+    metrics = Metrics()
+    metrics.show_fleet(fleet(node("a", H100, 8, held=3), node("b", H100, 8), node("c", L4, 1)))
+    metrics.show_fleet(fleet(node("a", H100, 8, held=3), node("b", H100, 8)))
+    assert page(metrics) == {
+        f'fleet_gpus{{gpu_type="{H100}",state="held"}}': 3.0,
+        f'fleet_gpus{{gpu_type="{H100}",state="free"}}': 13.0,
+    }
+
+
+def test_metrics_show_each_report_s_decision_and_problem_and_forget_those_that_are_gone() -> None:
+    planned, nowhere = decision(request(replicas=2)), decision(request(LLAMA_70B_FP8), fleet(node("l", L4, 1)))
+    assert planned.choice is not None
+    broken = Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)
+    reports = {CHAT: Report("chat", 1, 2, planned), MAIL: Report("mail", 1, 1, nowhere)}
+    found = shown(reports)
+    chat, mail = 'name="chat",namespace="ns"', 'name="mail",namespace="ns"'
+    assert found[f'planned_replicas{{gpu_type="{H100}",{chat}}}'] == 2.0
+    assert found[f"unplaced_replicas{{{chat}}}"] == 0.0
+    assert found[f"unplaced_replicas{{{mail}}}"] == 1.0
+    turned_down = {
+        name: value for name, value in found.items() if name.startswith("placement_rejections") and mail in name
+    }
+    assert turned_down == {
+        f'placement_rejections{{{mail},reason="TooLittleVram"}}': 1.0,
+        f'placement_rejections{{{mail},reason="NodeTooSmall"}}': 3.0,
+    }
+    assert found[f'estimated_gpu_memory_bytes{{component="weights",{chat}}}'] == planned.choice.estimate.weights_bytes
+    assert not any(mail in name for name in found if name.startswith("estimated"))
+    metrics = Metrics()
+    metrics.show_cases(reports)
+    metrics.show_cases({MAIL: Report("mail", 1, 1, problem=broken)})
+    assert page(metrics) == {f'problems{{{mail},reason="InvalidSpec"}}': 1.0}
+
+
+def test_metrics_show_what_was_predicted_reported_and_how_far_off_it_was() -> None:
+    planned = decision()
+    assert planned.choice is not None
+    predicted = planned.choice.estimate.kv_capacity_tokens
+    view = PoolView(POOL, pods=1, ready=1, kv_tokens_reported=predicted // 2)
+    found = shown({CHAT: Report("chat", 1, 1, planned, pools=(view,)), MAIL: Report("mail", 1, 1, planned)})
+    chat, mail = (f'name="{name}",namespace="ns",pool="{POOL}"' for name in ("chat", "mail"))
+    assert found[f"predicted_kv_cache_tokens{{{chat}}}"] == found[f"predicted_kv_cache_tokens{{{mail}}}"] == predicted
+    assert found[f"reported_kv_cache_tokens{{{chat}}}"] == predicted // 2
+    assert found[f"estimate_error_ratio{{{chat}}}"] == pytest.approx(1.0, abs=0.001)
+    assert f"reported_kv_cache_tokens{{{mail}}}" not in found
+    assert f"estimate_error_ratio{{{mail}}}" not in found

@@ -1,0 +1,345 @@
+"""A status that somebody has written into: what holds together is used, the rest is named and ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll import __version__
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.app import pruning
+from plimsoll.app.capacities import observed_capacities, reported_tokens
+from plimsoll.app.objects import Surroundings, pool_views, read_pools, wanted_replicas
+from plimsoll.app.observations import remembered
+from plimsoll.app.rebalancing import Standing
+from plimsoll.app.record.reading import Record, read, record_of, with_status
+from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.outcomes import Split, Target
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.placement.rehoming import Rehoming, of_last_hour
+from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.render.report import Report
+from tests.support.bodies import POOL, inference_deployment_body
+
+Json = dict[str, Any]
+NOW = 1_800_000_000.0
+ENTRY: Json = {
+    "name": POOL,
+    "gpuType": "h100-sxm-80gb",
+    "tensorParallel": 1,
+    "nodeSelector": {"nvidia.com/gpu.product": "H100"},
+    "resource": "nvidia.com/gpu",
+    "state": "Active",
+    "generation": 1,
+    "replicas": 2,
+    "readyReplicas": 0,
+}
+LEFT: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "at": "2027-01-15T07:00:00Z", "reason": "InsufficientGpus"}
+SEEN: Json = {
+    "model": "m", "precision": "bf16", "kvPrecision": "fp8", "gpuType": "l4-24gb", "engineVersion": "0.32.0",
+    "tensorParallel": 1, "pipelineParallel": 2, "options": "x", "batchedTokens": 2048, "maxSequences": 8,
+    "witness": "Metrics", "predictedKvBytes": 7, "availableKvBytes": 6, "spec": "s", "release": __version__,
+}  # fmt: skip
+TOO_SMALL: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 5, "spec": "s"}
+LOOP: Json = {
+    "decision": "Keep", "reason": "WithinBand", "message": "", "baseReplicas": 1, "targetReplicas": 3,
+    "changeTimes": ["2027-01-15T08:00:00Z"], "ceiling": {"at": "2027-01-15T08:00:00Z", "promptTokensPerSecond": 4},
+}  # fmt: skip
+PLANNED: Json = {
+    "type": "Planned", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z",
+}  # fmt: skip
+REJECTED: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "reason": "TooLittleVram", "message": "no"}
+HELPS: Json = {"kind": "AddGpus", "message": "yes"}
+BYTES = (
+    "weights", "kvCache", "activations", "cudaGraphs", "overhead", "margin", "computed", "budget", "usable", "outside",
+)  # fmt: skip
+ESTIMATE: Json = {
+    "gpuType": "h100-sxm-80gb", "tensorParallel": 1, **{f"{name}Bytes": 1 for name in BYTES}, "kvBytesPerToken": 1,
+    "kvNeededTokens": 1, "kvCapacityTokens": 1, "gibPerGpu": "1.0",
+}  # fmt: skip
+PLACEMENT: Json = {
+    "gpuType": "h100-sxm-80gb", "nodeSelector": {"nvidia.com/gpu.product": "H100"}, "tensorParallel": 1,
+    "pipelineParallel": 1, "gpusPerReplica": 1, "warnings": ["careful"],
+    "engine": {
+        "maxModelLen": 1, "maxNumSeqs": 1, "maxNumBatchedTokens": 1, "gpuMemoryUtilizationPercent": 90,
+        "dtype": "bfloat16", "kvCacheDtype": "auto", "enforceEager": False, "version": "0.32.0",
+    },
+}  # fmt: skip
+GOOD: Json = {
+    "observedGeneration": 1, "replicas": 2, "readyReplicas": 1, "replicasSummary": "1/2", "selector": "a=b",
+    "url": "http://x", "rejectionsOmitted": 4, "pools": [ENTRY], "rehomings": [LEFT], "observations": [SEEN],
+    "tooSmall": [TOO_SMALL], "conditions": [PLANNED], "rejections": [REJECTED], "remedies": [HELPS],
+    "model": {"architecture": "A", "source": "Hub", "precision": "bf16", "kvPrecision": "bf16"},
+    "estimate": ESTIMATE, "placement": PLACEMENT, "rebalancing": LOOP,
+}  # fmt: skip
+
+
+INT, TEXT = "Input should be a valid integer", "Input should be a valid string"
+NUMBER_OF_GPUS = "is no number of GPUs"
+
+
+def fields(record: Record) -> Json:
+    """The usable part as JSON."""
+    return document_of(record.status)
+
+
+def test_what_the_operator_wrote_is_used_as_it_is() -> None:
+    record = read(GOOD)
+    assert (fields(record), record.complaints, record.lost_pools) == (GOOD, (), False)
+    assert read(None) == Record()
+    assert (fields(Record()), Record().lost_pools) == ({}, False)
+
+
+def test_entries_become_the_values_that_decisions_are_made_from() -> None:
+    record = read({**GOOD, "pools": [{**ENTRY, "batchedTokens": 2048, "served": True}]})
+    target = Target("h100-sxm-80gb", Split(1), ("nvidia.com/gpu.product", "H100"), "nvidia.com/gpu")
+    assert record.pools == (Pool(POOL, target, PoolState.ACTIVE, 1, 2, batched_tokens=2048, served=True),)
+    assert record.rehomings == (Rehoming("l4-24gb", Split(1), 1_799_996_400.0, "InsufficientGpus"),)
+    kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
+    assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
+    assert record.history == ChangeHistory((NOW,), Ceiling(NOW, 4.0, None))
+
+
+def test_the_condition_of_a_type_is_found_by_its_type() -> None:
+    planned, absent = read(GOOD).condition("Planned"), read(GOOD).condition("Stalled")
+    assert planned is not None
+    assert (planned.status, absent) == ("True", None)
+
+
+def test_fields_of_a_later_release_do_no_harm_and_are_not_kept() -> None:
+    later = {
+        **GOOD,
+        "mood": "good",
+        "pools": [{**ENTRY, "zone": "a"}],
+        "rebalancing": {**LOOP, "mood": "good", "ceiling": {**LOOP["ceiling"], "shape": 1}},
+        "placement": {**PLACEMENT, "engine": {**PLACEMENT["engine"], "flag": {"of": "tomorrow"}}},
+    }
+    assert read(later) == read(GOOD)
+
+
+def test_a_value_that_is_nested_very_deeply_is_as_wrong_as_any_other() -> None:
+    deep: Json = {}
+    for _ in range(100_000):
+        deep = {"a": deep}
+    record = read({**GOOD, "rebalancing": {**LOOP, "message": deep}, "pools": [{**ENTRY, "unknown": deep}]})
+    assert record.complaints == (f"status.rebalancing is ignored: message: {TEXT}",)
+    assert len(record.pools) == 1
+
+
+def test_a_field_by_its_name_in_the_code_is_an_unknown_field() -> None:
+    assert read({"pools": [ENTRY | {"batched_tokens": 5}], "ready_replicas": 3}) == read({"pools": [ENTRY]})
+
+
+POOLS: list[tuple[Json, str]] = [
+    ({"replicas": -1}, "replicas -1 is not between 0 and 1000"),
+    ({"replicas": 1001}, "replicas 1001 is not between 0 and 1000"),
+    ({"replicas": "2"}, f"replicas: {INT}"),
+    ({"replicas": True}, f"replicas: {INT}"),
+    ({"replicas": None}, f"replicas: {INT}"),
+    ({"tensorParallel": 0}, f"tensorParallel 0 {NUMBER_OF_GPUS}"),
+    ({"tensorParallel": 65}, "a replica of 65 GPUs is larger than any node"),
+    ({"tensorParallel": 10**30}, "a number is beyond 9007199254740992"),
+    ({"pipelineParallel": 0}, f"pipelineParallel 0 {NUMBER_OF_GPUS}"),
+    ({"tensorParallel": 8, "pipelineParallel": 16}, "a replica of 128 GPUs is larger than any node"),
+    ({"generation": -1}, "generation -1 is negative"),
+    ({"state": "Gone"}, "state: String should match pattern '^(Active|Retiring)$'"),
+    ({"nodeSelector": {}}, "nodeSelector {} is not one label"),
+    ({"nodeSelector": {"a": "b", "c": "d"}}, "nodeSelector {'a': 'b', 'c': 'd'} is not one label"),
+    ({"nodeSelector": ["a"]}, "nodeSelector: Input should be a valid dictionary"),
+    ({"nodeSelector": {"a": ""}}, "nodeSelector {'a': ''} is not one label"),
+    ({"nodeSelector": {"": "a"}}, "nodeSelector {'': 'a'} is not one label"),
+    ({"resource": "cpu"}, "resource 'cpu' is none of GPUs"),
+    ({"resource": ""}, "resource '' is none of GPUs"),
+    ({"resource": 1}, f"resource: {TEXT}"),
+    ({"gpuType": "l4-24gb"}, "its name is not l4-24gb-tp1, which GPU type and split give"),
+    ({"gpuType": None}, f"gpuType: {TEXT}"),
+    ({"name": "other"}, f"its name is not {POOL}, which GPU type and split give"),
+    ({"name": None}, f"name: {TEXT}"),
+    ({"pipelineParallel": 2}, f"its name is not {POOL}-pp2, which GPU type and split give"),
+    ({"batchedTokens": 0}, "batchedTokens 0 is less than 1"),
+    ({"kvTokensReported": "many"}, f"kvTokensReported: {INT}"),
+    ({"kvTokensReported": -(2**53) - 1}, "a number is beyond 9007199254740992"),
+]
+
+
+@pytest.mark.parametrize(("change", "why"), POOLS, ids=str)
+def test_a_pool_that_does_not_hold_together_is_ignored_and_its_neighbour_is_not(change: Json, why: str) -> None:
+    other = {**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}
+    record = read({"pools": [{**ENTRY, **change}, other]})
+    assert fields(record) == {"pools": [other]}
+    assert [pool.name for pool in record.pools] == ["l4-24gb-tp1"]
+    assert record.complaints == (f"status.pools[0] is ignored: {why}",)
+    assert record.lost_pools
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicas": 0}, {"replicas": 1000}, {"generation": 0}, {"batchedTokens": 1}, {"state": "Retiring"},
+        {"tensorParallel": 64, "name": "h100-sxm-80gb-tp64"}, {"kvTokensReported": 2**53},
+        {"tensorParallel": 8, "pipelineParallel": 8, "name": "h100-sxm-80gb-tp8-pp8"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_pool_at_the_edge_of_what_we_write_is_used(change: Json) -> None:
+    record = read({"pools": [{**ENTRY, **change}]})
+    assert fields(record) == {"pools": [{**ENTRY, **change}]}
+    assert (len(record.pools), record.complaints, record.lost_pools) == (1, (), False)
+
+
+def test_two_pools_of_two_names_are_both_used() -> None:
+    both = [ENTRY, {**ENTRY, "name": "l4-24gb-tp1", "gpuType": "l4-24gb"}]
+    record = read({"pools": both})
+    assert fields(record) == {"pools": both}
+    assert ([pool.gpu_type for pool in record.pools], record.lost_pools) == (["h100-sxm-80gb", "l4-24gb"], False)
+
+
+def test_of_two_pools_of_one_name_the_first_counts() -> None:
+    record = read({"pools": [ENTRY, {**ENTRY, "replicas": 9}]})
+    assert fields(record) == {"pools": [ENTRY]}
+    assert record.complaints == ("status.pools[1] is ignored: another entry has the same name",)
+    assert record.lost_pools
+
+
+ENTRIES: list[tuple[str, Any, str]] = [
+    ("rehomings", {**LEFT, "at": "soon"}, "at 'soon' is no time"),
+    ("rehomings", {**LEFT, "tensorParallel": -4}, f"tensorParallel -4 {NUMBER_OF_GPUS}"),
+    ("observations", {**SEEN, "predictedKvBytes": "x"}, f"predictedKvBytes: {INT}"),
+    ("observations", {**SEEN, "batchedTokens": 0}, "batchedTokens and maxSequences must be 1 at least"),
+    ("observations", {**SEEN, "maxSequences": 0}, "batchedTokens and maxSequences must be 1 at least"),
+    ("observations", {**SEEN, "tensorParallel": 0}, f"tensorParallel 0 {NUMBER_OF_GPUS}"),
+    ("observations", {**SEEN, "predictedKvBytes": 10**40}, "a number is beyond 9007199254740992"),
+    ("tooSmall", {**TOO_SMALL, "kvTokens": -1}, "kvTokens: Input should be greater than or equal to 0"),
+    ("tooSmall", {**TOO_SMALL, "pipelineParallel": 0}, f"pipelineParallel 0 {NUMBER_OF_GPUS}"),
+    ("tooSmall", {"gpuType": "l4-24gb", "kvTokens": 5, "spec": "s"}, "tensorParallel: Field required"),
+    ("tooSmall", "everything", "it is no mapping"),
+    ("conditions", {**PLANNED, "status": "Perhaps"}, "status: String should match pattern '^(True|False|Unknown)$'"),
+    ("rejections", {**REJECTED, "reason": 5}, f"reason: {TEXT}"),
+    ("remedies", {**HELPS, "message": None}, f"message: {TEXT}"),
+]
+
+
+@pytest.mark.parametrize(("name", "entry", "why"), ENTRIES)
+def test_so_is_any_other_entry(name: str, entry: Any, why: str) -> None:
+    record = read({**GOOD, name: [entry, *GOOD[name]]})
+    assert fields(record) == GOOD
+    assert record.complaints == (f"status.{name}[0] is ignored: {why}",)
+    assert not record.lost_pools
+
+
+def test_an_observation_of_the_smallest_step_is_used() -> None:
+    record = read({"observations": [{**SEEN, "batchedTokens": 1, "maxSequences": 1}]})
+    assert [(each.observation.batched_tokens, each.observation.sequences) for each in record.observations] == [(1, 1)]
+    assert record.complaints == ()
+
+
+PARTS: list[tuple[str, Any, str]] = [
+    ("rebalancing", {**LOOP, "targetReplicas": 1001}, "targetReplicas 1001 is not between 0 and 1000"),
+    ("rebalancing", {**LOOP, "targetReplicas": -1}, "targetReplicas -1 is not between 0 and 1000"),
+    ("rebalancing", {**LOOP, "baseReplicas": 1001}, "baseReplicas 1001 is not between 0 and 1000"),
+    ("rebalancing", {**LOOP, "changeTimes": "now"}, "changeTimes: Input should be a valid list"),
+    ("rebalancing", {**LOOP, "reason": 5}, f"reason: {TEXT}"),
+    ("rebalancing", {**LOOP, "ceiling": {"at": 5}}, f"ceiling.at: {TEXT}"),
+    ("rebalancing", [LOOP], "it is no mapping"),
+    ("estimate", {**ESTIMATE, "weightsBytes": -1}, "weightsBytes: Input should be greater than or equal to 0"),
+    ("placement", {**PLACEMENT, "engine": {}}, "engine.maxModelLen: Field required"),
+    ("model", "llama", "it is no mapping"),
+]
+
+
+@pytest.mark.parametrize(("name", "part", "why"), PARTS)
+def test_a_part_that_nobody_could_have_written_is_forgotten_and_the_others_are_not(
+    name: str, part: Any, why: str
+) -> None:
+    record = read({**GOOD, name: part})
+    assert fields(record) == {other: value for other, value in GOOD.items() if other != name}
+    assert record.complaints == (f"status.{name} is ignored: {why}",)
+
+
+@pytest.mark.parametrize("name", ["pools", "observations", "conditions"])
+def test_a_list_that_is_none_is_ignored_and_named(name: str) -> None:
+    record = read({**GOOD, name: {"0": "x"}})
+    assert fields(record) == {other: value for other, value in GOOD.items() if other != name}
+    assert record.complaints == (f"status.{name} is ignored: it is no list",)
+
+
+@pytest.mark.parametrize(("name", "value"), [("replicas", "3"), ("readyReplicas", True), ("url", 5), ("selector", [])])
+def test_a_shown_field_of_a_wrong_type_is_left_out(name: str, value: Any) -> None:
+    assert read({**GOOD, name: value}) == read({other: kept for other, kept in GOOD.items() if other != name})
+
+
+def test_a_status_that_is_no_mapping_is_none() -> None:
+    assert read(["Ready"]) == Record(complaints=("status is ignored: it is no mapping",))
+
+
+def test_texts_that_are_no_times_are_left_out_of_the_history() -> None:
+    loop = {**LOOP, "changeTimes": ["yesterday", *LOOP["changeTimes"]], "ceiling": {"at": "never"}}
+    assert read({"rebalancing": loop}).history == ChangeHistory((NOW,), None)
+
+
+def test_the_store_reads_a_status_once_and_says_the_same() -> None:
+    body = inference_deployment_body(status={"pools": [{**ENTRY, "replicas": -1}]})
+    kept = pruning.inference_deployment(body)
+    assert record_of(kept) is record_of(kept)
+    assert record_of(kept) == record_of(body)
+
+
+def test_a_status_that_is_being_written_counts_in_place_of_the_one_that_is_shown() -> None:
+    shown = pruning.inference_deployment(inference_deployment_body(status={"pools": [ENTRY]}))
+    written = with_status(shown, {"pools": [{**ENTRY, "replicas": 7}]})
+    assert [pool.replicas for pool in record_of(written).pools] == [7]
+    assert [pool.replicas for pool in record_of(shown).pools] == [2]
+    assert written["status"]["pools"][0]["replicas"] == 7
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+json = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def damaged(entry: Json) -> st.SearchStrategy[Json]:
+    """An entry with some of its fields replaced by anything."""
+    return st.dictionaries(st.sampled_from(sorted(entry)), json, max_size=3).map(lambda change: {**entry, **change})
+
+
+statuses = json | st.fixed_dictionaries(
+    {},
+    optional={
+        "pools": st.lists(damaged(ENTRY), max_size=3) | json,
+        "rehomings": st.lists(damaged(LEFT), max_size=3) | json,
+        "observations": st.lists(damaged(SEEN), max_size=2) | json,
+        "tooSmall": st.lists(damaged(TOO_SMALL), max_size=2) | json,
+        "rebalancing": damaged(LOOP) | json,
+        "conditions": st.lists(damaged(PLANNED), max_size=3) | json,
+        "placement": damaged(PLACEMENT) | json,
+        "estimate": damaged(ESTIMATE) | json,
+        "observedGeneration": json,
+    },
+)
+
+
+@given(statuses)
+@settings(max_examples=300, deadline=None)
+def test_whatever_a_status_holds_every_reader_of_it_copes(raw: Any) -> None:
+    record = record_of(pruning.inference_deployment(inference_deployment_body(status=raw)))
+    around = Surroundings({}, {})
+    pools = read_pools(record, around, wanted=1, now=NOW, grace_seconds=1)
+    assert all(0 <= pool.replicas <= 1000 and 1 <= pool.split.gpus <= 64 for pool in pools)
+    assert 0 <= wanted_replicas(inference_deployment_body(status=raw, spec={"replicas": 2})) <= 1000
+    of_last_hour(record.rehomings, NOW)
+    remembered(record.observations, "s")
+    observed_capacities(record, "s", pools, around, reported_tokens(record, 1, {}))
+    pool_views(around, record, {})
+    spec = InferenceDeploymentSpec.model_validate({"model": {"name": "a/b"}, "contextLength": 9, "concurrency": 1})
+    Standing.read(spec, record)
+    written = document_of(new_status(Report("x", 1, 1), record, "2026-01-01T00:00:00Z"))
+    assert read(written).complaints == ()

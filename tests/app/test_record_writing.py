@@ -1,0 +1,238 @@
+"""The status that is sent: every field, what stays from the earlier one, and that no other field can be sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from plimsoll import __version__
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.app.record import writing
+from plimsoll.app.record.reading import Record, read
+from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.serving import ObservedCapacity
+from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.rebalance.history import Ceiling
+from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
+from tests.app.test_record_reading import GOOD
+from tests.render.workloads import decision
+from tests.support.planning import L4, model, request
+
+EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+POOL = "h100-sxm-80gb-tp1"
+SELECTOR = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+BROKEN = Report("llama", 4, 2, problem=Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True))
+
+
+def written(about: Report, earlier: dict[str, Any] | None = None, now: str = NOW) -> dict[str, Any]:
+    return document_of(new_status(about, read(earlier), now))
+
+
+def serving(**more: Any) -> Report:
+    planned = decision(replace(request(), observed=(ObservedCapacity(L4, Split(1, 2), 1000),)))
+    view = PoolView(POOL, pods=1, ready=1, kv_tokens_reported=400_000, predicted_at_generation=1)
+    return Report("llama", 1, 1, planned, namespace="ml", model=model(), engine_version="0.32.0", pools=(view,), **more)
+
+
+def test_a_pool_is_written_field_by_field() -> None:
+    about = serving()
+    assert about.decision is not None
+    assert about.decision.choice is not None
+    choice = about.decision.choice
+    assert written(about)["pools"] == [
+        {
+            "name": POOL,
+            "gpuType": "h100-sxm-80gb",
+            "tensorParallel": 1,
+            "nodeSelector": SELECTOR,
+            "resource": "nvidia.com/gpu",
+            "state": "Active",
+            "generation": 1,
+            "replicas": 1,
+            "batchedTokens": choice.settings.max_num_batched_tokens,
+            "readyReplicas": 1,
+            "served": True,
+            "kvTokensPredicted": choice.estimate.kv_capacity_tokens,
+            "kvTokensReported": 400_000,
+        }
+    ]
+
+
+def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
+    about = serving()
+    assert about.decision is not None
+    assert about.decision.choice is not None
+    figures, settings = about.decision.choice.estimate, about.decision.choice.settings
+    document = written(about)
+    assert document["estimate"] == {
+        "gpuType": "h100-sxm-80gb",
+        "tensorParallel": 1,
+        "fit": "Sure",
+        "weightsBytes": figures.weights_bytes,
+        "kvCacheBytes": figures.kv_cache_bytes,
+        "activationsBytes": figures.activations_bytes,
+        "cudaGraphsBytes": figures.cuda_graphs_bytes,
+        "overheadBytes": figures.overhead_bytes,
+        "marginBytes": figures.margin_bytes,
+        "slackBytes": figures.slack_bytes,
+        "expectedBytes": figures.expected_bytes,
+        "computedBytes": figures.computed_bytes,
+        "budgetBytes": figures.budget_bytes,
+        "usableBytes": figures.usable_bytes,
+        "outsideBytes": figures.outside_bytes,
+        "kvBytesPerToken": figures.kv_bytes_per_token,
+        "kvNeededTokens": figures.kv_needed_tokens,
+        "kvCapacityTokens": figures.kv_capacity_tokens,
+        "kvCapacityLowTokens": figures.kv_capacity_low_tokens,
+        "kvCapacityHighTokens": figures.kv_capacity_high_tokens,
+        "gibPerGpu": f"{figures.needed_bytes / GIB:.1f}",
+    }
+    assert document["placement"] == {
+        "gpuType": "h100-sxm-80gb",
+        "nodeSelector": SELECTOR,
+        "tensorParallel": 1,
+        "pipelineParallel": 1,
+        "gpusPerReplica": 1,
+        "hourlyPricePerReplica": "6.88",
+        "hourlyPrice": "6.88",
+        "priceSource": about.decision.choice.gpu.price.source if about.decision.choice.gpu.price else None,
+        "engine": {
+            "maxModelLen": settings.max_model_len,
+            "maxNumSeqs": settings.max_num_seqs,
+            "maxNumBatchedTokens": settings.max_num_batched_tokens,
+            "gpuMemoryUtilizationPercent": settings.gpu_memory_utilization_percent,
+            "dtype": settings.dtype,
+            "kvCacheDtype": settings.kv_cache_dtype,
+            "enforceEager": settings.enforce_eager,
+            "version": "0.32.0",
+        },
+    }
+
+
+def test_what_engines_reported_is_written_field_by_field() -> None:
+    kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, L4, EngineVersion(0, 32, 1), Split(2, 3), "digest")
+    full = Seen(Observation(kind, Witness.START_FAILURE, -7, 6, 2048, 8), "spec")
+    bare = Seen(replace(full.observation, witness=Witness.OUT_OF_MEMORY, available_kv_bytes=None), "other")
+    entry = {
+        "model": "m",
+        "precision": "bf16",
+        "kvPrecision": "fp8",
+        "gpuType": L4,
+        "engineVersion": "0.32.1",
+        "tensorParallel": 2,
+        "pipelineParallel": 3,
+        "options": "digest",
+        "batchedTokens": 2048,
+        "maxSequences": 8,
+        "witness": "StartFailure",
+        "predictedKvBytes": -7,
+        "availableKvBytes": 6,
+        "spec": "spec",
+        "release": __version__,
+    }
+    shorter = {name: value for name, value in entry.items() if name != "availableKvBytes"}
+    document = written(serving(observations=(full, bare), spec_digest="d"))
+    assert document["observations"] == [entry, {**shorter, "witness": "OutOfMemory", "spec": "other"}]
+    assert document["tooSmall"] == [
+        {"gpuType": L4, "tensorParallel": 1, "pipelineParallel": 2, "kvTokens": 1000, "spec": "d"}
+    ]
+    assert read(document).observations == (full, bare)
+
+
+def test_the_live_loop_is_written_field_by_field() -> None:
+    times = tuple(f"2026-01-01T{hour:02}:{minute:02}:00Z" for hour in range(3) for minute in range(60))
+    loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, times, "the last", Ceiling(1_767_225_600.9, 4000.9, 900.9))
+    assert written(serving(rebalancing=loop))["rebalancing"] == {
+        "decision": "Keep",
+        "reason": "R",
+        "message": "why",
+        "proposal": "do",
+        "baseReplicas": 1,
+        "targetReplicas": 2,
+        "changeTimes": list(times[-120:]),
+        "lastChange": "the last",
+        "ceiling": {"at": EARLIER, "promptTokensPerSecond": 4000, "generationTokensPerSecond": 900},
+    }
+    bare = RebalancingReport("Keep", "R", "why", ceiling=Ceiling(1_767_225_600.0))
+    assert written(serving(rebalancing=bare))["rebalancing"] == {
+        "decision": "Keep",
+        "reason": "R",
+        "message": "why",
+        "ceiling": {"at": EARLIER},
+    }
+
+
+def test_while_there_is_a_problem_all_that_was_decided_stays() -> None:
+    stays = GOOD.keys() - {"conditions", "observations", "observedGeneration", "replicas", "readyReplicas"}
+    stays -= {"replicasSummary", "selector"}
+    document = written(BROKEN, GOOD)
+    assert {name: document[name] for name in stays} == {name: GOOD[name] for name in stays}
+    assert {name: document[name] for name in document.keys() - stays - {"conditions"}} == {
+        "observedGeneration": 4,
+        "replicas": 0,
+        "readyReplicas": 0,
+        "replicasSummary": "0/2",
+        "selector": "plimsoll.dev/deployment=llama",
+    }
+
+
+def test_a_field_that_the_report_takes_away_goes_and_the_others_stay() -> None:
+    taken = replace(BROKEN, problem=None, name_conflict="Service ml/llama exists", rebalancing_off=True)
+    document = written(taken, GOOD)
+    assert {"url", "rebalancing", "observations"} & document.keys() == set()
+    assert {name: document[name] for name in ("pools", "tooSmall", "rehomings", "model")} == {
+        name: GOOD[name] for name in ("pools", "tooSmall", "rehomings", "model")
+    }
+
+
+def test_a_plan_in_which_nothing_is_placed_anew_keeps_the_rejections_of_the_last() -> None:
+    names = ("rejections", "rejectionsOmitted", "remedies")
+    about = serving()
+    assert about.decision is not None
+    anew = replace(about.decision, rejections=(), remedies=())
+    assert anew.placed_now
+    kept = written(replace(about, decision=replace(anew, placed_now=False)), GOOD)
+    fresh = written(replace(about, decision=anew), GOOD)
+    assert [kept[name] for name in names] == [GOOD[name] for name in names]
+    assert [fresh.get(name) for name in names] == [None, None, None]
+    assert {"rehomings", "pools"} & fresh.keys() == {"pools"}
+
+
+def test_conditions_keep_their_time_while_their_status_stays() -> None:
+    first = written(serving(), now=EARLIER)
+    again = written(replace(serving(), suspended=True), first)
+    times = {each["type"]: (each["status"], each["lastTransitionTime"]) for each in again["conditions"]}
+    assert times == {
+        "Ready": ("True", EARLIER),
+        "Planned": ("Unknown", NOW),
+        "Placed": ("True", EARLIER),
+        "Available": ("True", EARLIER),
+    }
+
+
+@pytest.mark.parametrize(
+    "rendered",
+    [{"mood": "good"}, {"ready_replicas": 3}, {"pools": [{"zone": "a"}]}, {"url": 5}, {"replicas": "3"}],
+    ids=str,
+)
+def test_what_the_api_does_not_have_cannot_be_written(
+    monkeypatch: pytest.MonkeyPatch, rendered: dict[str, Any]
+) -> None:
+    monkeypatch.setattr(writing, "render", lambda *_: rendered)
+    with pytest.raises(ValidationError):
+        new_status(BROKEN, Record(), NOW)
+
+
+def test_an_absent_field_and_an_empty_list_are_left_out_at_every_depth() -> None:
+    assert document_of(InferenceDeploymentStatus(pools=[], replicas=0, url="")) == {"replicas": 0, "url": ""}
+    empty = {**GOOD, "placement": {**GOOD["placement"], "warnings": []}}
+    assert "warnings" not in document_of(read(empty).status)["placement"]
+    assert document_of(read(GOOD).status)["placement"]["warnings"] == ["careful"]

@@ -1,0 +1,94 @@
+"""The tables of an estimate and of rejections, row by row."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus
+from plimsoll.app.record.reading import read
+from plimsoll.cli.tables import print_details, print_estimate
+from plimsoll.domain.units import GIB
+from tests.app.test_record_reading import ESTIMATE, GOOD
+
+FULL = {
+    **ESTIMATE,
+    "pipelineParallel": 3,
+    "weightsBytes": 2 * GIB,
+    "adaptersBytes": 3 * GIB,
+    "kvCacheBytes": 4 * GIB,
+    "activationsBytes": 5 * GIB,
+    "cudaGraphsBytes": 6 * GIB,
+    "overheadBytes": 7 * GIB,
+    "marginBytes": 8 * GIB,
+    "slackBytes": 9 * GIB,
+    "expectedBytes": 27 * GIB,
+    "computedBytes": 35 * GIB,
+    "overrideBytes": 70 * GIB,
+    "budgetBytes": 80 * GIB,
+    "fit": "Probable",
+    "kvNeededTokens": 11,
+    "kvCapacityTokens": 12,
+    "kvBytesPerToken": 13,
+}
+
+
+def printed(estimate: dict[str, Any]) -> list[str]:
+    console = Console(file=io.StringIO(), width=120)
+    print_estimate(console, EstimateStatus.model_validate(estimate))
+    return lines_of(console)
+
+
+def lines_of(console: Console) -> list[str]:
+    assert isinstance(console.file, io.StringIO)
+    return [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+
+
+def test_an_estimate_is_printed_term_by_term() -> None:
+    assert printed(FULL) == [
+        "One GPU of h100-sxm-80gb at tensor parallel 1, 3 stages:",
+        "TERM GiB",
+        "weights 2.00",
+        "LoRA slots 3.00",
+        "KV cache 4.00",
+        "activations 5.00",
+        "CUDA graphs 6.00",
+        "overhead 7.00",
+        "margin 8.00",
+        "needed 35.00",
+        "needed, by override 70.00",
+        "the engine may use 80.00",
+        "It fits only probably: expected 27.00 GiB, between 18.00 and 35.00.",
+        "KV cache: 11 tokens needed, 12 would fit, 13 bytes a token and GPU.",
+    ]
+
+
+def test_what_an_estimate_does_not_have_is_left_out_or_follows_from_the_rest() -> None:
+    missing = {"pipelineParallel", "adaptersBytes", "slackBytes", "expectedBytes", "overrideBytes"}
+    lines = printed({name: value for name, value in FULL.items() if name not in missing})
+    assert lines[0] == "One GPU of h100-sxm-80gb at tensor parallel 1:"
+    assert not [line for line in lines if line.startswith(("LoRA", "needed, by override"))]
+    assert "It fits only probably: expected 27.00 GiB, between 27.00 and 35.00." in lines
+    unknown = printed({name: value for name, value in FULL.items() if name != "fit"})
+    assert not [line for line in unknown if line.startswith("It ")]
+
+
+def test_details_name_warnings_rejections_and_remedies() -> None:
+    console = Console(file=io.StringIO(), width=120)
+    stages = {**GOOD["rejections"][0], "pipelineParallel": 2}
+    print_details(console, read({**GOOD, "rejections": [*GOOD["rejections"], stages]}).status)
+    lines = lines_of(console)
+    assert "Warning: careful" in lines
+    assert lines[-6:] == [
+        "Not taken:",
+        "GPU TP REASON WHY",
+        "l4-24gb 1 TooLittleVram no",
+        "l4-24gb 1 x PP2 TooLittleVram no",
+        "What would help:",
+        "- yes",
+    ]
+    bare = Console(file=io.StringIO(), width=120)
+    print_details(bare, InferenceDeploymentStatus())
+    assert lines_of(bare) == []
