@@ -21,8 +21,9 @@ DOCUMENTED = Counter(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE))
 
 KINDS = (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason, Obstacle, Step, ConditionReason, EventReason)
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
-NOT_A_REASON = {"True", "False", "Unknown", "Normal", "Warning", "Decide", "ReplicaFailure", "ReplicaSet", "Rebalanced"}
-"""Words of Kubernetes' own, of log lines, and the first half of the events of the live loop."""
+KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"}
+NOT_A_REASON = KUBERNETES | {"Decide", "Rebalanced", "Entry"}
+"""Words of Kubernetes, of log lines and types, and the first half of the events of the live loop."""
 
 SAID = {each.value for each in ConditionType} | {word.value for words in KINDS for word in words} | DECISIONS
 
