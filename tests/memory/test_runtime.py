@@ -15,15 +15,15 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.activations import activations_bytes
 from plimsoll.engines.vllm.memory.band import band
 from plimsoll.engines.vllm.memory.cuda_graphs import captured_sizes, cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.engine_defaults import batch_defaults
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
-from plimsoll.engines.vllm.memory.non_torch import non_torch_bytes, outside_bytes
+from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.served import served_model
 from tests.memory.overhead_rows import ROWS
+from tests.memory.sums import activations_bytes, non_torch_bytes
 from tests.support.model_configs import facts_of
 
 

@@ -18,7 +18,6 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.engines.flags import OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.memory.steps import Step
 
 
 class Feature(StrEnum):
@@ -85,9 +84,8 @@ class Engine:
         missing_capability: what a GPU lacks, as numbers for a rejection; empty where the engine can run there.
         settings: the settings of one replica.
         lean_settings: settings that need less memory and are slower; the same settings where there are none.
-        estimate: the VRAM of one rank. Raises ValueError where the release is older than any known law, and
-            UnsupportedModel where no law covers the model.
-        working: the steps of ``estimate``. Raises the same errors.
+        estimate: the VRAM of one rank: a list of terms, each with the lines behind it. Raises ValueError where the
+            release is older than any known law, and UnsupportedModel where no law covers the model.
         full_length_tokens: converts the KV tokens that an engine reports to those that requests of full length get.
         cache_bytes: the predicted and the real cache bytes of one GPU, from the KV tokens that its engine reports.
         image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
@@ -110,7 +108,6 @@ class Engine:
     settings: Callable[[Request, GpuType, Split], EngineSettings]
     lean_settings: Callable[[Request, EngineSettings], EngineSettings]
     estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]
-    working: Callable[[Request, GpuType, Split, EngineSettings], tuple[Step, ...]]
     full_length_tokens: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], int]
     cache_bytes: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
     image: Callable[[Vendor, str], str]

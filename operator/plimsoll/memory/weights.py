@@ -48,6 +48,11 @@ class Stored(NamedTuple):
     values: int
     scales: int
 
+    @property
+    def total(self) -> int:
+        """The bytes of both."""
+        return self.values + self.scales
+
 
 class StageTensors(NamedTuple):
     """Weights of one rank of one stage: of every kind of layer its number of layers and its weights, and the rest."""
@@ -103,10 +108,10 @@ def stage_weights(model: ModelFacts, precision: Precision, split: Split, stage: 
         ValueError: there are more stages than layers.
     """
     stored, plain = stage_tensors(model, precision, split, stage), weight_format(model, precision).plain
-    parameters = sum(each.values + each.scales for each in stored.outside)
+    parameters = sum(each.total for each in stored.outside)
     kernels = rotary_table_bytes(model, precision)
     for count, layer in stored.layers:
-        parameters += count * sum(each.values + each.scales for each in layer)
+        parameters += count * sum(each.total for each in layer)
         kernels += count * sum(
             absorbed_bytes(each.weight, rank_shape(each.weight, split), dtype=plain)
             for each in layer

@@ -9,9 +9,9 @@ from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
-from plimsoll.engines.vllm.memory.runtime import cuda_graphs_bytes
 from plimsoll.memory.draft import draft_tokens
 
 LARGE_GPU_BYTES = 70 * GIB

@@ -9,7 +9,9 @@ from functools import lru_cache
 from plimsoll.domain.engine_options import LoraSlots
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.terms import ADAPTERS, Derivation, Term
 from plimsoll.engines.vllm.memory.adapter_classes import EMBEDDING_ALONE, EMBEDDING_AND_HEAD
+from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.memory.stages import stage_layers
 from plimsoll.memory.weights import rank_shape
 
@@ -53,6 +55,22 @@ _SLICES: Mapping[tuple[str, Sharding], int] = {
     ("mixer.conv1d", Sharding.HEADS): 2,
 }
 """The same for recurrent mixers of any class: one for each of several outputs."""
+
+
+_NO_SLOTS = Term(ADAPTERS, 0)
+
+
+def adapters_term(rank: Rank) -> Term:
+    """Return the slots as a term; 0 bytes for an engine without adapters."""
+    slots = rank.request.engine.lora
+    if slots is None:
+        return _NO_SLOTS
+    size = adapters_bytes(rank.request.model, slots, rank.split, rank.stage, value_bytes=rank.value_bytes)
+    return Term(ADAPTERS, size, _derivation)
+
+
+def _derivation() -> Derivation:
+    return Derivation("slots x rank x (inputs + outputs) of every linear layer")
 
 
 @lru_cache(maxsize=256)
