@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,9 +19,10 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.band import band
 from plimsoll.engines.vllm.memory.cuda_graphs import captured_sizes, cuda_graphs_bytes
-from plimsoll.engines.vllm.memory.engine_defaults import batch_defaults
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.kv_law import CHANGES as KV_CHANGES
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.served import served_model
 from tests.memory.overhead_rows import ROWS
@@ -412,28 +415,23 @@ def test_an_ordinary_band_reaches_down_as_far_as_its_usual_width_allows(minor: i
     )
 
 
-@pytest.mark.parametrize(
-    ("gpu", "minor", "sequences", "tokens"),
-    [
-        (H100, 19, 1024, 8192),
-        (A100, 19, 256, 2048),
-        (A100, 9, 256, 2048),
-        (L40S, 32, 256, 2048),
-        (MI300X, 27, 1024, 8192),
-        (MI300X, 28, 1024, 16384),
-    ],
-)
-def test_defaults_of_the_engine_go_by_memory_and_name(gpu: GpuType, minor: int, sequences: int, tokens: int) -> None:
-    assert batch_defaults(gpu, law(minor)) == (sequences, tokens)
-
-
 def test_graphs_on_amd_are_charged_since_0_26() -> None:
     charged = [law(minor).charges_graphs_of(HYBRID, MI300X) for minor in (19, 20, 25, 26, 32)]
     assert charged == [False, False, False, True, True]
 
 
-def test_the_default_utilization_rose_with_0_20() -> None:
-    assert [law(minor).default_utilization_percent for minor in (8, 19, 20, 32)] == [90, 90, 92, 92]
+@pytest.mark.parametrize(("changes", "law_of"), [(CHANGES, law_for), (KV_CHANGES, kv_law_for)], ids=["budget", "cache"])
+def test_a_change_alters_what_it_names_from_its_release_on(changes: Any, law_of: Any) -> None:
+    releases = [change.since for change in changes]
+    assert releases == sorted(set(releases))
+    for before, change in pairwise(changes):
+        law, earlier = law_of(change.since), law_of(before.since)
+        for name, value in change.fields.items():
+            assert getattr(law, name) == value != getattr(earlier, name)
+            assert type(value) is type(getattr(earlier, name)) or None in (value, getattr(earlier, name))
+        untouched = {field.name for field in fields(law)} - {"since", "release", *change.fields}
+        assert all(getattr(law, name) == getattr(earlier, name) for name in untouched)
+        assert change.source
 
 
 def test_the_law_is_that_of_the_newest_change_known() -> None:

@@ -75,7 +75,7 @@ def estimate_of_stage(
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left = budget - without_cache
     expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
-    by_group = kv_law_for(request.engine.version).tells_tokens_by_group
+    by_group = kv_law_for(request.engine.version).reports_tokens_by_group
     return MemoryEstimate(
         terms=terms,
         margin_bytes=edges.high_bytes,
