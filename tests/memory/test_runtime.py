@@ -26,7 +26,7 @@ from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.served import served_model
 from tests.memory.overhead_rows import ROWS
-from tests.memory.sums import activations_bytes, non_torch_bytes
+from tests.memory.sums import activations_bytes, non_torch_bytes, width_bytes
 from tests.support.model_configs import facts_of
 
 
@@ -377,20 +377,21 @@ def test_memory_shared_with_the_host_costs_and_widens() -> None:
     shared = replace(apart, unified_memory=True)
     assert non_torch_bytes(shared, Split(1), law(19)) > non_torch_bytes(apart, Split(1), law(19)) + GIB
     assert (
-        band(LLAMA, shared, Split(1), law(19)).width_bytes > band(LLAMA, apart, Split(1), law(19)).width_bytes + 3 * GIB
+        width_bytes(band(LLAMA, shared, Split(1), law(19)))
+        > width_bytes(band(LLAMA, apart, Split(1), law(19))) + 3 * GIB
     )
 
 
 def test_what_lies_outside_the_budget_grows_with_the_group() -> None:
-    assert outside_bytes(H100, Split(1), law(19)) < outside_bytes(L40S, Split(2), law(19))
-    assert outside_bytes(L40S, Split(2), law(19)) < outside_bytes(H100, Split(2), law(19))
+    assert outside_bytes(H100, Split(1)) < outside_bytes(L40S, Split(2))
+    assert outside_bytes(L40S, Split(2)) < outside_bytes(H100, Split(2))
 
 
 def test_the_band_widens_where_less_is_known() -> None:
     known = band(LLAMA, H100, Split(1), law(19))
     assert known.low_bytes < 0 < known.high_bytes
-    assert (
-        band(replace(LLAMA, evidence=Evidence.GENERIC), H100, Split(1), law(19)).width_bytes > 1.5 * known.width_bytes
+    assert width_bytes(band(replace(LLAMA, evidence=Evidence.GENERIC), H100, Split(1), law(19))) > 1.5 * width_bytes(
+        known
     )
     for wider in (
         band(LLAMA, None, Split(1), law(19)),
@@ -409,7 +410,7 @@ def test_the_band_widens_where_less_is_known() -> None:
 def test_an_ordinary_band_reaches_down_as_far_as_its_usual_width_allows(minor: int, gib: float) -> None:
     card = replace(H100, usable_bytes=int(gib * GIB))
     ordinary = band(LLAMA, card, Split(1), law(minor))
-    assert ordinary.width_bytes <= (1.0 + 0.015 * gib) * GIB
+    assert width_bytes(ordinary) <= (1.0 + 0.015 * gib) * GIB
     assert ordinary.low_bytes <= -(0.30 + 0.006 * gib) * GIB, (
         "what Llama-70B in fp8 took less on an RTX PRO 6000 is inside"
     )

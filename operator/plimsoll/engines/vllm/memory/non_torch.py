@@ -73,12 +73,11 @@ def non_torch_parts(
     return tuple((name, size) for name, size in parts if size)
 
 
-def outside_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
+def outside_bytes(gpu: GpuType | None, split: Split) -> int:
     """Return the bytes of CUDA context and NCCL set-up before the snapshot, which are outside the budget.
 
     CUDA graphs that the release does not charge are outside the budget as well, but not in this figure.
     """
-    del law
     if split.gpus == 1:
         return int(_OUTSIDE_ONE * GIB)
     fast = gpu is None or gpu.interconnect is not Interconnect.PCIE

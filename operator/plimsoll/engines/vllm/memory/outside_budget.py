@@ -25,7 +25,7 @@ def outside_budget_bytes(
 ) -> int:
     """CUDA's context, NCCL, uncharged graphs, and what the engine's profiling run does not meet."""
     uncharged = max(0, graphs.actual_bytes - graphs.estimated_bytes)
-    return outside_bytes(gpu, split, law) + uncharged + _unprofiled_bytes(model, gpu, law, sequences)
+    return outside_bytes(gpu, split) + uncharged + _unprofiled_bytes(model, gpu, law, sequences)
 
 
 def _unprofiled_bytes(model: ModelFacts, gpu: GpuType, law: EngineLaw, sequences: int) -> int:

@@ -73,15 +73,6 @@ class KvLayout:
         """Blocks that the engine makes of ``available_bytes``, the null block included (``num_gpu_blocks``)."""
         return max(0, available_bytes) // self.block_bytes if self.block_bytes else 0
 
-    def blocks_in(self, available_bytes: int) -> int:
-        """Usable blocks that fit in ``available_bytes``; zero when not even the null block fits."""
-        return max(0, self.pool_blocks(available_bytes) - NULL_BLOCKS)
-
-    def max_concurrency(self, available_bytes: int, context_tokens: int) -> Fraction:
-        """Requests of full length that vLLM says it holds; zero for models without any cache."""
-        per_request = self.blocks_of_request(context_tokens)
-        return Fraction(self.pool_blocks(available_bytes), per_request) if per_request else Fraction()
-
     def capacity_tokens(self, available_bytes: int, context_tokens: int) -> int:
         """Return the tokens that vLLM reports: full-length requests times that length (``kv_cache_size_tokens``)."""
         return self.capacities((available_bytes,), context_tokens)[0]
