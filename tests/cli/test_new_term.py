@@ -31,7 +31,7 @@ SPARE = TermName("spare_toys", "spare toys", optional=True)
 KEY = ObjectKey("ml", "llama")
 
 
-def toy_derivation() -> Derivation:
+def toy_derivation(_: object) -> Derivation:
     lines = (Line("table", "5 x 1 GiB", 5 * GIB), Line("end", "7 B", 7))
     return Derivation("5 toys in a table", lines)
 
@@ -135,11 +135,11 @@ def test_the_status_counts_it_as_overhead_and_names_it_in_words(plain: MemoryEst
 def test_lines_are_made_only_when_they_are_read() -> None:
     made = []
 
-    def derive() -> Derivation:
-        made.append(1)
+    def explain(about: int) -> Derivation:
+        made.append(about)
         return Derivation("a table", (Line("half", "1 MiB", MIB), Line("half", "1 MiB", MIB)))
 
-    term = Term(TOY, 2 * MIB, derive)
+    term = Term(TOY, 2 * MIB, explain, 1)
     corrected = term.plus(Line("learned", "less", -MIB))
     assert (corrected.size_bytes, made) == (MIB, [])
     derivation = corrected.derive()

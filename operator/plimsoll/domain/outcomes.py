@@ -122,7 +122,10 @@ class MemoryEstimate:
 
     def bytes_of(self, name: TermName) -> int:
         """Return the bytes of one term; 0 where the engine has no such term."""
-        return sum(term.size_bytes for term in self.terms if term.name == name)
+        for term in self.terms:
+            if term.name == name:
+                return term.size_bytes
+        return 0
 
     @property
     def weights_bytes(self) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class TermName(NamedTuple):
@@ -42,27 +41,44 @@ class Derivation(NamedTuple):
     lines: tuple[Line, ...] = ()
 
 
-def _no_derivation() -> Derivation:
+def _nothing(_: object) -> Derivation:
     return Derivation()
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """One term of an estimate.
+class Term(NamedTuple):
+    """One term of an estimate. Two terms are equal if their names and bytes are equal.
 
-    ``derive`` makes the formula and the lines. A planning pass makes thousands of estimates and reads no line, so the
-    lines are made only when they are read. Two terms are equal if their names and bytes are equal.
+    A planning pass makes thousands of estimates and reads no line. So a term keeps only a function, ``explain``, and
+    its argument, ``about``: :meth:`derive` makes the lines on demand.
     """
 
     name: TermName
     size_bytes: int
-    derive: Callable[[], Derivation] = field(default=_no_derivation, compare=False, repr=False)
+    explain: Callable[[Any], Derivation] = _nothing
+    about: Any = None
+
+    def derive(self) -> Derivation:
+        """Return the formula and the lines."""
+        return self.explain(self.about)
 
     def plus(self, line: Line) -> Term:
         """Return the term with one more line, and with the bytes of that line."""
+        return Term(self.name, self.size_bytes + (line.size_bytes or 0), _with_line, (self, line))
 
-        def derive() -> Derivation:
-            before = self.derive()
-            return before._replace(lines=(*before.lines, line))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Term) and self[:2] == other[:2]
 
-        return Term(self.name, self.size_bytes + (line.size_bytes or 0), derive)
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:2])
+
+    def __repr__(self) -> str:
+        return f"Term({self.name.key}, {self.size_bytes})"
+
+
+def _with_line(corrected: tuple[Term, Line]) -> Derivation:
+    term, line = corrected
+    before = term.derive()
+    return before._replace(lines=(*before.lines, line))

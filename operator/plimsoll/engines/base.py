@@ -1,4 +1,4 @@
-"""What an inference engine must be able to answer: the only way in which the rest of the program knows an engine."""
+"""The questions that an inference engine answers. The rest of the program knows an engine only through them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question to the engine's HTTP server that it answers with 200 when it is well; times in seconds."""
+    """A request to the engine's HTTP server. A healthy engine answers it with 200. Times are in seconds."""
 
     path: str
     period_seconds: int
@@ -42,10 +42,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a container runs an engine.
+    """The way in which a container runs an engine.
 
     Attributes:
-        arguments: what follows ``command``, or the image's own entry point where ``command`` is empty.
+        arguments: the arguments of ``command``, or of the image's own entry point where ``command`` is empty.
         environment: variables and values; the user's variables have priority.
         user_id: the user that the image prepares (group 0).
         start_seconds: how long a start may take before the kubelet gives up on it.
@@ -70,7 +70,7 @@ class Engine:
     """One inference engine. All functions are pure: the same arguments give the same answer.
 
     Attributes:
-        name: the name in ``spec.engine.name`` and in what is learned of the engine's memory: lower case, stable.
+        name: the name in ``spec.engine.name`` and in learned observations: lower case, stable.
         title: the name in sentences.
         oldest: the oldest release whose memory is known.
         metrics: the names under which it reports its load.

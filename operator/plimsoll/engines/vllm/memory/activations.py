@@ -11,7 +11,6 @@ are in ``tests/memory/test_overhead.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
@@ -114,7 +113,7 @@ def rank_activations(rank: Rank) -> Activations:
 
 def activations_term(rank: Rank, parts: Activations) -> Term:
     """Return the peak of activations as a term."""
-    return Term(ACTIVATIONS, parts.total, partial(_derivation, rank, parts))
+    return Term(ACTIVATIONS, parts.total, _derivation, rank)
 
 
 def activation_parts(
@@ -192,9 +191,10 @@ def activation_parts(
     return parts._replace(encoder=peak, held=held, seen=seen)
 
 
-def _derivation(rank: Rank, parts: Activations) -> Derivation:
+def _derivation(rank: Rank) -> Derivation:
     """Return the lines of the peak. Lines with bytes add up to it; lines without bytes say what was lower."""
-    return Derivation(f"peak of a profiled step, as of vLLM {rank.law.since}", tuple(_lines(rank, parts)))
+    lines = tuple(_lines(rank, rank_activations(rank)))
+    return Derivation(f"peak of a profiled step, as of vLLM {rank.law.since}", lines)
 
 
 def _lines(rank: Rank, parts: Activations) -> Iterator[Line]:

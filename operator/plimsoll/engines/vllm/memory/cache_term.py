@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from functools import partial
 
 from plimsoll.domain.caches import (
     AttentionCache,
@@ -20,6 +19,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import KV_CACHE, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.memory.draft import draft_caches
 from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT, needed_blocks
 from plimsoll.memory.stages import stage_caches
@@ -28,10 +28,11 @@ from plimsoll.memory.stages import stage_caches
 def cache_term(rank: Rank, layout: KvLayout) -> Term:
     """Return the needed cache as a term: whole blocks of every request, and the block that the engine keeps unused."""
     size = layout.bytes_for(needed_blocks(rank.request.shape, layout))
-    return Term(KV_CACHE, size, partial(_derivation, rank, layout))
+    return Term(KV_CACHE, size, _derivation, rank)
 
 
-def _derivation(rank: Rank, layout: KvLayout) -> Derivation:
+def _derivation(rank: Rank) -> Derivation:
+    layout = rank_layout(rank.request, rank.split, rank.settings, rank.stage)
     return Derivation("needed by the declared load", tuple(_lines(rank, layout)))
 
 

@@ -14,7 +14,7 @@ _OLDEST = EngineVersion(0, 8)
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What holds from the release ``since`` on."""
+    """A set of rules that is valid from the release ``since`` on."""
 
     since: EngineVersion = _OLDEST
 

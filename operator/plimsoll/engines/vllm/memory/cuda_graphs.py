@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
@@ -105,9 +105,14 @@ class GraphParts(NamedTuple):
     actual_bytes: int = 0
 
     @property
+    def estimated_bytes(self) -> int:
+        """The bytes that the engine takes out of its budget."""
+        return self.first_bytes + self.other_bytes
+
+    @property
     def memory(self) -> GraphMemory:
         """The charged bytes and the actual bytes."""
-        return GraphMemory(self.first_bytes + self.other_bytes, self.actual_bytes)
+        return GraphMemory(self.estimated_bytes, self.actual_bytes)
 
 
 def rank_graphs(rank: Rank) -> GraphParts:
@@ -128,7 +133,7 @@ def rank_graphs(rank: Rank) -> GraphParts:
 
 def graphs_term(rank: Rank, parts: GraphParts) -> Term:
     """Return the graphs as a term, as far as the engine takes them out of its budget."""
-    return Term(CUDA_GRAPHS, parts.memory.estimated_bytes, partial(_derivation, rank, parts))
+    return Term(CUDA_GRAPHS, parts.estimated_bytes, _derivation, rank)
 
 
 def cuda_graphs_bytes(
@@ -205,11 +210,12 @@ def _parts(
     return parts._replace(prefill_tokens=prefill_tokens, first_bytes=prefill) if prefill > parts.first_bytes else parts
 
 
-def _derivation(rank: Rank, parts: GraphParts) -> Derivation:
+def _derivation(rank: Rank) -> Derivation:
     if rank.settings.enforce_eager:
         return Derivation("none: eager")
+    parts = rank_graphs(rank)
     since = f"as of vLLM {rank.law.since}"
-    if not parts.memory.estimated_bytes:
+    if not parts.estimated_bytes:
         return Derivation(f"none charged {since}: {parts.actual_bytes:,} B lie beside the budget")
     return Derivation(f"{parts.layers} layers x {parts.sizes} captured sizes, charged {since}", tuple(_lines(parts)))
 

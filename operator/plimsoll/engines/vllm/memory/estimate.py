@@ -8,7 +8,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
-from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, KV_CACHE, LEARNED, WEIGHTS, Derivation, Line, Term
+from plimsoll.domain.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.activations import Activations, activations_term, rank_activations
 from plimsoll.engines.vllm.memory.adapters import adapters_term
 from plimsoll.engines.vllm.memory.band import band
@@ -67,11 +67,11 @@ def estimate_of_stage(
     layout, correction = rank_layout(request, split, settings, stage), request.correction_for(gpu.name, split)
     activations, graphs = rank_activations(rank), rank_graphs(rank)
     terms = _corrected(_terms(rank, layout, activations, graphs), correction)
-    sizes = {term.name: term.size_bytes for term in terms}
-    without_cache = sum(sizes.values()) - sizes[KV_CACHE]
+    weights, adapters, _, *others = [term.size_bytes for term in terms]
+    without_cache = weights + adapters + sum(others)
     edges = _band(rank, activations, correction)
     # Weights and cache are counted and not estimated, so the need is never below them, for any band.
-    slack = max(0, min(-edges.low_bytes, without_cache - sizes[WEIGHTS] - sizes[ADAPTERS]))
+    slack = max(0, min(-edges.low_bytes, sum(others)))
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left = budget - without_cache
     expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
@@ -100,7 +100,7 @@ def estimate_of_stage(
 
 
 def _terms(rank: Rank, layout: KvLayout, activations: Activations, graphs: GraphParts) -> tuple[Term, ...]:
-    """Return the terms by the memory law alone. A new term is added here."""
+    """Return the terms by the memory law alone. A new term is added at the end."""
     return (
         weights_term(rank),
         adapters_term(rank),
@@ -138,7 +138,7 @@ def _with_learned(term: Term, size_bytes: int) -> Term:
     return term.plus(Line("learned", "what engines of this kind logged more or less", size_bytes))
 
 
-def _learned_derivation() -> Derivation:
+def _learned_derivation(_: object) -> Derivation:
     return Derivation("what engines of this kind took more, or less, than all terms say")
 
 

@@ -57,7 +57,7 @@ class Kernel(StrEnum):
 
 
 class _Ranks(StrEnum):
-    """How the ranks share the experts."""
+    """The way in which ranks share the experts."""
 
     ANY = "any"
     CUT = "cut"

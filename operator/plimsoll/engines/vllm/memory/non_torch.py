@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.outcomes import Split
@@ -47,14 +46,17 @@ _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 
 def overhead_term(rank: Rank) -> Term:
     """Return the bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
+    return Term(OVERHEAD, sum([size for _, size in _rank_parts(rank)]), _derivation, rank)
+
+
+def _derivation(rank: Rank) -> Derivation:
+    formula = f"outside PyTorch, inside the budget, as of vLLM {rank.law.since}"
+    return Derivation(formula, tuple(Line("measured", name, size) for name, size in _rank_parts(rank)))
+
+
+def _rank_parts(rank: Rank) -> tuple[tuple[str, int], ...]:
     captures = not (rank.settings.enforce_eager or rank.law.runs_v2(rank.request.model, rank.gpu))
-    parts = non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)
-    return Term(OVERHEAD, sum(size for _, size in parts), partial(_derivation, rank.law, parts))
-
-
-def _derivation(law: EngineLaw, parts: tuple[tuple[str, int], ...]) -> Derivation:
-    formula = f"outside PyTorch, inside the budget, as of vLLM {law.since}"
-    return Derivation(formula, tuple(Line("measured", name, size) for name, size in parts))
+    return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)
 
 
 def non_torch_parts(

@@ -17,7 +17,7 @@ from plimsoll.memory.stages import CountedCaches, other_caches, stage_caches
 
 
 def rank_layout(request: Request, split: Split, settings: EngineSettings, stage: int) -> KvLayout:
-    """How the cache of one rank of one stage is cut.
+    """Return the cache layout of one rank of one stage.
 
     Raises:
         UnsupportedModel: the caches have no layout.

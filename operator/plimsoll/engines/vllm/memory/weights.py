@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 
 from plimsoll.domain.terms import WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.allocator import loading_bytes, step_buffer_bytes
@@ -16,7 +15,7 @@ from plimsoll.memory.weight_lines import weight_lines
 def weights_term(rank: Rank) -> Term:
     """Return the model's weights with the allocator's extra bytes, and on the last stage those of a draft."""
     size = _resident(rank).gpu_bytes + _extra(rank, rank.settings.max_num_batched_tokens) + _draft(rank)
-    return Term(WEIGHTS, size, partial(_derivation, rank))
+    return Term(WEIGHTS, size, _derivation, rank)
 
 
 def host_bytes(rank: Rank) -> int:
