@@ -144,7 +144,7 @@ def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> P
     return Prediction(
         weights_gib=(first.weights_bytes + first.adapters_bytes) / GIB,
         kv_gib=available / GIB,
-        kv_tokens=found.kv_told_tokens,
+        kv_tokens=found.kv_reported_tokens,
         concurrency=found.kv_capacity_tokens / setup.max_model_len,
         verdict=_VERDICTS[found.fit],
         kv_low_gib=(available - first.margin_bytes) / GIB,

@@ -26,16 +26,13 @@ from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import RebalancingReport, Report
 from tests.support.hypotheses import no_room, room_for_all
+from tests.support.terms import terms_of
 
 NOW = 1_700_000_000.0
 CAPACITY = 100_000
 SHAPE = ServingShape(context_tokens=4096, concurrency=16)
 FIGURES = MemoryEstimate(
-    weights_bytes=10,
-    kv_cache_bytes=10,
-    activations_bytes=0,
-    cuda_graphs_bytes=0,
-    overhead_bytes=0,
+    terms=terms_of(weights=10, kv_cache=10),
     margin_bytes=0,
     outside_bytes=0,
     usable_bytes=100,

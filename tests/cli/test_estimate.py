@@ -23,6 +23,7 @@ from tests.adapters.fake_hub import safetensors
 from tests.facts.checkpoints import row_of, tensors_of
 from tests.support.model_configs import CONFIGS
 from tests.support.planning import H100, L4, LLAMA_8B, gpu, request
+from tests.support.terms import terms_of
 
 QWEN = CONFIGS / "Qwen__Qwen3-8B.json"
 PLAIN = CONFIGS / "Qwen__Qwen2.5-7B.json"
@@ -407,11 +408,7 @@ def test_a_bar_is_as_wide_as_the_gpu_and_its_letters_come_in_order(kind: str, co
 
 def test_a_bar_of_a_term_below_zero_keeps_its_width() -> None:
     corrected = MemoryEstimate(
-        weights_bytes=30 * GIB,
-        kv_cache_bytes=10 * GIB,
-        activations_bytes=GIB,
-        cuda_graphs_bytes=GIB,
-        overhead_bytes=-9 * GIB,
+        terms=terms_of(weights=30 * GIB, kv_cache=10 * GIB, activations=GIB, cuda_graphs=GIB, overhead=-9 * GIB),
         margin_bytes=GIB,
         outside_bytes=0,
         usable_bytes=80 * GIB,

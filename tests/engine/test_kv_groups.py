@@ -10,6 +10,7 @@ from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.memory.stages import CountedCaches, counted, stage_layers
 from testbed.engine.kv_capacity import KvAnswer, KvRefused, ask_kv_groups
 from tests.engine.kv_cases import PRECISIONS, Case, make_cases, make_refused_cases
+from tests.memory.sums import max_concurrency
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -35,7 +36,7 @@ def test_blocks_tokens_and_concurrency_are_the_engines(case: Case, answers: dict
     # The stage with the fewest blocks rules all of them.
     fullest = max(stages, key=lambda stage: stage.block_bytes)
     assert fullest.capacity_tokens(case.available_bytes, case.context_tokens) == answer.tokens
-    assert float(fullest.max_concurrency(case.available_bytes, case.context_tokens)) == answer.concurrency
+    assert float(max_concurrency(fullest, case.available_bytes, case.context_tokens)) == answer.concurrency
 
 
 @pytest.mark.parametrize("case", REFUSED, ids=lambda case: case.name)

@@ -20,6 +20,7 @@ from plimsoll.domain.precision import KvPrecision
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.memory.stages import stage_caches
+from tests.memory.sums import blocks_in, max_concurrency
 
 Row = dict[str, Any]
 
@@ -63,14 +64,14 @@ def _differences(facts: ModelFacts, rows: list[Row]) -> Iterator[str]:
         if layout.block_tokens != row["block_size"]:
             yield f"{case}: block of {layout.block_tokens} tokens, the engine's {row['block_size']}"
         if "too_small" in row:
-            if layout.blocks_in(available) >= layout.blocks_of_request(context):
+            if blocks_in(layout, available) >= layout.blocks_of_request(context):
                 yield f"{case}: fits, the engine: {row['too_small']}"
             continue
         found = (layout.block_bytes, layout.pool_blocks(available), layout.capacity_tokens(available, context))
         told = (row["bytes_per_block"], row["num_blocks"], row["kv_cache_size_tokens"])
         if found != told:
             yield f"{case}: bytes of a block, blocks, tokens are {found}, the engine's {told}"
-        if float(layout.max_concurrency(available, context)) != row["max_concurrency"]:
+        if float(max_concurrency(layout, available, context)) != row["max_concurrency"]:
             yield f"{case}: concurrency is not the engine's {row['max_concurrency']}"
 
 

@@ -68,7 +68,7 @@ def test_which_releases_tell_the_tokens_of_one_group(release: tuple[int, ...], *
     wanted, kind = request("openai/gpt-oss-20b", context=8192), gpu(H100)
     wanted = replace(wanted, engine=replace(wanted.engine, version=EngineVersion(*release)))
     figures = estimate(wanted, kind, Split(1), engine_settings(wanted, kind, Split(1)))
-    assert (figures.kv_told_tokens != figures.kv_capacity_tokens) is by_group
+    assert (figures.kv_reported_tokens != figures.kv_capacity_tokens) is by_group
 
 
 def test_an_admins_figure_replaces_the_need_and_leaves_the_working_readable() -> None:

@@ -11,7 +11,8 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.expert_kernels import Kernel, Scratch, expert_scratch, kernel_of
+from plimsoll.engines.vllm.memory.expert_kernels import Kernel, kernel_of
+from plimsoll.engines.vllm.memory.expert_scratch import Scratch, expert_scratch
 from plimsoll.engines.vllm.memory.laws import law_for
 from tests.support.model_configs import config_of, facts_from, facts_of
 from tests.support.planning import gpu

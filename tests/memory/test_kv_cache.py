@@ -18,6 +18,7 @@ from plimsoll.domain.units import GIB, MIB
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.engines.vllm.memory.kv_cache.blocks import BLOCK_TOKENS
 from plimsoll.memory.load import needed_blocks
+from tests.memory.sums import blocks_in, max_concurrency
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 
@@ -81,7 +82,7 @@ def test_measured_memory_gives_the_measured_concurrency(run: dict[str, Any]) -> 
         dtype_bytes=4 if run["dtype"] == "float32" else 2,
     )
     available = int(run["kv_cache_gib"] * GIB)
-    concurrency = float(seen.max_concurrency(available, run["context"]))
+    concurrency = float(max_concurrency(seen, available, run["context"]))
     assert concurrency == pytest.approx(run["concurrency_at_full_length"], rel=1e-3)
     if caches != GPT_OSS_20B:  # that release told a hybrid model's tokens by another formula
         assert seen.capacity_tokens(available, run["context"]) == pytest.approx(run["kv_tokens"], rel=1e-3)
@@ -103,7 +104,7 @@ def test_measured_starts_of_latent_and_sliding_attention(
     seen = layout(caches, batched=8192)
     if blocks is not None:
         assert seen.pool_blocks(int(gib * GIB)) == pytest.approx(blocks, rel=1e-3)
-    assert float(seen.max_concurrency(int(gib * GIB), 8192)) == pytest.approx(concurrency, rel=1e-3)
+    assert float(max_concurrency(seen, int(gib * GIB), 8192)) == pytest.approx(concurrency, rel=1e-3)
 
 
 def test_a_32_bit_model_keeps_its_cache_in_32_bits() -> None:
@@ -117,7 +118,7 @@ def test_capacity_is_told_as_the_engine_tells_it() -> None:
     """16 GiB of KV cache for Qwen2.5-7B are 299,584 tokens in vLLM's log (pull request 44594), null block included."""
     seen = layout(QWEN_2_5_7B)
     assert seen.capacity_tokens(16 * GIB, 16) == 299_584
-    assert seen.blocks_in(16 * GIB) * BLOCK_TOKENS == 299_584 - BLOCK_TOKENS
+    assert blocks_in(seen, 16 * GIB) * BLOCK_TOKENS == 299_584 - BLOCK_TOKENS
 
 
 def test_llama_2_7b_costs_half_a_mebibyte_a_token_and_two_gibibytes_at_4096() -> None:
@@ -197,16 +198,16 @@ def test_a_length_is_rounded_up_to_whole_blocks() -> None:
 def test_one_block_is_kept_unused_both_ways() -> None:
     seen = layout(LLAMA_8B)
     assert seen.bytes_for(10) == 11 * seen.block_bytes
-    assert seen.blocks_in(11 * seen.block_bytes) == 10
-    assert seen.blocks_in(seen.block_bytes - 1) == 0
+    assert blocks_in(seen, 11 * seen.block_bytes) == 10
+    assert blocks_in(seen, seen.block_bytes - 1) == 0
 
 
 def test_nothing_fits_in_less_than_no_memory() -> None:
     seen = layout(LLAMA_8B)
-    assert (seen.blocks_in(-GIB), seen.capacity_tokens(-GIB, 4096)) == (0, 0)
+    assert (blocks_in(seen, -GIB), seen.capacity_tokens(-GIB, 4096)) == (0, 0)
 
 
 def test_a_model_without_caches_needs_none() -> None:
     seen = layout(())
     assert (seen.blocks_of_request(512), seen.bytes_for(100), seen.capacity_tokens(GIB, 512)) == (0, 0, 0)
-    assert seen.max_concurrency(GIB, 512) == Fraction()
+    assert max_concurrency(seen, GIB, 512) == Fraction()

@@ -18,6 +18,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
+from tests.memory.sums import max_concurrency
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 
@@ -97,7 +98,7 @@ def test_older_engines_reserved_windows_for_one_step(
 ) -> None:
     """Start-up logs of vLLM 0.10 to 0.15; vLLM's pull request 47728 made it every step in flight."""
     seen = kv_layout(caches, KvPrecision.BF16, Split(degree), batched_tokens=batched, concurrent_batches=1)
-    assert float(seen.max_concurrency(int(gib * GIB), tokens)) == pytest.approx(concurrency, rel=3e-3)
+    assert float(max_concurrency(seen, int(gib * GIB), tokens)) == pytest.approx(concurrency, rel=3e-3)
 
 
 def test_tokens_that_drafts_may_read_again_stay_in_the_window() -> None:

@@ -9,6 +9,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
+from tests.memory.sums import max_concurrency
 
 Caches = tuple[tuple[CacheSpec, int], ...]
 
@@ -70,7 +71,7 @@ def test_measured_memory_gives_the_measured_concurrency(
 ) -> None:
     """Start-up logs of releases that kept prefix caching off for recurrent models. Memory is rounded to 0.01 GiB."""
     seen = layout(caches, degree, prefix_caching=False)
-    assert float(seen.max_concurrency(int(gib * GIB), tokens)) == pytest.approx(concurrency, rel=2e-3)
+    assert float(max_concurrency(seen, int(gib * GIB), tokens)) == pytest.approx(concurrency, rel=2e-3)
 
 
 def test_prefix_caching_holds_a_state_twice() -> None:

@@ -12,6 +12,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
 from tests.memory.overhead_rows import ROWS, Row
+from tests.memory.sums import width_bytes
 
 PLANNER = [row for row in ROWS if row.of_planner]
 LOGS = [row for row in ROWS if not row.of_planner]
@@ -81,7 +82,7 @@ def test_the_band_of_what_is_well_known_is_narrow() -> None:
     """At most 1 GiB and 1.5 % of the card on NVIDIA, 0.11 to 0.24, but for recurrent layers on cards of 24 GiB."""
     recent = [row for row in [*PLANNER, *NVIDIA] if [0, 11] <= row.version < [0, 25]]
     known = [row for row in recent if row.capability != [10, 0]]
-    wide = [row for row in known if row.band.width_bytes > GIB + 0.015 * row.card.usable_bytes]
+    wide = [row for row in known if width_bytes(row.band) > GIB + 0.015 * row.card.usable_bytes]
     assert {row.model for row in wide} <= {"Qwen3.5-4B", "Qwen3.5-9B", "Qwen3.5-27B"}
     assert len(known) > 60
 

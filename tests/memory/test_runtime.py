@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -15,15 +17,16 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.activations import activations_bytes
 from plimsoll.engines.vllm.memory.band import band
 from plimsoll.engines.vllm.memory.cuda_graphs import captured_sizes, cuda_graphs_bytes
-from plimsoll.engines.vllm.memory.engine_defaults import batch_defaults
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
-from plimsoll.engines.vllm.memory.non_torch import non_torch_bytes, outside_bytes
+from plimsoll.engines.vllm.memory.kv_law import CHANGES as KV_CHANGES
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
+from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION, law_for
+from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.served import served_model
 from tests.memory.overhead_rows import ROWS
+from tests.memory.sums import activations_bytes, non_torch_bytes, width_bytes
 from tests.support.model_configs import facts_of
 
 
@@ -374,20 +377,21 @@ def test_memory_shared_with_the_host_costs_and_widens() -> None:
     shared = replace(apart, unified_memory=True)
     assert non_torch_bytes(shared, Split(1), law(19)) > non_torch_bytes(apart, Split(1), law(19)) + GIB
     assert (
-        band(LLAMA, shared, Split(1), law(19)).width_bytes > band(LLAMA, apart, Split(1), law(19)).width_bytes + 3 * GIB
+        width_bytes(band(LLAMA, shared, Split(1), law(19)))
+        > width_bytes(band(LLAMA, apart, Split(1), law(19))) + 3 * GIB
     )
 
 
 def test_what_lies_outside_the_budget_grows_with_the_group() -> None:
-    assert outside_bytes(H100, Split(1), law(19)) < outside_bytes(L40S, Split(2), law(19))
-    assert outside_bytes(L40S, Split(2), law(19)) < outside_bytes(H100, Split(2), law(19))
+    assert outside_bytes(H100, Split(1)) < outside_bytes(L40S, Split(2))
+    assert outside_bytes(L40S, Split(2)) < outside_bytes(H100, Split(2))
 
 
 def test_the_band_widens_where_less_is_known() -> None:
     known = band(LLAMA, H100, Split(1), law(19))
     assert known.low_bytes < 0 < known.high_bytes
-    assert (
-        band(replace(LLAMA, evidence=Evidence.GENERIC), H100, Split(1), law(19)).width_bytes > 1.5 * known.width_bytes
+    assert width_bytes(band(replace(LLAMA, evidence=Evidence.GENERIC), H100, Split(1), law(19))) > 1.5 * width_bytes(
+        known
     )
     for wider in (
         band(LLAMA, None, Split(1), law(19)),
@@ -406,25 +410,10 @@ def test_the_band_widens_where_less_is_known() -> None:
 def test_an_ordinary_band_reaches_down_as_far_as_its_usual_width_allows(minor: int, gib: float) -> None:
     card = replace(H100, usable_bytes=int(gib * GIB))
     ordinary = band(LLAMA, card, Split(1), law(minor))
-    assert ordinary.width_bytes <= (1.0 + 0.015 * gib) * GIB
+    assert width_bytes(ordinary) <= (1.0 + 0.015 * gib) * GIB
     assert ordinary.low_bytes <= -(0.30 + 0.006 * gib) * GIB, (
         "what Llama-70B in fp8 took less on an RTX PRO 6000 is inside"
     )
-
-
-@pytest.mark.parametrize(
-    ("gpu", "minor", "sequences", "tokens"),
-    [
-        (H100, 19, 1024, 8192),
-        (A100, 19, 256, 2048),
-        (A100, 9, 256, 2048),
-        (L40S, 32, 256, 2048),
-        (MI300X, 27, 1024, 8192),
-        (MI300X, 28, 1024, 16384),
-    ],
-)
-def test_defaults_of_the_engine_go_by_memory_and_name(gpu: GpuType, minor: int, sequences: int, tokens: int) -> None:
-    assert batch_defaults(gpu, law(minor)) == (sequences, tokens)
 
 
 def test_graphs_on_amd_are_charged_since_0_26() -> None:
@@ -432,8 +421,18 @@ def test_graphs_on_amd_are_charged_since_0_26() -> None:
     assert charged == [False, False, False, True, True]
 
 
-def test_the_default_utilization_rose_with_0_20() -> None:
-    assert [law(minor).default_utilization_percent for minor in (8, 19, 20, 32)] == [90, 90, 92, 92]
+@pytest.mark.parametrize(("changes", "law_of"), [(CHANGES, law_for), (KV_CHANGES, kv_law_for)], ids=["budget", "cache"])
+def test_a_change_alters_what_it_names_from_its_release_on(changes: Any, law_of: Any) -> None:
+    releases = [change.since for change in changes]
+    assert releases == sorted(set(releases))
+    for before, change in pairwise(changes):
+        law, earlier = law_of(change.since), law_of(before.since)
+        for name, value in change.fields.items():
+            assert getattr(law, name) == value != getattr(earlier, name)
+            assert type(value) is type(getattr(earlier, name)) or None in (value, getattr(earlier, name))
+        untouched = {field.name for field in fields(law)} - {"since", "release", *change.fields}
+        assert all(getattr(law, name) == getattr(earlier, name) for name in untouched)
+        assert change.source
 
 
 def test_the_law_is_that_of_the_newest_change_known() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.cli.working import Step, steps
 from plimsoll.domain.engine_choice import Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, WeightStreaming
 from plimsoll.domain.observations import Correction
@@ -19,9 +20,8 @@ from plimsoll.domain.units import GIB, MIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.served import served_model
-from plimsoll.engines.vllm.memory.working import working
 from plimsoll.engines.vllm.settings import engine_settings
-from plimsoll.memory.steps import Step
+from plimsoll.placement.sizing import Sized
 from tests.support.model_configs import facts_of
 from tests.support.planning import H100, gpu, request
 
@@ -61,27 +61,28 @@ def in_release(wanted: Request, minor: int) -> Request:
 
 
 def steps_of(wanted: Request, split: Split, card: str = H100) -> tuple[Step, ...]:
-    return working(wanted, gpu(card), split, engine_settings(wanted, gpu(card), split))
+    settings = engine_settings(wanted, gpu(card), split)
+    return steps(Sized(gpu(card), split, settings, estimate(wanted, gpu(card), split, settings)))
 
 
-def lines_before(steps: tuple[Step, ...], total: str) -> int:
+def lines_before(rows: tuple[Step, ...], total: str) -> int:
     """Sum of the lines between a total and the one before it."""
-    end = next(index for index, step in enumerate(steps) if step.is_total and step.term == total)
-    start = max(index for index, step in enumerate(steps[:end]) if step.is_total)
-    return sum(step.size_bytes or 0 for step in steps[start + 1 : end])
+    end = next(index for index, step in enumerate(rows) if step.is_total and step.label == total)
+    start = max(index for index, step in enumerate(rows[:end]) if step.is_total)
+    return sum(step.size_bytes or 0 for step in rows[start + 1 : end])
 
 
-def total(steps: tuple[Step, ...], term: str) -> int:
-    (found,) = [step.size_bytes for step in steps if step.is_total and step.term == term]
+def total(rows: tuple[Step, ...], term: str) -> int:
+    (found,) = [step.size_bytes for step in rows if step.is_total and step.label == term]
     assert found is not None
     return found
 
 
-def runtime_lines(steps: tuple[Step, ...]) -> list[Step]:
+def runtime_lines(rows: tuple[Step, ...]) -> list[Step]:
     """The lines of activations and graphs whose formula makes bytes: not what was measured, nor what was learned."""
-    start = next(index for index, step in enumerate(steps) if step.is_total and step.term == "KV cache")
-    made = (step for step in steps[start:] if not step.is_total and step.size_bytes is not None)
-    return [step for step in made if step.term.strip() not in {"measured", "learned"}]
+    start = next(index for index, step in enumerate(rows) if step.is_total and step.label == "KV cache")
+    made = (step for step in rows[start:] if not step.is_total and step.size_bytes is not None)
+    return [step for step in made if step.label.strip() not in {"measured", "learned"}]
 
 
 def computed(formula: str) -> float:
@@ -94,21 +95,21 @@ def computed(formula: str) -> float:
 
 
 def check(wanted: Request, split: Split, card: str = H100) -> None:
-    steps = steps_of(wanted, split, card)
+    rows = steps_of(wanted, split, card)
     figures = estimate(wanted, gpu(card), split, engine_settings(wanted, gpu(card), split))
-    assert lines_before(steps, "weights") == total(steps, "weights") == figures.weights_bytes
-    assert lines_before(steps, "KV cache") == total(steps, "KV cache") == figures.kv_cache_bytes
-    assert lines_before(steps, "activations") == total(steps, "activations") == figures.activations_bytes
-    assert lines_before(steps, "CUDA graphs") == total(steps, "CUDA graphs") == figures.cuda_graphs_bytes
-    assert lines_before(steps, "overhead") == total(steps, "overhead") == figures.overhead_bytes
-    for step in runtime_lines(steps):
+    assert lines_before(rows, "weights") == total(rows, "weights") == figures.weights_bytes
+    assert lines_before(rows, "KV cache") == total(rows, "KV cache") == figures.kv_cache_bytes
+    assert lines_before(rows, "activations") == total(rows, "activations") == figures.activations_bytes
+    assert lines_before(rows, "CUDA graphs") == total(rows, "CUDA graphs") == figures.cuda_graphs_bytes
+    assert lines_before(rows, "overhead") == total(rows, "overhead") == figures.overhead_bytes
+    for step in runtime_lines(rows):
         assert step.size_bytes == pytest.approx(computed(step.formula), rel=1e-4, abs=256), step
     terms = ["weights", "KV cache", "activations", "CUDA graphs", "overhead"]
     terms += ["LoRA slots"] if figures.adapters_bytes else []
     terms += ["learned"] if figures.learned_bytes else []
-    assert sum(total(steps, term) for term in terms) == total(steps, "needed") == figures.expected_bytes
-    assert total(steps, "budget") == figures.budget_bytes
-    assert total(steps, "left for KV") == figures.available_kv_bytes
+    assert sum(total(rows, term) for term in terms) == total(rows, "needed") == figures.expected_bytes
+    assert total(rows, "budget") == figures.budget_bytes
+    assert total(rows, "left for KV") == figures.available_kv_bytes
 
 
 @pytest.mark.parametrize("split", SPLITS, ids=str)
@@ -140,8 +141,8 @@ def test_lines_of_experts_add_up_on_other_gpus(minor: int, kind: str, card: str)
 def test_lines_add_up_on_other_gpus(minor: int, kind: str) -> None:
     wanted = in_release(request(facts_of(KINDS["dense"])), minor)
     settings = engine_settings(wanted, gpu(kind), Split(2))
-    steps = working(wanted, gpu(kind), Split(2), settings)
-    assert lines_before(steps, "overhead") == estimate(wanted, gpu(kind), Split(2), settings).overhead_bytes
+    overhead = estimate(wanted, gpu(kind), Split(2), settings).overhead_bytes
+    assert lines_before(steps_of(wanted, Split(2), kind), "overhead") == overhead
 
 
 @pytest.mark.parametrize("split", [Split(1), Split(4)], ids=str)
@@ -165,8 +166,8 @@ def test_what_was_learned_is_a_line_of_its_own() -> None:
     correction = Correction(plain.engine_kind(H100, Split(1)), weights_bytes=64 * MIB, rest_bytes=MIB)
     taught = replace(plain, corrections=(correction,))
     check(taught, Split(1))
-    told = {(step.term, step.size_bytes) for step in steps_of(taught, Split(1))}
-    assert {("  learned", 64 * MIB), ("learned", MIB)} <= told
+    shown = {(step.label, step.size_bytes) for step in steps_of(taught, Split(1))}
+    assert {("  learned", 64 * MIB), ("learned", MIB)} <= shown
 
 
 def test_learned_activations_are_a_line_among_theirs() -> None:
@@ -174,11 +175,11 @@ def test_learned_activations_are_a_line_among_theirs() -> None:
     correction = Correction(plain.engine_kind(H100, Split(1)), activations_bytes=-3 * MIB)
     taught = replace(plain, corrections=(correction,))
     check(taught, Split(1))
-    assert any((step.term, step.size_bytes) == ("  learned", -3 * MIB) for step in steps_of(taught, Split(1)))
+    assert any((step.label, step.size_bytes) == ("  learned", -3 * MIB) for step in steps_of(taught, Split(1)))
 
 
 def line(wanted: Request, term: str) -> Step:
-    (found,) = [step for step in steps_of(wanted, Split(1)) if step.term.strip() == term and not step.is_total]
+    (found,) = [step for step in steps_of(wanted, Split(1)) if step.label.strip() == term and not step.is_total]
     return found
 
 
@@ -192,13 +193,13 @@ def test_the_branch_that_is_the_peak_has_the_bytes_and_the_others_say_theirs() -
     assert line(many, "hidden states").formula == "8,192 tokens x 4,096 x 2 B"
 
 
-def test_an_encoder_that_is_the_peak_is_told_and_so_is_what_it_leaves() -> None:
+def test_an_encoder_that_is_the_peak_is_shown_and_so_is_what_it_leaves() -> None:
     pictures = in_release(request(facts_of(KINDS["tower"]), concurrency=1), 19)
     pass_ = line(pictures, "encoder pass")
     winner = pass_.size_bytes is not None
     assert line(pictures, "decoder" if winner else "encoder kept").formula
-    told = "less than the encoder" if winner else "less than the decoder"
-    assert any(told in step.formula for step in steps_of(pictures, Split(1)))
+    shown = "less than the encoder" if winner else "less than the decoder"
+    assert any(shown in step.formula for step in steps_of(pictures, Split(1)))
 
 
 def test_graphs_are_counted_by_layers_and_sizes() -> None:
@@ -207,17 +208,17 @@ def test_graphs_are_counted_by_layers_and_sizes() -> None:
     assert line(charged, "other graphs").formula == "0.017 GiB x 32 layers x 51 / 51 sizes"
     hybrid = in_release(request(facts_of(KINDS["hybrid"])), 27)
     assert "108 KiB of a prefill" in line(hybrid, "first graph").formula
-    free = [step for step in steps_of(in_release(charged, 19), Split(1)) if step.term == "CUDA graphs"]
+    free = [step for step in steps_of(in_release(charged, 19), Split(1)) if step.label == "CUDA graphs"]
     assert "lie beside the budget" in free[0].formula
 
 
 def test_formulas_carry_the_numbers_that_they_are_made_of() -> None:
-    told = {step.term.strip(): step.formula for step in steps_of(request(), Split(2))}
-    assert told["mlp.gate_proj"] == "32 layers x 7,168 x 4,096 x 16 bit (outputs)"
-    assert told["load"] == "8 x 256 blocks = 2,048 blocks"
-    assert "8 KV heads x (128 + 128)" in told["cache"]
+    shown = {step.label.strip(): step.formula for step in steps_of(request(), Split(2))}
+    assert shown["mlp.gate_proj"] == "32 layers x 7,168 x 4,096 x 16 bit (outputs)"
+    assert shown["load"] == "8 x 256 blocks = 2,048 blocks"
+    assert "8 KV heads x (128 + 128)" in shown["cache"]
 
 
 def test_the_stage_that_is_short_is_named() -> None:
-    (line,) = [step for step in steps_of(request(), Split(1, 2)) if step.term == "weights" and step.is_total]
+    (line,) = [step for step in steps_of(request(), Split(1, 2)) if step.label == "weights" and step.is_total]
     assert "of 2, short first" in line.formula

@@ -11,6 +11,7 @@ from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Choice, EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
+from plimsoll.domain.terms import KV_CACHE, WEIGHTS, Derivation, Term
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import ENGINE_PORT, WorkloadOptions
 from plimsoll.engines.base import Engine, Launch, Probe
@@ -19,7 +20,6 @@ from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.memory.cache_bytes import PER_TOKEN_CACHES, RankFormat, token_bytes
 from plimsoll.memory.load import needed_tokens
 from plimsoll.memory.stages import stage_caches
-from plimsoll.memory.steps import Step
 from plimsoll.memory.weights import weights_bytes
 
 _TYPE_BYTES = 2
@@ -60,11 +60,7 @@ def estimate(request: Request, gpu: GpuType, split: Split, chosen: EngineSetting
     token, tokens = _token_bytes(request, split), needed_tokens(request.shape)
     capacity = max(0, budget - weights) // token
     return MemoryEstimate(
-        weights_bytes=weights,
-        kv_cache_bytes=tokens * token,
-        activations_bytes=0,
-        cuda_graphs_bytes=0,
-        overhead_bytes=0,
+        terms=(Term(WEIGHTS, weights, _every_tensor), Term(KV_CACHE, tokens * token, _all_tokens, (tokens, token))),
         margin_bytes=0,
         outside_bytes=0,
         usable_bytes=gpu.usable_bytes,
@@ -74,23 +70,22 @@ def estimate(request: Request, gpu: GpuType, split: Split, chosen: EngineSetting
         kv_capacity_tokens=capacity,
         kv_capacity_low_tokens=capacity,
         kv_capacity_high_tokens=capacity,
-        kv_told_tokens=capacity,
+        kv_reported_tokens=capacity,
     )
+
+
+def _every_tensor(_: object) -> Derivation:
+    return Derivation("every tensor")
+
+
+def _all_tokens(counted: tuple[int, int]) -> Derivation:
+    return Derivation(f"{counted[0]:,} tokens x {counted[1]:,} B")
 
 
 def _token_bytes(request: Request, split: Split) -> int:
     rank = RankFormat(request.kv_precision, _TYPE_BYTES, split.tensor_parallel, 0, request.model.name)
     caches = stage_caches(request.model, 0, split.pipeline_parallel)
     return sum(count * token_bytes(cache, rank) for cache, count in caches if isinstance(cache, PER_TOKEN_CACHES))
-
-
-def working(request: Request, gpu: GpuType, split: Split, chosen: EngineSettings) -> tuple[Step, ...]:
-    """The two terms."""
-    figures = estimate(request, gpu, split, chosen)
-    return (
-        Step("weights", "every tensor", figures.weights_bytes, is_total=True),
-        Step("KV cache", "tokens x bytes of one", figures.kv_cache_bytes, is_total=True),
-    )
 
 
 def cache_bytes(
@@ -156,7 +151,6 @@ ABACUS = Engine(
     settings=settings,
     lean_settings=lambda _, chosen: chosen,
     estimate=estimate,
-    working=working,
     full_length_tokens=lambda *given: given[-1],
     cache_bytes=cache_bytes,
     image=image,

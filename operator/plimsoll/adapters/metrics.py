@@ -12,11 +12,15 @@ from plimsoll import __version__
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.terms import KV_CACHE
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.learning import CapacityReading
 from plimsoll.render.report import Report
 
 _OBJECT = ("namespace", "name")
+
+_COMPONENTS = {KV_CACHE: "kv"}
+"""The values of the label ``component`` that differ from a term's key."""
 
 
 class Metrics:
@@ -148,15 +152,9 @@ class Metrics:
 
 
 def _components(figures: MemoryEstimate) -> tuple[tuple[str, int], ...]:
-    return (
-        ("weights", figures.weights_bytes),
-        ("kv", figures.kv_cache_bytes),
-        ("activations", figures.activations_bytes),
-        ("cuda_graphs", figures.cuda_graphs_bytes),
-        ("overhead", figures.overhead_bytes),
-        ("learned", figures.learned_bytes),
-        ("margin", figures.margin_bytes),
-    )
+    """Return every term of the estimate, and the margin."""
+    terms = ((_COMPONENTS.get(term.name, term.name.key), term.size_bytes) for term in figures.terms)
+    return (*terms, ("margin", figures.margin_bytes))
 
 
 def _error_permille(predicted: int | None, reported: int | None) -> int | None:

@@ -10,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from plimsoll.cli.backwards import backwards
-from plimsoll.cli.verdict import TERMS, fit_by_law, verdict, warnings_of
+from plimsoll.cli.segments import legend, segments
+from plimsoll.cli.verdict import fit_by_law, verdict, warnings_of
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
@@ -38,8 +39,8 @@ def print_answers(console: Console, request: Request, answers: Sequence[Sized | 
         else:
             table.add_row(*_row(request, answer))
     console.print(table)
-    legend = ", ".join(f"{term.letter} {term.name}" for term in TERMS)
-    console.print(f"{legend}, . free, | what the engine may use, ! beyond the GPU", style="dim", highlight=False)
+    letters = legend(answer.figures for answer in answers if not isinstance(answer, Rejection))
+    console.print(f"{letters}, . free, | what the engine may use, ! beyond the GPU", style="dim", highlight=False)
     if request.overrides.memory_per_gpu_bytes is not None:
         console.print("FITS and NEED are by override (spec.overrides.memoryPerGpu), the bars by the memory law.")
     if len(answers) > 1:
@@ -57,9 +58,9 @@ def print_one(console: Console, request: Request, answer: Sized) -> None:
     figures = answer.figures
     table = Table("TERM", "GiB", box=None)
     table.columns[1].justify = "right"
-    for term in TERMS:
-        if getattr(figures, term.field):
-            table.add_row(term.name, f"{getattr(figures, term.field) / GIB:.2f}")
+    for segment in segments(figures):
+        if segment.size_bytes:
+            table.add_row(segment.name.title, f"{segment.size_bytes / GIB:.2f}")
     table.add_row("needed, to be sure", f"{figures.computed_bytes / GIB:.2f}", style="bold")
     if figures.forced_bytes is not None:
         table.add_row("needed, by override", f"{figures.forced_bytes / GIB:.2f}", style="yellow")
@@ -75,10 +76,10 @@ def bar(figures: MemoryEstimate) -> Text:
     """One cell for each of :data:`BAR_CELLS` parts of the usable memory; an overflow ends in ``!``."""
     cells: list[tuple[str, str]] = []
     reached = 0
-    for term in TERMS:
-        reached += getattr(figures, term.field)
+    for segment in segments(figures):
+        reached += segment.size_bytes
         filled = min(BAR_CELLS, round(BAR_CELLS * reached / figures.usable_bytes))
-        cells += [(term.letter, term.colour)] * (filled - len(cells))
+        cells += [segment.look] * (filled - len(cells))
     cells += [(".", "dim")] * (BAR_CELLS - len(cells))
     cells[min(BAR_CELLS - 2, BAR_CELLS * figures.budget_bytes // figures.usable_bytes)] = ("|", "bold")
     if reached > figures.usable_bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.cli.backwards import backwards
-from plimsoll.cli.verdict import TERMS, fit_by_law, warnings_of
+from plimsoll.cli.segments import segments
+from plimsoll.cli.verdict import fit_by_law, warnings_of
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.performance.decode_time import decode_floor
@@ -56,7 +57,7 @@ def _override(figures: MemoryEstimate) -> dict[str, Any]:
 
 def _memory(figures: MemoryEstimate) -> dict[str, Any]:
     return {
-        "terms": {_camel(term.field): getattr(figures, term.field) for term in TERMS},
+        "terms": {_camel(f"{each.name.key}_bytes"): each.size_bytes for each in segments(figures)},
         "expectedBytes": figures.expected_bytes,
         "bandBytes": {"low": figures.expected_bytes - figures.slack_bytes, "high": figures.computed_bytes},
         "budgetBytes": figures.budget_bytes,

@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from plimsoll.domain.outcomes import Choice, Fit, MemoryEstimate, Target
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
 from plimsoll.placement.sizing import Sized
 from plimsoll.placement.warnings import choice_warnings, model_warnings
-
-
-class Term(NamedTuple):
-    """One term of the budget: its name, its field of the estimate, and its letter and colour in a bar."""
-
-    name: str
-    field: str
-    letter: str
-    colour: str
-
-
-TERMS = (
-    Term("weights", "weights_bytes", "W", "blue"),
-    Term("LoRA slots", "adapters_bytes", "L", "magenta"),
-    Term("KV cache", "kv_cache_bytes", "K", "green"),
-    Term("activations", "activations_bytes", "A", "yellow"),
-    Term("CUDA graphs", "cuda_graphs_bytes", "G", "cyan"),
-    Term("overhead", "overhead_bytes", "O", "white"),
-    Term("margin", "margin_bytes", "m", "bright_black"),
-)
-"""The terms have letters, so that a bar is readable without colours too."""
 
 _SAID = {Fit.SURE: "fits for sure", Fit.PROBABLE: "fits only probably", Fit.NO: "does not fit"}
 

@@ -10,6 +10,17 @@ from typing import NamedTuple
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.reasons import Numbers, Reason, RemedyKind
+from plimsoll.domain.terms import (
+    ACTIVATIONS,
+    ADAPTERS,
+    CUDA_GRAPHS,
+    KV_CACHE,
+    LEARNED,
+    OVERHEAD,
+    WEIGHTS,
+    Term,
+    TermName,
+)
 
 
 class Split(NamedTuple):
@@ -75,22 +86,17 @@ class Fit(StrEnum):
 class MemoryEstimate:
     """The VRAM that one rank needs, term by term, so that a reviewer can check each term.
 
-    All figures are bytes of one GPU, in the pipeline stage that runs out of memory first (``stage``). ``usable_bytes``
-    is the total that the framework sees. ``budget_bytes`` is the part of it that the engine may use (utilization).
-    ``outside_bytes`` is what CUDA and NCCL take outside that budget. ``kv_cache_bytes`` is the *needed* cache.
-    ``adapters_bytes`` are LoRA slots. ``learned_bytes`` (signed) is what engines of the kind took more or less than the
-    sum of all terms. The error band goes from ``slack_bytes`` less to ``margin_bytes`` more than that sum.
-    ``kv_capacity_tokens`` is the number of tokens that fit into the whole budget (``_low`` and ``_high`` at the edges
-    of the band). ``kv_told_tokens`` is the figure that the engine's release reports for the same cache.
+    All figures are bytes of one GPU, in the pipeline stage that runs out of memory first (``stage``). ``terms`` is the
+    only list of the parts of the need, in the engine's order. ``usable_bytes`` is the total that the framework sees.
+    ``budget_bytes`` is the part of it that the engine may use (utilization). ``outside_bytes`` is what CUDA and NCCL
+    take outside that budget. The error band goes from ``slack_bytes`` less to ``margin_bytes`` more than the sum of the
+    terms. ``kv_capacity_tokens`` is the number of tokens that fit into the whole budget (``_low`` and ``_high`` at the
+    edges of the band). ``kv_reported_tokens`` is the figure that the engine's release reports for the same cache.
     ``kv_needed_tokens`` is what the load needs. ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent
     state.
     """
 
-    weights_bytes: int
-    kv_cache_bytes: int
-    activations_bytes: int
-    cuda_graphs_bytes: int
-    overhead_bytes: int
+    terms: tuple[Term, ...]
     margin_bytes: int
     outside_bytes: int
     usable_bytes: int
@@ -98,34 +104,73 @@ class MemoryEstimate:
     kv_bytes_per_token: int
     kv_needed_tokens: int
     kv_capacity_tokens: int
-    adapters_bytes: int = 0
     slack_bytes: int = 0
     kv_capacity_low_tokens: int = 0
     kv_capacity_high_tokens: int = 0
-    kv_told_tokens: int = 0
+    kv_reported_tokens: int = 0
     kv_block_tokens: int = 16
     max_sequences: int | None = None
     host_bytes: int = 0
     forced_bytes: int | None = None
     stage: int = 0
-    learned_bytes: int = 0
+
+    @property
+    def summands(self) -> tuple[Term, ...]:
+        """The terms that a sum in words names: optional terms last, and only where they are not 0."""
+        always = (term for term in self.terms if not term.name.optional)
+        return (*always, *(term for term in self.terms if term.name.optional and term.size_bytes))
+
+    def bytes_of(self, name: TermName) -> int:
+        """Return the bytes of one term; 0 where the engine has no such term."""
+        for term in self.terms:
+            if term.name == name:
+                return term.size_bytes
+        return 0
+
+    @property
+    def weights_bytes(self) -> int:
+        """The weights of one rank."""
+        return self.bytes_of(WEIGHTS)
+
+    @property
+    def adapters_bytes(self) -> int:
+        """The slots of LoRA adapters."""
+        return self.bytes_of(ADAPTERS)
+
+    @property
+    def kv_cache_bytes(self) -> int:
+        """The KV cache that the declared load *needs*."""
+        return self.bytes_of(KV_CACHE)
+
+    @property
+    def activations_bytes(self) -> int:
+        """The peak of activations and sampler."""
+        return self.bytes_of(ACTIVATIONS)
+
+    @property
+    def cuda_graphs_bytes(self) -> int:
+        """The CUDA graphs, as far as the engine takes them out of its budget."""
+        return self.bytes_of(CUDA_GRAPHS)
+
+    @property
+    def overhead_bytes(self) -> int:
+        """What the engine allocates outside PyTorch, inside its budget."""
+        return self.bytes_of(OVERHEAD)
+
+    @property
+    def learned_bytes(self) -> int:
+        """What engines of the kind took more, or less (negative), than all other terms."""
+        return self.bytes_of(LEARNED)
 
     @property
     def expected_bytes(self) -> int:
-        """The need of one rank inside the engine's budget, according to the memory law."""
-        return self.without_cache_bytes + self.kv_cache_bytes
+        """The need of one rank inside the engine's budget, according to the memory law: the sum of the terms."""
+        return sum([term.size_bytes for term in self.terms])
 
     @property
     def without_cache_bytes(self) -> int:
         """The same without the KV cache: the part of the budget that is taken before the engine creates the cache."""
-        return (
-            self.weights_bytes
-            + self.adapters_bytes
-            + self.activations_bytes
-            + self.cuda_graphs_bytes
-            + self.overhead_bytes
-            + self.learned_bytes
-        )
+        return self.expected_bytes - self.kv_cache_bytes
 
     @property
     def available_kv_bytes(self) -> int:

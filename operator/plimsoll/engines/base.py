@@ -1,4 +1,4 @@
-"""What an inference engine must be able to answer: the only way in which the rest of the program knows an engine."""
+"""The questions that an inference engine answers. The rest of the program knows an engine only through them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import WorkloadOptions
 from plimsoll.engines.flags import OwnedFlag
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.memory.steps import Step
 
 
 class Feature(StrEnum):
@@ -33,7 +32,7 @@ class Feature(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A question to the engine's HTTP server that it answers with 200 when it is well; times in seconds."""
+    """A request to the engine's HTTP server. A healthy engine answers it with 200. Times are in seconds."""
 
     path: str
     period_seconds: int
@@ -43,10 +42,10 @@ class Probe:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a container runs an engine.
+    """The way in which a container runs an engine.
 
     Attributes:
-        arguments: what follows ``command``, or the image's own entry point where ``command`` is empty.
+        arguments: the arguments of ``command``, or of the image's own entry point where ``command`` is empty.
         environment: variables and values; the user's variables have priority.
         user_id: the user that the image prepares (group 0).
         start_seconds: how long a start may take before the kubelet gives up on it.
@@ -71,7 +70,7 @@ class Engine:
     """One inference engine. All functions are pure: the same arguments give the same answer.
 
     Attributes:
-        name: the name in ``spec.engine.name`` and in what is learned of the engine's memory: lower case, stable.
+        name: the name in ``spec.engine.name`` and in learned observations: lower case, stable.
         title: the name in sentences.
         oldest: the oldest release whose memory is known.
         metrics: the names under which it reports its load.
@@ -86,9 +85,8 @@ class Engine:
         missing_capability: what a GPU lacks, as numbers for a rejection; empty where the engine can run there.
         settings: the settings of one replica.
         lean_settings: settings that need less memory and are slower; the same settings where there are none.
-        estimate: the VRAM of one rank. Raises ValueError where the release is older than any known law, and
-            UnsupportedModel where no law covers the model.
-        working: the steps of ``estimate``. Raises the same errors.
+        estimate: the VRAM of one rank: a list of terms, each with the lines behind it. Raises ValueError where the
+            release is older than any known law, and UnsupportedModel where no law covers the model.
         full_length_tokens: converts the KV tokens that an engine reports to those that requests of full length get.
         cache_bytes: the predicted and the real cache bytes of one GPU, from the KV tokens that its engine reports.
         image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
@@ -112,7 +110,6 @@ class Engine:
     settings: Callable[[Request, GpuType, Split], EngineSettings]
     lean_settings: Callable[[Request, EngineSettings], EngineSettings]
     estimate: Callable[[Request, GpuType, Split, EngineSettings], MemoryEstimate]
-    working: Callable[[Request, GpuType, Split, EngineSettings], tuple[Step, ...]]
     full_length_tokens: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], int]
     cache_bytes: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
     image: Callable[[Vendor, str], str]

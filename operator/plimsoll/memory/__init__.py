@@ -1,1 +1,1 @@
-"""From model facts to bytes of one rank, as far as they are the same for every engine."""
+"""The part of the memory law that is the same for every engine: from model facts to bytes of one rank."""

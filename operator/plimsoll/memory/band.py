@@ -10,8 +10,3 @@ class Band(NamedTuple):
 
     low_bytes: int
     high_bytes: int
-
-    @property
-    def width_bytes(self) -> int:
-        """The bytes between the lowest and the highest need."""
-        return self.high_bytes - self.low_bytes

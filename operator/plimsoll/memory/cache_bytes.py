@@ -37,7 +37,7 @@ PerTokenCache = AttentionCache | LatentCache | IndexerCache
 
 @dataclass(frozen=True, slots=True)
 class RankFormat:
-    """How one rank stores caches: number format, the model's own type, and its share of the heads.
+    """The format in which one rank stores caches: number format, the model's own type, and its share of the heads.
 
     ``model`` is the name in error messages.
     """
@@ -49,15 +49,15 @@ class RankFormat:
     model: str
 
     def heads(self, total: int) -> int:
-        """Return the heads of ``total`` on this rank, at least one: heads are copied where there are too few."""
+        """Return the heads of ``total`` on this rank, at least one: ranks copy heads where there are too few."""
         return max(1, total // self.tensor_parallel)
 
     def head_bytes(self, cache: AttentionCache, width: int) -> int:
-        """One key or value of one head of ``cache``."""
+        """Return the bytes of one key or value of one head of ``cache``."""
         return width * self.dtype_bytes if cache.keeps_model_type else self.vector_bytes(width)
 
     def vector_bytes(self, width: int) -> int:
-        """One key or value of one head.
+        """Return the bytes of one key or value of one head.
 
         NVFP4 packs two values in a byte and keeps an 8-bit scale for every 16 (``nvfp4_kv_cache_full_dim``).
         Without a smaller format the cache has the model's own type, 32-bit models included.
@@ -72,7 +72,7 @@ class RankFormat:
 
 
 def token_bytes(cache: PerTokenCache | CrossCache, rank: RankFormat) -> int:
-    """Bytes of one token in one layer.
+    """Return the bytes of one token in one layer.
 
     Raises:
         UnsupportedModel: NVFP4 for latent attention that is not sparse; the engine has no such format.
@@ -91,7 +91,7 @@ def token_bytes(cache: PerTokenCache | CrossCache, rank: RankFormat) -> int:
 
 
 def rows_bytes(cache: RowCache, block_tokens: int) -> int:
-    """One page of rows. Source: ``v1/kv_cache_interface.py``, ``_apply_alignment_padding``."""
+    """Return the bytes of one page of rows. Source: ``v1/kv_cache_interface.py``, ``_apply_alignment_padding``."""
     rows = block_tokens // cache.tokens_per_row
     return ceil_div(rows * cache.row_bytes, cache.alignment) * cache.alignment
 
@@ -116,12 +116,12 @@ def _latent_bytes(cache: LatentCache, rank: RankFormat) -> int:
 
 
 def state_bytes(cache: StateCache, rank: RankFormat) -> int:
-    """Bytes of one request's state in one layer. Source: ``model_executor/layers/mamba/mamba_utils.py``."""
+    """Return the bytes of one request's state in one layer. Source: ``model_executor/layers/mamba/mamba_utils.py``."""
     return sum(prod(size) for size in state_shape(cache, rank))
 
 
 def state_shape(cache: StateCache, rank: RankFormat) -> tuple[tuple[int, int], ...]:
-    """Each tensor of the state on this rank: elements, and bytes of one."""
+    """Return the elements of each tensor of the state on this rank, and the bytes of one element."""
     return tuple((sum(_elements(part, rank) for part in tensor), _type_bytes(tensor, rank)) for tensor in cache.parts)
 
 

@@ -14,7 +14,7 @@ RESIDUAL_BYTES = 150 * MIB
 next start (``gpu_worker.py``, the advice at the end of start-up)."""
 
 STEP_BYTES = 512 * MIB
-"""How much the upper edge is raised where an engine ran out of memory and reported no figure."""
+"""The bytes by which the upper edge is raised where an engine ran out of memory and reported no figure."""
 
 
 def corrections(observations: Iterable[Observation]) -> tuple[Correction, ...]:

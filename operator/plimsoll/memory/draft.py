@@ -15,11 +15,12 @@ from plimsoll.memory.weights import layer_bytes, rank_shape, weight_format, weig
 
 
 def draft_weights(request: Request, split: Split) -> int:
-    """Bytes of a draft on one rank of the last stage.
+    """Return the bytes of a draft on one rank of the last stage.
 
-    A draft model runs with the target's tensor parallelism (vLLM's default); an EAGLE head's facts hold what it has of
-    its own (:mod:`plimsoll.facts.models.eagle`). The model's own predictor is its extra layers, which share embeddings
-    and output projection with it (``_maybe_share_embeddings`` of ``v1/spec_decode/llm_base_proposer.py``).
+    A draft model runs with the target's tensor parallelism (vLLM's default). The facts of an EAGLE head contain only
+    the head's own weights (:mod:`plimsoll.facts.models.eagle`). The model's own predictor consists of extra layers,
+    which share embeddings and output projection with the model (``_maybe_share_embeddings`` of
+    ``v1/spec_decode/llm_base_proposer.py``).
     """
     speculation = request.engine.speculation
     if speculation is None:
@@ -31,7 +32,7 @@ def draft_weights(request: Request, split: Split) -> int:
 
 
 def draft_caches(request: Request) -> CountedCaches:
-    """Caches of the draft's layers, on the last stage."""
+    """Return the caches of the draft's layers, which are on the last stage."""
     speculation = request.engine.speculation
     if speculation is None:
         return ()
@@ -43,7 +44,7 @@ def draft_caches(request: Request) -> CountedCaches:
 
 
 def draft_tokens(request: Request) -> int:
-    """Tokens drafted in a step."""
+    """Return the number of tokens drafted in a step."""
     return 0 if request.engine.speculation is None else request.engine.speculation.tokens
 
 
@@ -62,7 +63,7 @@ def _predictor_bytes(request: Request, split: Split) -> int:
 
 
 def _precision(draft: ModelFacts) -> Precision:
-    """As published, but 32-bit checkpoints take the target's 16-bit type (``SpeculativeConfig.__post_init__``)."""
+    """Return the published type, and 16 bits for 32-bit checkpoints (``SpeculativeConfig.__post_init__``)."""
     published = draft.checkpoint.precision
     return Precision.BF16 if published is Precision.FP32 else published
 

@@ -18,24 +18,24 @@ ABSORBED = "self_attn.kv_b_proj"
 
 
 def absorbed_bytes(weight: Weight, rank_shape: tuple[int, int, int], *, dtype: Storage) -> int:
-    """Bytes of the copies that kernels keep of one weight of one layer on one rank.
+    """Return the bytes of the copies that kernels keep of one weight of one layer on one rank.
 
     Args:
         weight: the weight.
-        rank_shape: matrices, rows and columns of it on the rank.
-        dtype: storage of what is not quantized.
+        rank_shape: its matrices, rows and columns on the rank.
+        dtype: the storage of weights that are not quantized.
     """
     _, outputs, inputs = rank_shape
     return dtype.bytes_of(outputs, inputs) if weight.name == ABSORBED else 0
 
 
 def stored_bytes(weight: Weight, storage: Storage, rank_shape: tuple[int, int, int]) -> int:
-    """Bytes of one weight of one layer on one rank, as the engine makes room for it: MXFP4 experts are padded."""
+    """Return the bytes that the engine allocates for one weight of one layer on one rank. MXFP4 experts are padded."""
     return sum(stored_parts(weight, storage, rank_shape))
 
 
 def stored_parts(weight: Weight, storage: Storage, rank_shape: tuple[int, int, int]) -> tuple[int, int]:
-    """The same in two parts: the values, and the scales and zero points that lie in tensors of their own."""
+    """Return the same in two parts: the values, and the scales and zero points, which are separate tensors."""
     count, outputs, inputs = rank_shape
     if storage.precision is Precision.MXFP4 and weight.inputs > 1:
         outputs, inputs = _padded(weight.sharding, outputs, inputs)
@@ -43,7 +43,7 @@ def stored_parts(weight: Weight, storage: Storage, rank_shape: tuple[int, int, i
 
 
 def _padded(sharding: Sharding, outputs: int, inputs: int) -> tuple[int, int]:
-    """Rows and columns of an expert matrix as the kernel lays it out: hidden in one direction, width in the other."""
+    """Return rows and columns of an expert matrix in the kernel's layout: one side is hidden, the other the width."""
     if sharding is Sharding.EXPERT_INPUTS:
         return _round_up(outputs, MXFP4_HIDDEN_STEP), _round_up(inputs, MXFP4_WIDTH_STEP)
     return _round_up(outputs, MXFP4_WIDTH_STEP), _round_up(inputs, MXFP4_HIDDEN_STEP)

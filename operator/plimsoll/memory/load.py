@@ -9,7 +9,7 @@ from plimsoll.domain.units import ceil_div
 
 
 class BlockLayout(Protocol):
-    """How an engine cuts its KV cache into blocks."""
+    """The blocks of an engine's KV cache."""
 
     def blocks_of_request(self, context_tokens: int) -> int:
         """Return the blocks of one request of that length, in tokens."""

@@ -15,9 +15,9 @@ from plimsoll.memory.weights import WeightFormat, layer_bytes, rank_shape, stage
 
 @dataclass(frozen=True, slots=True)
 class Resident:
-    """Weights of one rank by where they live: ``gpu_bytes`` on the GPU, ``host_bytes`` read over PCIe in every step.
+    """The weights of one rank by place: ``gpu_bytes`` on the GPU, ``host_bytes`` read over PCIe in every step.
 
-    ``buffer_bytes``, part of ``gpu_bytes``, are what streamed layers are copied into.
+    ``buffer_bytes``, a part of ``gpu_bytes``, are the buffers for copies of streamed layers.
     """
 
     gpu_bytes: int
@@ -52,7 +52,7 @@ def resident_weights(
 
 
 def stage_layer_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
-    """Bytes of the parameters of one stage's decoder layers on one rank."""
+    """Return the bytes of the parameters of one stage's decoder layers on one rank."""
     form = weight_format(model, precision)
     layers = stage_layers(model.layers, split.pipeline_parallel)[stage]
     return sum(layer_bytes(model.kinds[model.order[layer]], form, split) for layer in layers)
@@ -78,6 +78,6 @@ def _streamed(
 
 
 def _different_bytes(kinds: list[LayerKind], form: WeightFormat, split: Split) -> int:
-    """Bytes of one copy of every weight that differs in name, shape or storage."""
+    """Return the bytes of one copy of every weight that differs in name, shape or storage."""
     different = {weight for kind in kinds for weight in kind.weights}
     return sum(stored_bytes(weight, form.of(weight), rank_shape(weight, split)) for weight in different)

@@ -33,19 +33,19 @@ def stage_layers(layers: int, stages: int) -> tuple[range, ...]:
 
 
 def counted(caches: Iterable[CacheSpec]) -> CountedCaches:
-    """Equal caches put together with their number."""
+    """Return each different cache with its number."""
     return tuple(Counter(caches).items())
 
 
 @lru_cache(maxsize=1024)
 def stage_caches(model: ModelFacts, stage: int, stages: int) -> CountedCaches:
-    """The caches of one pipeline stage's layers."""
+    """Return the caches of one pipeline stage's layers."""
     return counted(_caches(model, stage_layers(model.layers, stages)[stage]))
 
 
 @lru_cache(maxsize=1024)
 def other_caches(model: ModelFacts, stage: int, stages: int) -> CountedCaches:
-    """The caches of all other stages: the engine cuts groups from the whole model's layers."""
+    """Return the caches of all other stages: the engine makes groups from the layers of the whole model."""
     own = stage_layers(model.layers, stages)[stage]
     return counted(_caches(model, (layer for layer in range(model.layers) if layer not in own)))
 

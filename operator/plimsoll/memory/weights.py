@@ -28,8 +28,8 @@ _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
 class RankWeights:
     """Bytes of weights on one rank.
 
-    ``parameters_bytes`` are the tensors the engine creates and loads, with their padding; ``kernel_bytes`` what it
-    keeps beside them (copies of absorbed projections, rotary tables).
+    ``parameters_bytes`` are the tensors that the engine creates and loads, with their padding. ``kernel_bytes`` are the
+    additional copies of absorbed projections, and the rotary tables.
     """
 
     parameters_bytes: int
@@ -42,15 +42,20 @@ class RankWeights:
 
 
 class Stored(NamedTuple):
-    """One weight of one layer on a rank: bytes of its values, and of the scales that lie in tensors beside them."""
+    """One weight of one layer on a rank: the bytes of its values, and of the scales, which are separate tensors."""
 
     weight: Weight
     values: int
     scales: int
 
+    @property
+    def total(self) -> int:
+        """The bytes of both."""
+        return self.values + self.scales
+
 
 class StageTensors(NamedTuple):
-    """Weights of one rank of one stage: of every kind of layer its number of layers and its weights, and the rest."""
+    """The weights of one rank of one stage: for each kind of layer its number and weights, and the weights outside."""
 
     layers: tuple[tuple[int, tuple[Stored, ...]], ...]
     outside: tuple[Stored, ...]
@@ -58,7 +63,7 @@ class StageTensors(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
-    """How the engine runs a checkpoint: the type of what is not quantized, and how it quantizes at load, if it does."""
+    """The format in which a checkpoint runs: the type of unquantized weights, and the quantization at load."""
 
     checkpoint_dtype: Precision
     dtype: Precision
@@ -66,13 +71,13 @@ class WeightFormat:
 
     @property
     def plain(self) -> Storage:
-        """Storage of what is not quantized."""
+        """The storage of weights that are not quantized."""
         return PLAIN[self.dtype]
 
     def of(self, weight: Weight) -> Storage:
-        """Storage of one weight. A type that the model class fixes (32-bit states) stays.
+        """Return the storage of one weight. A type that the model class fixes (32-bit states) stays.
 
-        Quantization at load leaves embeddings and the output projection alone.
+        Quantization at load does not change embeddings and the output projection.
         """
         if weight.storage.precision is not self.checkpoint_dtype:
             return weight.storage
@@ -82,7 +87,7 @@ class WeightFormat:
 
 
 def weight_format(model: ModelFacts, precision: Precision) -> WeightFormat:
-    """The format in which ``model`` runs at ``precision``."""
+    """Return the format in which ``model`` runs at ``precision``."""
     checkpoint = model.checkpoint
     if precision is checkpoint.precision:
         dtype = checkpoint.dtype_beside_quantized if precision.is_quantized else precision
@@ -103,10 +108,10 @@ def stage_weights(model: ModelFacts, precision: Precision, split: Split, stage: 
         ValueError: there are more stages than layers.
     """
     stored, plain = stage_tensors(model, precision, split, stage), weight_format(model, precision).plain
-    parameters = sum(each.values + each.scales for each in stored.outside)
+    parameters = sum(each.total for each in stored.outside)
     kernels = rotary_table_bytes(model, precision)
     for count, layer in stored.layers:
-        parameters += count * sum(each.values + each.scales for each in layer)
+        parameters += count * sum(each.total for each in layer)
         kernels += count * sum(
             absorbed_bytes(each.weight, rank_shape(each.weight, split), dtype=plain)
             for each in layer
@@ -140,32 +145,32 @@ def _stored(weights: Iterable[Weight], form: WeightFormat, split: Split) -> Iter
 
 
 def rotary_table_bytes(model: ModelFacts, precision: Precision) -> int:
-    """Bytes of the tables of rotary positions, which have the type that the model runs in."""
+    """Return the bytes of the tables of rotary positions. They have the type in which the model runs."""
     return model.rotary_bytes * _table_width(precision)
 
 
 def older_table_bytes(model: ModelFacts, precision: Precision) -> int:
-    """What older releases keep beside them."""
+    """Return the bytes of the tables that older releases keep in addition."""
     return model.older_rotary_bytes * _table_width(precision)
 
 
 def _table_width(precision: Precision) -> int:
-    """Of a value, over that of the 16-bit types in which the facts count."""
+    """Return the width of one value, in units of the 16 bits that the facts count."""
     return 2 if precision is Precision.FP32 else 1
 
 
 def weights_bytes(model: ModelFacts, precision: Precision, split: Split) -> int:
-    """Bytes of weights on the fullest rank of the fullest stage."""
+    """Return the bytes of weights on the fullest rank of the fullest stage."""
     return max(stage_weights(model, precision, split, stage).total_bytes for stage in range(split.pipeline_parallel))
 
 
 def layer_bytes(kind: LayerKind, form: WeightFormat, split: Split) -> int:
-    """Bytes of the parameters of one layer on one rank."""
+    """Return the bytes of the parameters of one layer on one rank."""
     return _bytes(kind.weights, form, split)
 
 
 def idle_expert_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int = 0) -> int:
-    """Bytes of routed experts on one rank that one token does not visit."""
+    """Return the bytes of routed experts on one rank that one token does not use."""
     if model.experts is None:
         return 0
     form = weight_format(model, precision)
@@ -201,7 +206,7 @@ def _rank_bytes(weight: Weight, storage: Storage, split: Split) -> int:
 
 
 def rank_shape(weight: Weight, split: Split) -> tuple[int, int, int]:
-    """Matrices, rows and columns of ``weight`` on the fullest rank of one stage.
+    """Return matrices, rows and columns of ``weight`` on the fullest rank of one stage.
 
     Sharding rules: :class:`~plimsoll.domain.model.Sharding`.
     """
@@ -225,7 +230,7 @@ def rank_shape(weight: Weight, split: Split) -> tuple[int, int, int]:
 
 
 def _is_undividable(weight: Weight, degree: int) -> bool:
-    """Whether its heads do not divide, so that the engine falls back to a whole copy on every rank."""
+    """Whether the ranks cannot share its heads equally. Then every rank has a whole copy."""
     divided = weight.sharding in (Sharding.OUTPUTS, Sharding.INPUTS)
     return divided and weight.units > 1 and weight.units % degree != 0
 

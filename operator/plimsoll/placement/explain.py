@@ -7,9 +7,14 @@ from decimal import Decimal
 
 from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split
 from plimsoll.domain.reasons import MAY_PASS, Reason, RemedyKind
+from plimsoll.domain.terms import LEARNED
 from plimsoll.domain.units import format_gib, format_price
 
 Figures = dict[str, int | str]
+
+
+_TERM_WORDS = {LEARNED: "learned from engines"}
+"""The words for terms whose title is not clear in a sentence."""
 
 
 def place_words(gpu_type: str, split: Split) -> str:
@@ -48,16 +53,8 @@ def remedy_sentence(remedy: Remedy) -> str:
 
 def estimate_sentence(figures: MemoryEstimate) -> str:
     """Return the estimate of one GPU in one line, term by term."""
-    terms = (
-        ("weights", figures.weights_bytes),
-        ("KV cache", figures.kv_cache_bytes),
-        ("activations", figures.activations_bytes),
-        ("CUDA graphs", figures.cuda_graphs_bytes),
-        ("overhead", figures.overhead_bytes),
-        *((("LoRA slots", figures.adapters_bytes),) if figures.adapters_bytes else ()),
-        *((("learned from engines", figures.learned_bytes),) if figures.learned_bytes else ()),
-        ("margin", figures.margin_bytes),
-    )
+    terms = [(_TERM_WORDS.get(term.name, term.name.title), term.size_bytes) for term in figures.summands]
+    terms.append(("margin", figures.margin_bytes))
     summed = " + ".join(f"{name} {_signed_gib(size)}" for name, size in terms)
     return f"{summed} = {format_gib(figures.computed_bytes)} of {format_gib(figures.budget_bytes)} per GPU"
 

@@ -9,7 +9,8 @@ from plimsoll import __version__
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
-from plimsoll.domain.outcomes import Choice, Rejection, Remedy
+from plimsoll.domain.outcomes import Choice, MemoryEstimate, Rejection, Remedy
+from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
 from plimsoll.memory.load import needed_tokens
@@ -28,6 +29,17 @@ MAX_REMEDIES = 10
 
 MAX_CHANGE_TIMES = 120
 """The most change times in a status. No hour may have more changes, so they suffice for the hourly budget."""
+
+_TERM_FIELDS = {
+    WEIGHTS: "weightsBytes",
+    KV_CACHE: "kvCacheBytes",
+    ACTIVATIONS: "activationsBytes",
+    CUDA_GRAPHS: "cudaGraphsBytes",
+    OVERHEAD: "overheadBytes",
+    ADAPTERS: "adaptersBytes",
+    LEARNED: "learnedBytes",
+}
+"""The terms that have a field in ``status.estimate``."""
 
 
 def status(report: Report, earlier: Mapping[str, Since], now: str) -> dict[str, Any]:
@@ -101,13 +113,7 @@ def _estimate(choice: Choice) -> dict[str, Any]:
         "tensorParallel": choice.split.tensor_parallel,
         **stages(choice.split),
         "fit": figures.fit.value,
-        "weightsBytes": figures.weights_bytes,
-        "kvCacheBytes": figures.kv_cache_bytes,
-        "activationsBytes": figures.activations_bytes,
-        "cudaGraphsBytes": figures.cuda_graphs_bytes,
-        "overheadBytes": figures.overhead_bytes,
-        "adaptersBytes": figures.adapters_bytes or None,
-        "learnedBytes": figures.learned_bytes or None,
+        **_terms(figures),
         "hostBytes": figures.host_bytes or None,
         "marginBytes": figures.margin_bytes,
         "slackBytes": figures.slack_bytes,
@@ -124,6 +130,14 @@ def _estimate(choice: Choice) -> dict[str, Any]:
         "kvCapacityHighTokens": figures.kv_capacity_high_tokens,
         "gibPerGpu": f"{figures.needed_bytes / GIB:.1f}",
     }
+
+
+def _terms(figures: MemoryEstimate) -> dict[str, int | None]:
+    """The terms by field. The bytes of a term without a field count as overhead, so that the fields keep their sum."""
+    sizes = dict.fromkeys(_TERM_FIELDS, 0)
+    for term in figures.terms:
+        sizes[term.name if term.name in sizes else OVERHEAD] += term.size_bytes
+    return {_TERM_FIELDS[name]: size or None if name.optional else size for name, size in sizes.items()}
 
 
 def _placement(report: Report, decision: Decision, choice: Choice) -> dict[str, Any]:

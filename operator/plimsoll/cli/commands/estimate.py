@@ -117,7 +117,7 @@ def _print_documents(
     for document, answer in zip(documents, found, strict=True):
         document["notes"] = list(question.notes)
         if answer in with_working:
-            document["working"] = working_document(question.request, answer)
+            document["working"] = working_document(answer)
     click.echo(json.dumps(documents, indent=2))
 
 
@@ -131,4 +131,4 @@ def _show_answers(question: Question, shown: Sequence[Sized | Rejection], words:
     for answer in (each for each in shown if isinstance(each, Sized) and len(shown) == 1):
         print_one(console, request, answer)
         if why:
-            print_working(console, request, answer)
+            print_working(console, answer)

@@ -15,7 +15,6 @@ from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
-from plimsoll.engines.vllm.memory.working import working
 from plimsoll.engines.vllm.metrics import METRICS
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
@@ -45,7 +44,6 @@ VLLM = Engine(
     settings=engine_settings,
     lean_settings=with_a_small_step,
     estimate=estimate,
-    working=working,
     full_length_tokens=full_length_tokens,
     cache_bytes=cache_bytes,
     image=image,

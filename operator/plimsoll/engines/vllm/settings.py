@@ -9,19 +9,23 @@ from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
-from plimsoll.engines.vllm.memory.runtime import cuda_graphs_bytes
 from plimsoll.memory.draft import draft_tokens
 
-LARGE_GPU_BYTES = 70 * GIB
-"""From this size on, vLLM's default step is 8,192 tokens, except on the A100; below it, 2,048.
+_LARGE_GPU_BYTES = 70 * GIB
+"""From this size on, a GPU gets the large step, except the A100; below it, the small step.
 
-Source: ``engine/arg_utils.py``.
+The sizes are vLLM's defaults of a server (``engine/arg_utils.py``, ``get_batch_defaults``), with two exceptions. vLLM
+0.8 counts the A100 as large. Since 0.28 (#51726) vLLM takes 16,384 tokens on GPUs of 160 GiB and more. The operator
+always passes the flag, and stays at 8,192 there: activations and buffers grow with the step, so a smaller step leaves
+more memory for the cache, and a larger step only makes long prefills faster. The laws were fitted to starts with 8,192.
+A user sets another step with ``spec.engine.maxBatchedTokens``.
 """
 
-LARGE_STEP_TOKENS = 8192
-SMALL_STEP_TOKENS = 2048
+_LARGE_STEP_TOKENS = 8192
+_SMALL_STEP_TOKENS = 2048
 
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 _VLLM_KV_DTYPES = {
@@ -58,7 +62,7 @@ def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSetti
     A large card has a larger step by default. The activations of that step can be the reason why a model does not fit.
     """
     usual = settings.max_num_batched_tokens
-    tokens = max(_fewest_tokens(request), min(usual, SMALL_STEP_TOKENS))
+    tokens = max(_fewest_tokens(request), min(usual, _SMALL_STEP_TOKENS))
     if tokens == usual or request.engine.max_batched_tokens is not None:
         return settings
     return replace(settings, max_num_batched_tokens=tokens)
@@ -69,10 +73,13 @@ def _batched_tokens(request: Request, gpu: GpuType) -> int:
 
     If the two conflict, the minimum wins.
     """
-    sequences = request.shape.concurrency
-    large = gpu.usable_bytes >= LARGE_GPU_BYTES and "a100" not in gpu.name
-    wanted = request.engine.max_batched_tokens or (LARGE_STEP_TOKENS if large else SMALL_STEP_TOKENS)
-    return max(_fewest_tokens(request), min(wanted, sequences * request.shape.context_tokens))
+    wanted = request.engine.max_batched_tokens or _step_tokens(gpu)
+    return max(_fewest_tokens(request), min(wanted, request.shape.concurrency * request.shape.context_tokens))
+
+
+def _step_tokens(gpu: GpuType) -> int:
+    large = gpu.usable_bytes >= _LARGE_GPU_BYTES and "a100" not in gpu.name
+    return _LARGE_STEP_TOKENS if large else _SMALL_STEP_TOKENS
 
 
 def _fewest_tokens(request: Request) -> int:

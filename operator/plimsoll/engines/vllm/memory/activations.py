@@ -10,25 +10,39 @@ are in ``tests/memory/test_overhead.py``.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.engines.vllm.memory.compiling import compiling_bytes
-from plimsoll.engines.vllm.memory.encoder import Profiled, encoder_held_bytes, encoder_peak_bytes, profiled
+from plimsoll.domain.terms import ACTIVATIONS, Derivation, Line, Term
+from plimsoll.engines.vllm.memory.compiling import compiling_bytes, compiling_formula
+from plimsoll.engines.vllm.memory.encoder import (
+    Profiled,
+    encoder_formula,
+    encoder_held_bytes,
+    encoder_peak_bytes,
+    profiled,
+)
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
-from plimsoll.engines.vllm.memory.expert_kernels import Scratch, expert_scratch
+from plimsoll.engines.vllm.memory.expert_scratch import Scratch, expert_scratch, given_back_formula, kept_formula
 from plimsoll.engines.vllm.memory.forward import (
     dense_forward_bytes,
+    dense_forward_formula,
     expert_rows_bytes,
+    expert_rows_formula,
     hidden_bytes,
+    hidden_formula,
     sparse_workspace_bytes,
+    sparse_workspace_formula,
 )
-from plimsoll.engines.vllm.memory.sampler import sampler_bytes
+from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.engines.vllm.memory.sampler import sampler_bytes, sampler_formula
+from plimsoll.memory.draft import draft_tokens
 
-RECEIVED_TENSORS = 2
+_RECEIVED_TENSORS = 2
 """The tensors that a pipeline stage passes on: hidden state and residual."""
 
 
@@ -69,41 +83,37 @@ class Activations(NamedTuple):
         return self.total - self._replace(compiling=0).total
 
     @property
+    def decoder(self) -> int:
+        """The peak of workspaces, step and compilation, with the encoder's tensors that stay meanwhile."""
+        return self.held + max(self.kept + self.step, self.compiling)
+
+    @property
     def total(self) -> int:
         """The peak of the rank."""
-        return max(self.encoder, self.held + max(self.kept + self.step, self.compiling))
+        return max(self.encoder, self.decoder)
 
 
-def activations_bytes(
-    model: ModelFacts,
-    split: Split,
-    law: EngineLaw,
-    gpu: GpuType | None,
-    *,
-    batched_tokens: int,
-    sequences: int,
-    context_tokens: int | None = None,
-    speculative_tokens: int = 0,
-    last_stage: bool = True,
-    compiles: bool = True,
-    precision: Precision | None = None,
-    dtype_bytes: int = 2,
-) -> int:
-    """Return the peak bytes on one rank. The arguments are those of :func:`activation_parts`."""
+def rank_activations(rank: Rank) -> Activations:
+    """Return the peak of activations of ``rank``, part by part."""
     return activation_parts(
-        model,
-        split,
-        law,
-        gpu,
-        batched_tokens=batched_tokens,
-        sequences=sequences,
-        context_tokens=context_tokens,
-        speculative_tokens=speculative_tokens,
-        last_stage=last_stage,
-        compiles=compiles,
-        precision=precision,
-        dtype_bytes=dtype_bytes,
-    ).total
+        rank.request.model,
+        rank.split,
+        rank.law,
+        rank.gpu,
+        batched_tokens=rank.settings.max_num_batched_tokens,
+        sequences=rank.settings.max_num_seqs,
+        context_tokens=rank.settings.max_model_len,
+        speculative_tokens=draft_tokens(rank.request),
+        last_stage=rank.is_last,
+        compiles=not rank.settings.enforce_eager,
+        precision=rank.request.precision,
+        dtype_bytes=rank.value_bytes,
+    )
+
+
+def activations_term(rank: Rank, parts: Activations) -> Term:
+    """Return the peak of activations as a term."""
+    return Term(ACTIVATIONS, parts.total, _derivation, rank)
 
 
 def activation_parts(
@@ -167,7 +177,7 @@ def activation_parts(
         hidden=hidden,
         rows=rows,
         sampling=sampling if last_stage else 0,
-        received=0 if last_stage else RECEIVED_TENSORS * hidden,
+        received=0 if last_stage else _RECEIVED_TENSORS * hidden,
         compiling=compiling_bytes(model, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
         if compiles and is_first
         else 0,
@@ -179,3 +189,102 @@ def activation_parts(
     peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)
     held = encoder_held_bytes(model, seen, dtype_bytes=dtype_bytes)
     return parts._replace(encoder=peak, held=held, seen=seen)
+
+
+def _derivation(rank: Rank) -> Derivation:
+    """Return the lines of the peak. Lines with bytes add up to it; lines without bytes say what was lower."""
+    lines = tuple(_lines(rank, rank_activations(rank)))
+    return Derivation(f"peak of a profiled step, as of vLLM {rank.law.since}", lines)
+
+
+def _lines(rank: Rank, parts: Activations) -> Iterator[Line]:
+    if parts.seen is not None and parts.encoder > parts.decoder:
+        yield Line("encoder pass", _encoder(rank, parts.seen, parts), parts.encoder)
+        yield Line("decoder", f"kept, workspaces and step: {parts.decoder:,} B, less than the encoder's pass")
+        return
+    if parts.seen is not None:
+        items = parts.seen.items
+        yield Line("encoder pass", f"{_encoder(rank, parts.seen, parts)} = {parts.encoder:,} B, less than the decoder")
+        yield Line("encoder kept", f"inputs and outputs of {items:,} items x {parts.held // items:,} B", parts.held)
+    if parts.compiling > parts.kept + parts.step:
+        yield Line("compilation", _compiling(rank), parts.compiling)
+        yield Line("step", f"{parts.kept + parts.step:,} B, less than compiling it")
+        return
+    for formula, size in _workspaces(rank, parts):
+        yield Line("workspace", f"{formula}, stays under the step", size)
+    yield from _largest_step(rank, parts)
+    if parts.received:
+        yield Line("received", f"{_RECEIVED_TENSORS} x {_hidden(rank)} of the stage before", parts.received)
+
+
+def _workspaces(rank: Rank, parts: Activations) -> Iterator[tuple[str, int]]:
+    """The workspaces of the experts and of sparse attention; where they share a buffer, the larger one."""
+    kept, shape = parts.experts.kept, parts.experts.shape
+    if shape is not None and kept and (kept == parts.kept or not rank.law.keeps_workspaces):
+        yield f"experts, {kept_formula(parts.experts.kernel, shape)}", kept
+    if parts.sparse and (kept != parts.kept or not rank.law.keeps_workspaces):
+        yield sparse_workspace_formula(parts.sparse, context_tokens=rank.settings.max_model_len), parts.sparse
+
+
+def _largest_step(rank: Rank, parts: Activations) -> Iterator[Line]:
+    """The largest of forward pass, experts and sampler with its bytes; the others only in words."""
+    hidden = Line("hidden states", _hidden(rank), parts.hidden)
+    forward = (Line("forward pass", _forward(rank), parts.forward),)
+    branches: list[tuple[int, tuple[Line, ...]]] = [(parts.forward, forward)]
+    if parts.scratch:
+        branches.append((parts.scratch, (hidden, *_scratch(rank, parts))))
+    if parts.sampling:
+        sampler = Line("sampler", _sampler(rank, parts), parts.sampling)
+        branches.append((parts.hidden + parts.sampling, (hidden, sampler)))
+    largest, chosen = max(branches, key=lambda branch: branch[0])
+    yield from chosen
+    for size, lines in branches:
+        if lines is not chosen:
+            included = " with hidden states" if hidden in lines else ""
+            formula = f"{lines[-1].formula}: {size:,} B{included}, not more than the {largest:,} above"
+            yield Line(lines[-1].label, formula)
+
+
+def _scratch(rank: Rank, parts: Activations) -> Iterator[Line]:
+    """The scratch of the experts that is freed after the layer."""
+    shape = parts.experts.shape
+    if shape is not None and parts.experts.given_back:
+        yield Line("experts", given_back_formula(parts.experts.kernel, shape), parts.experts.given_back)
+    if parts.rows_copied:
+        formula = expert_rows_formula(
+            rank.request.model,
+            batched_tokens=rank.settings.max_num_batched_tokens,
+            dtype_bytes=rank.value_bytes,
+        )
+        yield Line("rows of experts", formula, parts.rows_copied)
+
+
+def _hidden(rank: Rank) -> str:
+    tokens = rank.settings.max_num_batched_tokens
+    return hidden_formula(rank.request.model, batched_tokens=tokens, dtype_bytes=rank.value_bytes)
+
+
+def _forward(rank: Rank) -> str:
+    tokens = rank.settings.max_num_batched_tokens
+    return dense_forward_formula(rank.request.model, rank.split, batched_tokens=tokens, dtype_bytes=rank.value_bytes)
+
+
+def _compiling(rank: Rank) -> str:
+    model, tokens = rank.request.model, rank.settings.max_num_batched_tokens
+    return compiling_formula(model, rank.split, rank.gpu, batched_tokens=tokens, dtype_bytes=rank.value_bytes)
+
+
+def _sampler(rank: Rank, parts: Activations) -> str:
+    return sampler_formula(
+        rank.law.sampler_of(rank.request.model, rank.gpu),
+        vocabulary=rank.request.model.vocabulary,
+        rows=parts.rows,
+        gathers=rank.split.tensor_parallel > 1,
+        rejects=draft_tokens(rank.request) > 0,
+        dtype_bytes=rank.value_bytes,
+    )
+
+
+def _encoder(rank: Rank, seen: Profiled, parts: Activations) -> str:
+    model = rank.request.model
+    return encoder_formula(model, rank.split, seen, peak_bytes=parts.encoder, dtype_bytes=rank.value_bytes)

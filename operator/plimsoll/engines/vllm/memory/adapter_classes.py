@@ -1,4 +1,4 @@
-"""Which model classes the engine gives LoRA slots, and which of them outside their layers, too."""
+"""The model classes to which the engine gives LoRA slots, in their layers and outside them."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ WITHOUT_ADAPTERS = frozenset(
 """Classes without ``supports_lora`` in that registry: the engine refuses ``--enable-lora`` for them."""
 
 RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""What ``--max-lora-rank`` may be (``config/lora.py``)."""
+"""The values that ``--max-lora-rank`` accepts (``config/lora.py``)."""
 
 
 def adapters_refusal(model: ModelFacts) -> str | None:

@@ -1,4 +1,4 @@
-"""LoRA slots: memory that the engine sets aside for adapters before any is loaded."""
+"""LoRA slots: memory that the engine reserves for adapters before it loads any."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from functools import lru_cache
 from plimsoll.domain.engine_options import LoraSlots
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.terms import ADAPTERS, Derivation, Term
 from plimsoll.engines.vllm.memory.adapter_classes import EMBEDDING_ALONE, EMBEDDING_AND_HEAD
+from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.memory.stages import stage_layers
 from plimsoll.memory.weights import rank_shape
 
 VALUE_BYTES = 2
-"""Adapters are kept in the type of the model (``--lora-dtype auto``): 16 bits but for 32-bit models."""
+"""Adapters have the type of the model (``--lora-dtype auto``): 16 bits, except for 32-bit models."""
 
 _ROUTERS = ("mlp.gate", "mlp.shared_expert_gate")
-"""Linear layers that stay in 16 bits, and have slots all the same."""
+"""Linear layers that stay in 16 bits. They have slots, too."""
 
 _RECURRENT = ("in_proj", "x_proj", "dt_proj", "out_proj", "conv1d")
-"""The linear layers of recurrent mixers: a convolution is a column-parallel layer, too."""
+"""The linear layers of recurrent mixers. A convolution is a column-parallel layer, too."""
 
 _UNWRAPPED = ("self_attn.indexer.wk", "self_attn.indexer.weights_proj")
 """Linear layers without a wrapper in the engine. The engine skips them with a warning."""
@@ -41,9 +43,9 @@ _INPUT_MATRICES: Mapping[str, Mapping[str, int]] = {
     "Qwen3VLMoeForConditionalGeneration": _EXPERTS_IN_ONE,
     "Qwen3_5MoeForConditionalGeneration": _EXPERTS_IN_ONE,
 }
-"""Matrices over the inputs by class and weight, where there is not one for each.
+"""The number of matrices over the inputs, by class and weight, where it is not one for each weight.
 
-Projections that a class's checkpoints keep in one matrix share one.
+Projections share a matrix if the class's checkpoints keep them in one matrix.
 """
 
 _SLICES: Mapping[tuple[str, Sharding], int] = {
@@ -52,19 +54,35 @@ _SLICES: Mapping[tuple[str, Sharding], int] = {
     ("mixer.in_proj", Sharding.HEADS): 2,
     ("mixer.conv1d", Sharding.HEADS): 2,
 }
-"""The same for recurrent mixers of any class: one for each of several outputs."""
+"""The same for recurrent mixers of any class: one matrix for each of several outputs."""
+
+
+_NO_SLOTS = Term(ADAPTERS, 0)
+
+
+def adapters_term(rank: Rank) -> Term:
+    """Return the slots as a term; 0 bytes for an engine without adapters."""
+    slots = rank.request.engine.lora
+    if slots is None:
+        return _NO_SLOTS
+    size = adapters_bytes(rank.request.model, slots, rank.split, rank.stage, value_bytes=rank.value_bytes)
+    return Term(ADAPTERS, size, _derivation)
+
+
+def _derivation(_: object) -> Derivation:
+    return Derivation("slots x rank x (inputs + outputs) of every linear layer")
 
 
 @lru_cache(maxsize=256)
 def adapters_bytes(
     model: ModelFacts, slots: LoraSlots, split: Split, stage: int = 0, *, value_bytes: int = VALUE_BYTES
 ) -> int:
-    """Bytes of all slots on one rank of one stage.
+    """Return the bytes of all slots on one rank of one stage.
 
     Every linear layer of the decoder gets, for each slot, a matrix of ``max_rank`` rows over its inputs and one of
-    ``max_rank`` columns over its outputs. Tensor parallelism divides the side that the layer itself divides; the other
-    lies on every rank. A tower has none (``--enable-tower-connector-lora`` is off). Source: vLLM 0.32, ``lora/layers``
-    (``base_linear.py``, ``column_parallel_linear.py``, ``row_parallel_linear.py``, ``fused_moe.py``,
+    ``max_rank`` columns over its outputs. Tensor parallelism divides the side that the layer itself divides. The other
+    side is whole on every rank. A tower has no slots (``--enable-tower-connector-lora`` is off). Source: vLLM 0.32,
+    ``lora/layers`` (``base_linear.py``, ``column_parallel_linear.py``, ``row_parallel_linear.py``, ``fused_moe.py``,
     ``vocab_parallel_embedding.py``, ``logits_processor.py``), without ``--fully-sharded-loras``.
     """
     counts = Counter(model.order[layer] for layer in stage_layers(model.layers, split.pipeline_parallel)[stage])
@@ -78,7 +96,7 @@ def adapters_bytes(
 
 
 def kind_weights(model: ModelFacts, kind: int) -> tuple[Weight, ...]:
-    """The weights of one kind of layer that have slots."""
+    """Return the weights of one kind of layer that have slots."""
     return tuple(weight for weight in model.kinds[kind].weights if weight.inputs > 1 and _has_slots(weight))
 
 
@@ -88,7 +106,7 @@ def _has_slots(weight: Weight) -> bool:
 
 
 def _values(weight: Weight, rank: int, split: Split, architecture: str) -> int:
-    """Elements of one slot's matrices."""
+    """Return the elements of one slot's matrices."""
     count, outputs, inputs = rank_shape(weight, split)
     if weight.sharding in (Sharding.INPUTS, Sharding.EXPERT_INPUTS):
         return count * rank * (inputs + weight.outputs)
@@ -98,7 +116,7 @@ def _values(weight: Weight, rank: int, split: Split, architecture: str) -> int:
 
 
 def _outside_values(model: ModelFacts, rank: int, split: Split, stage: int) -> int:
-    """Elements of one slot outside the layers: tables whole on every rank, and a projection before the first layer."""
+    """Return the elements of one slot outside the layers: whole tables, and a projection before the first layer."""
     head = model.architecture in EMBEDDING_AND_HEAD
     embedding = head or model.architecture in EMBEDDING_ALONE
     first, last = stage == 0, stage == split.pipeline_parallel - 1

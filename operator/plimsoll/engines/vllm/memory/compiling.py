@@ -7,6 +7,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import ceil_div
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.forward import hidden_formula, over_ranks
 
 _CONSUMER_BLACKWELL = 12
 _COPIES, _COPIES_ON_CONSUMER_BLACKWELL = 1, 2
@@ -28,10 +29,20 @@ def compiling_bytes(
     if not law.compiles_on_copies or model.experts is not None:
         return 0
     table = ceil_div(model.vocabulary, split.tensor_parallel) * model.hidden
-    return dtype_bytes * (embedding_copies(gpu) * table + batched_tokens * model.hidden)
+    return dtype_bytes * (_embedding_copies(gpu) * table + batched_tokens * model.hidden)
 
 
-def embedding_copies(gpu: GpuType | None) -> int:
+def compiling_formula(
+    model: ModelFacts, split: Split, gpu: GpuType | None, *, batched_tokens: int, dtype_bytes: int
+) -> str:
+    """Return :func:`compiling_bytes` as a formula with its numbers."""
+    table = f"{_embedding_copies(gpu)} x {model.vocabulary:,} embeddings{over_ranks(split)}"
+    hidden = hidden_formula(model, batched_tokens=batched_tokens, dtype_bytes=dtype_bytes)
+    copied = "copies on which a first compilation times its kernels"
+    return f"{table} x {model.hidden:,} x {dtype_bytes} B + {hidden}, {copied}"
+
+
+def _embedding_copies(gpu: GpuType | None) -> int:
     """Return how many copies of the embedding table exist at the peak, in addition to the model's own table."""
     capability = gpu.compute_capability if gpu is not None else None
     doubled = capability is not None and capability[0] == _CONSUMER_BLACKWELL

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.terms import CUDA_GRAPHS, Derivation, Line, Term
 from plimsoll.domain.units import GIB, KIB, ceil_div
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.runners import is_recurrent
+from plimsoll.memory.draft import draft_tokens
 
 MAX_CAPTURE = 512
 """Largest batch captured by default (vLLM ``config/vllm.py``)."""
@@ -101,9 +105,35 @@ class GraphParts(NamedTuple):
     actual_bytes: int = 0
 
     @property
+    def estimated_bytes(self) -> int:
+        """The bytes that the engine takes out of its budget."""
+        return self.first_bytes + self.other_bytes
+
+    @property
     def memory(self) -> GraphMemory:
         """The charged bytes and the actual bytes."""
-        return GraphMemory(self.first_bytes + self.other_bytes, self.actual_bytes)
+        return GraphMemory(self.estimated_bytes, self.actual_bytes)
+
+
+def rank_graphs(rank: Rank) -> GraphParts:
+    """Return the graphs of ``rank``, part by part; empty where the engine runs without graphs."""
+    if rank.settings.enforce_eager:
+        return GraphParts()
+    return graph_parts(
+        rank.request.model,
+        rank.split,
+        rank.law,
+        rank.gpu,
+        sequences=rank.settings.max_num_seqs,
+        batched_tokens=rank.settings.max_num_batched_tokens,
+        speculative_tokens=draft_tokens(rank.request),
+        adapters=rank.request.engine.lora is not None,
+    )
+
+
+def graphs_term(rank: Rank, parts: GraphParts) -> Term:
+    """Return the graphs as a term, as far as the engine takes them out of its budget."""
+    return Term(CUDA_GRAPHS, parts.estimated_bytes, _derivation, rank)
 
 
 def cuda_graphs_bytes(
@@ -178,6 +208,30 @@ def _parts(
     parts = parts._replace(first_bytes=int(law.estimate_base * share * GIB), other_bytes=int(others * share * GIB))
     prefill = prefill_tokens * PREFILL_TRANSIENT_BYTES
     return parts._replace(prefill_tokens=prefill_tokens, first_bytes=prefill) if prefill > parts.first_bytes else parts
+
+
+def _derivation(rank: Rank) -> Derivation:
+    if rank.settings.enforce_eager:
+        return Derivation("none: eager")
+    parts = rank_graphs(rank)
+    since = f"as of vLLM {rank.law.since}"
+    if not parts.estimated_bytes:
+        return Derivation(f"none charged {since}: {parts.actual_bytes:,} B lie beside the budget")
+    return Derivation(f"{parts.layers} layers x {parts.sizes} captured sizes, charged {since}", tuple(_lines(parts)))
+
+
+def _lines(parts: GraphParts) -> Iterator[Line]:
+    share = f"x {parts.sizes} / {FULL_SET} sizes"
+    first = f"{parts.law.estimate_base:.2f} GiB {share}"
+    if parts.prefill_tokens:
+        prefill = f"{parts.prefill_tokens:,} tokens x {PREFILL_TRANSIENT_BYTES // KIB} KiB"
+        first = f"{prefill} of a prefill of recurrent layers, which counts as a graph"
+    yield Line("first graph", first, parts.first_bytes)
+    terms = [f"{parts.law.estimate_layer} GiB x {parts.layers} layers"]
+    terms += [f"{parts.law.estimate_experts} GiB of experts"] if parts.experts else []
+    terms += [f"{COLLECTIVES} GiB of collectives by NCCL"] if parts.collectives else []
+    others = terms[0] if len(terms) == 1 else f"({' + '.join(terms)})"
+    yield Line("other graphs", f"{others} {share}", parts.other_bytes)
 
 
 def _captures_nccl(gpu: GpuType | None, split: Split) -> bool:

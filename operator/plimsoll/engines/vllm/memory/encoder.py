@@ -97,6 +97,14 @@ def encoder_peak_bytes(model: ModelFacts, split: Split, seen: Profiled, *, dtype
     return dtype_bytes * (positions * _width(encoder, split) + inputs)
 
 
+def encoder_formula(model: ModelFacts, split: Split, seen: Profiled, *, peak_bytes: int, dtype_bytes: int) -> str:
+    """Return the pass of ``peak_bytes`` as a formula: a rank's items, and the values that one position takes."""
+    copied = model.encoder is not None and model.encoder.is_copied
+    items = ceil_div(seen.items, split.tensor_parallel) if copied else seen.items
+    values = peak_bytes // (items * seen.item_positions * dtype_bytes)
+    return f"{items:,} items x {seen.item_positions:,} positions x {dtype_bytes} B x {values:,} values"
+
+
 def _width(encoder: EncoderFacts, split: Split) -> int:
     """Return the values of one position that exist at the same time in the tower's widest layer."""
     ranks = 1 if encoder.is_copied else split.tensor_parallel

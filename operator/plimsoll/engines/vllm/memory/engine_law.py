@@ -9,6 +9,7 @@ from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.changes import Law
 from plimsoll.engines.vllm.memory.runners import NOBODY, RunnerV2
 
 
@@ -68,7 +69,7 @@ _OLDEST = EngineVersion(0, 8)
 
 
 @dataclass(frozen=True, slots=True)
-class EngineLaw:
+class EngineLaw(Law):
     """The parts of the budget that changed between releases, as they are from ``since`` on, for ``release``.
 
     Samplers and runners: ``sampler`` belongs to the first model runner, ``v2_sampler`` to the second, which serves
@@ -78,8 +79,6 @@ class EngineLaw:
     (otherwise they use the memory that ``--gpu-memory-utilization`` leaves). ``v2_charges_cuda_graphs`` means the same
     for the second runner. ``charges_amd_graphs`` means that they do so on AMD's GPUs as well.
     ``charges_prefill_transient`` means that the estimate counts a prefill of recurrent layers as graphs.
-    Defaults: ``default_small_sequences`` is ``--max-num-seqs`` of GPUs below 70 GiB. ``spares_a100`` means that A100
-    counts as one of these. ``largest_batched_tokens`` is the default batch on GPUs of 160 GiB and more.
     Outside PyTorch: ``base_bytes`` is what CUDA takes on one GPU. ``switch_bytes`` is what NCCL takes in addition where
     an NVSwitch reduces in the network (NVLS). ``captured_switch_bytes`` is what a capture of graphs leaves there in
     addition; the first runner tries this capture while it measures.
@@ -94,11 +93,8 @@ class EngineLaw:
     Towers: ``v2_profiles_towers`` means that the second runner measures them. ``profiles_long_videos`` means that the
     length of the profiled video is limited by the context and not by the step. ``overstates_videos`` means that the
     engine counts some videos with too many tokens. ``output_padding`` is the padding of every item's outputs.
-    ``source`` says where the change was read.
     """
 
-    since: EngineVersion
-    source: str
     release: EngineVersion = _OLDEST
     sampler: SamplerLaw = NATIVE_SAMPLER
     runner_v2: RunnerV2 = NOBODY
@@ -111,8 +107,6 @@ class EngineLaw:
     may_fuse_sampler: bool = False
     keeps_workspaces: bool = False
     profiles_sampler: bool = True
-    default_small_sequences: int = 256
-    spares_a100: bool = True
     profiles_long_videos: bool = True
     overstates_videos: bool = False
     output_padding: OutputPadding = OutputPadding.NONE
@@ -124,8 +118,6 @@ class EngineLaw:
     keeps_rocm_library: bool = True
     pads_ungated_experts: bool = False
     compiles_on_copies: bool = False
-    default_utilization_percent: int = 90
-    largest_batched_tokens: int = 8192
     base_bytes: int = int(0.14 * GIB)
     switch_bytes: int = int(0.41 * GIB)
     captured_switch_bytes: int = 0

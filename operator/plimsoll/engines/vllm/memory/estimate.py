@@ -1,28 +1,30 @@
-"""The estimate of one candidate: every term of one rank, and the budget that is left for the KV cache."""
+"""The estimate of one candidate: the list of terms of one rank, and the budget that is left for the KV cache."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from plimsoll.domain.engine_options import LoraSlots
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
-from plimsoll.engines.vllm.memory.adapters import adapters_bytes
-from plimsoll.engines.vllm.memory.allocator import loading_bytes
+from plimsoll.domain.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
+from plimsoll.engines.vllm.memory.activations import Activations, activations_term, rank_activations
+from plimsoll.engines.vllm.memory.adapters import adapters_term
 from plimsoll.engines.vllm.memory.band import band
+from plimsoll.engines.vllm.memory.cache_term import cache_term
+from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term, rank_graphs
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.non_torch import overhead_term
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
-from plimsoll.engines.vllm.memory.rank import Rank, rank_activations, rank_graphs, rank_overhead, value_bytes
+from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.rank_cache import rank_layout
+from plimsoll.engines.vllm.memory.weights import host_bytes, weights_term
 from plimsoll.memory.band import Band
 from plimsoll.memory.calibration import learned_band
-from plimsoll.memory.draft import draft_weights
-from plimsoll.memory.load import needed_blocks, needed_tokens
-from plimsoll.memory.residency import Resident, resident_weights
+from plimsoll.memory.load import needed_tokens
 from plimsoll.memory.stages import different_stages
 
 
@@ -49,7 +51,7 @@ def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSetti
         kv_capacity_tokens=min(each.kv_capacity_tokens for each in stages),
         kv_capacity_low_tokens=min(each.kv_capacity_low_tokens for each in stages),
         kv_capacity_high_tokens=min(each.kv_capacity_high_tokens for each in stages),
-        kv_told_tokens=min(each.kv_told_tokens for each in stages),
+        kv_reported_tokens=min(each.kv_reported_tokens for each in stages),
     )
 
 
@@ -62,120 +64,82 @@ def estimate_of_stage(
         ValueError, UnsupportedModel: as :func:`estimate`.
     """
     rank = Rank(request, gpu, split, settings, law_for(request.engine.version), stage)
-    return _assemble(rank, rank_layout(request, split, settings, stage), _terms(rank))
-
-
-@dataclass(frozen=True, slots=True)
-class _Terms:
-    """The terms that do not depend on the KV cache, in bytes."""
-
-    weights: Resident
-    adapters: int
-    activations: int
-    graphs: int
-    overhead: int
-    outside: int
-    band: Band
-    learned: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.weights.gpu_bytes + self.adapters + self.activations + self.graphs + self.overhead + self.learned
-
-
-def _terms(rank: Rank) -> _Terms:
-    request, gpu, split, law = rank.request, rank.gpu, rank.split, rank.law
-    lora = request.engine.lora
-    graphs = rank_graphs(rank).memory
-    correction = request.correction_for(gpu.name, split)
-    activations = rank_activations(rank)
-    prior = band(request.model, gpu, split, law, sequences=rank.settings.max_num_seqs)
-    terms = _Terms(
-        weights=_weights(rank),
-        adapters=0 if lora is None else _adapters(rank, lora),
-        activations=activations.total,
-        graphs=graphs.estimated_bytes,
-        overhead=sum(size for _, size in rank_overhead(rank)),
-        outside=outside_budget_bytes(request.model, gpu, split, law, graphs, sequences=rank.settings.max_num_seqs),
-        band=prior._replace(low_bytes=prior.low_bytes - activations.spared_when_warm),
-    )
-    return terms if correction is None else _corrected(terms, correction, rank.settings)
-
-
-def _corrected(terms: _Terms, correction: Correction, settings: EngineSettings) -> _Terms:
-    """Return the terms with the correction learned from engines of the same kind, and with the learned band."""
-    return replace(
-        terms,
-        weights=replace(terms.weights, gpu_bytes=terms.weights.gpu_bytes + correction.weights_bytes),
-        activations=terms.activations + correction.activations_bytes,
-        learned=correction.rest_bytes,
-        band=learned_band(
-            terms.band,
-            correction,
-            batched_tokens=settings.max_num_batched_tokens,
-            sequences=settings.max_num_seqs,
-        ),
-    )
-
-
-def _weights(rank: Rank) -> Resident:
-    """Return the model's weights with the allocator's extra bytes, and on the last stage those of a draft."""
-    request = rank.request
-    own = resident_weights(
-        request.model,
-        request.precision,
-        rank.split,
-        request.engine.residency,
-        rank.stage,
-    )
-    extra = loading_bytes(
-        request.model,
-        request.precision,
-        rank.gpu,
-        rank.split,
-        rank.law,
-        rank.stage,
-        batched_tokens=rank.settings.max_num_batched_tokens,
-    )
-    if rank.is_last:
-        extra += draft_weights(request, rank.split)
-    return Resident(own.gpu_bytes + extra, own.host_bytes, own.buffer_bytes)
-
-
-def _adapters(rank: Rank, slots: LoraSlots) -> int:
-    return adapters_bytes(rank.request.model, slots, rank.split, rank.stage, value_bytes=value_bytes(rank.request))
-
-
-def _assemble(rank: Rank, layout: KvLayout, terms: _Terms) -> MemoryEstimate:
-    request, settings = rank.request, rank.settings
-    budget = rank.gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
-    left, context = budget - terms.total, request.shape.context_tokens
+    layout, correction = rank_layout(request, split, settings, stage), request.correction_for(gpu.name, split)
+    activations, graphs = rank_activations(rank), rank_graphs(rank)
+    terms = _corrected(_terms(rank, layout, activations, graphs), correction)
+    weights, adapters, _, *others = [term.size_bytes for term in terms]
+    without_cache = weights + adapters + sum(others)
+    edges = _band(rank, activations, correction)
     # Weights and cache are counted and not estimated, so the need is never below them, for any band.
-    slack = max(0, min(-terms.band.low_bytes, terms.total - terms.weights.gpu_bytes - terms.adapters))
-    expected, low, high = layout.capacities((left, left - terms.band.high_bytes, left + slack), context)
-    by_group = kv_law_for(request.engine.version).tells_tokens_by_group
+    slack = max(0, min(-edges.low_bytes, sum(others)))
+    budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
+    left = budget - without_cache
+    expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
+    by_group = kv_law_for(request.engine.version).reports_tokens_by_group
     return MemoryEstimate(
-        weights_bytes=terms.weights.gpu_bytes,
-        adapters_bytes=terms.adapters,
-        kv_cache_bytes=layout.bytes_for(needed_blocks(request.shape, layout)),
-        activations_bytes=terms.activations,
-        cuda_graphs_bytes=terms.graphs,
-        overhead_bytes=terms.overhead,
-        margin_bytes=terms.band.high_bytes,
+        terms=terms,
+        margin_bytes=edges.high_bytes,
         slack_bytes=slack,
-        outside_bytes=terms.outside,
-        usable_bytes=rank.gpu.usable_bytes,
+        outside_bytes=outside_budget_bytes(
+            request.model, gpu, split, rank.law, graphs.memory, sequences=settings.max_num_seqs
+        ),
+        usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
         kv_needed_tokens=needed_tokens(request.shape),
         kv_capacity_tokens=expected,
         kv_capacity_low_tokens=low,
         kv_capacity_high_tokens=high,
-        kv_told_tokens=layout.tokens_by_group(left) if by_group else expected,
+        kv_reported_tokens=layout.tokens_by_group(left) if by_group else expected,
         kv_block_tokens=layout.block_tokens,
-        max_sequences=layout.max_sequences(max(0, left - terms.band.high_bytes)),
-        host_bytes=terms.weights.host_bytes,
+        max_sequences=layout.max_sequences(max(0, left - edges.high_bytes)),
+        host_bytes=host_bytes(rank),
         forced_bytes=request.overrides.memory_per_gpu_bytes,
-        stage=rank.stage,
-        learned_bytes=terms.learned,
+        stage=stage,
     )
+
+
+def _terms(rank: Rank, layout: KvLayout, activations: Activations, graphs: GraphParts) -> tuple[Term, ...]:
+    """Return the terms by the memory law alone. A new term is added at the end."""
+    return (
+        weights_term(rank),
+        adapters_term(rank),
+        cache_term(rank, layout),
+        activations_term(rank, activations),
+        graphs_term(rank, graphs),
+        overhead_term(rank),
+    )
+
+
+def _band(rank: Rank, activations: Activations, correction: Correction | None) -> Band:
+    """Return the error band: lower where a warm start spares a compilation, and as learned from engines of the kind."""
+    settings = rank.settings
+    prior = band(rank.request.model, rank.gpu, rank.split, rank.law, sequences=settings.max_num_seqs)
+    prior = prior._replace(low_bytes=prior.low_bytes - activations.spared_when_warm)
+    if correction is None:
+        return prior
+    return learned_band(
+        prior, correction, batched_tokens=settings.max_num_batched_tokens, sequences=settings.max_num_seqs
+    )
+
+
+def _corrected(terms: tuple[Term, ...], correction: Correction | None) -> tuple[Term, ...]:
+    """Return the terms with what was learned from engines of the same kind, and the rest as a term at the end."""
+    if correction is None:
+        return (*terms, _NOTHING_LEARNED)
+    learned = {WEIGHTS: correction.weights_bytes, ACTIVATIONS: correction.activations_bytes}
+    corrected = (_with_learned(term, learned.get(term.name, 0)) for term in terms)
+    return (*corrected, Term(LEARNED, correction.rest_bytes, _learned_derivation))
+
+
+def _with_learned(term: Term, size_bytes: int) -> Term:
+    if not size_bytes:
+        return term
+    return term.plus(Line("learned", "what engines of this kind logged more or less", size_bytes))
+
+
+def _learned_derivation(_: object) -> Derivation:
+    return Derivation("what engines of this kind took more, or less, than all terms say")
+
+
+_NOTHING_LEARNED = Term(LEARNED, 0)

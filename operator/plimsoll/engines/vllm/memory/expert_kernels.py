@@ -1,10 +1,8 @@
-"""The kernel that runs the experts, and its scratch for a step: by number format, GPU, split and release.
+"""The kernel that runs the experts: by number format, GPU, split and release.
 
-Since 0.11.1 modular kernels keep their scratch allocated for the rest of the step, since 0.14 through
-``v1/worker/workspace.py``. Older functions free everything after the layer. The kernel is the default of an engine
-without environment settings, with FlashInfer and DeepGEMM installed as in the published images. Sources: vLLM
-``fused_moe/oracle/*.py`` (before 0.14 ``quantization/fp8.py`` and its like), ``modular_kernel.py`` and
-``workspace_shapes`` of each kernel, read in 0.10.2 to 0.31; FlashInfer 0.6.4 for the memory inside its kernels.
+The kernel is the default of an engine without environment settings, with FlashInfer and DeepGEMM installed as in the
+published images. Sources: vLLM ``fused_moe/oracle/*.py`` (before 0.14 ``quantization/fp8.py`` and its like), read in
+0.10.2 to 0.31.
 """
 
 from __future__ import annotations
@@ -14,19 +12,12 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.model import ExpertFacts, ModelFacts, Sharding
+from plimsoll.domain.model import ModelFacts, Sharding
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.storage import Storage
-from plimsoll.domain.units import ceil_div
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
-
-DEEP_GEMM_ROWS = 128
-"""The rows of one expert are padded to a multiple of this."""
-
-TRTLLM_ROWS = 64
-"""The same for TensorRT-LLM's kernels, whose tile depends on the load (8 to 128)."""
 
 _WITHOUT_SCRATCH = ("GptOssForCausalLM",)
 """Classes without scratch: gpt-oss-20b takes as little as a dense model on vLLM 0.19.0 (H100)."""
@@ -66,7 +57,7 @@ class Kernel(StrEnum):
 
 
 class _Ranks(StrEnum):
-    """How the ranks share the experts."""
+    """The way in which ranks share the experts."""
 
     ANY = "any"
     CUT = "cut"
@@ -116,95 +107,8 @@ _ROWS = (
 """The cases where a kernel other than the usual one runs. If several rows apply, the last one counts."""
 
 _MODULAR_SINCE = _V(0, 14)
-_DEEP_GEMM_APART_SINCE = _V(0, 13)
 
 _EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
-
-
-class Scratch(NamedTuple):
-    """Bytes of the experts' scratch in a step: the part that stays allocated, and the part freed after the layer."""
-
-    kernel: Kernel
-    kept: int = 0
-    given_back: int = 0
-
-
-class Shape(NamedTuple):
-    """One layer's experts on one rank, in elements. ``rows`` are tokens times the experts per token."""
-
-    tokens: int
-    rows: int
-    width: int
-    hidden: int
-    experts: int
-    gated: bool
-
-    @property
-    def first(self) -> int:
-        """The number of outputs of the first projection: gate and up."""
-        return 2 * self.width if self.gated else self.width
-
-    def filled_rows(self, step: int) -> int:
-        """Return the number of rows when the rows of every expert are padded to a multiple of ``step``."""
-        return ceil_div(self.rows + (step - 1) * self.experts, step) * step
-
-
-def expert_scratch(
-    model: ModelFacts,
-    precision: Precision,
-    split: Split,
-    law: EngineLaw,
-    gpu: GpuType | None,
-    *,
-    batched_tokens: int,
-    dtype_bytes: int,
-) -> Scratch:
-    """Return the scratch of the experts of one rank for a step of ``batched_tokens`` tokens."""
-    if model.experts is None:
-        return Scratch(Kernel.NONE)
-    kernel = kernel_of(model, precision, split, law, gpu)
-    shape = shape_of(model, model.experts, split, batched_tokens)
-    match kernel:
-        case Kernel.NONE:
-            return Scratch(kernel)
-        case Kernel.FUSED:
-            return Scratch(kernel, 0, dtype_bytes * shape.rows * (max(shape.first, shape.hidden) + shape.width))
-        case Kernel.MODULAR:
-            return Scratch(kernel, dtype_bytes * shape.rows * modular_width(shape))
-        case Kernel.DEEP_GEMM:
-            return _deep_gemm(shape, law, dtype_bytes)
-        case Kernel.FLASHINFER:
-            inside = dtype_bytes * shape.rows * modular_width(shape)
-            return Scratch(kernel, dtype_bytes * shape.tokens * shape.hidden, inside)
-        case Kernel.TRTLLM:
-            rows = shape.filled_rows(TRTLLM_ROWS)
-            return Scratch(kernel, 0, rows * (shape.first + shape.width + dtype_bytes * shape.hidden))
-        case Kernel.FP4_CUTLASS:
-            return Scratch(kernel, dtype_bytes * shape.rows * (max(2 * shape.first, shape.hidden) + shape.first))
-
-
-def modular_width(shape: Shape) -> int:
-    """Return the values of one row: the first projection's buffer, and the one that the product and the last share."""
-    return max(shape.first, shape.hidden) + max(shape.width, shape.hidden)
-
-
-def _deep_gemm(shape: Shape, law: EngineLaw, dtype_bytes: int) -> Scratch:
-    rows = shape.filled_rows(DEEP_GEMM_ROWS)
-    return Scratch(
-        Kernel.DEEP_GEMM,
-        dtype_bytes * rows * deep_gemm_width(shape, law),
-        dtype_bytes * rows * shape.width,
-    )
-
-
-def deep_gemm_width(shape: Shape, law: EngineLaw) -> int:
-    """Return the values of one row."""
-    return shape.first + max(shape.width, shape.hidden) if holds_product(law) else modular_width(shape)
-
-
-def holds_product(law: EngineLaw) -> bool:
-    """Whether DeepGEMM's first buffer holds only the first projection, as before 0.13."""
-    return law.release < _DEEP_GEMM_APART_SINCE
 
 
 @lru_cache(maxsize=1024)
@@ -267,24 +171,6 @@ def _scheme(storage: Storage) -> Scheme:
             return Scheme.GPTQ if storage.zero_point_bits else Scheme.PACKED
         case _:
             return Scheme.OTHER
-
-
-def shape_of(model: ModelFacts, experts: ExpertFacts, split: Split, batched_tokens: int) -> Shape:
-    """Return the shape of a step for one layer's experts."""
-    tokens = batched_tokens * split.data_parallel
-    return Shape(
-        tokens=tokens,
-        rows=tokens * experts.experts_per_token,
-        width=expert_width(experts, split),
-        hidden=model.hidden,
-        experts=ceil_div(experts.experts, split.expert_ranks) if split.expert_parallel else experts.experts,
-        gated=is_gated(model),
-    )
-
-
-def expert_width(experts: ExpertFacts, split: Split) -> int:
-    """Return the width of one expert on one rank."""
-    return experts.intermediate if split.expert_parallel else ceil_div(experts.intermediate, split.expert_ranks)
 
 
 @lru_cache(maxsize=256)

@@ -11,14 +11,14 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import ceil_div
 
-HIDDEN_COPIES = 4
+_HIDDEN_COPIES = 4
 """Residual, normed input, attention output and the tensor being written, for every token of the step.
 
 With gate, up and their product this gives 0.75 GiB for CodeLlama-7B (0.77 measured) and 0.84 for Granite-3.1-8B (0.85).
 In both, the forward pass is the peak on vLLM 0.19.0.
 """
 
-STREAM_COPIES = 10
+_STREAM_COPIES = 10
 """The same for all residual streams of hyper-connections, in 16 bits. Their kernels keep some of it in 32 bits.
 
 Fitted to starts of DeepSeek-V4-Flash on GH200 (0.22, 16,384 tokens), H20 (0.26, 8,192) and RTX PRO 6000 (0.25, 4,096),
@@ -26,13 +26,16 @@ which needed 9 to 11. Four starts of 0.31 on H100 (DeepSeek-V4-Flash, V4.1-Flash
 GLM-5.3-Flash at most 11 (0.28, H200: 4.04 GiB logged, including graphs). The band is wide.
 """
 
-GATED_MLP_TENSORS = 3
+_GATED_MLP_TENSORS = 3
 """Gate, up and their product."""
 
-LATENT_ROWS = 64 * 1024
+_ATTENTION_COPIES = 2
+"""Residual and input, during the attention of a layer."""
+
+_LATENT_ROWS = 64 * 1024
 """The most cached tokens that prefill with latent attention expands at once (vLLM ``mla_attention.py``)."""
 
-LATENT_HEAD_WIDTH = 256
+_LATENT_HEAD_WIDTH = 256
 """The width of one head of the expanded tokens: key part without rotary, and value (128 + 128 in DeepSeek models)."""
 
 INDEXER_ROW_BYTES = 132
@@ -71,30 +74,56 @@ def hidden_bytes(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) ->
     return batched_tokens * model.hidden * dtype_bytes
 
 
+def hidden_formula(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) -> str:
+    """Return :func:`hidden_bytes` as a formula with its numbers."""
+    return f"{batched_tokens:,} tokens x {model.hidden:,} x {dtype_bytes} B"
+
+
 def dense_forward_bytes(model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int) -> int:
     """Return the transient bytes of the widest layer.
 
     They are hidden states and a dense MLP (or shared expert), or expanded latents.
     """
-    width = forward_width(model, split)
-    latents = expanded_latent_bytes(model, split, dtype_bytes)
-    return max(batched_tokens * dtype_bytes * width, latents + hidden_bytes_of(model, batched_tokens, dtype_bytes))
+    width = _forward_width(model, split)
+    latents = _expanded_latent_bytes(model, split, dtype_bytes)
+    return max(batched_tokens * dtype_bytes * width, latents + _attention_bytes(model, batched_tokens, dtype_bytes))
 
 
-def forward_width(model: ModelFacts, split: Split) -> int:
+def dense_forward_formula(model: ModelFacts, split: Split, *, batched_tokens: int, dtype_bytes: int) -> str:
+    """Return :func:`dense_forward_bytes` as a formula with its numbers."""
+    latents = _expanded_latent_bytes(model, split, dtype_bytes)
+    width = _forward_width(model, split)
+    if latents + _attention_bytes(model, batched_tokens, dtype_bytes) > batched_tokens * dtype_bytes * width:
+        heads = f"{_rank_heads(model, split)} heads x {_LATENT_HEAD_WIDTH} x {dtype_bytes} B expanded from latents"
+        hidden = hidden_formula(model, batched_tokens=batched_tokens, dtype_bytes=dtype_bytes)
+        return f"{_LATENT_ROWS:,} cached tokens x {heads} + {_ATTENTION_COPIES} x {hidden}"
+    streams = residual_streams(model)
+    copies = f"{hidden_copies(model)}{f' x {streams} streams' if streams > 1 else ''} x {model.hidden:,} hidden"
+    widths = [copies, f"{_GATED_MLP_TENSORS} x {_dense_width(model):,} MLP{over_ranks(split)}"]
+    padded = padded_heads_width(model, split)
+    widths += [f"{padded:,} of padded heads"] if padded else []
+    return f"{batched_tokens:,} tokens x {dtype_bytes} B x ({' + '.join(widths)})"
+
+
+def over_ranks(split: Split) -> str:
+    """Return the division by tensor parallelism in a formula."""
+    return f" / {split.tensor_parallel}" if split.tensor_parallel > 1 else ""
+
+
+def _forward_width(model: ModelFacts, split: Split) -> int:
     """Return the values of one token that exist at the same time in the widest layer."""
-    mlp = GATED_MLP_TENSORS * dense_width(model) // split.tensor_parallel
+    mlp = _GATED_MLP_TENSORS * _dense_width(model) // split.tensor_parallel
     return hidden_copies(model) * residual_streams(model) * model.hidden + mlp + padded_heads_width(model, split)
 
 
 def hidden_copies(model: ModelFacts) -> int:
     """Return how many copies of the hidden state of each stream exist at the same time."""
-    return STREAM_COPIES if residual_streams(model) > 1 else HIDDEN_COPIES
+    return _STREAM_COPIES if residual_streams(model) > 1 else _HIDDEN_COPIES
 
 
-def hidden_bytes_of(model: ModelFacts, batched_tokens: int, dtype_bytes: int) -> int:
+def _attention_bytes(model: ModelFacts, batched_tokens: int, dtype_bytes: int) -> int:
     """Return the bytes of residual and input during the attention of a layer."""
-    return 2 * hidden_bytes(model, batched_tokens=batched_tokens, dtype_bytes=dtype_bytes)
+    return _ATTENTION_COPIES * hidden_bytes(model, batched_tokens=batched_tokens, dtype_bytes=dtype_bytes)
 
 
 def expert_rows_bytes(model: ModelFacts, gpu: GpuType | None, *, batched_tokens: int, dtype_bytes: int) -> int:
@@ -109,6 +138,12 @@ def expert_rows_bytes(model: ModelFacts, gpu: GpuType | None, *, batched_tokens:
     if experts is None or capability is None or capability[0] != _CONSUMER_BLACKWELL or not _has_fp4_experts(model):
         return 0
     return EXPERT_ROW_COPIES * batched_tokens * experts.experts_per_token * model.hidden * dtype_bytes
+
+
+def expert_rows_formula(model: ModelFacts, *, batched_tokens: int, dtype_bytes: int) -> str:
+    """Return :func:`expert_rows_bytes` as a formula with its numbers."""
+    taken = 0 if model.experts is None else model.experts.experts_per_token
+    return f"{EXPERT_ROW_COPIES} x {batched_tokens:,} tokens x {taken} experts x {model.hidden:,} x {dtype_bytes} B"
 
 
 @lru_cache(maxsize=256)
@@ -133,6 +168,12 @@ def sparse_workspace_bytes(model: ModelFacts, *, context_tokens: int, trims: boo
     return context_tokens * INDEXER_ROWS_PER_TOKEN * factor // pool * INDEXER_ROW_BYTES
 
 
+def sparse_workspace_formula(size_bytes: int, *, context_tokens: int) -> str:
+    """Return the workspace of ``size_bytes`` as a formula with its numbers."""
+    rows = size_bytes / INDEXER_ROW_BYTES / context_tokens
+    return f"sparse attention: {context_tokens:,} tokens of context x {rows:g} rows x {INDEXER_ROW_BYTES} B"
+
+
 @lru_cache(maxsize=256)
 def _indexed_pool(model: ModelFacts) -> int:
     """Return the number of tokens per indexer key; 0 without an indexer."""
@@ -153,8 +194,7 @@ def padded_heads_width(model: ModelFacts, split: Split) -> int:
     """Return the elements per token of queries and outputs of attention over compressed tokens."""
     if not _reads_compressed_keys(model):
         return 0
-    heads = max(1, model.heads // split.tensor_parallel)
-    return 2 * ceil_div(heads, _SPARSE_HEADS) * _SPARSE_HEADS * _SPARSE_HEAD_WIDTH
+    return 2 * ceil_div(_rank_heads(model, split), _SPARSE_HEADS) * _SPARSE_HEADS * _SPARSE_HEAD_WIDTH
 
 
 @lru_cache(maxsize=256)
@@ -165,7 +205,7 @@ def _reads_compressed_keys(model: ModelFacts) -> bool:
     return indexed and not any(isinstance(cache, LatentCache) for cache in caches)
 
 
-def dense_width(model: ModelFacts) -> int:
+def _dense_width(model: ModelFacts) -> int:
     """Return the width of the widest MLP that every token passes: of dense layers or of shared experts."""
     experts = model.experts
     if experts is None:
@@ -174,11 +214,15 @@ def dense_width(model: ModelFacts) -> int:
     return max(dense, experts.shared_intermediate)
 
 
-def expanded_latent_bytes(model: ModelFacts, split: Split, dtype_bytes: int) -> int:
+def _expanded_latent_bytes(model: ModelFacts, split: Split, dtype_bytes: int) -> int:
     """Return the bytes of a prefill's cached keys and values, expanded from latents for the rank's heads."""
     if not _expands_latents(model):
         return 0
-    return LATENT_ROWS * max(1, model.heads // split.tensor_parallel) * LATENT_HEAD_WIDTH * dtype_bytes
+    return _LATENT_ROWS * _rank_heads(model, split) * _LATENT_HEAD_WIDTH * dtype_bytes
+
+
+def _rank_heads(model: ModelFacts, split: Split) -> int:
+    return max(1, model.heads // split.tensor_parallel)
 
 
 @lru_cache(maxsize=256)

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.terms import OVERHEAD, Derivation, Line, Term
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
+from plimsoll.engines.vllm.memory.rank import Rank
 
 _HOPPER = 9
 
@@ -42,17 +44,25 @@ _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 """GiB. One GPU 0.41 to 0.60; TP over NVSwitch 1.53 to 2.47; over PCIe 0.96 and less (H100, H200, B200-class logs)."""
 
 
-def non_torch_bytes(
-    gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
-) -> int:
+def overhead_term(rank: Rank) -> Term:
     """Return the bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
-    return sum(size for _, size in non_torch_parts(gpu, split, law, last_stage=last_stage, captures=captures))
+    return Term(OVERHEAD, sum([size for _, size in _rank_parts(rank)]), _derivation, rank)
+
+
+def _derivation(rank: Rank) -> Derivation:
+    formula = f"outside PyTorch, inside the budget, as of vLLM {rank.law.since}"
+    return Derivation(formula, tuple(Line("measured", name, size) for name, size in _rank_parts(rank)))
+
+
+def _rank_parts(rank: Rank) -> tuple[tuple[str, int], ...]:
+    captures = not (rank.settings.enforce_eager or rank.law.runs_v2(rank.request.model, rank.gpu))
+    return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)
 
 
 def non_torch_parts(
     gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
 ) -> tuple[tuple[str, int], ...]:
-    """Return the same part by part: a name for each part, and its bytes. Empty parts are left out.
+    """Return the parts of the overhead: a name for each part, and its bytes. Empty parts are left out.
 
     ``captures`` means that the first model runner serves the model with CUDA graphs. The second tries none until 0.28.
     """
@@ -65,12 +75,11 @@ def non_torch_parts(
     return tuple((name, size) for name, size in parts if size)
 
 
-def outside_bytes(gpu: GpuType | None, split: Split, law: EngineLaw) -> int:
+def outside_bytes(gpu: GpuType | None, split: Split) -> int:
     """Return the bytes of CUDA context and NCCL set-up before the snapshot, which are outside the budget.
 
     CUDA graphs that the release does not charge are outside the budget as well, but not in this figure.
     """
-    del law
     if split.gpus == 1:
         return int(_OUTSIDE_ONE * GIB)
     fast = gpu is None or gpu.interconnect is not Interconnect.PCIE

@@ -7,19 +7,17 @@ from functools import lru_cache
 from plimsoll.domain.caches import AttentionCache
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Split
-from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.serving import Request
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout, kv_layout
 from plimsoll.engines.vllm.memory.kv_law import KvLaw, kv_law_for
+from plimsoll.engines.vllm.memory.rank import value_bytes
 from plimsoll.memory.draft import draft_caches, draft_tokens
 from plimsoll.memory.stages import CountedCaches, other_caches, stage_caches
 
-_FP32_BYTES = 4
-_HALF_BYTES = 2
-
 
 def rank_layout(request: Request, split: Split, settings: EngineSettings, stage: int) -> KvLayout:
-    """How the cache of one rank of one stage is cut.
+    """Return the cache layout of one rank of one stage.
 
     Raises:
         UnsupportedModel: the caches have no layout.
@@ -31,7 +29,7 @@ def rank_layout(request: Request, split: Split, settings: EngineSettings, stage:
         split,
         stage,
         settings.max_num_batched_tokens,
-        _FP32_BYTES if request.precision is Precision.FP32 else _HALF_BYTES,
+        value_bytes(request),
         draft_tokens(request),
         draft_caches(request) if last else (),
         () if last else draft_caches(request),

@@ -42,3 +42,18 @@ def sampler_copies(law: SamplerLaw, *, gathers: bool, rejects: bool, dtype_bytes
     """Return how many 32-bit copies of the logits exist at the same time at the peak."""
     copies = max(law.copies, law.rejecting_copies) if rejects else law.copies
     return copies + law.gathered_copies * gathers + (dtype_bytes - _HALF_PRECISION_BYTES) / LOGIT_BYTES
+
+
+def sampler_formula(
+    law: SamplerLaw,
+    *,
+    vocabulary: int,
+    rows: int,
+    gathers: bool = False,
+    rejects: bool = False,
+    dtype_bytes: int = _HALF_PRECISION_BYTES,
+) -> str:
+    """Return :func:`sampler_bytes` as a formula with its numbers."""
+    copies = sampler_copies(law, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
+    logits = f"{rows:,} rows x {vocabulary:,} logits x {LOGIT_BYTES} B x {copies:g} copies"
+    return f"{logits} + {law.base_bytes:,} B" if law.base_bytes else logits

@@ -63,15 +63,15 @@ def _alignment(caches: Sequence[CacheSpec], block_tokens: int) -> int:
 
 
 def _block_for_state(largest_state: int, token_bytes: int, alignment: int) -> int:
-    """The fewest tokens whose attention page holds a state (vLLM, ``Platform._align_hybrid_block_size``)."""
+    """Return the fewest tokens whose attention page holds a state (vLLM, ``Platform._align_hybrid_block_size``)."""
     return alignment * ceil_div(largest_state, alignment * token_bytes)
 
 
 def _up_to_kernels(block_tokens: int, caches: Sequence[CacheSpec]) -> int:
-    """Whole pages of the kernels that read compressed rows.
+    """Return the tokens rounded up to whole pages of the kernels that read compressed rows.
 
-    vLLM 0.32 does so. A log of 0.28 (GLM-5.3-Flash, TP 8) pads states by 20.75 %, which is a block of 640 tokens where
-    this makes it 1,024; its tokens differ by 0.05 %.
+    vLLM 0.32 does so. A log of 0.28 (GLM-5.3-Flash, TP 8) pads states by 20.75 %, which means a block of 640 tokens.
+    This function returns 1,024. The tokens of the cache differ by 0.05 %.
     """
     rows = [cache for cache in caches if isinstance(cache, RowCache) and cache.kernel_rows]
     kernels = lcm(*(cache.kernel_rows[0] * cache.tokens_per_row for cache in rows if cache.kernel_rows))
@@ -129,7 +129,7 @@ def _row_page(cache: RowCache, block_tokens: int) -> Page:
 
 
 def _stride_bytes(cache: RowCache, block_tokens: int) -> int:
-    """Bytes of one page of the kernels, where a block holds several (vLLM, ``get_block_stride_alignment``)."""
+    """Return the bytes of a kernel's page, where a block holds several (vLLM, ``get_block_stride_alignment``)."""
     if cache.kernel_rows is None:
         return 1
     kernel = gcd(cache.kernel_rows[1] * cache.tokens_per_row, block_tokens)

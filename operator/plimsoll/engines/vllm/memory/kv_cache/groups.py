@@ -22,7 +22,7 @@ class Layers(NamedTuple):
 
 
 class Grouping(NamedTuple):
-    """``block_bytes`` is what one block id costs on this rank; ``groups`` a page and the number of groups with it."""
+    """Each page with the number of its groups. ``block_bytes`` are the bytes of one block id on this rank."""
 
     block_bytes: int
     groups: tuple[tuple[Page, int], ...]
@@ -31,7 +31,7 @@ class Grouping(NamedTuple):
 def group_layers(layers: Sequence[Layers], model: str, *, hybrid_manager: bool = True) -> Grouping:
     """Group the model's layers as the engine does.
 
-    ``hybrid_manager`` false charges windows and chunks as full attention, as the engine does with some KV connectors.
+    Without ``hybrid_manager``, windows and chunks are charged as full attention, as with some KV connectors.
 
     Raises:
         UnsupportedModel: the pages cannot be made equal, which the engine refuses too.
@@ -52,7 +52,7 @@ def group_layers(layers: Sequence[Layers], model: str, *, hybrid_manager: bool =
 
 
 def _is_one_type(layers: Sequence[Layers]) -> bool:
-    """Whether every layer needs the same number of blocks, whatever its page takes."""
+    """Whether every layer needs the same number of blocks. Their pages may have different sizes."""
     first = layers[0].page
     if first.holding is Holding.STATE:
         return all(
@@ -122,6 +122,6 @@ def _hybrid_groups(layers: Sequence[Layers]) -> Grouping:
 
 
 def group_size(layers: Sequence[int]) -> int:
-    """Layers of a group: the smallest bucket, or the largest where they are within a factor of 1.5 (less padding)."""
+    """Return the layers of a group: the smallest bucket, or the largest if it is less than 1.5 times as large."""
     smallest, largest = min(layers), max(layers)
     return largest if largest < 1.5 * smallest else smallest

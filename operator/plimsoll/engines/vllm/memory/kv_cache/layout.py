@@ -39,7 +39,7 @@ class Group:
     token_ranks: int = 1
 
     def blocks_of_request(self, tokens: int) -> int:
-        """Blocks of a request of ``tokens`` tokens at its longest, over all ``count`` groups."""
+        """Return the most blocks of a request of ``tokens`` tokens, over all ``count`` groups."""
         if self.fixed_blocks is not None:
             return self.count * self.fixed_blocks
         kept = ceil_div(tokens, self.token_ranks) if self.held_tokens is None else min(tokens, self.held_tokens)
@@ -48,11 +48,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class KvLayout:
-    """How one rank's cache is cut.
+    """The blocks of one rank's cache.
 
-    ``block_bytes`` is what one block id costs over all layers of a group; ``block_tokens`` the tokens of an attention
-    block; ``bytes_per_token`` what one more token takes if every attention layer keeps it. ``block_bytes`` is 0 for
-    models without any cache.
+    ``block_bytes`` are the bytes of one block id over all layers of a group; 0 for models without any cache.
+    ``block_tokens`` are the tokens of an attention block. ``bytes_per_token`` are the bytes of one more token in
+    every attention layer.
     """
 
     block_bytes: int
@@ -62,25 +62,16 @@ class KvLayout:
     has_states: bool = False
 
     def blocks_of_request(self, tokens: int) -> int:
-        """Blocks that a request of ``tokens`` tokens holds at its longest, over all groups."""
+        """Return the most blocks that a request of ``tokens`` tokens holds, over all groups."""
         return sum(group.blocks_of_request(tokens) for group in self.groups)
 
     def bytes_for(self, blocks: int) -> int:
-        """Bytes of ``blocks`` usable blocks, the null block included."""
+        """Return the bytes of ``blocks`` usable blocks and the null block."""
         return (blocks + NULL_BLOCKS) * self.block_bytes
 
     def pool_blocks(self, available_bytes: int) -> int:
-        """Blocks that the engine makes of ``available_bytes``, the null block included (``num_gpu_blocks``)."""
+        """Return the blocks that fit ``available_bytes``, including the null block (``num_gpu_blocks``)."""
         return max(0, available_bytes) // self.block_bytes if self.block_bytes else 0
-
-    def blocks_in(self, available_bytes: int) -> int:
-        """Usable blocks that fit in ``available_bytes``; zero when not even the null block fits."""
-        return max(0, self.pool_blocks(available_bytes) - NULL_BLOCKS)
-
-    def max_concurrency(self, available_bytes: int, context_tokens: int) -> Fraction:
-        """Requests of full length that vLLM says it holds; zero for models without any cache."""
-        per_request = self.blocks_of_request(context_tokens)
-        return Fraction(self.pool_blocks(available_bytes), per_request) if per_request else Fraction()
 
     def capacity_tokens(self, available_bytes: int, context_tokens: int) -> int:
         """Return the tokens that vLLM reports: full-length requests times that length (``kv_cache_size_tokens``)."""
@@ -109,7 +100,7 @@ class KvLayout:
         return blocks * self.block_bytes
 
     def max_sequences(self, available_bytes: int) -> int | None:
-        """The largest ``--max-num-seqs`` that starts; None where recurrent states set no such bound.
+        """Return the largest ``--max-num-seqs`` that starts; None where no recurrent state limits it.
 
         Source: vLLM, ``config/compilation.py``: each decoding sequence needs a block for its state.
         """
@@ -145,7 +136,7 @@ def kv_layout(
     packing: Packing = Packing.DENSE,
     model: str = "this model",
 ) -> KvLayout:
-    """The layout on one rank of ``split``.
+    """Return the layout on one rank of ``split``.
 
     Args:
         caches: caches of the rank's pipeline stage, with how many layers have each.
@@ -159,8 +150,8 @@ def kv_layout(
         concurrent_batches: steps whose tokens windows reserve; by default one per stage and one more, as with
             asynchronous scheduling. Releases before 0.26 reserve for 1 (vLLM's pull request 47728).
         retained_tokens: tokens that windows keep longer, for multi-module speculation: its tokens less one.
-        prefix_caching: whether it is on: a recurrent state beside attention is then held twice. Releases before 0.28
-            leave it off for models with such states (vLLM's pull request 50991).
+        prefix_caching: whether it is on. Then a model with attention holds each recurrent state twice. Releases before
+            0.28 leave it off for models with recurrent states (vLLM's pull request 50991).
         state_checkpoints: whether prefix caching keeps a block more for kernels that save states from inside a prefill.
         hybrid_manager: false where windows are charged as full attention.
         packing: how pages of different size share a block, for caches that the engine packs.
@@ -199,7 +190,7 @@ def kv_layout(
 
 
 def _block_tokens(layers: Sequence[Layers]) -> int:
-    """The block of attention to all tokens; of whatever keeps tokens where there is none."""
+    """Return the block of attention to all tokens, or of any other layer that keeps tokens."""
     pages = [entry.page for entry in layers if entry.page.holding not in (Holding.STATE, Holding.RING)]
     full = [page for page in pages if page.holding is Holding.FULL]
     return next((page.block_tokens for page in (*full, *pages)), 1)
@@ -218,18 +209,18 @@ def _layers(
 
 
 def _group(page: Page, count: int, steps: _Steps) -> Group:
-    """What a request holds in groups of this page. Source: vLLM, ``max_memory_usage_bytes`` of each spec."""
+    """Return the groups of this page. Source: vLLM, ``max_memory_usage_bytes`` of each spec."""
     match page.holding:
         case Holding.FULL:
             return Group(count, page.block_tokens, token_ranks=steps.token_ranks)
         case Holding.WINDOW:
-            # Tokens of running steps are not released yet, and a window straddles one block more than it fills.
+            # Tokens of running steps are not released yet, and a window may reach into one block more than it fills.
             held = page.limit_tokens - 1 + steps.retained_tokens + steps.in_flight_tokens
             return Group(count, page.block_tokens, held_tokens=held, extra_blocks=1)
         case Holding.CHUNK:
             return Group(count, page.block_tokens, held_tokens=page.limit_tokens + steps.in_flight_tokens)
         case Holding.CROSS:
-            # The engine charges its encoder budget, which is the batch; a longer item is computed all the same.
+            # The engine charges its encoder budget, which is the batch. It also computes an item that is longer.
             encoder_tokens = max(page.limit_tokens, steps.batched_tokens)
             return Group(count, page.block_tokens, fixed_blocks=ceil_div(encoder_tokens, page.block_tokens))
         case Holding.RING:

@@ -54,7 +54,7 @@ class _Bucket(NamedTuple):
 
 
 def packed_groups(layers: Sequence[Layers], packing: Packing) -> Grouping:
-    """Groups of about equal length, and the bytes of a block on this stage."""
+    """Return groups of about equal length, and the bytes of a block on this stage."""
     buckets = _buckets(layers)
     counts = _group_counts(buckets)
     groups = tuple((bucket.page, count) for bucket, count in zip(buckets, counts, strict=True))
@@ -79,10 +79,11 @@ def _buckets(layers: Sequence[Layers]) -> list[_Bucket]:
 
 
 def _group_counts(buckets: Sequence[_Bucket]) -> list[int]:
-    """Groups of each bucket.
+    """Return the number of groups of each bucket.
 
-    One with several page sizes in step stays whole; others are cut towards its length. States, and windows where
-    nothing sets a length, are cut further, until they fit in the block that the rest needs.
+    A bucket whose several page sizes occur equally often stays whole. Others are divided into groups of about its
+    length. States are divided further, until they fit the block that the rest needs. So are windows if no bucket sets a
+    length.
     """
     whole = max((bucket.longest for bucket in buckets if bucket.balanced and len(bucket.everywhere) > 1), default=0)
     length = _least_padding([bucket.longest for bucket in buckets if bucket.balanced], whole) if whole else 0
@@ -103,15 +104,15 @@ def _slides(bucket: _Bucket) -> bool:
 
 
 def _least_padding(lengths: Sequence[int], smallest: int) -> int:
-    """The length, ``smallest`` or more, to whose multiples all ``lengths`` are rounded up with the fewest added.
+    """Return the length, at least ``smallest``, with the least padding if all ``lengths`` become multiples of it.
 
-    Of several the largest.
+    Of several such lengths, return the largest.
     """
     return min(range(smallest, max(lengths) + 1), key=lambda length: (sum(-own % length for own in lengths), -length))
 
 
 def _full_sizes(buckets: Sequence[_Bucket]) -> list[int]:
-    """Page sizes of the caches that keep every token, smallest first."""
+    """Return the page sizes of the caches that keep every token, smallest first."""
     return sorted({size for bucket in buckets if bucket.page.holding is Holding.FULL for size in bucket.everywhere})
 
 
