@@ -11,7 +11,6 @@ from plimsoll.facts.models.assembly import layer_kinds, stored, with_undivided
 from plimsoll.facts.models.composites import language_fields
 from plimsoll.facts.models.context_length import max_context_tokens
 from plimsoll.facts.models.eagle import with_eagle_parts
-from plimsoll.facts.models.encoders.registry import encoder_facts
 from plimsoll.facts.models.extras.registry import extra_layers, extra_step_bytes, host_tables_remarks
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 from plimsoll.facts.models.layer_patterns import has_attention, in_one_module, layer_count
@@ -133,9 +132,9 @@ def _tower(
     whole: Fields, fields: Fields, kind: ModelClass, facts: ModelFacts, rule: StorageRule
 ) -> EncoderFacts | None:
     """Return the tower as the checkpoint stores it; None if there is no tower."""
-    encoder = encoder_facts(whole, fields, kind.encoder, facts)
-    if encoder is None:
+    if kind.encoder is None:
         return None
+    encoder = kind.encoder(whole, fields, facts)
     check_tower_size(encoder, whole)
     return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of))
 
