@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from plimsoll.facts.models.extras.gemma import LAYER_INPUTS
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.generic_experts import generic_experts
+from plimsoll.facts.models.mixers.block_sparse import block_sparse_layers
+from plimsoll.facts.models.mixers.factored import factored_layers
+from plimsoll.facts.models.mixers.latent import latent_layers
 from plimsoll.facts.models.spellings import respelled
 from plimsoll.facts.models.traits import (
+    NO_EXTRA,
     Architecture,
-    Extra,
     Flag,
     Gate,
     HeadsRule,
     KvRule,
-    MixerRule,
+    Mixer,
     WidthRule,
     WindowRule,
 )
@@ -61,7 +65,7 @@ def generic_architecture(fields: Fields) -> Architecture:
         width_rule=WidthRule.BLOCKS if known.has("block_configs") else WidthRule.DOUBLE_IF_SHARED,
         shared_kv=known.has("num_kv_shared_layers"),
         gate=Gate.BY_FIELD,
-        extra=Extra.LAYER_INPUTS if known.has("hidden_size_per_layer_input") else Extra.NONE,
+        extra=LAYER_INPUTS if known.has("hidden_size_per_layer_input") else NO_EXTRA,
         moe=generic_experts(known),
     )
 
@@ -77,12 +81,12 @@ def _first_flag(fields: Fields, keys: tuple[str, ...]) -> str | None:
     return next((key for key in keys if isinstance(fields.values.get(key), bool)), None)
 
 
-def _mixer(fields: Fields) -> MixerRule:
+def _mixer(fields: Fields) -> Mixer | None:
     if fields.has("kv_lora_rank"):
-        return MixerRule.LATENT
+        return latent_layers
     if mapping_of(fields.values.get("sparse_attention_config")) is not None:
-        return MixerRule.BLOCK_SPARSE
-    return MixerRule.FACTORED if fields.has("share_q_dim") else MixerRule.ATTENTION
+        return block_sparse_layers
+    return factored_layers if fields.has("share_q_dim") else None
 
 
 def _is_gated(fields: Fields) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from plimsoll.domain.model import Evidence
+from plimsoll.domain.engine_options import HeadMethod
+from plimsoll.domain.model import Evidence, Weight
 from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.shape import Part, Parts, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,33 +109,23 @@ class WidthRule(Enum):
     """With ``block_auto_adjust_ff_dim`` two thirds of what is written, rounded up to ``block_multiple_of`` (LFM2)."""
 
 
-class Extra(Enum):
-    """Weights of a class in addition to the usual parts: the builder in :mod:`plimsoll.facts.models.extras`."""
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """Weights of a class in addition to the usual parts: the builders in :mod:`plimsoll.facts.models.extras`.
 
-    NONE = auto()
-    LAYER_INPUTS = auto()
-    """Per-layer embeddings (Gemma 4)."""
-    ALTUP = auto()
-    """Per-layer embeddings, alternating updates and learned augmented residuals (Gemma 3n)."""
-    HYPER_CONNECTIONS = auto()
-    """Several residual streams mixed by learned maps (DeepSeek-V4)."""
-    NGRAM = auto()
-    """Embeddings of several tokens at once (LongCat-Flash)."""
-    GATED_STREAMS = auto()
-    """Several residual streams mixed by gates of low rank, and n-gram embeddings added to them (Qwen4-Exp)."""
-    ENGRAM = auto()
-    """Hyper-connections without a head, and n-gram embeddings added to the streams (DeepSeek-V4.1)."""
+    ``layers`` builds the extra weights of every layer, ``embeddings`` those before the layers (on the first stage) and
+    ``head`` those after the layers (on the last stage). ``step_bytes`` are the bytes that the modules reserve for every
+    token of the largest step. ``table_bytes`` are embeddings that the engine keeps in host memory.
+    """
+
+    layers: Callable[[Fields, Shape], Parts] = lambda _, shape: (Part(),) * shape.layers
+    embeddings: Callable[[Fields, Shape], Iterable[Weight]] = lambda _, __: ()
+    head: Callable[[Fields, Shape], Iterable[Weight]] = lambda _, __: ()
+    step_bytes: Callable[[Fields, Shape], int] = lambda _, __: 0
+    table_bytes: Callable[[Fields], int] = lambda _: 0
 
 
-class EagleRule(Enum):
-    """The states of the target model that a draft head reads: :mod:`plimsoll.facts.models.eagle`."""
-
-    NONE = auto()
-    """Nothing: a model of its own."""
-    LAST_STATE = auto()
-    """Its last hidden state (EAGLE)."""
-    SEVERAL_STATES = auto()
-    """Hidden states of several of its layers (EAGLE-3)."""
+NO_EXTRA = Extra()
 
 
 class MoeRule(Enum):
@@ -153,46 +146,6 @@ class MoeRule(Enum):
     """``layer % expert_layer_period == expert_layer_offset`` (Jamba)."""
     CHARACTERS = auto()
     """``E`` in ``hybrid_override_pattern`` (Nemotron-H)."""
-
-
-class MixerRule(Enum):
-    """The mixer of tokens in the layers of a class: the builder in :mod:`plimsoll.facts.models.mixers`."""
-
-    ATTENTION = auto()
-    """Multi-, grouped- or single-head attention, full or sliding."""
-    LATENT = auto()
-    """Multi-head latent attention (DeepSeek), with or without the sparse indexer."""
-    COMPRESSED = auto()
-    """Windowed attention, and compressed keys of the whole sequence (DeepSeek-V4)."""
-    SHARED_COMPRESSED = auto()
-    """The same with compressed keys that later layers share (DeepSeek-V4.1)."""
-    BLOCK_SPARSE = auto()
-    """Grouped attention over blocks that an indexer picks (MiniMax-M3)."""
-    GROUP_SPARSE = auto()
-    """Grouped attention over groups of tokens that an indexer picks by one key each (Qwen4-Exp)."""
-    FACTORED = auto()
-    """Queries from one shared low rank, one KV head (Step 3)."""
-    CROSS_ATTENTION = auto()
-    """Attention to the tokens and to an encoder's output (Whisper)."""
-    LOOPED = auto()
-    """Layers that run several times, with a cache for every pass (IQuest-LoopCoder)."""
-
-
-class RecurrentRule(Enum):
-    """Mixers with a fixed-size state instead of keys and values: the builder in :mod:`plimsoll.facts.models.mixers`."""
-
-    MAMBA1 = auto()
-    """Selective state spaces (Mamba), one state for every channel."""
-    MAMBA2 = auto()
-    """State spaces with heads and groups (Mamba 2)."""
-    GATED_DELTA = auto()
-    """Gated delta networks (Qwen3-Next, OLMo Hybrid)."""
-    KIMI_DELTA = auto()
-    """Kimi delta attention: a gated delta network with a decay for every channel."""
-    LIGHTNING = auto()
-    """Linear attention with a fixed decay (MiniMax, Ring)."""
-    SHORT_CONV = auto()
-    """A gated short convolution (LFM2)."""
 
 
 class PatternRule(Enum):
@@ -222,13 +175,14 @@ class PatternRule(Enum):
 class Recurrent:
     """The recurrent layers of a class, in addition to its attention layers (:attr:`Architecture.mixer`).
 
-    ``module`` is their name in the checkpoint. ``state_dtype_key`` is the field with the type of the recurrent state;
+    ``build`` builds one of them: a function in :mod:`plimsoll.facts.models.mixers`. ``module`` is their name in the
+    checkpoint. ``state_dtype_key`` is the field with the type of the recurrent state;
     ``state_dtype`` is the type without this field (None: the type of the model). ``every`` is the class's interval of
     attention layers; with ``rest_attends``, layers after the last whole interval have attention too. ``group_norm``
     says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and projections.
     """
 
-    rule: RecurrentRule
+    build: Callable[[Fields, Recurrent, Shape], Part]
     pattern: PatternRule
     module: str
     state_dtype_key: str | None = None
@@ -284,6 +238,9 @@ class Moe:
 class Architecture:
     """The facts that a model class fixes, and its defaults.
 
+    ``mixer`` builds the mixers of tokens: a function in :mod:`plimsoll.facts.models.mixers`. None is multi-, grouped-
+    or single-head attention, full or sliding. ``eagle`` is the method of a draft head that reads the states of its
+    target model (:mod:`plimsoll.facts.models.eagle`); None is a model that needs no other.
     ``output_bias`` says whether an attention bias includes the output projection. ``intermediate_factor`` is the MLP
     width in hidden sizes if the file has no width. ``norms`` is the number of normalisations of hidden width in a
     layer, and ``norms_if_parallel`` their number with a parallel residual. ``spellings`` are pairs of a usual field and
@@ -301,7 +258,7 @@ class Architecture:
     """
 
     spellings: tuple[tuple[str, str], ...] = ()
-    mixer: MixerRule = MixerRule.ATTENTION
+    mixer: Mixer | None = None
     gated_mlp: bool = True
     attention_bias: Flag = Flag(default=False, key="attention_bias")
     output_bias: bool = True
@@ -334,13 +291,17 @@ class Architecture:
     width_rule: WidthRule = WidthRule.UNIFORM
     final_norm: bool = True
     embedding_norm: bool = False
-    extra: Extra = Extra.NONE
+    extra: Extra = NO_EXTRA
     undivided: tuple[str, ...] = ()
     evidence: Evidence = Evidence.KNOWN
     output_gate: Flag = Flag(default=False)
     ties: bool = True
     predictors: int = 0
     predicts_locally: bool = False
-    eagle: EagleRule = EagleRule.NONE
+    eagle: HeadMethod | None = None
     recurrent: Recurrent | None = None
     moe: Moe | None = None
+
+
+Mixer = Callable[[Fields, Architecture, Shape], Parts]
+"""Builds the mixer of every layer, first to last."""

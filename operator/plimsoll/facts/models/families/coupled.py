@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from plimsoll.facts.models.traits import Architecture, Flag, KvRule, MixerRule, WidthRule
+from plimsoll.facts.models.mixers.cross_attention import cross_attention_layers
+from plimsoll.facts.models.traits import Architecture, Flag, KvRule, WidthRule
 
 _YES = Flag(default=True)
 
 COUPLED: dict[str, Architecture] = {
     "WhisperForConditionalGeneration": Architecture(
-        mixer=MixerRule.CROSS_ATTENTION,
+        mixer=cross_attention_layers,
         spellings=(
             ("hidden_size", "d_model"),
             ("intermediate_size", "decoder_ffn_dim"),

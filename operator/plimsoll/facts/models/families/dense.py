@@ -7,14 +7,14 @@ engine has dropped the class.
 
 from __future__ import annotations
 
+from plimsoll.facts.models.extras.gemma import ALTUP
+from plimsoll.facts.models.mixers.looped import looped_layers
 from plimsoll.facts.models.traits import (
     Architecture,
-    Extra,
     Flag,
     Gate,
     HeadsRule,
     KvRule,
-    MixerRule,
     WidthRule,
     WindowRule,
 )
@@ -50,7 +50,7 @@ _GPTJ = Architecture(
 DENSE: dict[str, Architecture] = {
     "LLaMAForCausalLM": _LLAMA,
     "IQuestCoderForCausalLM": _LLAMA,
-    "IQuestLoopCoderForCausalLM": Architecture(mixer=MixerRule.LOOPED),
+    "IQuestLoopCoderForCausalLM": Architecture(mixer=looped_layers),
     "TeleChat3ForCausalLM": _LLAMA,
     "TeleFLMForCausalLM": _PLAIN_LLAMA,
     "SolarForCausalLM": _LLAMA,
@@ -85,7 +85,7 @@ DENSE: dict[str, Architecture] = {
         window_rule=WindowRule.PERIODIC,
         window_period=5,
         shared_kv=True,
-        extra=Extra.ALTUP,
+        extra=ALTUP,
     ),
     "Phi3SmallForCausalLM": Architecture(
         attention_bias=_YES, mlp_bias=_YES, norm_bias=True, tied=True, width_keys=("ff_intermediate_size",)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.facts.models.extras.gemma import LAYER_INPUTS
+from plimsoll.facts.models.mixers.block_sparse import block_sparse_layers
+from plimsoll.facts.models.mixers.factored import factored_layers
 from plimsoll.facts.models.traits import (
     Architecture,
-    Extra,
     Flag,
     Gate,
     HeadsRule,
-    MixerRule,
     Moe,
     MoeRule,
     WidthRule,
@@ -79,7 +80,7 @@ _STEP35 = Architecture(
     ),
 )
 _MINIMAX_M3 = Architecture(
-    mixer=MixerRule.BLOCK_SPARSE,
+    mixer=block_sparse_layers,
     qk_norm=Flag(default=True, key="use_qk_norm"),
     width_keys=("dense_intermediate_size", "intermediate_size"),
     moe=Moe(
@@ -176,7 +177,7 @@ EXPERTS: dict[str, Architecture] = {
         heads_rule=HeadsRule.GLOBAL_OWN,
         width_rule=WidthRule.DOUBLE_IF_SHARED,
         shared_kv=True,
-        extra=Extra.LAYER_INPUTS,
+        extra=LAYER_INPUTS,
         moe=Moe(width_keys=("moe_intermediate_size", "expert_intermediate_size"), beside_dense=True, optional=True),
     ),
     "GraniteMoeSWAForCausalLM": Architecture(
@@ -238,7 +239,7 @@ EXPERTS: dict[str, Architecture] = {
             ("num_experts_per_tok", "moe_top_k"),
             ("max_position_embeddings", "max_position_embedding"),
         ),
-        mixer=MixerRule.FACTORED,
+        mixer=factored_layers,
         moe=Moe(rule=MoeRule.ALL_BUT_FIRST, shared_width_key="share_expert_dim"),
     ),
     "Step3p5ForCausalLM": _STEP35,

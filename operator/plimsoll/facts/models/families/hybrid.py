@@ -7,16 +7,22 @@ for Bamba and MiniMax, which that version no longer has.
 
 from __future__ import annotations
 
+from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
+from plimsoll.facts.models.mixers.gated_delta import gated_delta_part
+from plimsoll.facts.models.mixers.group_sparse import group_sparse_layers
+from plimsoll.facts.models.mixers.kimi_delta import kimi_delta_part
+from plimsoll.facts.models.mixers.latent import latent_layers
+from plimsoll.facts.models.mixers.lightning import lightning_part
+from plimsoll.facts.models.mixers.mamba1 import mamba1_part
+from plimsoll.facts.models.mixers.mamba2 import mamba2_part
+from plimsoll.facts.models.mixers.short_conv import short_conv_part
 from plimsoll.facts.models.traits import (
     Architecture,
-    Extra,
     Flag,
-    MixerRule,
     Moe,
     MoeRule,
     PatternRule,
     Recurrent,
-    RecurrentRule,
     WidthRule,
 )
 
@@ -32,16 +38,14 @@ _QWEN_NEXT = Architecture(
     qk_norm=_YES,
     output_gate=_QWEN_GATE,
     predictors=1,
-    recurrent=Recurrent(RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn"),
+    recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn"),
     moe=_QWEN_EXPERTS,
 )
 _QWEN3_5 = Architecture(
     qk_norm=_YES,
     output_gate=_QWEN_GATE,
     predictors=1,
-    recurrent=Recurrent(
-        RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"
-    ),
+    recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
     moe=_QWEN_EXPERTS,
 )
 _NEMOTRON_H = Architecture(
@@ -50,7 +54,7 @@ _NEMOTRON_H = Architecture(
     attention_bias=_NO,
     norms=1,
     recurrent=Recurrent(
-        RecurrentRule.MAMBA2,
+        mamba2_part,
         PatternRule.CHARACTERS,
         "mixer",
         state_dtype_key="mamba_ssm_cache_dtype",
@@ -67,10 +71,10 @@ _NEMOTRON_H = Architecture(
 )
 _KIMI_SHARE = 256
 """vLLM, ``models/kimi_k3/nvidia/model.py`` (``min_moe_intermediate_per_partition``)."""
-_MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(RecurrentRule.MAMBA1, PatternRule.NONE, "mixer"))
+_MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(mamba1_part, PatternRule.NONE, "mixer"))
 _MINIMAX = Architecture(
     attention_bias=_NO,
-    recurrent=Recurrent(RecurrentRule.LIGHTNING, PatternRule.CODES, "self_attn"),
+    recurrent=Recurrent(lightning_part, PatternRule.CODES, "self_attn"),
     moe=Moe(
         width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", router_fp32=True, optional=True
     ),
@@ -82,48 +86,46 @@ HYBRID: dict[str, Architecture] = {
     "Qwen3_5MoeForCausalLM": _QWEN3_5,
     "Qwen4ExpForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.GROUP_SPARSE,
+        mixer=group_sparse_layers,
         attention_bias=_NO,
         qk_norm=_YES,
         output_gate=_YES,
         norms=0,
-        extra=Extra.GATED_STREAMS,
-        recurrent=Recurrent(
-            RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"
-        ),
+        extra=GATED_STREAMS,
+        recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
         moe=_QWEN_EXPERTS,
     ),
     "OlmoHybridForCausalLM": Architecture(
         qk_norm=_YES,
         qk_norm_spans_heads=True,
-        recurrent=Recurrent(RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn"),
+        recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn"),
     ),
     "NemotronHForCausalLM": _NEMOTRON_H,
     "MambaForCausalLM": _MAMBA,
     "FalconMambaForCausalLM": _MAMBA,
-    "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.NONE, "mixer")),
+    "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(mamba2_part, PatternRule.NONE, "mixer")),
     "JambaForCausalLM": Architecture(
         ties=False,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.MAMBA1, PatternRule.PERIOD_OFFSET, "mamba", step_norms=True),
+        recurrent=Recurrent(mamba1_part, PatternRule.PERIOD_OFFSET, "mamba", step_norms=True),
         moe=Moe(rule=MoeRule.PERIOD_OFFSET, width_keys=("intermediate_size",), optional=True),
     ),
-    "BambaForCausalLM": Architecture(recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.LISTED, "mamba")),
+    "BambaForCausalLM": Architecture(recurrent=Recurrent(mamba2_part, PatternRule.LISTED, "mamba")),
     "GraniteMoeHybridForCausalLM": Architecture(
         width_keys=("shared_intermediate_size", "intermediate_size"),
-        recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.LISTED, "mamba"),
+        recurrent=Recurrent(mamba2_part, PatternRule.LISTED, "mamba"),
         moe=Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", optional=True),
     ),
     "FalconH1ForCausalLM": Architecture(
         recurrent=Recurrent(
-            RecurrentRule.MAMBA2,
+            mamba2_part,
             PatternRule.PARALLEL,
             "mamba",
             group_norm=Flag(default=False, key="mamba_rms_norm"),
         ),
     ),
     "Zamba2ForCausalLM": Architecture(
-        ties=False, norms=1, tied=True, recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.SHARED, "mamba")
+        ties=False, norms=1, tied=True, recurrent=Recurrent(mamba2_part, PatternRule.SHARED, "mamba")
     ),
     "Lfm2ForCausalLM": Architecture(
         ties=False,
@@ -131,19 +133,19 @@ HYBRID: dict[str, Architecture] = {
         tied=True,
         width_keys=("block_ff_dim", "intermediate_size"),
         width_rule=WidthRule.TWO_THIRDS,
-        recurrent=Recurrent(RecurrentRule.SHORT_CONV, PatternRule.LISTED, "conv"),
+        recurrent=Recurrent(short_conv_part, PatternRule.LISTED, "conv"),
     ),
     "Lfm2MoeForCausalLM": Architecture(
         qk_norm=_YES,
         tied=True,
-        recurrent=Recurrent(RecurrentRule.SHORT_CONV, PatternRule.LISTED, "conv"),
+        recurrent=Recurrent(short_conv_part, PatternRule.LISTED, "conv"),
         moe=Moe(rule=MoeRule.AFTER_FIRST, router_bias=Flag(default=True, key="use_expert_bias")),
     ),
     "KimiLinearForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.KIMI_DELTA, PatternRule.KIMI, "self_attn", state_dtype="float32"),
+        recurrent=Recurrent(kimi_delta_part, PatternRule.KIMI, "self_attn", state_dtype="float32"),
         moe=Moe(
             rule=MoeRule.AFTER_FIRST,
             per_token_keys=("num_experts_per_token", "num_experts_per_tok"),
@@ -157,9 +159,9 @@ HYBRID: dict[str, Architecture] = {
     ),
     "BailingMoeV2_5ForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.LIGHTNING, PatternRule.INTERVAL, "self_attn", every=1),
+        recurrent=Recurrent(lightning_part, PatternRule.INTERVAL, "self_attn", every=1),
         moe=Moe(
             rule=MoeRule.AFTER_FIRST,
             shared_count_key="num_shared_experts",
@@ -170,10 +172,10 @@ HYBRID: dict[str, Architecture] = {
     ),
     "BailingMoeV3ForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
         recurrent=Recurrent(
-            RecurrentRule.KIMI_DELTA, PatternRule.INTERVAL, "self_attn", state_dtype="float32", rest_attends=True
+            kimi_delta_part, PatternRule.INTERVAL, "self_attn", state_dtype="float32", rest_attends=True
         ),
         moe=Moe(
             rule=MoeRule.AFTER_FIRST,
@@ -184,9 +186,9 @@ HYBRID: dict[str, Architecture] = {
         ),
     ),
     "Glm5NextForCausalLM": Architecture(
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.KIMI_DELTA, PatternRule.INTERVAL, "self_attn", state_dtype="float32"),
+        recurrent=Recurrent(kimi_delta_part, PatternRule.INTERVAL, "self_attn", state_dtype="float32"),
         moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES),
     ),
     "MiniMaxForCausalLM": _MINIMAX,
