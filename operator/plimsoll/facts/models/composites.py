@@ -48,7 +48,7 @@ Raises:
 class Composite:
     """A class with a tower: the tower's builder, and the class its language model behaves as.
 
-    ``language`` is None where the language model's section names its class. A class with a generic tower is listed only
+    ``language`` is None if the language model's section names its class. A class with a generic tower is listed only
     because of its language model: the engine fixes that in code, and no file names it.
     """
 

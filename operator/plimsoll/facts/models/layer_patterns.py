@@ -147,7 +147,7 @@ def _by_characters(name: str, fields: Fields, layers: int) -> tuple[Role, ...]:
 
 
 def _by_types(name: str, fields: Fields, layers: int) -> tuple[Role, ...]:
-    """The roles that the configuration lists; none where it lists nothing."""
+    """The roles that the configuration lists; none if it lists nothing."""
     key = fields.first(_TYPE_KEYS)
     types = fields.texts(key) if key is not None else ()
     if key is None or not types:

@@ -23,6 +23,29 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """The tokens that one layer reads: all tokens, a sliding window, or the chunk that the token is in.
+
+    A window longer than any request still costs a block, because the engine still counts it as a window.
+    """
+
+    local: bool = False
+    window: int | None = None
+    chunk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """The heads of one attention layer. With ``borrows_kv`` it reads the keys and values of an earlier layer."""
+
+    query: int
+    kv: int
+    key_dim: int
+    value_dim: int
+    borrows_kv: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """One part of one layer (its mixer, its MLP, its norms): its weights and its caches."""
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from plimsoll.domain.engine_options import HeadMethod
 from plimsoll.domain.model import Evidence, Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.mixers.kv_heads import grouped
+from plimsoll.facts.models.shape import Heads, Part, Parts, Shape, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +34,6 @@ class Flag:
         return self.default if word is None else word == self.equals
 
 
-class KvRule(Enum):
-    """Which field has the number of key/value heads."""
-
-    GROUPED = auto()
-    """``num_key_value_heads``, as many as query heads where it is not set."""
-    FALCON = auto()
-    """``num_kv_heads`` with ``new_decoder_architecture``, else one or all by ``multi_query``."""
-    MULTI_QUERY = auto()
-    """One with ``multi_query`` (the default), else as many as query heads."""
-    CHATGLM = auto()
-    """``multi_query_group_num`` with ``multi_query_attention``, else as many as query heads."""
-    ALL = auto()
-    """As many as query heads."""
-
-
 class WindowRule(Enum):
     """Which layers slide where the configuration has a window and no ``layer_types``."""
 
@@ -65,23 +51,6 @@ class WindowRule(Enum):
     """Chunks of ``attention_chunk_size`` in the layers that rotate positions: 1 in ``no_rope_layers`` (Llama 4)."""
 
 
-class HeadsRule(Enum):
-    """Whether layers differ in their attention heads."""
-
-    UNIFORM = auto()
-    """All alike."""
-    GLOBAL_OWN = auto()
-    """Full attention has a head size of its own, and KV heads where keys serve as values (Gemma 4)."""
-    SLIDING_OWN = auto()
-    """Sliding layers have ``swa_`` head counts and sizes (MiMo-V2)."""
-    OTHER_SETTING = auto()
-    """``attention_other_setting`` names a layer type and its heads (Step 3.5)."""
-    LISTED = auto()
-    """``num_attention_heads_per_layer`` (Laguna)."""
-    BLOCKS = auto()
-    """``block_configs`` says for each layer how many heads share a KV head, or that there is none (DeciLM)."""
-
-
 class Gate(Enum):
     """A learned gate on the attention output: a projection of the hidden state."""
 
@@ -92,21 +61,6 @@ class Gate(Enum):
     """One value an output element."""
     BY_FIELD = auto()
     """``gating``: true or ``per-head`` for heads, ``per-element`` for elements (Laguna)."""
-
-
-class WidthRule(Enum):
-    """Whether dense MLPs differ in width."""
-
-    UNIFORM = auto()
-    """All alike, or listed where the field holds a list (Gemma 3n)."""
-    DOUBLE_IF_SHARED = auto()
-    """With ``use_double_wide_mlp`` twice as wide in the layers that borrow keys and values (Gemma 4)."""
-    BLOCKS = auto()
-    """``block_configs`` says it for each layer (DeciLM)."""
-    HALF = auto()
-    """Half of what is written: the field counts gate and up together (Molmo)."""
-    TWO_THIRDS = auto()
-    """With ``block_auto_adjust_ff_dim`` two thirds of what is written, rounded up to ``block_multiple_of`` (LFM2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,26 +80,6 @@ class Extra:
 
 
 NO_EXTRA = Extra()
-
-
-class MoeRule(Enum):
-    """Which layers hold experts."""
-
-    ALL = auto()
-    SPARSE_STEP = auto()
-    """Every ``decoder_sparse_step``-th layer that is not in ``mlp_only_layers``."""
-    AFTER_FIRST = auto()
-    """All but the first ``first_k_dense_replace`` layers; ``moe_layer_freq`` thins them out or lists them."""
-    ALL_BUT_FIRST = auto()
-    """All but the first layer (Step 3)."""
-    EVERY_NTH = auto()
-    """Every ``interleave_moe_layer_step``-th (Llama 4)."""
-    INTERVAL = auto()
-    """From ``moe_layer_start_index`` to ``moe_layer_end_index``, every ``moe_layer_interval``-th (Ernie 4.5)."""
-    PERIOD_OFFSET = auto()
-    """``layer % expert_layer_period == expert_layer_offset`` (Jamba)."""
-    CHARACTERS = auto()
-    """``E`` in ``hybrid_override_pattern`` (Nemotron-H)."""
 
 
 class PatternRule(Enum):
@@ -197,6 +131,8 @@ class Recurrent:
 class Moe:
     """How a class writes its mixture of experts.
 
+    ``holds`` says for each of the given number of layers whether it holds experts: a function in
+    :mod:`plimsoll.facts.models.expert_layers`. None: all of them do.
     ``width_keys`` are the fields for the width of one expert. ``shared_width_key`` is the field for the width of the
     shared experts, which every token passes. ``shared_count_key`` is the field for their number (they have an expert's
     width if no width is named), and ``shared_count_default`` is the number if that field is missing. ``router_bias`` is
@@ -208,7 +144,7 @@ class Moe:
     narrower than ``smallest_share``, the engine pads it.
     """
 
-    rule: MoeRule = MoeRule.ALL
+    holds: ExpertLayers | None = None
     experts_keys: tuple[str, ...] = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
     per_token_keys: tuple[str, ...] = (
         "num_experts_per_tok",
@@ -238,9 +174,14 @@ class Moe:
 class Architecture:
     """The facts that a model class fixes, and its defaults.
 
-    ``mixer`` builds the mixers of tokens: a function in :mod:`plimsoll.facts.models.mixers`. None is multi-, grouped-
-    or single-head attention, full or sliding. ``eagle`` is the method of a draft head that reads the states of its
-    target model (:mod:`plimsoll.facts.models.eagle`); None is a model that needs no other.
+    Some traits are functions that the builders of :mod:`plimsoll.facts.models` call. ``mixer`` builds the mixers of
+    tokens (in ``mixers``); None is multi-, grouped- or single-head attention, full or sliding. ``kv_heads`` finds the
+    field with the number of key/value heads (``mixers/kv_heads``). ``heads`` gives each layer its attention heads, from
+    those that most layers have (``mixers/heads``), and ``widths`` the width of its dense MLP, from the width that is
+    written (``mlp_widths``); without them all layers are equal. With ``in_blocks``, ``block_configs`` lists heads and
+    width of each layer (DeciLM). ``extra`` builds weights in addition to the usual parts (``extras``). ``eagle`` is the
+    method of a draft head that reads the states of its target model (``eagle``); None is a model that needs no other.
+
     ``output_bias`` says whether an attention bias includes the output projection. ``intermediate_factor`` is the MLP
     width in hidden sizes if the file has no width. ``norms`` is the number of normalisations of hidden width in a
     layer, and ``norms_if_parallel`` their number with a parallel residual. ``spellings`` are pairs of a usual field and
@@ -276,10 +217,11 @@ class Architecture:
     extra_positions: int = 0
     width_keys: tuple[str, ...] = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
     intermediate_factor: int | None = None
-    kv_rule: KvRule = KvRule.GROUPED
+    kv_heads: KvHeads = grouped
     window_rule: WindowRule = WindowRule.NEVER
     window_period: int = 1
-    heads_rule: HeadsRule = HeadsRule.UNIFORM
+    heads: LayerHeads | None = None
+    in_blocks: bool = False
     shared_kv: bool = False
     gate: Gate = Gate.NONE
     qk_norm_bias: bool = False
@@ -288,7 +230,7 @@ class Architecture:
     latent_cache: bool = True
     keeps_cache_type: bool = False
     sublayers: int = 1
-    width_rule: WidthRule = WidthRule.UNIFORM
+    widths: Callable[[Fields, int, int], tuple[int, ...]] | None = None
     final_norm: bool = True
     embedding_norm: bool = False
     extra: Extra = NO_EXTRA
@@ -305,3 +247,12 @@ class Architecture:
 
 Mixer = Callable[[Fields, Architecture, Shape], Parts]
 """Builds the mixer of every layer, first to last."""
+
+KvHeads = Callable[[Fields], str | None]
+"""Returns the field with the number of key/value heads; empty for one head, None for as many as query heads."""
+
+LayerHeads = Callable[[Fields, Heads, Sequence[Span]], tuple[Heads, ...]]
+"""Returns the heads of every layer from those that most layers have, and from what each layer reads."""
+
+ExpertLayers = Callable[[Fields, int], tuple[bool, ...]]
+"""Returns for each of the given number of layers whether it holds experts."""

@@ -1,4 +1,4 @@
-"""Audio towers that descend from Whisper's encoder: two convolutions, positions, layers, a projector.
+"""Audio towers derived from Whisper's encoder: two convolutions, positions, layers, a projector.
 
 Sources: vLLM's ``qwen2_audio.py``, ``qwen2_5_omni_thinker.py``, ``qwen3_omni_moe_thinker.py``, ``audioflamingo3.py``,
 ``ultravox.py``, ``voxtral.py`` and ``whisper.py``; defaults from the configuration classes in Transformers.

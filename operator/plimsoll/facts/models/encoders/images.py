@@ -1,4 +1,4 @@
-"""CLIP, SigLIP and Pixtral: the image towers that many families share.
+"""CLIP, SigLIP and Pixtral: the image towers that many families use.
 
 Sources: vLLM's ``clip.py``, ``siglip.py`` and ``pixtral.py`` (``PixtralHFVisionModel``); defaults from the
 configuration classes of the same names in Transformers.
@@ -23,7 +23,7 @@ _CHANNELS = 3
 
 @dataclass(frozen=True, slots=True)
 class ImageTower:
-    """A tower that sees one square of pixels: its weights and how many patches that are."""
+    """A tower for one square of pixels: its weights and its sizes in pixels."""
 
     weights: tuple[Weight, ...]
     tower: Tower
@@ -45,13 +45,13 @@ class ImageTower:
 def image_tower(
     name: str, section: Fields, *, prefix: str = "vision_tower", layers: int | None = None, post_norm: bool = True
 ) -> ImageTower:
-    """The tower that a section names, up to the deepest of the layers in use.
+    """Return the tower that a section names, up to the deepest layer that the engine uses.
 
     Args:
         name: the model, for errors.
         section: the tower's section.
-        prefix: of its weights' names.
-        layers: how many layers the engine builds; all where None.
+        prefix: prefix of the names of its weights.
+        layers: how many layers the engine builds; None for all of them.
         post_norm: whether the final norm is built.
 
     Raises:
@@ -92,7 +92,7 @@ def _clip(section: Fields, prefix: str, layers: int | None, *, post_norm: bool) 
 
 
 def siglip(section: Fields, prefix: str, *, layers: int | None = None, post_norm: bool = True) -> ImageTower:
-    """SigLIP, and Idefics' tower, which is built alike.
+    """SigLIP, and Idefics' tower, which has the same structure.
 
     Raises:
         InvalidInput: a size is ill-typed or absurd.

@@ -1,4 +1,4 @@
-"""LLaVA and its kin: an image tower, read at one or more of its layers, and a small MLP.
+"""LLaVA and related models: an image tower, read at one or more of its layers, and a small MLP.
 
 Sources: vLLM's ``llava.py``, ``llava_next.py``, ``llava_next_video.py``, ``llava_onevision.py``, ``cohere2_vision.py``
 and ``mistral3.py``; defaults from the configuration classes in Transformers.

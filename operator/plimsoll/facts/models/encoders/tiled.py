@@ -65,7 +65,7 @@ def llama4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
 
 
 def idefics3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Idefics 3 and SmolVLM: neighbouring patches joined, one projection."""
+    """Idefics 3 and SmolVLM: one projection of joined neighbouring patches."""
     image = image_tower(facts.name, _idefics_section(fields), prefix="vision_model")
     joined = size(fields, "scale_factor", default=2) ** 2
     weights = (

@@ -20,14 +20,14 @@ class Cut(Enum):
     DIVIDED = auto()
     """Parallel layers; the engine refuses a degree that does not divide the heads."""
     BY_HEADS = auto()
-    """Parallel layers where the degree divides the heads, else whole on every rank."""
+    """Parallel layers if the degree divides the heads, else whole on every rank."""
     WHOLE = auto()
     """Plain or replicated layers: all of it on every rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """Layers of one tower, all alike.
+    """The layers of one tower. All of them are equal.
 
     ``attention_width`` is the width of all heads together if it is not ``hidden``. ``kv_heads`` is the number of heads
     of keys and values if they are fewer. ``key_bias`` says whether keys have a bias, as queries and values do.

@@ -15,7 +15,7 @@ from plimsoll.facts.models.traits import Extra
 
 
 def layer_input_width(fields: Fields) -> int:
-    """Width of one layer's own embedding; 0 where the model has none."""
+    """Width of one layer's own embedding; 0 if the model has none."""
     return fields.optional_integer(("hidden_size_per_layer_input",), smallest=0) or 0
 
 

@@ -7,7 +7,9 @@ for Bamba and MiniMax, which that version no longer has.
 
 from __future__ import annotations
 
+from plimsoll.facts.models.expert_layers import after_first, period_offset, sparse_step
 from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
+from plimsoll.facts.models.layer_patterns import expert_characters
 from plimsoll.facts.models.mixers.gated_delta import gated_delta_part
 from plimsoll.facts.models.mixers.group_sparse import group_sparse_layers
 from plimsoll.facts.models.mixers.kimi_delta import kimi_delta_part
@@ -16,14 +18,13 @@ from plimsoll.facts.models.mixers.lightning import lightning_part
 from plimsoll.facts.models.mixers.mamba1 import mamba1_part
 from plimsoll.facts.models.mixers.mamba2 import mamba2_part
 from plimsoll.facts.models.mixers.short_conv import short_conv_part
+from plimsoll.facts.models.mlp_widths import two_thirds
 from plimsoll.facts.models.traits import (
     Architecture,
     Flag,
     Moe,
-    MoeRule,
     PatternRule,
     Recurrent,
-    WidthRule,
 )
 
 _YES = Flag(default=True)
@@ -31,7 +32,7 @@ _NO = Flag(default=False)
 
 _QWEN_GATE = Flag(default=True, key="attn_output_gate")
 _QWEN_EXPERTS = Moe(
-    rule=MoeRule.SPARSE_STEP, shared_width_key="shared_expert_intermediate_size", shared_gate=True, optional=True
+    holds=sparse_step, shared_width_key="shared_expert_intermediate_size", shared_gate=True, optional=True
 )
 _QWEN_NEXT = Architecture(
     ties=False,
@@ -61,7 +62,7 @@ _NEMOTRON_H = Architecture(
         state_dtype="float32",
     ),
     moe=Moe(
-        rule=MoeRule.CHARACTERS,
+        holds=expert_characters,
         shared_count_key="n_shared_experts",
         shared_width_key="moe_shared_expert_intermediate_size",
         router_bias=_YES,
@@ -108,7 +109,7 @@ HYBRID: dict[str, Architecture] = {
         ties=False,
         attention_bias=_NO,
         recurrent=Recurrent(mamba1_part, PatternRule.PERIOD_OFFSET, "mamba", step_norms=True),
-        moe=Moe(rule=MoeRule.PERIOD_OFFSET, width_keys=("intermediate_size",), optional=True),
+        moe=Moe(holds=period_offset, width_keys=("intermediate_size",), optional=True),
     ),
     "BambaForCausalLM": Architecture(recurrent=Recurrent(mamba2_part, PatternRule.LISTED, "mamba")),
     "GraniteMoeHybridForCausalLM": Architecture(
@@ -132,14 +133,14 @@ HYBRID: dict[str, Architecture] = {
         qk_norm=_YES,
         tied=True,
         width_keys=("block_ff_dim", "intermediate_size"),
-        width_rule=WidthRule.TWO_THIRDS,
+        widths=two_thirds,
         recurrent=Recurrent(short_conv_part, PatternRule.LISTED, "conv"),
     ),
     "Lfm2MoeForCausalLM": Architecture(
         qk_norm=_YES,
         tied=True,
         recurrent=Recurrent(short_conv_part, PatternRule.LISTED, "conv"),
-        moe=Moe(rule=MoeRule.AFTER_FIRST, router_bias=Flag(default=True, key="use_expert_bias")),
+        moe=Moe(holds=after_first, router_bias=Flag(default=True, key="use_expert_bias")),
     ),
     "KimiLinearForCausalLM": Architecture(
         ties=False,
@@ -147,7 +148,7 @@ HYBRID: dict[str, Architecture] = {
         attention_bias=_NO,
         recurrent=Recurrent(kimi_delta_part, PatternRule.KIMI, "self_attn", state_dtype="float32"),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             per_token_keys=("num_experts_per_token", "num_experts_per_tok"),
             shared_count_key="num_shared_experts",
             router_bias=_YES,
@@ -163,7 +164,7 @@ HYBRID: dict[str, Architecture] = {
         attention_bias=_NO,
         recurrent=Recurrent(lightning_part, PatternRule.INTERVAL, "self_attn", every=1),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="num_shared_experts",
             shared_width_key="moe_shared_expert_intermediate_size",
             router_bias=Flag(default=False, key="moe_router_enable_expert_bias"),
@@ -178,7 +179,7 @@ HYBRID: dict[str, Architecture] = {
             kimi_delta_part, PatternRule.INTERVAL, "self_attn", state_dtype="float32", rest_attends=True
         ),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="num_shared_experts",
             shared_width_key="moe_shared_expert_intermediate_size",
             router_bias=_YES,
@@ -189,7 +190,7 @@ HYBRID: dict[str, Architecture] = {
         mixer=latent_layers,
         attention_bias=_NO,
         recurrent=Recurrent(kimi_delta_part, PatternRule.INTERVAL, "self_attn", state_dtype="float32"),
-        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES),
+        moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES),
     ),
     "MiniMaxForCausalLM": _MINIMAX,
     "MiniMaxText01ForCausalLM": _MINIMAX,

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.facts.models.expert_layers import after_first
 from plimsoll.facts.models.extras.engram import ENGRAM
 from plimsoll.facts.models.extras.hyper_connections import HYPER_CONNECTIONS
 from plimsoll.facts.models.extras.ngram import NGRAM
 from plimsoll.facts.models.mixers.compressed import compressed_layers
 from plimsoll.facts.models.mixers.latent import latent_layers
 from plimsoll.facts.models.mixers.shared_compressed import shared_compressed_layers
-from plimsoll.facts.models.traits import Architecture, Flag, Gate, Moe, MoeRule
+from plimsoll.facts.models.traits import Architecture, Flag, Gate, Moe
 
 _YES = Flag(default=True)
 
 _BY_METHOD = Flag(default=False, key="topk_method", equals="noaux_tc")
-_CORRECTED = Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES)
+_CORRECTED = Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES)
 _DEEPSEEK_V2 = Architecture(
     mixer=latent_layers,
     moe=Moe(
-        rule=MoeRule.AFTER_FIRST,
+        holds=after_first,
         shared_count_key="n_shared_experts",
         router_bias=_BY_METHOD,
         optional=True,
@@ -31,7 +32,7 @@ _HUNYUAN_V4 = Architecture(
     gate=Gate.ELEMENTS,
     sinks=_YES,
     extra=HYPER_CONNECTIONS,
-    moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES, router_fp32=True),
+    moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES, router_fp32=True),
 )
 _LONGCAT = Architecture(
     spellings=(("num_hidden_layers", "num_layers"), ("intermediate_size", "ffn_hidden_size")),
@@ -59,7 +60,7 @@ LATENT: dict[str, Architecture] = {
         mixer=latent_layers,
         norms=4,
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="n_shared_experts",
             router_bias=Flag(default=False, key="router_enable_expert_bias"),
         ),
@@ -67,7 +68,7 @@ LATENT: dict[str, Architecture] = {
     "SarvamMLAForCausalLM": Architecture(
         mixer=latent_layers,
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="num_shared_experts",
             shared_count_default=1,
             router_bias=Flag(default=True, key="moe_router_enable_expert_bias"),
