@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from plimsoll.domain.caches import CacheSpec
 from plimsoll.domain.model import Weight
@@ -20,6 +21,19 @@ class Shape:
     hidden: int
     heads: int
     context: int
+
+
+class Role(Enum):
+    """The parts that a layer has in addition to its MLP or instead of it."""
+
+    ATTENTION = auto()
+    RECURRENT = auto()
+    BOTH = auto()
+    """Side by side on the same input."""
+    MLP = auto()
+    """An MLP alone."""
+    EXPERTS = auto()
+    """A mixture of experts alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from plimsoll.domain.engine_options import HeadMethod
 from plimsoll.domain.model import Evidence, Weight
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.mixers.kv_heads import grouped
-from plimsoll.facts.models.shape import Heads, Part, Parts, Shape, Span
+from plimsoll.facts.models.shape import Heads, Part, Parts, Role, Shape, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,42 +82,21 @@ class Extra:
 NO_EXTRA = Extra()
 
 
-class PatternRule(Enum):
-    """Which layers of a class with recurrent layers have attention, where ``layer_types`` does not list them."""
-
-    NONE = auto()
-    """None: every layer is recurrent and has no MLP (Mamba)."""
-    PARALLEL = auto()
-    """Every layer has both, side by side (Falcon-H1)."""
-    CHARACTERS = auto()
-    """A letter of ``hybrid_override_pattern`` a layer: ``M`` recurrent, ``*`` attention, ``-`` MLP, ``E`` experts."""
-    LISTED = auto()
-    """Those whose numbers are listed (``attn_layer_indices``, ``full_attn_idxs``)."""
-    INTERVAL = auto()
-    """Every n-th one: ``full_attention_interval``, ``layer_group_size``."""
-    PERIOD_OFFSET = auto()
-    """``layer % attn_layer_period == attn_layer_offset`` (Jamba)."""
-    CODES = auto()
-    """Those with 1 in ``attn_type_list`` (MiniMax)."""
-    KIMI = auto()
-    """Those that ``linear_attn_config.kda_layers`` leaves out, counted from 1."""
-    SHARED = auto()
-    """Layers of the type ``hybrid``: a recurrence, and one shared block of attention and MLP (Zamba 2)."""
-
-
 @dataclass(frozen=True, slots=True)
 class Recurrent:
     """The recurrent layers of a class, in addition to its attention layers (:attr:`Architecture.mixer`).
 
-    ``build`` builds one of them: a function in :mod:`plimsoll.facts.models.mixers`. ``module`` is their name in the
-    checkpoint. ``state_dtype_key`` is the field with the type of the recurrent state;
-    ``state_dtype`` is the type without this field (None: the type of the model). ``every`` is the class's interval of
-    attention layers; with ``rest_attends``, layers after the last whole interval have attention too. ``group_norm``
-    says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and projections.
+    ``build`` builds one of them: a function in :mod:`plimsoll.facts.models.mixers`. ``roles`` says which layers are
+    recurrent and which have attention: a function in :mod:`plimsoll.facts.models.layer_patterns`. ``module`` is the
+    name of the recurrent layers in the checkpoint. ``state_dtype_key`` is the field with the type of the recurrent
+    state; ``state_dtype`` is the type without this field (None: the type of the model). ``every`` is the class's
+    interval of attention layers; with ``rest_attends``, layers after the last whole interval have attention too.
+    ``group_norm`` says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and
+    projections.
     """
 
     build: Callable[[Fields, Recurrent, Shape], Part]
-    pattern: PatternRule
+    roles: Roles
     module: str
     state_dtype_key: str | None = None
     state_dtype: str | None = None
@@ -256,3 +235,6 @@ LayerHeads = Callable[[Fields, Heads, Sequence[Span]], tuple[Heads, ...]]
 
 ExpertLayers = Callable[[Fields, int], tuple[bool, ...]]
 """Returns for each of the given number of layers whether it holds experts."""
+
+Roles = Callable[[str, Fields, Recurrent, int], tuple[Role, ...]]
+"""Returns the role of each of the given number of layers. The first argument is the model's name, for errors."""

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from plimsoll.facts.models.expert_layers import after_first, period_offset, sparse_step
 from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
-from plimsoll.facts.models.layer_patterns import expert_characters
+from plimsoll.facts.models.layer_patterns import (
+    by_characters,
+    by_codes,
+    by_numbers,
+    by_period,
+    every_nth,
+    expert_characters,
+    outside_kda_layers,
+    parallel,
+    recurrent_only,
+    shared_block,
+)
 from plimsoll.facts.models.mixers.gated_delta import gated_delta_part
 from plimsoll.facts.models.mixers.group_sparse import group_sparse_layers
 from plimsoll.facts.models.mixers.kimi_delta import kimi_delta_part
@@ -23,7 +34,6 @@ from plimsoll.facts.models.traits import (
     Architecture,
     Flag,
     Moe,
-    PatternRule,
     Recurrent,
 )
 
@@ -39,14 +49,14 @@ _QWEN_NEXT = Architecture(
     qk_norm=_YES,
     output_gate=_QWEN_GATE,
     predictors=1,
-    recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn"),
+    recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn"),
     moe=_QWEN_EXPERTS,
 )
 _QWEN3_5 = Architecture(
     qk_norm=_YES,
     output_gate=_QWEN_GATE,
     predictors=1,
-    recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
+    recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
     moe=_QWEN_EXPERTS,
 )
 _NEMOTRON_H = Architecture(
@@ -56,7 +66,7 @@ _NEMOTRON_H = Architecture(
     norms=1,
     recurrent=Recurrent(
         mamba2_part,
-        PatternRule.CHARACTERS,
+        by_characters,
         "mixer",
         state_dtype_key="mamba_ssm_cache_dtype",
         state_dtype="float32",
@@ -72,10 +82,10 @@ _NEMOTRON_H = Architecture(
 )
 _KIMI_SHARE = 256
 """vLLM, ``models/kimi_k3/nvidia/model.py`` (``min_moe_intermediate_per_partition``)."""
-_MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(mamba1_part, PatternRule.NONE, "mixer"))
+_MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(mamba1_part, recurrent_only, "mixer"))
 _MINIMAX = Architecture(
     attention_bias=_NO,
-    recurrent=Recurrent(lightning_part, PatternRule.CODES, "self_attn"),
+    recurrent=Recurrent(lightning_part, by_codes, "self_attn"),
     moe=Moe(
         width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", router_fp32=True, optional=True
     ),
@@ -93,40 +103,40 @@ HYBRID: dict[str, Architecture] = {
         output_gate=_YES,
         norms=0,
         extra=GATED_STREAMS,
-        recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
+        recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
         moe=_QWEN_EXPERTS,
     ),
     "OlmoHybridForCausalLM": Architecture(
         qk_norm=_YES,
         qk_norm_spans_heads=True,
-        recurrent=Recurrent(gated_delta_part, PatternRule.INTERVAL, "linear_attn"),
+        recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn"),
     ),
     "NemotronHForCausalLM": _NEMOTRON_H,
     "MambaForCausalLM": _MAMBA,
     "FalconMambaForCausalLM": _MAMBA,
-    "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(mamba2_part, PatternRule.NONE, "mixer")),
+    "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(mamba2_part, recurrent_only, "mixer")),
     "JambaForCausalLM": Architecture(
         ties=False,
         attention_bias=_NO,
-        recurrent=Recurrent(mamba1_part, PatternRule.PERIOD_OFFSET, "mamba", step_norms=True),
+        recurrent=Recurrent(mamba1_part, by_period, "mamba", step_norms=True),
         moe=Moe(holds=period_offset, width_keys=("intermediate_size",), optional=True),
     ),
-    "BambaForCausalLM": Architecture(recurrent=Recurrent(mamba2_part, PatternRule.LISTED, "mamba")),
+    "BambaForCausalLM": Architecture(recurrent=Recurrent(mamba2_part, by_numbers, "mamba")),
     "GraniteMoeHybridForCausalLM": Architecture(
         width_keys=("shared_intermediate_size", "intermediate_size"),
-        recurrent=Recurrent(mamba2_part, PatternRule.LISTED, "mamba"),
+        recurrent=Recurrent(mamba2_part, by_numbers, "mamba"),
         moe=Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", optional=True),
     ),
     "FalconH1ForCausalLM": Architecture(
         recurrent=Recurrent(
             mamba2_part,
-            PatternRule.PARALLEL,
+            parallel,
             "mamba",
             group_norm=Flag(default=False, key="mamba_rms_norm"),
         ),
     ),
     "Zamba2ForCausalLM": Architecture(
-        ties=False, norms=1, tied=True, recurrent=Recurrent(mamba2_part, PatternRule.SHARED, "mamba")
+        ties=False, norms=1, tied=True, recurrent=Recurrent(mamba2_part, shared_block, "mamba")
     ),
     "Lfm2ForCausalLM": Architecture(
         ties=False,
@@ -134,19 +144,19 @@ HYBRID: dict[str, Architecture] = {
         tied=True,
         width_keys=("block_ff_dim", "intermediate_size"),
         widths=two_thirds,
-        recurrent=Recurrent(short_conv_part, PatternRule.LISTED, "conv"),
+        recurrent=Recurrent(short_conv_part, by_numbers, "conv"),
     ),
     "Lfm2MoeForCausalLM": Architecture(
         qk_norm=_YES,
         tied=True,
-        recurrent=Recurrent(short_conv_part, PatternRule.LISTED, "conv"),
+        recurrent=Recurrent(short_conv_part, by_numbers, "conv"),
         moe=Moe(holds=after_first, router_bias=Flag(default=True, key="use_expert_bias")),
     ),
     "KimiLinearForCausalLM": Architecture(
         ties=False,
         mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(kimi_delta_part, PatternRule.KIMI, "self_attn", state_dtype="float32"),
+        recurrent=Recurrent(kimi_delta_part, outside_kda_layers, "self_attn", state_dtype="float32"),
         moe=Moe(
             holds=after_first,
             per_token_keys=("num_experts_per_token", "num_experts_per_tok"),
@@ -162,7 +172,7 @@ HYBRID: dict[str, Architecture] = {
         ties=False,
         mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(lightning_part, PatternRule.INTERVAL, "self_attn", every=1),
+        recurrent=Recurrent(lightning_part, every_nth, "self_attn", every=1),
         moe=Moe(
             holds=after_first,
             shared_count_key="num_shared_experts",
@@ -175,9 +185,7 @@ HYBRID: dict[str, Architecture] = {
         ties=False,
         mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(
-            kimi_delta_part, PatternRule.INTERVAL, "self_attn", state_dtype="float32", rest_attends=True
-        ),
+        recurrent=Recurrent(kimi_delta_part, every_nth, "self_attn", state_dtype="float32", rest_attends=True),
         moe=Moe(
             holds=after_first,
             shared_count_key="num_shared_experts",
@@ -189,7 +197,7 @@ HYBRID: dict[str, Architecture] = {
     "Glm5NextForCausalLM": Architecture(
         mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(kimi_delta_part, PatternRule.INTERVAL, "self_attn", state_dtype="float32"),
+        recurrent=Recurrent(kimi_delta_part, every_nth, "self_attn", state_dtype="float32"),
         moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES),
     ),
     "MiniMaxForCausalLM": _MINIMAX,

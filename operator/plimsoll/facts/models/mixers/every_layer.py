@@ -8,12 +8,12 @@ from dataclasses import replace
 from plimsoll.domain.model import Weight
 from plimsoll.facts.models.extras import hyper_connections
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layer_patterns import Role, has_attention, layer_roles
+from plimsoll.facts.models.layer_patterns import has_attention, layer_roles, shared_block
 from plimsoll.facts.models.linears import norm, replicated
 from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.mixers.shared_block import shared_block_layers
-from plimsoll.facts.models.shape import Part, Parts, Shape
-from plimsoll.facts.models.traits import Architecture, Mixer, PatternRule, Recurrent
+from plimsoll.facts.models.shape import Part, Parts, Role, Shape
+from plimsoll.facts.models.traits import Architecture, Mixer, Recurrent
 
 
 def mixers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
@@ -42,7 +42,7 @@ def _hybrid_layers(fields: Fields, traits: Architecture, recurrent: Recurrent, s
     recurrence = Part()
     if any(role in (Role.RECURRENT, Role.BOTH) for role in roles):
         recurrence = recurrent.build(fields, recurrent, shape)
-    if recurrent.pattern is PatternRule.SHARED:
+    if recurrent.roles is shared_block:
         return shared_block_layers(fields, shape, roles, recurrence)
     attending = Part()
     if has_attention(traits) and any(role in (Role.ATTENTION, Role.BOTH) for role in roles):
