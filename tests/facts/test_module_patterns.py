@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.facts.models.quantization.automaton import TooComplexError
+from plimsoll.facts.models.quantization.expressions import TooComplexError
 from plimsoll.facts.models.quantization.module_list import module_list
 from plimsoll.facts.models.quantization.module_path import Module, module_of, parse_name
-from plimsoll.facts.models.quantization.pattern_reader import OutsideSubsetError
-from plimsoll.facts.models.quantization.patterns import regular_expression, wildcard
+from plimsoll.facts.models.quantization.patterns import OutsideSubsetError, regular_expression, wildcard
 
 NAMES = [
     "lm_head",
@@ -80,6 +79,9 @@ def test_a_wildcard_for_a_module_takes_what_is_below_it() -> None:
         r"(a",
         r"a)",
         r"[a",
+        r"[[a]",
+        r"[+--]",
+        r"[z-a]",
         r"a{2",
         r"a{1,99}",
         r"a$b",

@@ -6,13 +6,15 @@ executor; each row was checked by counting parameters against published totals w
 
 from __future__ import annotations
 
+from plimsoll.facts.models.expert_layers import after_first, sparse_step
 from plimsoll.facts.models.families.coupled import COUPLED
 from plimsoll.facts.models.families.dense import DENSE
 from plimsoll.facts.models.families.experts import EXPERTS
 from plimsoll.facts.models.families.heads import HEADS
 from plimsoll.facts.models.families.hybrid import HYBRID
 from plimsoll.facts.models.families.latent import LATENT
-from plimsoll.facts.models.traits import Architecture, Flag, KvRule, Moe, MoeRule, WindowRule
+from plimsoll.facts.models.mixers.kv_heads import all_heads, chatglm, falcon, multi_query
+from plimsoll.facts.models.traits import Architecture, Flag, Moe, WindowRule
 
 _YES = Flag(default=True)
 _NO = Flag(default=False)
@@ -24,9 +26,9 @@ _CHATGLM = Architecture(
     attention_bias=Flag(default=False, key="add_qkv_bias"),
     output_bias=False,
     mlp_bias=Flag(default=False, key="add_bias_linear"),
-    kv_rule=KvRule.CHATGLM,
+    kv_heads=chatglm,
 )
-_BAICHUAN = Architecture(attention_bias=_NO, mlp_bias=_NO, kv_rule=KvRule.ALL)
+_BAICHUAN = Architecture(attention_bias=_NO, mlp_bias=_NO, kv_heads=all_heads)
 _GEMMA2 = Architecture(tied=True, norms=4, window_rule=WindowRule.PERIODIC, window_period=2)
 _SHARED_GRANITE = Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size")
 
@@ -46,9 +48,9 @@ ARCHITECTURES: dict[str, Architecture] = {
         attention_bias=Flag(default=True, key="qkv_bias"),
         output_bias=False,
         window_rule=WindowRule.QWEN,
-        moe=Moe(rule=MoeRule.SPARSE_STEP, shared_width_key="shared_expert_intermediate_size", shared_gate=True),
+        moe=Moe(holds=sparse_step, shared_width_key="shared_expert_intermediate_size", shared_gate=True),
     ),
-    "Qwen3MoeForCausalLM": Architecture(qk_norm=_YES, window_rule=WindowRule.QWEN, moe=Moe(rule=MoeRule.SPARSE_STEP)),
+    "Qwen3MoeForCausalLM": Architecture(qk_norm=_YES, window_rule=WindowRule.QWEN, moe=Moe(holds=sparse_step)),
     "MiMoForCausalLM": Architecture(attention_bias=_YES, output_bias=False, window_rule=WindowRule.QWEN),
     "SeedOssForCausalLM": Architecture(attention_bias=Flag(default=True, key="attention_bias"), output_bias=False),
     "SmolLM3ForCausalLM": Architecture(tied=True),
@@ -148,7 +150,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         output_bias=False,
         qk_norm=Flag(default=False, key="use_qk_norm"),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="n_shared_experts",
             router_bias=_YES,
             router_fp32=True,
@@ -164,7 +166,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         parallel_residual=Flag(default=True, key="parallel_attn"),
         norm_bias=True,
         intermediate_factor=4,
-        kv_rule=KvRule.FALCON,
+        kv_heads=falcon,
         keeps_cache_type=True,
     ),
     "GPTBigCodeForCausalLM": Architecture(
@@ -175,7 +177,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         norm_bias=True,
         learned_positions=True,
         intermediate_factor=4,
-        kv_rule=KvRule.MULTI_QUERY,
+        kv_heads=multi_query,
         undivided=("mlp.",),
     ),
     "GPT2LMHeadModel": Architecture(
@@ -186,7 +188,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         norm_bias=True,
         learned_positions=True,
         intermediate_factor=4,
-        kv_rule=KvRule.ALL,
+        kv_heads=all_heads,
     ),
     "GPTNeoXForCausalLM": Architecture(
         gated_mlp=False,
@@ -194,7 +196,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         mlp_bias=_YES,
         parallel_residual=Flag(default=True, key="use_parallel_residual"),
         norm_bias=True,
-        kv_rule=KvRule.ALL,
+        kv_heads=all_heads,
     ),
     "OPTForCausalLM": Architecture(
         gated_mlp=False,
@@ -204,7 +206,7 @@ ARCHITECTURES: dict[str, Architecture] = {
         norm_bias=True,
         learned_positions=True,
         extra_positions=2,
-        kv_rule=KvRule.ALL,
+        kv_heads=all_heads,
     ),
     "NemotronForCausalLM": Architecture(gated_mlp=False, norm_bias=True),
     "OrionForCausalLM": Architecture(norm_bias=True),

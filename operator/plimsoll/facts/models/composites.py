@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum, auto
 
+from plimsoll.domain.model import EncoderFacts, ModelFacts
+from plimsoll.facts.models.encoders import (
+    audio,
+    deepseek,
+    deepseek_v41,
+    gemma,
+    gemma3n,
+    generic_tower,
+    glm,
+    intern_vit,
+    llava,
+    minicpm,
+    minimax,
+    molmo,
+    moonvit,
+    muse,
+    phi,
+    phi4mm,
+    qformer,
+    qwen_vl,
+    radio,
+    tiled,
+)
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.section_defaults import LANGUAGE_CLASSES, SECTION_DEFAULTS
 
@@ -12,146 +35,99 @@ _LANGUAGE_SECTIONS = ("text_config", "llm_config", "language_config", "thinker_c
 """Sections of composite configurations that describe the language model."""
 
 
-class EncoderRule(Enum):
-    """How the tower of a composite class is built: the builder in :mod:`plimsoll.facts.models.encoders`."""
+TowerBuilder = Callable[[Fields, Fields, ModelFacts], EncoderFacts]
+"""Builds the tower of a composite model from the whole configuration, the language model's fields, and its facts.
 
-    NONE = auto()
-    GENERIC = auto()
-    """Estimated from the usual fields of ``vision_config``."""
-    AUDIO_FLAMINGO3 = auto()
-    BLIP2 = auto()
-    COHERE2_VISION = auto()
-    DEEPSEEK_OCR = auto()
-    DEEPSEEK_V41 = auto()
-    DEEPSEEK_VL2 = auto()
-    DOTS_OCR = auto()
-    GEMMA3 = auto()
-    GEMMA3N = auto()
-    GEMMA4 = auto()
-    GLM4V = auto()
-    GLM5_NEXT = auto()
-    GLM4_1V = auto()
-    GLM_OCR = auto()
-    GRANITE_SPEECH = auto()
-    IDEFICS3 = auto()
-    INTERNVL = auto()
-    INTERNVL_CHAT = auto()
-    KIMI_K25 = auto()
-    KIMI_VL = auto()
-    LFM2_VL = auto()
-    LLAMA4 = auto()
-    LLAVA = auto()
-    LLAVA_NEXT = auto()
-    LLAVA_NEXT_VIDEO = auto()
-    LLAVA_ONEVISION = auto()
-    MINICPMO = auto()
-    MINICPMV = auto()
-    MINIMAX_M3 = auto()
-    MISTRAL3 = auto()
-    MOLMO = auto()
-    MUSE_GLIMMER = auto()
-    NEMOTRON_VL = auto()
-    OVIS = auto()
-    PALIGEMMA = auto()
-    PHI3V = auto()
-    PHI4MM = auto()
-    QWEN2_5_OMNI = auto()
-    QWEN2_5_VL = auto()
-    QWEN2_AUDIO = auto()
-    QWEN2_VL = auto()
-    QWEN3_ASR = auto()
-    QWEN3_OMNI = auto()
-    QWEN3_VL = auto()
-    STEP3 = auto()
-    ULTRAVOX = auto()
-    VOXTRAL = auto()
-    WHISPER = auto()
+Raises:
+    InvalidInput: a field of the tower is missing, ill-typed or absurd.
+    UnsupportedModel: the configuration names a tower of another type.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Composite:
     """A class with a tower: the tower's builder, and the class its language model behaves as.
 
-    ``language`` is None where the language model's section names its class. A class with a :attr:`EncoderRule.GENERIC`
-    tower is listed only because of its language model: the engine fixes that in code, and no file names it.
+    ``language`` is None if the language model's section names its class. A class with a generic tower is listed only
+    because of its language model: the engine fixes that in code, and no file names it.
     """
 
-    encoder: EncoderRule
+    encoder: TowerBuilder
     language: str | None = None
 
 
 COMPOSITES: dict[str, Composite] = {
-    "AudioFlamingo3ForConditionalGeneration": Composite(EncoderRule.AUDIO_FLAMINGO3),
-    "BailingMoeV3VLForConditionalGeneration": Composite(EncoderRule.GENERIC, "BailingMoeV3ForCausalLM"),
-    "Blip2ForConditionalGeneration": Composite(EncoderRule.BLIP2),
-    "Cohere2VisionForConditionalGeneration": Composite(EncoderRule.COHERE2_VISION),
-    "DeepseekOCRForCausalLM": Composite(EncoderRule.DEEPSEEK_OCR),
-    "DeepseekV41ForCausalLM": Composite(EncoderRule.DEEPSEEK_V41, "DeepseekV41ForCausalLM"),
-    "DeepseekVLV2ForCausalLM": Composite(EncoderRule.DEEPSEEK_VL2),
-    "DotsOCRForCausalLM": Composite(EncoderRule.DOTS_OCR, "Qwen2ForCausalLM"),
-    "Exaone4_5_ForConditionalGeneration": Composite(EncoderRule.QWEN2_5_VL, "Exaone4ForCausalLM"),
-    "GLM4VForCausalLM": Composite(EncoderRule.GLM4V, "ChatGLMModel"),
-    "Gemma3ForConditionalGeneration": Composite(EncoderRule.GEMMA3, "Gemma3ForCausalLM"),
-    "Gemma3nForConditionalGeneration": Composite(EncoderRule.GEMMA3N, "Gemma3nForCausalLM"),
-    "Gemma4ForConditionalGeneration": Composite(EncoderRule.GEMMA4, "Gemma4ForCausalLM"),
-    "Gemma4UnifiedForConditionalGeneration": Composite(EncoderRule.GENERIC, "Gemma4ForCausalLM"),
-    "Glm4vForConditionalGeneration": Composite(EncoderRule.GLM4_1V, "Glm4ForCausalLM"),
-    "Glm4vMoeForConditionalGeneration": Composite(EncoderRule.GLM4_1V, "Glm4MoeForCausalLM"),
-    "Glm5NextForConditionalGeneration": Composite(EncoderRule.GLM5_NEXT, "Glm5NextForCausalLM"),
-    "GlmOcrForConditionalGeneration": Composite(EncoderRule.GLM_OCR, "Glm4ForCausalLM"),
-    "GraniteSpeechForConditionalGeneration": Composite(EncoderRule.GRANITE_SPEECH),
-    "H2OVLChatModel": Composite(EncoderRule.INTERNVL_CHAT),
-    "Idefics3ForConditionalGeneration": Composite(EncoderRule.IDEFICS3, "LlamaForCausalLM"),
-    "InternS1ForConditionalGeneration": Composite(EncoderRule.INTERNVL),
-    "InternVLChatModel": Composite(EncoderRule.INTERNVL_CHAT),
-    "InternVLForConditionalGeneration": Composite(EncoderRule.INTERNVL),
-    "IsaacForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
-    "KananaVForConditionalGeneration": Composite(EncoderRule.GENERIC, "LlamaForCausalLM"),
-    "KeyeForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
-    "KeyeVL1_5ForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
-    "KimiK25ForConditionalGeneration": Composite(EncoderRule.KIMI_K25, "DeepseekV3ForCausalLM"),
-    "KimiK3ForConditionalGeneration": Composite(EncoderRule.KIMI_K25, "KimiLinearForCausalLM"),
-    "KimiVLForConditionalGeneration": Composite(EncoderRule.KIMI_VL, "DeepseekV3ForCausalLM"),
-    "Lfm2VlForConditionalGeneration": Composite(EncoderRule.LFM2_VL),
-    "LightOnOCRForConditionalGeneration": Composite(EncoderRule.MISTRAL3),
-    "Llama4ForConditionalGeneration": Composite(EncoderRule.LLAMA4, "Llama4ForCausalLM"),
-    "LlavaForConditionalGeneration": Composite(EncoderRule.LLAVA),
-    "LlavaNextForConditionalGeneration": Composite(EncoderRule.LLAVA_NEXT),
-    "LlavaNextVideoForConditionalGeneration": Composite(EncoderRule.LLAVA_NEXT_VIDEO),
-    "LlavaOnevision2ForConditionalGeneration": Composite(EncoderRule.GENERIC, "Qwen3ForCausalLM"),
-    "LlavaOnevisionForConditionalGeneration": Composite(EncoderRule.LLAVA_ONEVISION),
-    "MiniCPMO": Composite(EncoderRule.MINICPMO),
-    "MiniCPMV": Composite(EncoderRule.MINICPMV),
-    "MiniMaxM3SparseForConditionalGeneration": Composite(EncoderRule.MINIMAX_M3, "MiniMaxM3SparseForCausalLM"),
-    "Mistral3ForConditionalGeneration": Composite(EncoderRule.MISTRAL3),
-    "MolmoForCausalLM": Composite(EncoderRule.MOLMO, "MolmoForCausalLM"),
-    "MuseGlimmerForConditionalGeneration": Composite(EncoderRule.MUSE_GLIMMER, "MuseGlimmerForCausalLM"),
-    "NemotronH_Nano_VL_V2": Composite(EncoderRule.NEMOTRON_VL),
-    "OpenCUAForConditionalGeneration": Composite(EncoderRule.QWEN2_5_VL, "Qwen2ForCausalLM"),
-    "OpenPanguVLForConditionalGeneration": Composite(EncoderRule.GENERIC, "PanguEmbeddedForCausalLM"),
-    "Ovis": Composite(EncoderRule.OVIS),
-    "PaliGemmaForConditionalGeneration": Composite(EncoderRule.PALIGEMMA),
-    "Phi3VForCausalLM": Composite(EncoderRule.PHI3V, "Phi3ForCausalLM"),
-    "Phi4MMForCausalLM": Composite(EncoderRule.PHI4MM, "Phi3ForCausalLM"),
-    "QianfanOCRForConditionalGeneration": Composite(EncoderRule.INTERNVL_CHAT),
-    "Qwen2AudioForConditionalGeneration": Composite(EncoderRule.QWEN2_AUDIO),
-    "Qwen2VLForConditionalGeneration": Composite(EncoderRule.QWEN2_VL, "Qwen2ForCausalLM"),
-    "Qwen2_5OmniForConditionalGeneration": Composite(EncoderRule.QWEN2_5_OMNI, "Qwen2ForCausalLM"),
-    "Qwen2_5OmniModel": Composite(EncoderRule.QWEN2_5_OMNI, "Qwen2ForCausalLM"),
-    "Qwen2_5_VLForConditionalGeneration": Composite(EncoderRule.QWEN2_5_VL, "Qwen2ForCausalLM"),
-    "Qwen3ASRForConditionalGeneration": Composite(EncoderRule.QWEN3_ASR, "Qwen3ForCausalLM"),
-    "Qwen3OmniMoeForConditionalGeneration": Composite(EncoderRule.QWEN3_OMNI, "Qwen3MoeForCausalLM"),
-    "Qwen3VLForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen3ForCausalLM"),
-    "Qwen3VLMoeForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen3MoeForCausalLM"),
-    "Qwen3_5ForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen3_5ForCausalLM"),
-    "Qwen3_5MoeForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen3_5MoeForCausalLM"),
-    "Qwen4ExpForConditionalGeneration": Composite(EncoderRule.QWEN3_VL, "Qwen4ExpForCausalLM"),
-    "SkyworkR1VChatModel": Composite(EncoderRule.INTERNVL_CHAT),
-    "SmolVLMForConditionalGeneration": Composite(EncoderRule.IDEFICS3, "LlamaForCausalLM"),
-    "Step3VLForConditionalGeneration": Composite(EncoderRule.STEP3, "Step3TextForCausalLM"),
-    "UltravoxModel": Composite(EncoderRule.ULTRAVOX),
-    "VoxtralForConditionalGeneration": Composite(EncoderRule.VOXTRAL),
-    "WhisperForConditionalGeneration": Composite(EncoderRule.WHISPER, "WhisperForConditionalGeneration"),
+    "AudioFlamingo3ForConditionalGeneration": Composite(audio.audio_flamingo3),
+    "BailingMoeV3VLForConditionalGeneration": Composite(generic_tower.generic_tower, "BailingMoeV3ForCausalLM"),
+    "Blip2ForConditionalGeneration": Composite(qformer.blip2),
+    "Cohere2VisionForConditionalGeneration": Composite(llava.cohere2_vision),
+    "DeepseekOCRForCausalLM": Composite(deepseek.deepseek_ocr),
+    "DeepseekV41ForCausalLM": Composite(deepseek_v41.deepseek_v41, "DeepseekV41ForCausalLM"),
+    "DeepseekVLV2ForCausalLM": Composite(deepseek.deepseek_vl2),
+    "DotsOCRForCausalLM": Composite(tiled.dots_ocr, "Qwen2ForCausalLM"),
+    "Exaone4_5_ForConditionalGeneration": Composite(qwen_vl.qwen2_5_vl, "Exaone4ForCausalLM"),
+    "GLM4VForCausalLM": Composite(glm.glm4v, "ChatGLMModel"),
+    "Gemma3ForConditionalGeneration": Composite(gemma.gemma3, "Gemma3ForCausalLM"),
+    "Gemma3nForConditionalGeneration": Composite(gemma3n.gemma3n, "Gemma3nForCausalLM"),
+    "Gemma4ForConditionalGeneration": Composite(gemma.gemma4, "Gemma4ForCausalLM"),
+    "Gemma4UnifiedForConditionalGeneration": Composite(generic_tower.generic_tower, "Gemma4ForCausalLM"),
+    "Glm4vForConditionalGeneration": Composite(glm.glm4_1v, "Glm4ForCausalLM"),
+    "Glm4vMoeForConditionalGeneration": Composite(glm.glm4_1v, "Glm4MoeForCausalLM"),
+    "Glm5NextForConditionalGeneration": Composite(glm.glm5_next, "Glm5NextForCausalLM"),
+    "GlmOcrForConditionalGeneration": Composite(glm.glm_ocr, "Glm4ForCausalLM"),
+    "GraniteSpeechForConditionalGeneration": Composite(qformer.granite_speech),
+    "H2OVLChatModel": Composite(intern_vit.internvl_chat),
+    "Idefics3ForConditionalGeneration": Composite(tiled.idefics3, "LlamaForCausalLM"),
+    "InternS1ForConditionalGeneration": Composite(intern_vit.internvl),
+    "InternVLChatModel": Composite(intern_vit.internvl_chat),
+    "InternVLForConditionalGeneration": Composite(intern_vit.internvl),
+    "IsaacForConditionalGeneration": Composite(generic_tower.generic_tower, "Qwen3ForCausalLM"),
+    "KananaVForConditionalGeneration": Composite(generic_tower.generic_tower, "LlamaForCausalLM"),
+    "KeyeForConditionalGeneration": Composite(generic_tower.generic_tower, "Qwen3ForCausalLM"),
+    "KeyeVL1_5ForConditionalGeneration": Composite(generic_tower.generic_tower, "Qwen3ForCausalLM"),
+    "KimiK25ForConditionalGeneration": Composite(moonvit.kimi_k25, "DeepseekV3ForCausalLM"),
+    "KimiK3ForConditionalGeneration": Composite(moonvit.kimi_k25, "KimiLinearForCausalLM"),
+    "KimiVLForConditionalGeneration": Composite(moonvit.kimi_vl, "DeepseekV3ForCausalLM"),
+    "Lfm2VlForConditionalGeneration": Composite(tiled.lfm2_vl),
+    "LightOnOCRForConditionalGeneration": Composite(llava.mistral3),
+    "Llama4ForConditionalGeneration": Composite(tiled.llama4, "Llama4ForCausalLM"),
+    "LlavaForConditionalGeneration": Composite(llava.llava),
+    "LlavaNextForConditionalGeneration": Composite(llava.llava_next),
+    "LlavaNextVideoForConditionalGeneration": Composite(llava.llava_next_video),
+    "LlavaOnevision2ForConditionalGeneration": Composite(generic_tower.generic_tower, "Qwen3ForCausalLM"),
+    "LlavaOnevisionForConditionalGeneration": Composite(llava.llava_onevision),
+    "MiniCPMO": Composite(minicpm.minicpmo),
+    "MiniCPMV": Composite(minicpm.minicpmv),
+    "MiniMaxM3SparseForConditionalGeneration": Composite(minimax.minimax_m3, "MiniMaxM3SparseForCausalLM"),
+    "Mistral3ForConditionalGeneration": Composite(llava.mistral3),
+    "MolmoForCausalLM": Composite(molmo.molmo, "MolmoForCausalLM"),
+    "MuseGlimmerForConditionalGeneration": Composite(muse.muse_glimmer, "MuseGlimmerForCausalLM"),
+    "NemotronH_Nano_VL_V2": Composite(radio.nemotron_vl),
+    "OpenCUAForConditionalGeneration": Composite(qwen_vl.qwen2_5_vl, "Qwen2ForCausalLM"),
+    "OpenPanguVLForConditionalGeneration": Composite(generic_tower.generic_tower, "PanguEmbeddedForCausalLM"),
+    "Ovis": Composite(tiled.ovis),
+    "PaliGemmaForConditionalGeneration": Composite(gemma.paligemma),
+    "Phi3VForCausalLM": Composite(phi.phi3v, "Phi3ForCausalLM"),
+    "Phi4MMForCausalLM": Composite(phi4mm.phi4mm, "Phi3ForCausalLM"),
+    "QianfanOCRForConditionalGeneration": Composite(intern_vit.internvl_chat),
+    "Qwen2AudioForConditionalGeneration": Composite(audio.qwen2_audio),
+    "Qwen2VLForConditionalGeneration": Composite(qwen_vl.qwen2_vl, "Qwen2ForCausalLM"),
+    "Qwen2_5OmniForConditionalGeneration": Composite(audio.qwen2_5_omni, "Qwen2ForCausalLM"),
+    "Qwen2_5OmniModel": Composite(audio.qwen2_5_omni, "Qwen2ForCausalLM"),
+    "Qwen2_5_VLForConditionalGeneration": Composite(qwen_vl.qwen2_5_vl, "Qwen2ForCausalLM"),
+    "Qwen3ASRForConditionalGeneration": Composite(audio.qwen3_asr, "Qwen3ForCausalLM"),
+    "Qwen3OmniMoeForConditionalGeneration": Composite(audio.qwen3_omni, "Qwen3MoeForCausalLM"),
+    "Qwen3VLForConditionalGeneration": Composite(qwen_vl.qwen3_vl, "Qwen3ForCausalLM"),
+    "Qwen3VLMoeForConditionalGeneration": Composite(qwen_vl.qwen3_vl, "Qwen3MoeForCausalLM"),
+    "Qwen3_5ForConditionalGeneration": Composite(qwen_vl.qwen3_vl, "Qwen3_5ForCausalLM"),
+    "Qwen3_5MoeForConditionalGeneration": Composite(qwen_vl.qwen3_vl, "Qwen3_5MoeForCausalLM"),
+    "Qwen4ExpForConditionalGeneration": Composite(qwen_vl.qwen3_vl, "Qwen4ExpForCausalLM"),
+    "SkyworkR1VChatModel": Composite(intern_vit.internvl_chat),
+    "SmolVLMForConditionalGeneration": Composite(tiled.idefics3, "LlamaForCausalLM"),
+    "Step3VLForConditionalGeneration": Composite(tiled.step3, "Step3TextForCausalLM"),
+    "UltravoxModel": Composite(audio.ultravox),
+    "VoxtralForConditionalGeneration": Composite(audio.voxtral),
+    "WhisperForConditionalGeneration": Composite(audio.whisper, "WhisperForConditionalGeneration"),
 }
 """Composite classes by name, as ``architectures`` of a configuration spells it. Source: vLLM 0.32, ``registry.py``."""
 
@@ -183,7 +159,7 @@ def language_class(fields: Fields, composite: Composite) -> str | None:
     """
     if composite.language is not None:
         return composite.language
-    if composite.encoder in (EncoderRule.MINICPMV, EncoderRule.MINICPMO):
+    if composite.encoder in (minicpm.minicpmv, minicpm.minicpmo):
         return _minicpm_class(fields)
     return section_class(fields)
 

@@ -11,11 +11,10 @@ from plimsoll.facts.models.assembly import layer_kinds, stored, with_undivided
 from plimsoll.facts.models.composites import language_fields
 from plimsoll.facts.models.context_length import max_context_tokens
 from plimsoll.facts.models.eagle import with_eagle_parts
-from plimsoll.facts.models.encoders.registry import encoder_facts
-from plimsoll.facts.models.extras.registry import extra_layers, extra_step_bytes, host_tables_remarks
+from plimsoll.facts.models.extras.host_tables import host_tables_remarks
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 from plimsoll.facts.models.layer_patterns import has_attention, in_one_module, layer_count
-from plimsoll.facts.models.mixers.registry import mixers
+from plimsoll.facts.models.mixers.every_layer import mixers
 from plimsoll.facts.models.mlps import mlps
 from plimsoll.facts.models.model_class import ModelClass, model_class
 from plimsoll.facts.models.outside_layers import embedding_weights, head_weights, layer_norms
@@ -93,7 +92,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
     mlp_parts, width, experts = mlps(fields, traits, shape)
     norms = Part(tuple(layer_norms(fields, traits, shape)))
     mixer_parts = mixers(fields, traits, shape)
-    extras = extra_layers(fields, traits, shape)
+    extras = traits.extra.layers(fields, shape)
     parts = [
         in_one_module(mixer + mlp, traits) + extra + norms
         for mixer, mlp, extra in zip(mixer_parts, mlp_parts, extras, strict=True)
@@ -120,7 +119,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         tied_embeddings=tied,
         on_every_stage=tables_on_every_stage(kind.language),
         inseparable=inseparable_runs(fields, traits, shape),
-        step_bytes=extra_step_bytes(fields, traits, shape),
+        step_bytes=traits.extra.step_bytes(fields, shape),
         remarks=(*overlooked_remarks(fields), *host_tables_remarks(fields, traits)),
         evidence=kind.evidence,
         predictor=predictor_kinds(
@@ -133,9 +132,9 @@ def _tower(
     whole: Fields, fields: Fields, kind: ModelClass, facts: ModelFacts, rule: StorageRule
 ) -> EncoderFacts | None:
     """Return the tower as the checkpoint stores it; None if there is no tower."""
-    encoder = encoder_facts(whole, fields, kind.encoder, facts)
-    if encoder is None:
+    if kind.encoder is None:
         return None
+    encoder = kind.encoder(whole, fields, facts)
     check_tower_size(encoder, whole)
     return replace(encoder, weights=stored(encoder.weights, None, rule.storage_of))
 

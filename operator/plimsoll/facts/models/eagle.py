@@ -14,7 +14,6 @@ from plimsoll.facts.models.architectures import ARCHITECTURES
 from plimsoll.facts.models.assembly import StorageOf, stored
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import norm, replicated
-from plimsoll.facts.models.traits import EagleRule
 
 _SECTION = "eagle_config"
 _STATES_READ = 3
@@ -25,11 +24,6 @@ _PLAIN = "LlamaForCausalLM"
 _GENERATION = "eagle3"
 """This word in a head's name shows its generation: to people, and to the engine if no method is given."""
 
-_METHODS: dict[EagleRule, HeadMethod] = {
-    EagleRule.LAST_STATE: DraftMethod.EAGLE,
-    EagleRule.SEVERAL_STATES: DraftMethod.EAGLE3,
-}
-
 
 def as_engine_head(draft: ModelFacts) -> tuple[HeadMethod, ModelFacts] | None:
     """Return a draft as the engine loads it for EAGLE, with its method; None if its class is no EAGLE head.
@@ -37,17 +31,17 @@ def as_engine_head(draft: ModelFacts) -> tuple[HeadMethod, ModelFacts] | None:
     Heads of the first generation are published under the class of a plain decoder, which the engine renames.
     """
     row = ARCHITECTURES.get(draft.architecture)
-    if row is not None and row.eagle is not EagleRule.NONE:
-        return _METHODS[row.eagle], draft
+    if row is not None and row.eagle is not None:
+        return row.eagle, draft
     if draft.architecture != _PLAIN:
         return None
     third = _GENERATION in draft.name.lower()
-    rule, prefix = (EagleRule.SEVERAL_STATES, "Eagle3") if third else (EagleRule.LAST_STATE, "Eagle")
-    head = with_eagle_parts(draft, Fields({}), rule, lambda _, weight: weight.storage)
-    return _METHODS[rule], replace(head, architecture=f"{prefix}{draft.architecture}")
+    method: HeadMethod = DraftMethod.EAGLE3 if third else DraftMethod.EAGLE
+    head = with_eagle_parts(draft, Fields({}), method, lambda _, weight: weight.storage)
+    return method, replace(head, architecture=f"{'Eagle3' if third else 'Eagle'}{draft.architecture}")
 
 
-def with_eagle_parts(facts: ModelFacts, fields: Fields, rule: EagleRule, storage_of: StorageOf) -> ModelFacts:
+def with_eagle_parts(facts: ModelFacts, fields: Fields, method: HeadMethod | None, storage_of: StorageOf) -> ModelFacts:
     """Turn the decoder that a head's file describes into the head. Return any other model unchanged.
 
     The head uses the target's embeddings. The first generation also uses the target's output projection; the third has
@@ -57,14 +51,14 @@ def with_eagle_parts(facts: ModelFacts, fields: Fields, rule: EagleRule, storage
         InvalidInput: a field of the head is ill-typed.
     """
     head: tuple[Weight, ...]
-    match rule:
-        case EagleRule.NONE:
+    match method:
+        case None:
             return facts
-        case EagleRule.LAST_STATE:
+        case DraftMethod.EAGLE:
             first = LayerKind(_without_input_norm(facts), facts.kinds[facts.order[0]].caches)
             kinds, head = facts.kinds, ()
             before = tuple(replicated("fc", facts.hidden, 2 * facts.hidden))
-        case EagleRule.SEVERAL_STATES:
+        case DraftMethod.EAGLE3:
             kinds = tuple(LayerKind(_normed(kind, facts.hidden), kind.caches) for kind in facts.kinds)
             opening = kinds[facts.order[0]]
             first = LayerKind(tuple(_reading_both(each) for each in opening.weights), opening.caches)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from plimsoll.domain.model import ExpertFacts
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layer_patterns import expert_characters
-from plimsoll.facts.models.traits import Moe, MoeRule
+from plimsoll.facts.models.traits import Moe
 
 _JAMBA_PERIOD, _JAMBA_OFFSET = 2, 1
 """Defaults of ``JambaConfig`` in Transformers."""
@@ -50,33 +49,78 @@ def expert_layers(fields: Fields, moe: Moe | None, layers: int) -> tuple[bool, .
     if moe is None or (moe.optional and (fields.optional_integer(moe.experts_keys, smallest=0) or 0) <= 1):
         return (False,) * layers
     listed = _listed(fields, layers)
-    return listed if listed is not None else _by_rule(fields, moe.rule, layers)
+    if listed is not None:
+        return listed
+    return (True,) * layers if moe.holds is None else moe.holds(fields, layers)
 
 
-def _by_rule(fields: Fields, rule: MoeRule, layers: int) -> tuple[bool, ...]:
-    match rule:
-        case MoeRule.ALL:
-            return (True,) * layers
-        case MoeRule.AFTER_FIRST:
-            return _after_first(fields, layers)
-        case MoeRule.ALL_BUT_FIRST:
-            return tuple(layer > 0 for layer in range(layers))
-        case MoeRule.SPARSE_STEP:
-            step = fields.optional_integer(("decoder_sparse_step",)) or 1
-            dense_only = _layer_set(fields, "mlp_only_layers")
-            return tuple(layer not in dense_only and (layer + 1) % step == 0 for layer in range(layers))
-        case MoeRule.EVERY_NTH:
-            step = fields.optional_integer(("interleave_moe_layer_step",)) or 1
-            return tuple((layer + 1) % step == 0 for layer in range(layers))
-        case MoeRule.INTERVAL:
-            return _interval(fields, layers)
-        case MoeRule.PERIOD_OFFSET:
-            period = fields.optional_integer(("expert_layer_period",)) or _JAMBA_PERIOD
-            offset = fields.optional_integer(("expert_layer_offset",), smallest=0)
-            offset = _JAMBA_OFFSET if offset is None else offset
-            return tuple(layer % period == offset for layer in range(layers))
-        case MoeRule.CHARACTERS:
-            return expert_characters(fields, layers)
+def after_first(fields: Fields, layers: int) -> tuple[bool, ...]:
+    """All but the first ``first_k_dense_replace``; ``moe_layer_freq`` is a step, or a list with 1 for a sparse layer.
+
+    Raises:
+        InvalidInput: a field is ill-typed, or the list too short.
+    """
+    dense = fields.optional_integer(("first_k_dense_replace", "num_dense_layers"), smallest=0) or 0
+    frequency = fields.values.get("moe_layer_freq")
+    if isinstance(frequency, list | tuple):
+        if len(frequency) < layers:
+            raise fields.refuse("moe_layer_freq", f"List 0 or 1 for each of the {layers} layers.")
+        return tuple(bool(entry) for entry in frequency[:layers])
+    step = fields.optional_integer(("moe_layer_freq",)) or 1
+    return tuple(layer >= dense and layer % step == 0 for layer in range(layers))
+
+
+def all_but_first(_fields: Fields, layers: int) -> tuple[bool, ...]:
+    """All but the first layer (Step 3)."""
+    return tuple(layer > 0 for layer in range(layers))
+
+
+def sparse_step(fields: Fields, layers: int) -> tuple[bool, ...]:
+    """Every ``decoder_sparse_step``-th layer that is not in ``mlp_only_layers``.
+
+    Raises:
+        InvalidInput: a field is ill-typed.
+    """
+    step = fields.optional_integer(("decoder_sparse_step",)) or 1
+    dense_only = _layer_set(fields, "mlp_only_layers")
+    return tuple(layer not in dense_only and (layer + 1) % step == 0 for layer in range(layers))
+
+
+def every_nth(fields: Fields, layers: int) -> tuple[bool, ...]:
+    """Every ``interleave_moe_layer_step``-th (Llama 4).
+
+    Raises:
+        InvalidInput: the step is ill-typed.
+    """
+    step = fields.optional_integer(("interleave_moe_layer_step",)) or 1
+    return tuple((layer + 1) % step == 0 for layer in range(layers))
+
+
+def interval(fields: Fields, layers: int) -> tuple[bool, ...]:
+    """From ``moe_layer_start_index`` to ``moe_layer_end_index``, every ``moe_layer_interval``-th (Ernie 4.5).
+
+    Source: vLLM, ``models/ernie45_moe.py``.
+
+    Raises:
+        InvalidInput: a field is ill-typed.
+    """
+    first = fields.optional_integer(("moe_layer_start_index",), smallest=0) or 0
+    last = fields.optional_integer(("moe_layer_end_index",), smallest=0) if _positive(fields) else None
+    step = fields.optional_integer(("moe_layer_interval",)) or 1
+    end = layers - 1 if last is None else last
+    return tuple(first <= layer <= end and (layer + 1) % step == 0 for layer in range(layers))
+
+
+def period_offset(fields: Fields, layers: int) -> tuple[bool, ...]:
+    """``layer % expert_layer_period == expert_layer_offset`` (Jamba).
+
+    Raises:
+        InvalidInput: a field is ill-typed.
+    """
+    period = fields.optional_integer(("expert_layer_period",)) or _JAMBA_PERIOD
+    offset = fields.optional_integer(("expert_layer_offset",), smallest=0)
+    offset = _JAMBA_OFFSET if offset is None else offset
+    return tuple(layer % period == offset for layer in range(layers))
 
 
 def _listed(fields: Fields, layers: int) -> tuple[bool, ...] | None:
@@ -106,27 +150,6 @@ def _numbers(fields: Fields, key: str) -> set[int]:
 
 
 _LARGEST_LAYER = 9_999
-
-
-def _after_first(fields: Fields, layers: int) -> tuple[bool, ...]:
-    """From ``first_k_dense_replace`` on; ``moe_layer_freq`` is a step, or a list with 1 for each sparse layer."""
-    dense = fields.optional_integer(("first_k_dense_replace", "num_dense_layers"), smallest=0) or 0
-    frequency = fields.values.get("moe_layer_freq")
-    if isinstance(frequency, list | tuple):
-        if len(frequency) < layers:
-            raise fields.refuse("moe_layer_freq", f"List 0 or 1 for each of the {layers} layers.")
-        return tuple(bool(entry) for entry in frequency[:layers])
-    step = fields.optional_integer(("moe_layer_freq",)) or 1
-    return tuple(layer >= dense and layer % step == 0 for layer in range(layers))
-
-
-def _interval(fields: Fields, layers: int) -> tuple[bool, ...]:
-    """Ernie 4.5. Source: vLLM, ``models/ernie45_moe.py``."""
-    first = fields.optional_integer(("moe_layer_start_index",), smallest=0) or 0
-    last = fields.optional_integer(("moe_layer_end_index",), smallest=0) if _positive(fields) else None
-    step = fields.optional_integer(("moe_layer_interval",)) or 1
-    end = layers - 1 if last is None else last
-    return tuple(first <= layer <= end and (layer + 1) % step == 0 for layer in range(layers))
 
 
 def _positive(fields: Fields) -> bool:

@@ -26,7 +26,7 @@ def shown(value: object) -> object:
 
 
 def mapping_of(value: object) -> Mapping[str, object] | None:
-    """The value as a JSON object, or None where it is anything else."""
+    """The value as a JSON object, or None if it is anything else."""
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
         return value
     return None
@@ -70,7 +70,7 @@ class Fields:
         return self.integer(keys, largest=largest, smallest=smallest) if self.first(keys) else None
 
     def number(self, key: str, *, default: float) -> float:
-        """A finite positive number, or the default where it is not set.
+        """A finite positive number, or the default if it is not set.
 
         Raises:
             InvalidInput: it is not a number, not finite, or not above zero.
@@ -85,7 +85,7 @@ class Fields:
         return float(value)
 
     def flag(self, key: str, *, default: bool) -> bool:
-        """A boolean, or the default where it is not set.
+        """A boolean, or the default if it is not set.
 
         Raises:
             InvalidInput: it is something else.
@@ -98,7 +98,7 @@ class Fields:
         return value
 
     def text(self, key: str) -> str | None:
-        """A string, or None where it is not set.
+        """A string, or None if it is not set.
 
         Raises:
             InvalidInput: it is something else.
@@ -111,7 +111,7 @@ class Fields:
         return value
 
     def items(self, key: str) -> tuple[object, ...]:
-        """The entries of a list, none where it is not set.
+        """The entries of a list, none if it is not set.
 
         Raises:
             InvalidInput: it is something else.
@@ -124,7 +124,7 @@ class Fields:
         return tuple(value)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """The strings of a list, none where it is not set.
+        """The strings of a list, none if it is not set.
 
         Raises:
             InvalidInput: it is no list, or holds something else than strings.
@@ -160,7 +160,7 @@ class Fields:
         return numbers
 
     def section(self, key: str) -> Fields | None:
-        """A nested object, or None where it is not set.
+        """A nested object, or None if it is not set.
 
         Raises:
             InvalidInput: it is something else.

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from plimsoll.facts.models.extras.gemma import LAYER_INPUTS
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.generic_experts import generic_experts
+from plimsoll.facts.models.mixers.block_sparse import block_sparse_layers
+from plimsoll.facts.models.mixers.factored import factored_layers
+from plimsoll.facts.models.mixers.heads import global_own, listed, other_setting, sliding_own
+from plimsoll.facts.models.mixers.kv_heads import chatglm, falcon, grouped, multi_query
+from plimsoll.facts.models.mixers.latent import latent_layers
+from plimsoll.facts.models.mlp_widths import double_if_shared
 from plimsoll.facts.models.spellings import respelled
 from plimsoll.facts.models.traits import (
+    NO_EXTRA,
     Architecture,
-    Extra,
     Flag,
     Gate,
-    HeadsRule,
-    KvRule,
-    MixerRule,
-    WidthRule,
+    KvHeads,
+    LayerHeads,
+    Mixer,
     WindowRule,
 )
 
@@ -55,13 +61,14 @@ def generic_architecture(fields: Fields) -> Architecture:
         attention_bias=Flag(default=False, key=_first_flag(known, _BIASES)),
         tied=known.has("transformers_version"),
         learned_positions=known.has("n_positions") and not gated,
-        kv_rule=_kv_rule(known),
+        kv_heads=_kv_heads(known),
         window_rule=_window_rule(known),
-        heads_rule=_heads_rule(known),
-        width_rule=WidthRule.BLOCKS if known.has("block_configs") else WidthRule.DOUBLE_IF_SHARED,
+        heads=_heads(known),
+        in_blocks=known.has("block_configs"),
+        widths=double_if_shared,
         shared_kv=known.has("num_kv_shared_layers"),
         gate=Gate.BY_FIELD,
-        extra=Extra.LAYER_INPUTS if known.has("hidden_size_per_layer_input") else Extra.NONE,
+        extra=LAYER_INPUTS if known.has("hidden_size_per_layer_input") else NO_EXTRA,
         moe=generic_experts(known),
     )
 
@@ -77,12 +84,12 @@ def _first_flag(fields: Fields, keys: tuple[str, ...]) -> str | None:
     return next((key for key in keys if isinstance(fields.values.get(key), bool)), None)
 
 
-def _mixer(fields: Fields) -> MixerRule:
+def _mixer(fields: Fields) -> Mixer | None:
     if fields.has("kv_lora_rank"):
-        return MixerRule.LATENT
+        return latent_layers
     if mapping_of(fields.values.get("sparse_attention_config")) is not None:
-        return MixerRule.BLOCK_SPARSE
-    return MixerRule.FACTORED if fields.has("share_q_dim") else MixerRule.ATTENTION
+        return block_sparse_layers
+    return factored_layers if fields.has("share_q_dim") else None
 
 
 def _is_gated(fields: Fields) -> bool:
@@ -99,23 +106,22 @@ def _is_gated(fields: Fields) -> bool:
     return bool(word) or fields.has("intermediate_size") or fields.has("moe_intermediate_size")
 
 
-def _kv_rule(fields: Fields) -> KvRule:
+def _kv_heads(fields: Fields) -> KvHeads:
     if fields.has("new_decoder_architecture"):
-        return KvRule.FALCON
+        return falcon
     if fields.has("multi_query_attention"):
-        return KvRule.CHATGLM
-    return KvRule.MULTI_QUERY if fields.has("multi_query") else KvRule.GROUPED
+        return chatglm
+    return multi_query if fields.has("multi_query") else grouped
 
 
-def _heads_rule(fields: Fields) -> HeadsRule:
-    rules = {
-        "block_configs": HeadsRule.BLOCKS,
-        "global_head_dim": HeadsRule.GLOBAL_OWN,
-        "swa_num_key_value_heads": HeadsRule.SLIDING_OWN,
-        "attention_other_setting": HeadsRule.OTHER_SETTING,
-        "num_attention_heads_per_layer": HeadsRule.LISTED,
+def _heads(fields: Fields) -> LayerHeads | None:
+    rules: dict[str, LayerHeads] = {
+        "global_head_dim": global_own,
+        "swa_num_key_value_heads": sliding_own,
+        "attention_other_setting": other_setting,
+        "num_attention_heads_per_layer": listed,
     }
-    return next((rule for key, rule in rules.items() if fields.has(key)), HeadsRule.UNIFORM)
+    return next((rule for key, rule in rules.items() if fields.has(key)), None)
 
 
 def _window_rule(fields: Fields) -> WindowRule:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from plimsoll.facts.models.expert_layers import after_first, every_nth, interval, period_offset, sparse_step
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.traits import Flag, Moe, MoeRule
+from plimsoll.facts.models.traits import ExpertLayers, Flag, Moe
 
 _SWITCHES = ("is_moe", "use_moe", "enable_moe_block")
 """Fields that turn experts off, even if the file gives a number of experts."""
@@ -16,7 +17,7 @@ def generic_experts(fields: Fields) -> Moe | None:
     if not fields.optional_integer(Moe().experts_keys, smallest=0):
         return None
     return Moe(
-        rule=_rule(fields),
+        holds=_holds(fields),
         width_keys=(*Moe().width_keys, "expert_intermediate_size", "moe_ffn_hidden_size", "intermediate_size"),
         shared_width_key=fields.first(
             (
@@ -35,15 +36,15 @@ def generic_experts(fields: Fields) -> Moe | None:
     )
 
 
-def _rule(fields: Fields) -> MoeRule:
-    rules = {
-        "first_k_dense_replace": MoeRule.AFTER_FIRST,
-        "num_dense_layers": MoeRule.AFTER_FIRST,
-        "moe_layer_freq": MoeRule.AFTER_FIRST,
-        "moe_layer_interval": MoeRule.INTERVAL,
-        "interleave_moe_layer_step": MoeRule.EVERY_NTH,
-        "decoder_sparse_step": MoeRule.SPARSE_STEP,
-        "mlp_only_layers": MoeRule.SPARSE_STEP,
-        "expert_layer_period": MoeRule.PERIOD_OFFSET,
+def _holds(fields: Fields) -> ExpertLayers | None:
+    rules: dict[str, ExpertLayers] = {
+        "first_k_dense_replace": after_first,
+        "num_dense_layers": after_first,
+        "moe_layer_freq": after_first,
+        "moe_layer_interval": interval,
+        "interleave_moe_layer_step": every_nth,
+        "decoder_sparse_step": sparse_step,
+        "mlp_only_layers": sparse_step,
+        "expert_layer_period": period_offset,
     }
-    return next((rule for key, rule in rules.items() if fields.has(key)), MoeRule.ALL)
+    return next((rule for key, rule in rules.items() if fields.has(key)), None)

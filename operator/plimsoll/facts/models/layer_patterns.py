@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from enum import Enum, auto
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
-from plimsoll.facts.models.shape import Part
-from plimsoll.facts.models.traits import Architecture, PatternRule, Recurrent
-
-
-class Role(Enum):
-    """The parts that a layer has in addition to its MLP or instead of it."""
-
-    ATTENTION = auto()
-    RECURRENT = auto()
-    BOTH = auto()
-    """Side by side on the same input."""
-    MLP = auto()
-    """An MLP alone."""
-    EXPERTS = auto()
-    """A mixture of experts alone."""
-
+from plimsoll.facts.models.shape import Part, Role
+from plimsoll.facts.models.traits import Architecture, Recurrent
 
 _CHARACTERS = {"M": Role.RECURRENT, "*": Role.ATTENTION, "-": Role.MLP, "E": Role.EXPERTS}
 
@@ -63,7 +48,7 @@ def layer_count(fields: Fields, *, largest: int) -> int:
 
 def has_attention(traits: Architecture) -> bool:
     """Whether any layer of the class has attention heads."""
-    return traits.recurrent is None or traits.recurrent.pattern is not PatternRule.NONE
+    return traits.recurrent is None or traits.recurrent.roles is not recurrent_only
 
 
 def layer_roles(name: str, fields: Fields, traits: Architecture, layers: int) -> tuple[Role, ...]:
@@ -76,18 +61,7 @@ def layer_roles(name: str, fields: Fields, traits: Architecture, layers: int) ->
     recurrent = traits.recurrent
     if recurrent is None:
         return (Role.ATTENTION,) * layers
-    match recurrent.pattern:
-        case PatternRule.NONE:
-            return (Role.RECURRENT,) * layers
-        case PatternRule.PARALLEL:
-            return (Role.BOTH,) * layers
-        case PatternRule.KIMI:
-            return _where(_not_in_kda_layers(fields, layers))
-        case PatternRule.CHARACTERS if fields.has(PATTERN):
-            return _by_characters(name, fields, layers)
-        case _:
-            listed = _by_types(name, fields, layers)
-            return listed or _where(_attention(fields, recurrent, layers))
+    return recurrent.roles(name, fields, recurrent, layers)
 
 
 def mlp_layers(roles: tuple[Role, ...], traits: Architecture) -> tuple[bool, ...]:
@@ -99,13 +73,9 @@ def mlp_layers(roles: tuple[Role, ...], traits: Architecture) -> tuple[bool, ...
     recurrent = traits.recurrent
     if recurrent is None:
         return (True,) * len(roles)
-    match recurrent.pattern:
-        case PatternRule.NONE | PatternRule.SHARED:
-            return (False,) * len(roles)
-        case PatternRule.CHARACTERS:
-            return tuple(role in (Role.MLP, Role.EXPERTS) for role in roles)
-        case _:
-            return (True,) * len(roles)
+    if recurrent.roles is by_characters:
+        return tuple(role in (Role.MLP, Role.EXPERTS) for role in roles)
+    return (recurrent.roles not in (recurrent_only, shared_block),) * len(roles)
 
 
 def expert_characters(fields: Fields, layers: int) -> tuple[bool, ...]:
@@ -120,7 +90,7 @@ def expert_characters(fields: Fields, layers: int) -> tuple[bool, ...]:
 def in_one_module(part: Part, traits: Architecture) -> Part:
     """Return the part with the checkpoint's names: in Nemotron-H every part of a layer is named ``mixer``."""
     recurrent = traits.recurrent
-    if recurrent is None or recurrent.pattern is not PatternRule.CHARACTERS:
+    if recurrent is None or recurrent.roles is not by_characters:
         return part
     return Part(
         tuple(replace(weight, name=_renamed(weight.name, recurrent.module)) for weight in part.weights), part.caches
@@ -136,7 +106,25 @@ def _where(attention: tuple[bool, ...]) -> tuple[Role, ...]:
     return tuple(Role.ATTENTION if here else Role.RECURRENT for here in attention)
 
 
-def _by_characters(name: str, fields: Fields, layers: int) -> tuple[Role, ...]:
+def recurrent_only(_name: str, _fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Every layer is recurrent and has no MLP (Mamba)."""
+    return (Role.RECURRENT,) * layers
+
+
+def parallel(_name: str, _fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Every layer has both, side by side (Falcon-H1)."""
+    return (Role.BOTH,) * layers
+
+
+def by_characters(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """A letter of ``hybrid_override_pattern`` a layer: ``M`` recurrent, ``*`` attention, ``-`` MLP, ``E`` experts.
+
+    Raises:
+        InvalidInput: the pattern or the list of types is missing or too short.
+        UnsupportedModel: a layer of another type.
+    """
+    if not fields.has(PATTERN):
+        return _required_types(name, fields, layers)
     pattern = fields.text(PATTERN) or ""
     if len(pattern) < layers:
         raise fields.refuse(PATTERN, f"Write a character for each of the {layers} layers.")
@@ -146,8 +134,25 @@ def _by_characters(name: str, fields: Fields, layers: int) -> tuple[Role, ...]:
     return tuple(_CHARACTERS[character] for character in pattern[:layers])
 
 
+def shared_block(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Layers of the type ``hybrid``: a recurrence, and one shared block of attention and MLP (Zamba 2).
+
+    Raises:
+        InvalidInput: the list of types is missing or too short.
+        UnsupportedModel: a layer of another type.
+    """
+    return _required_types(name, fields, layers)
+
+
+def _required_types(name: str, fields: Fields, layers: int) -> tuple[Role, ...]:
+    roles = _by_types(name, fields, layers)
+    if not roles:
+        raise fields.refuse(_TYPE_KEYS[0], f"List a type for each of the {layers} layers.")
+    return roles
+
+
 def _by_types(name: str, fields: Fields, layers: int) -> tuple[Role, ...]:
-    """The roles that the configuration lists; none where it lists nothing."""
+    """The roles that the configuration lists; none if it lists nothing."""
     key = fields.first(_TYPE_KEYS)
     types = fields.texts(key) if key is not None else ()
     if key is None or not types:
@@ -160,24 +165,42 @@ def _by_types(name: str, fields: Fields, layers: int) -> tuple[Role, ...]:
     return tuple(_TYPES[kind] for kind in types[:layers])
 
 
-def _attention(fields: Fields, recurrent: Recurrent, layers: int) -> tuple[bool, ...]:
-    """For every layer, whether it has attention, by the rule of the class."""
-    match recurrent.pattern:
-        case PatternRule.LISTED:
-            return _listed(fields, layers)
-        case PatternRule.PERIOD_OFFSET:
-            period = fields.optional_integer(("attn_layer_period",)) or _JAMBA_PERIOD
-            offset = fields.optional_integer(("attn_layer_offset",), smallest=0)
-            offset = _JAMBA_OFFSET if offset is None else offset
-            return tuple(layer % period == offset for layer in range(layers))
-        case PatternRule.CODES:
-            return _coded(fields, layers)
-        case PatternRule.INTERVAL:
-            every = fields.optional_integer(_INTERVAL_KEYS) or recurrent.every
-            whole = layers // every * every if recurrent.rest_attends else layers
-            return tuple((layer + 1) % every == 0 or layer >= whole for layer in range(layers))
-        case _:
-            raise fields.refuse(_TYPE_KEYS[0], f"List a type for each of the {layers} layers.")
+def by_numbers(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Attention in the layers whose numbers are listed (``attn_layer_indices``, ``full_attn_idxs``)."""
+    return _by_types(name, fields, layers) or _where(_listed(fields, layers))
+
+
+def by_period(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Attention where ``layer % attn_layer_period == attn_layer_offset`` (Jamba)."""
+    listed = _by_types(name, fields, layers)
+    if listed:
+        return listed
+    period = fields.optional_integer(("attn_layer_period",)) or _JAMBA_PERIOD
+    offset = fields.optional_integer(("attn_layer_offset",), smallest=0)
+    offset = _JAMBA_OFFSET if offset is None else offset
+    return _where(tuple(layer % period == offset for layer in range(layers)))
+
+
+def by_codes(name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Attention in the layers with 1 in ``attn_type_list`` (MiniMax)."""
+    return _by_types(name, fields, layers) or _where(_coded(fields, layers))
+
+
+def every_nth(name: str, fields: Fields, recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Attention in every n-th layer: ``full_attention_interval``, ``layer_group_size``."""
+    listed = _by_types(name, fields, layers)
+    if listed:
+        return listed
+    every = fields.optional_integer(_INTERVAL_KEYS) or recurrent.every
+    whole = layers // every * every if recurrent.rest_attends else layers
+    return _where(tuple((layer + 1) % every == 0 or layer >= whole for layer in range(layers)))
+
+
+def outside_kda_layers(_name: str, fields: Fields, _recurrent: Recurrent, layers: int) -> tuple[Role, ...]:
+    """Attention in the layers that ``linear_attn_config.kda_layers`` leaves out, counted from 1."""
+    section = fields.section("linear_attn_config")
+    delta = section.items("kda_layers") if section is not None else ()
+    return _where(tuple(layer + 1 not in delta for layer in range(layers)))
 
 
 def _listed(fields: Fields, layers: int) -> tuple[bool, ...]:
@@ -194,9 +217,3 @@ def _coded(fields: Fields, layers: int) -> tuple[bool, ...]:
     if len(codes) < layers:
         raise fields.refuse("attn_type_list", f"List 0 or 1 for each of the {layers} layers.")
     return tuple(code == 1 for code in codes[:layers])
-
-
-def _not_in_kda_layers(fields: Fields, layers: int) -> tuple[bool, ...]:
-    section = fields.section("linear_attn_config")
-    delta = section.items("kda_layers") if section is not None else ()
-    return tuple(layer + 1 not in delta for layer in range(layers))

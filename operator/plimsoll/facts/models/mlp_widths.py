@@ -5,7 +5,7 @@ from __future__ import annotations
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.mixers.heads import block_sections
 from plimsoll.facts.models.shape import Shape
-from plimsoll.facts.models.traits import Architecture, WidthRule
+from plimsoll.facts.models.traits import Architecture
 
 _BLOCK_STEP = 256
 """DeciLM rounds a width that is given as a factor up to a multiple of it. Source: vLLM, ``models/nemotron_nas.py``."""
@@ -13,25 +13,18 @@ _LARGEST_FACTOR = 1_000
 
 
 def dense_widths(fields: Fields, traits: Architecture, shape: Shape) -> tuple[int, ...]:
-    """The width of every layer's dense MLP, 0 where it has none.
+    """The width of every layer's dense MLP, 0 if it has none.
 
     Raises:
         InvalidInput: a width is missing, ill-typed or absurd, or a list of them too short.
     """
-    if traits.width_rule is WidthRule.BLOCKS:
+    if traits.in_blocks:
         return tuple(_block_width(section, shape) for section in block_sections(fields, "ffn", shape.layers))
     key = fields.first(traits.width_keys)
     if key is not None and isinstance(fields.values[key], list | tuple):
         return fields.integers(key, shape.layers)
     width = dense_width(fields, traits, shape.hidden)
-    if traits.width_rule is WidthRule.HALF:
-        width //= 2
-    if traits.width_rule is WidthRule.TWO_THIRDS:
-        width = _two_thirds(fields, width)
-    wide = traits.width_rule is WidthRule.DOUBLE_IF_SHARED and fields.flag("use_double_wide_mlp", default=False)
-    shared = fields.optional_integer(("num_kv_shared_layers",), smallest=0) if wide else 0
-    first = shape.layers - (shared or 0)
-    return tuple(width if layer < first else 2 * width for layer in range(shape.layers))
+    return (width,) * shape.layers if traits.widths is None else traits.widths(fields, width, shape.layers)
 
 
 def dense_width(fields: Fields, traits: Architecture, hidden: int) -> int:
@@ -42,14 +35,37 @@ def dense_width(fields: Fields, traits: Architecture, hidden: int) -> int:
     return fields.integer(keys)
 
 
-def _two_thirds(fields: Fields, width: int) -> int:
-    """Source: vLLM, ``models/lfm2.py``."""
+def double_if_shared(fields: Fields, width: int, layers: int) -> tuple[int, ...]:
+    """With ``use_double_wide_mlp`` twice as wide in the layers that borrow keys and values (Gemma 4).
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
+    wide = fields.flag("use_double_wide_mlp", default=False)
+    shared = fields.optional_integer(("num_kv_shared_layers",), smallest=0) if wide else 0
+    first = layers - (shared or 0)
+    return tuple(width if layer < first else 2 * width for layer in range(layers))
+
+
+def half(_fields: Fields, width: int, layers: int) -> tuple[int, ...]:
+    """Half of what is written: the field counts gate and up together (Molmo)."""
+    return (width // 2,) * layers
+
+
+def two_thirds(fields: Fields, width: int, layers: int) -> tuple[int, ...]:
+    """With ``block_auto_adjust_ff_dim`` two thirds, rounded up to ``block_multiple_of`` (LFM2).
+
+    Source: vLLM, ``models/lfm2.py``.
+
+    Raises:
+        InvalidInput: a field is ill-typed or absurd.
+    """
     if not fields.flag("block_auto_adjust_ff_dim", default=True):
-        return width
+        return (width,) * layers
     factor = fields.number("block_ffn_dim_multiplier", default=1.0)
     step = fields.optional_integer(("block_multiple_of",)) or _BLOCK_STEP
     narrowed = int(factor * int(2 * width / 3))
-    return narrowed + -narrowed % step
+    return (narrowed + -narrowed % step,) * layers
 
 
 def _block_width(section: Fields, shape: Shape) -> int:

@@ -17,7 +17,7 @@ from plimsoll.facts.models.traits import Architecture, Moe
 
 
 def mlps(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Parts, int, ExpertFacts | None]:
-    """The MLP of every layer, the width of the widest dense one (0 where there is none), and the experts.
+    """The MLP of every layer, the width of the widest dense one (0 if there is none), and the experts.
 
     Raises:
         InvalidInput: a width or a count is missing or absurd.

@@ -11,12 +11,12 @@ from plimsoll.facts.models.composites import (
     COMPOSITES,
     TYPES,
     Composite,
-    EncoderRule,
+    TowerBuilder,
     language_class,
     language_fields,
     section_class,
 )
-from plimsoll.facts.models.encoders.generic_tower import can_estimate
+from plimsoll.facts.models.encoders.generic_tower import can_estimate, generic_tower
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.generic import generic_architecture
 from plimsoll.facts.models.refusals import refuse_unknown_parts, refuse_variants
@@ -30,7 +30,7 @@ class ModelClass:
     name: str
     language: str
     traits: Architecture
-    encoder: EncoderRule
+    encoder: TowerBuilder | None
     evidence: Evidence
 
 
@@ -56,7 +56,7 @@ def model_class(name: str, fields: Fields, *, with_tensors: bool = False) -> Mod
         if listed in ARCHITECTURES:
             refuse_variants(name, listed, fields)
             known = ARCHITECTURES[listed]
-            return ModelClass(listed, listed, known, EncoderRule.NONE, known.evidence)
+            return ModelClass(listed, listed, known, None, known.evidence)
     return _unknown(name, fields, classes[0], with_tensors=with_tensors)
 
 
@@ -87,7 +87,7 @@ def _composite(name: str, fields: Fields, listed: str, composite: Composite) -> 
     Raises:
         UnsupportedModel: the language model's class is unknown, or the usual fields do not describe an unknown tower.
     """
-    estimated = composite.encoder is EncoderRule.GENERIC
+    estimated = composite.encoder is generic_tower
     if estimated and not can_estimate(fields):
         raise UnsupportedModel(name, f"the model class {listed}: its tower is unknown")
     language = language_class(fields, composite)
@@ -108,7 +108,7 @@ def _unknown(name: str, fields: Fields, listed: str, *, with_tensors: bool) -> M
     if language is not fields:
         return _unknown_composite(name, fields, listed)
     refuse_unknown_parts(name, fields, towers_are_known=with_tensors)
-    return ModelClass(listed, listed, generic_architecture(language), EncoderRule.NONE, Evidence.GENERIC)
+    return ModelClass(listed, listed, generic_architecture(language), None, Evidence.GENERIC)
 
 
 def _composite_with_tensors(name: str, fields: Fields, listed: str) -> ModelClass:
@@ -119,7 +119,7 @@ def _composite_with_tensors(name: str, fields: Fields, listed: str) -> ModelClas
         section = language_fields(fields)
         refuse_unknown_parts(name, section, towers_are_known=True)
         traits = generic_architecture(section)
-    return ModelClass(listed, language, traits, EncoderRule.NONE, Evidence.GENERIC)
+    return ModelClass(listed, language, traits, None, Evidence.GENERIC)
 
 
 def _unknown_composite(name: str, fields: Fields, listed: str) -> ModelClass:
@@ -134,4 +134,4 @@ def _unknown_composite(name: str, fields: Fields, listed: str) -> ModelClass:
     traits = ARCHITECTURES.get(language) if language is not None else None
     if language is None or traits is None:
         raise UnsupportedModel(name, f"the model class {listed}: neither its language model nor its tower is known")
-    return ModelClass(listed, language, traits, EncoderRule.GENERIC, Evidence.GENERIC)
+    return ModelClass(listed, language, traits, generic_tower, Evidence.GENERIC)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from plimsoll.domain.model import Sharding, Weight
-from plimsoll.facts.models.extras.registry import extra_embeddings, extra_head
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import norm, vector, vocabulary
 from plimsoll.facts.models.shape import Shape
@@ -23,7 +22,7 @@ def embedding_weights(fields: Fields, traits: Architecture, shape: Shape, tokens
         yield Weight("embed_positions", positions, shape.hidden, Sharding.REPLICATED, linear=False)
     if traits.embedding_norm:
         yield from norm("embed_norm", shape.hidden, bias=traits.norm_bias)
-    yield from extra_embeddings(fields, traits, shape)
+    yield from traits.extra.embeddings(fields, shape)
 
 
 def head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int, *, tied: bool) -> Iterator[Weight]:
@@ -34,7 +33,7 @@ def head_weights(fields: Fields, traits: Architecture, shape: Shape, tokens: int
         yield Weight("lm_head", tokens, shape.hidden, Sharding.VOCABULARY)
     if traits.lm_head_bias:
         yield vector("lm_head.bias", tokens, sharding=Sharding.VOCABULARY)
-    yield from extra_head(fields, traits, shape)
+    yield from traits.extra.head(fields, shape)
 
 
 def layer_norms(fields: Fields, traits: Architecture, shape: Shape) -> Iterator[Weight]:

@@ -12,9 +12,9 @@ from plimsoll.facts.models.assembly import StorageOf
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.layer_patterns import in_one_module
 from plimsoll.facts.models.linears import norm
-from plimsoll.facts.models.mixers.compressed import uncompressed_layer
+from plimsoll.facts.models.mixers.compressed import compressed_layers, uncompressed_layer
 from plimsoll.facts.models.shape import Part, Shape
-from plimsoll.facts.models.traits import Architecture, MixerRule
+from plimsoll.facts.models.traits import Architecture
 
 _COUNT_KEYS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
 _MOST_LAYERS = 64
@@ -50,7 +50,7 @@ def predictor_kinds(
     attending = [part for part, _ in reversed(layers) if _attends(part)]
     # Decoder layers may share picked keys, but the predictor's layer picks its own (``deepseek_v2.py``, 0.24 to 0.27).
     mixer = next((part for part in attending if _picks(part)), next(iter(attending), None))
-    if traits.mixer is MixerRule.COMPRESSED:
+    if traits.mixer is compressed_layers:
         mixer = uncompressed_layer(fields, shape)
     if not count or mixer is None:
         return ()

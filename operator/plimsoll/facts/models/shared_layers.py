@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
 from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.mixers.shared_compressed import shared_compressed_layers
 from plimsoll.facts.models.mixers.windows import spans
 from plimsoll.facts.models.shape import Shape
-from plimsoll.facts.models.traits import Architecture, Extra, MixerRule
+from plimsoll.facts.models.traits import Architecture
 
 Run = tuple[int, int]
 """The first layer, and the one behind the last."""
@@ -20,9 +22,9 @@ Run = tuple[int, int]
 
 def inseparable_runs(fields: Fields, traits: Architecture, shape: Shape) -> tuple[Run, ...]:
     """Return the runs of one model, first to last; none if a stage may begin at any layer."""
-    if traits.extra is Extra.GATED_STREAMS and fields.items("ple_layer_ids"):
+    if traits.extra is GATED_STREAMS and fields.items("ple_layer_ids"):
         return ((0, shape.layers),)
-    if traits.mixer is MixerRule.SHARED_COMPRESSED:
+    if traits.mixer is shared_compressed_layers:
         return tuple(_behind_sources(fields, shape.layers))
     if traits.shared_kv:
         return tuple(_borrowing(fields, traits, shape))

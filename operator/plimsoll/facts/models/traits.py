@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from plimsoll.domain.model import Evidence
+from plimsoll.domain.engine_options import HeadMethod
+from plimsoll.domain.model import Evidence, Weight
 from plimsoll.facts.models.fields import Fields
+from plimsoll.facts.models.mixers.kv_heads import grouped
+from plimsoll.facts.models.shape import Heads, Part, Parts, Role, Shape, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +34,6 @@ class Flag:
         return self.default if word is None else word == self.equals
 
 
-class KvRule(Enum):
-    """Which field has the number of key/value heads."""
-
-    GROUPED = auto()
-    """``num_key_value_heads``, as many as query heads where it is not set."""
-    FALCON = auto()
-    """``num_kv_heads`` with ``new_decoder_architecture``, else one or all by ``multi_query``."""
-    MULTI_QUERY = auto()
-    """One with ``multi_query`` (the default), else as many as query heads."""
-    CHATGLM = auto()
-    """``multi_query_group_num`` with ``multi_query_attention``, else as many as query heads."""
-    ALL = auto()
-    """As many as query heads."""
-
-
 class WindowRule(Enum):
     """Which layers slide where the configuration has a window and no ``layer_types``."""
 
@@ -62,23 +51,6 @@ class WindowRule(Enum):
     """Chunks of ``attention_chunk_size`` in the layers that rotate positions: 1 in ``no_rope_layers`` (Llama 4)."""
 
 
-class HeadsRule(Enum):
-    """Whether layers differ in their attention heads."""
-
-    UNIFORM = auto()
-    """All alike."""
-    GLOBAL_OWN = auto()
-    """Full attention has a head size of its own, and KV heads where keys serve as values (Gemma 4)."""
-    SLIDING_OWN = auto()
-    """Sliding layers have ``swa_`` head counts and sizes (MiMo-V2)."""
-    OTHER_SETTING = auto()
-    """``attention_other_setting`` names a layer type and its heads (Step 3.5)."""
-    LISTED = auto()
-    """``num_attention_heads_per_layer`` (Laguna)."""
-    BLOCKS = auto()
-    """``block_configs`` says for each layer how many heads share a KV head, or that there is none (DeciLM)."""
-
-
 class Gate(Enum):
     """A learned gate on the attention output: a projection of the hidden state."""
 
@@ -91,145 +63,40 @@ class Gate(Enum):
     """``gating``: true or ``per-head`` for heads, ``per-element`` for elements (Laguna)."""
 
 
-class WidthRule(Enum):
-    """Whether dense MLPs differ in width."""
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """Weights of a class in addition to the usual parts: the builders in :mod:`plimsoll.facts.models.extras`.
 
-    UNIFORM = auto()
-    """All alike, or listed where the field holds a list (Gemma 3n)."""
-    DOUBLE_IF_SHARED = auto()
-    """With ``use_double_wide_mlp`` twice as wide in the layers that borrow keys and values (Gemma 4)."""
-    BLOCKS = auto()
-    """``block_configs`` says it for each layer (DeciLM)."""
-    HALF = auto()
-    """Half of what is written: the field counts gate and up together (Molmo)."""
-    TWO_THIRDS = auto()
-    """With ``block_auto_adjust_ff_dim`` two thirds of what is written, rounded up to ``block_multiple_of`` (LFM2)."""
+    ``layers`` builds the extra weights of every layer, ``embeddings`` those before the layers (on the first stage) and
+    ``head`` those after the layers (on the last stage). ``step_bytes`` are the bytes that the modules reserve for every
+    token of the largest step. ``table_bytes`` are embeddings that the engine keeps in host memory.
+    """
 
-
-class Extra(Enum):
-    """Weights of a class in addition to the usual parts: the builder in :mod:`plimsoll.facts.models.extras`."""
-
-    NONE = auto()
-    LAYER_INPUTS = auto()
-    """Per-layer embeddings (Gemma 4)."""
-    ALTUP = auto()
-    """Per-layer embeddings, alternating updates and learned augmented residuals (Gemma 3n)."""
-    HYPER_CONNECTIONS = auto()
-    """Several residual streams mixed by learned maps (DeepSeek-V4)."""
-    NGRAM = auto()
-    """Embeddings of several tokens at once (LongCat-Flash)."""
-    GATED_STREAMS = auto()
-    """Several residual streams mixed by gates of low rank, and n-gram embeddings added to them (Qwen4-Exp)."""
-    ENGRAM = auto()
-    """Hyper-connections without a head, and n-gram embeddings added to the streams (DeepSeek-V4.1)."""
+    layers: Callable[[Fields, Shape], Parts] = lambda _, shape: (Part(),) * shape.layers
+    embeddings: Callable[[Fields, Shape], Iterable[Weight]] = lambda _, __: ()
+    head: Callable[[Fields, Shape], Iterable[Weight]] = lambda _, __: ()
+    step_bytes: Callable[[Fields, Shape], int] = lambda _, __: 0
+    table_bytes: Callable[[Fields], int] = lambda _: 0
 
 
-class EagleRule(Enum):
-    """The states of the target model that a draft head reads: :mod:`plimsoll.facts.models.eagle`."""
-
-    NONE = auto()
-    """Nothing: a model of its own."""
-    LAST_STATE = auto()
-    """Its last hidden state (EAGLE)."""
-    SEVERAL_STATES = auto()
-    """Hidden states of several of its layers (EAGLE-3)."""
-
-
-class MoeRule(Enum):
-    """Which layers hold experts."""
-
-    ALL = auto()
-    SPARSE_STEP = auto()
-    """Every ``decoder_sparse_step``-th layer that is not in ``mlp_only_layers``."""
-    AFTER_FIRST = auto()
-    """All but the first ``first_k_dense_replace`` layers; ``moe_layer_freq`` thins them out or lists them."""
-    ALL_BUT_FIRST = auto()
-    """All but the first layer (Step 3)."""
-    EVERY_NTH = auto()
-    """Every ``interleave_moe_layer_step``-th (Llama 4)."""
-    INTERVAL = auto()
-    """From ``moe_layer_start_index`` to ``moe_layer_end_index``, every ``moe_layer_interval``-th (Ernie 4.5)."""
-    PERIOD_OFFSET = auto()
-    """``layer % expert_layer_period == expert_layer_offset`` (Jamba)."""
-    CHARACTERS = auto()
-    """``E`` in ``hybrid_override_pattern`` (Nemotron-H)."""
-
-
-class MixerRule(Enum):
-    """The mixer of tokens in the layers of a class: the builder in :mod:`plimsoll.facts.models.mixers`."""
-
-    ATTENTION = auto()
-    """Multi-, grouped- or single-head attention, full or sliding."""
-    LATENT = auto()
-    """Multi-head latent attention (DeepSeek), with or without the sparse indexer."""
-    COMPRESSED = auto()
-    """Windowed attention, and compressed keys of the whole sequence (DeepSeek-V4)."""
-    SHARED_COMPRESSED = auto()
-    """The same with compressed keys that later layers share (DeepSeek-V4.1)."""
-    BLOCK_SPARSE = auto()
-    """Grouped attention over blocks that an indexer picks (MiniMax-M3)."""
-    GROUP_SPARSE = auto()
-    """Grouped attention over groups of tokens that an indexer picks by one key each (Qwen4-Exp)."""
-    FACTORED = auto()
-    """Queries from one shared low rank, one KV head (Step 3)."""
-    CROSS_ATTENTION = auto()
-    """Attention to the tokens and to an encoder's output (Whisper)."""
-    LOOPED = auto()
-    """Layers that run several times, with a cache for every pass (IQuest-LoopCoder)."""
-
-
-class RecurrentRule(Enum):
-    """Mixers with a fixed-size state instead of keys and values: the builder in :mod:`plimsoll.facts.models.mixers`."""
-
-    MAMBA1 = auto()
-    """Selective state spaces (Mamba), one state for every channel."""
-    MAMBA2 = auto()
-    """State spaces with heads and groups (Mamba 2)."""
-    GATED_DELTA = auto()
-    """Gated delta networks (Qwen3-Next, OLMo Hybrid)."""
-    KIMI_DELTA = auto()
-    """Kimi delta attention: a gated delta network with a decay for every channel."""
-    LIGHTNING = auto()
-    """Linear attention with a fixed decay (MiniMax, Ring)."""
-    SHORT_CONV = auto()
-    """A gated short convolution (LFM2)."""
-
-
-class PatternRule(Enum):
-    """Which layers of a class with recurrent layers have attention, where ``layer_types`` does not list them."""
-
-    NONE = auto()
-    """None: every layer is recurrent and has no MLP (Mamba)."""
-    PARALLEL = auto()
-    """Every layer has both, side by side (Falcon-H1)."""
-    CHARACTERS = auto()
-    """A letter of ``hybrid_override_pattern`` a layer: ``M`` recurrent, ``*`` attention, ``-`` MLP, ``E`` experts."""
-    LISTED = auto()
-    """Those whose numbers are listed (``attn_layer_indices``, ``full_attn_idxs``)."""
-    INTERVAL = auto()
-    """Every n-th one: ``full_attention_interval``, ``layer_group_size``."""
-    PERIOD_OFFSET = auto()
-    """``layer % attn_layer_period == attn_layer_offset`` (Jamba)."""
-    CODES = auto()
-    """Those with 1 in ``attn_type_list`` (MiniMax)."""
-    KIMI = auto()
-    """Those that ``linear_attn_config.kda_layers`` leaves out, counted from 1."""
-    SHARED = auto()
-    """Layers of the type ``hybrid``: a recurrence, and one shared block of attention and MLP (Zamba 2)."""
+NO_EXTRA = Extra()
 
 
 @dataclass(frozen=True, slots=True)
 class Recurrent:
     """The recurrent layers of a class, in addition to its attention layers (:attr:`Architecture.mixer`).
 
-    ``module`` is their name in the checkpoint. ``state_dtype_key`` is the field with the type of the recurrent state;
-    ``state_dtype`` is the type without this field (None: the type of the model). ``every`` is the class's interval of
-    attention layers; with ``rest_attends``, layers after the last whole interval have attention too. ``group_norm``
-    says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and projections.
+    ``build`` builds one of them: a function in :mod:`plimsoll.facts.models.mixers`. ``roles`` says which layers are
+    recurrent and which have attention: a function in :mod:`plimsoll.facts.models.layer_patterns`. ``module`` is the
+    name of the recurrent layers in the checkpoint. ``state_dtype_key`` is the field with the type of the recurrent
+    state; ``state_dtype`` is the type without this field (None: the type of the model). ``every`` is the class's
+    interval of attention layers; with ``rest_attends``, layers after the last whole interval have attention too.
+    ``group_norm`` says whether a Mamba-2 output is normalised; ``step_norms`` whether Mamba-1 normalises step size and
+    projections.
     """
 
-    rule: RecurrentRule
-    pattern: PatternRule
+    build: Callable[[Fields, Recurrent, Shape], Part]
+    roles: Roles
     module: str
     state_dtype_key: str | None = None
     state_dtype: str | None = None
@@ -243,6 +110,8 @@ class Recurrent:
 class Moe:
     """How a class writes its mixture of experts.
 
+    ``holds`` says for each of the given number of layers whether it holds experts: a function in
+    :mod:`plimsoll.facts.models.expert_layers`. None: all of them do.
     ``width_keys`` are the fields for the width of one expert. ``shared_width_key`` is the field for the width of the
     shared experts, which every token passes. ``shared_count_key`` is the field for their number (they have an expert's
     width if no width is named), and ``shared_count_default`` is the number if that field is missing. ``router_bias`` is
@@ -254,7 +123,7 @@ class Moe:
     narrower than ``smallest_share``, the engine pads it.
     """
 
-    rule: MoeRule = MoeRule.ALL
+    holds: ExpertLayers | None = None
     experts_keys: tuple[str, ...] = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
     per_token_keys: tuple[str, ...] = (
         "num_experts_per_tok",
@@ -284,6 +153,14 @@ class Moe:
 class Architecture:
     """The facts that a model class fixes, and its defaults.
 
+    Some traits are functions that the builders of :mod:`plimsoll.facts.models` call. ``mixer`` builds the mixers of
+    tokens (in ``mixers``); None is multi-, grouped- or single-head attention, full or sliding. ``kv_heads`` finds the
+    field with the number of key/value heads (``mixers/kv_heads``). ``heads`` gives each layer its attention heads, from
+    those that most layers have (``mixers/heads``), and ``widths`` the width of its dense MLP, from the width that is
+    written (``mlp_widths``); without them all layers are equal. With ``in_blocks``, ``block_configs`` lists heads and
+    width of each layer (DeciLM). ``extra`` builds weights in addition to the usual parts (``extras``). ``eagle`` is the
+    method of a draft head that reads the states of its target model (``eagle``); None is a model that needs no other.
+
     ``output_bias`` says whether an attention bias includes the output projection. ``intermediate_factor`` is the MLP
     width in hidden sizes if the file has no width. ``norms`` is the number of normalisations of hidden width in a
     layer, and ``norms_if_parallel`` their number with a parallel residual. ``spellings`` are pairs of a usual field and
@@ -301,7 +178,7 @@ class Architecture:
     """
 
     spellings: tuple[tuple[str, str], ...] = ()
-    mixer: MixerRule = MixerRule.ATTENTION
+    mixer: Mixer | None = None
     gated_mlp: bool = True
     attention_bias: Flag = Flag(default=False, key="attention_bias")
     output_bias: bool = True
@@ -319,10 +196,11 @@ class Architecture:
     extra_positions: int = 0
     width_keys: tuple[str, ...] = ("intermediate_size", "n_inner", "ffn_hidden_size", "ffn_dim")
     intermediate_factor: int | None = None
-    kv_rule: KvRule = KvRule.GROUPED
+    kv_heads: KvHeads = grouped
     window_rule: WindowRule = WindowRule.NEVER
     window_period: int = 1
-    heads_rule: HeadsRule = HeadsRule.UNIFORM
+    heads: LayerHeads | None = None
+    in_blocks: bool = False
     shared_kv: bool = False
     gate: Gate = Gate.NONE
     qk_norm_bias: bool = False
@@ -331,16 +209,32 @@ class Architecture:
     latent_cache: bool = True
     keeps_cache_type: bool = False
     sublayers: int = 1
-    width_rule: WidthRule = WidthRule.UNIFORM
+    widths: Callable[[Fields, int, int], tuple[int, ...]] | None = None
     final_norm: bool = True
     embedding_norm: bool = False
-    extra: Extra = Extra.NONE
+    extra: Extra = NO_EXTRA
     undivided: tuple[str, ...] = ()
     evidence: Evidence = Evidence.KNOWN
     output_gate: Flag = Flag(default=False)
     ties: bool = True
     predictors: int = 0
     predicts_locally: bool = False
-    eagle: EagleRule = EagleRule.NONE
+    eagle: HeadMethod | None = None
     recurrent: Recurrent | None = None
     moe: Moe | None = None
+
+
+Mixer = Callable[[Fields, Architecture, Shape], Parts]
+"""Builds the mixer of every layer, first to last."""
+
+KvHeads = Callable[[Fields], str | None]
+"""Returns the field with the number of key/value heads; empty for one head, None for as many as query heads."""
+
+LayerHeads = Callable[[Fields, Heads, Sequence[Span]], tuple[Heads, ...]]
+"""Returns the heads of every layer from those that most layers have, and from what each layer reads."""
+
+ExpertLayers = Callable[[Fields, int], tuple[bool, ...]]
+"""Returns for each of the given number of layers whether it holds experts."""
+
+Roles = Callable[[str, Fields, Recurrent, int], tuple[Role, ...]]
+"""Returns the role of each of the given number of layers. The first argument is the model's name, for errors."""

@@ -1,4 +1,4 @@
-"""Audio towers that descend from Whisper's encoder: two convolutions, positions, layers, a projector.
+"""Audio towers derived from Whisper's encoder: two convolutions, positions, layers, a projector.
 
 Sources: vLLM's ``qwen2_audio.py``, ``qwen2_5_omni_thinker.py``, ``qwen3_omni_moe_thinker.py``, ``audioflamingo3.py``,
 ``ultravox.py``, ``voxtral.py`` and ``whisper.py``; defaults from the configuration classes in Transformers.
@@ -13,7 +13,7 @@ from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.domain.storage import FP32
 from plimsoll.facts.models.encoders.qwen_vl import qwen2_5_vl, qwen3_vl
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, up, whole
 from plimsoll.facts.models.fields import Fields
 
 _KERNEL = 3
@@ -61,32 +61,17 @@ def whisper_weights(prefix: str, audio: AudioTower) -> Iterator[Weight]:
 
 def audio_facts(weights: Iterator[Weight] | tuple[Weight, ...], audio: AudioTower, *, outputs: int) -> EncoderFacts:
     """The tower with 30 seconds of sound."""
-    return EncoderFacts(
-        weights=tuple(weights),
-        layers=audio.tower.layers,
-        hidden=audio.tower.hidden,
-        intermediate=audio.tower.intermediate,
-        item_tokens=audio.positions,
-        output_tokens=max(1, outputs),
-    )
+    return tower_facts(audio.tower, weights, positions=audio.positions, outputs=max(1, outputs))
 
 
 def whisper(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
-    """Whisper's own encoder: its output is read by cross attention and takes none of the decoder's context.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Whisper's own encoder: its output is read by cross attention and takes none of the decoder's context."""
     audio = audio_tower(fields, cut=Cut.DIVIDED, key_bias=True, mels=80)
     return audio_facts(whisper_weights("model.encoder", audio), audio, outputs=audio.positions)
 
 
 def qwen2_audio(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen2-Audio: Transformers' encoder, whole on every rank; pairs of positions are pooled.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Qwen2-Audio: Transformers' encoder, whole on every rank; pairs of positions are pooled."""
     audio = audio_tower(tower_section(fields, "audio_config"), cut=Cut.WHOLE, key_bias=False)
     projector = whole("multi_modal_projector.linear", facts.hidden, audio.tower.hidden, bias=True)
     weights = (*whisper_weights("audio_tower", audio), *projector)
@@ -94,11 +79,7 @@ def qwen2_audio(fields: Fields, _language: Fields, facts: ModelFacts) -> Encoder
 
 
 def audio_flamingo3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Audio Flamingo 3: the same encoder, two linear layers.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Audio Flamingo 3: the same encoder, two linear layers."""
     audio = audio_tower(tower_section(fields, "audio_config"), cut=Cut.WHOLE, key_bias=False)
     weights = (
         *whisper_weights("audio_tower", audio),
@@ -109,11 +90,7 @@ def audio_flamingo3(fields: Fields, _language: Fields, facts: ModelFacts) -> Enc
 
 
 def ultravox(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Ultravox: ``stack_factor`` positions joined, a gated MLP between two norms.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Ultravox: ``stack_factor`` positions joined, a gated MLP between two norms."""
     section = tower_section(fields, "audio_config")
     audio = audio_tower(section, cut=Cut.DIVIDED, key_bias=True)
     stacked = size(fields, "stack_factor", default=8)
@@ -132,11 +109,7 @@ def ultravox(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 
 
 def voxtral(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Voxtral: Whisper's encoder with positions in 32 bits; four of them joined.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Voxtral: Whisper's encoder with positions in 32 bits; four of them joined."""
     section = tower_section(fields, "audio_config")
     audio = audio_tower(section, cut=Cut.DIVIDED, key_bias=True)
     stacked = size(section, "downsample_factor", default=4)
@@ -153,11 +126,7 @@ def voxtral(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
 
 
 def qwen2_5_omni(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen2.5-Omni's thinker: Qwen2.5-VL's vision tower, and an audio tower that is whole on every rank.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Qwen2.5-Omni's thinker: Qwen2.5-VL's vision tower, and an audio tower that is whole on every rank."""
     thinker = tower_section(fields, "thinker_config")
     section = tower_section(thinker, "audio_config")
     audio = audio_tower(section, cut=Cut.WHOLE, key_bias=False)
@@ -172,11 +141,7 @@ def qwen2_5_omni(fields: Fields, language: Fields, facts: ModelFacts) -> Encoder
 
 
 def qwen3_omni(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen3-Omni's thinker: Qwen3-VL's vision tower, and an audio tower with three convolutions.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Qwen3-Omni's thinker: Qwen3-VL's vision tower, and an audio tower with three convolutions."""
     thinker = tower_section(fields, "thinker_config")
     vision = qwen3_vl(thinker, language, facts)
     return replace(vision, weights=(*_qwen3_audio(tower_section(thinker, "audio_config")), *vision.weights))
@@ -197,11 +162,7 @@ def _qwen3_audio(section: Fields) -> Iterator[Weight]:
 
 
 def qwen3_asr(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
-    """Qwen3-ASR: Qwen3-Omni's audio tower alone.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Qwen3-ASR: Qwen3-Omni's audio tower alone."""
     thinker = tower_section(fields, "thinker_config")
     section = tower_section(thinker, "audio_config")
     audio = audio_tower(section, cut=Cut.BY_HEADS, key_bias=True)

@@ -29,11 +29,7 @@ _OCR_PATCHES = 6 * 1_600 + 4_096
 
 
 def deepseek_ocr(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """DeepSeek-OCR.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """DeepSeek-OCR."""
     projector = tower_section(fields, "projector_config")
     inputs = size(projector, "input_dim", default=2048)
     outputs = size(projector, "n_embed", default=facts.hidden)
@@ -70,11 +66,7 @@ def _sam() -> Iterator[Weight]:
 
 
 def deepseek_vl2(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """DeepSeek-VL2: attention is whole on every rank, the MLP divided; timm's attention pooling comes with the tower.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """DeepSeek-VL2: attention is whole on every rank, the MLP divided; timm's attention pooling is a part of it."""
     section = tower_section(fields, "vision_config")
     hidden = size(section, "width", default=1152)
     intermediate = int(hidden * section.number("mlp_ratio", default=3.7362))

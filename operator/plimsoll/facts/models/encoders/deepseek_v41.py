@@ -10,31 +10,20 @@ from plimsoll.domain.model import EncoderFacts, ModelFacts
 from plimsoll.domain.storage import FP32
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up
+from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, sized, tower_layers, up
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import vector
 
+_TOWER = Tower(hidden=1024, intermediate=2816, layers=0, heads=16, gated=True, mlp_bias=False, norm_bias=False)
 _MOST_TOKENS = 100_000
 _ENDS = 2
 """Tokens before and after an image."""
 
 
 def deepseek_v41(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """The tower, its aligner, and the three learned tokens in 32 bits.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """The tower, its aligner, and the three learned tokens in 32 bits."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1024),
-        intermediate=size(section, "intermediate_size", default=2816),
-        layers=size(section, "num_hidden_layers", default=0),
-        heads=size(section, "num_attention_heads", default=16),
-        gated=True,
-        mlp_bias=False,
-        norm_bias=False,
-    )
+    tower = sized(section, _TOWER)
     merged = size(section, "downsample_ratio", default=3)
     weights = (
         *patches("vision", tower, size(section, "patch_size", default=14), bias=True),

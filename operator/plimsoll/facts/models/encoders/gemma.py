@@ -12,65 +12,50 @@ from dataclasses import replace
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.images import image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.extras.gemma import layer_input_width
 from plimsoll.facts.models.fields import Fields
 
 _PROJECTOR = "multi_modal_projector"
+
+_VISION_OF_4 = Tower(
+    hidden=768,
+    intermediate=3072,
+    layers=16,
+    heads=12,
+    gated=True,
+    norms=4,
+    norm_bias=False,
+    attention=Cut.WHOLE,
+    mlp=Cut.WHOLE,
+).with_biases(present=False)
 
 _FRAMES, _FRAME_TOKENS, _FRAME_MARKS = 32, 70, 8
 """Gemma 4's videos: most frames, tokens of a frame, tokens of the marks and timestamp around it (``gemma4_mm.py``)."""
 
 
 def paligemma(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """PaliGemma 1 and 2.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """PaliGemma 1 and 2."""
     image = image_tower(facts.name, tower_section(fields, "vision_config"))
     outputs = size(tower_section(fields, "vision_config"), "projection_dim", default=facts.hidden)
     projector = whole(f"{_PROJECTOR}.linear", outputs, image.tower.hidden, bias=True)
-    return EncoderFacts(
-        weights=(*image.weights, *projector),
-        layers=image.tower.layers,
-        hidden=image.tower.hidden,
-        intermediate=image.tower.intermediate,
-        item_tokens=image.positions,
-        output_tokens=image.positions,
-    )
+    return tower_facts(image.tower, (*image.weights, *projector), positions=image.positions, outputs=image.positions)
 
 
 def gemma3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Gemma 3: 4,096 patches pooled to ``mm_tokens_per_image``.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """Gemma 3: 4,096 patches pooled to ``mm_tokens_per_image``."""
     image = image_tower(facts.name, tower_section(fields, "vision_config"))
     hidden = image.tower.hidden
     projector = (
         *whole(f"{_PROJECTOR}.mm_input_projection_weight", hidden, facts.hidden),
         *layer_norm(f"{_PROJECTOR}.mm_soft_emb_norm", hidden, bias=False),
     )
-    return EncoderFacts(
-        weights=(*image.weights, *projector),
-        layers=image.tower.layers,
-        hidden=hidden,
-        intermediate=image.tower.intermediate,
-        item_tokens=image.positions,
-        output_tokens=size(fields, "mm_tokens_per_image", default=256),
-    )
+    outputs = size(fields, "mm_tokens_per_image", default=256)
+    return tower_facts(image.tower, (*image.weights, *projector), positions=image.positions, outputs=outputs)
 
 
 def gemma4(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Gemma 4: a vision tower, and an audio tower in the small models.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Gemma 4: a vision tower, and an audio tower in the small models."""
     section = tower_section(fields, "vision_config")
     tower = _vision4(section)
     pooled = size(section, "pooling_kernel_size", default=3) ** 2
@@ -93,22 +78,8 @@ def gemma4(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
 
 
 def _vision4(section: Fields) -> Tower:
-    heads = size(section, "num_attention_heads", default=12)
-    return Tower(
-        hidden=size(section, "hidden_size", default=768),
-        intermediate=size(section, "intermediate_size", default=3072),
-        layers=size(section, "num_hidden_layers", default=16),
-        heads=heads,
-        attention_width=heads * size(section, "head_dim", default=64),
-        gated=True,
-        qkv_bias=False,
-        output_bias=False,
-        mlp_bias=False,
-        norms=4,
-        norm_bias=False,
-        attention=Cut.WHOLE,
-        mlp=Cut.WHOLE,
-    )
+    tower = sized(section, _VISION_OF_4)
+    return replace(tower, attention_width=tower.heads * size(section, "head_dim", default=64))
 
 
 def _vision_weights(section: Fields, tower: Tower, hidden: int) -> Iterator[Weight]:

@@ -31,11 +31,7 @@ _HEADS = 8
 
 
 def gemma3n(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Both towers.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Both towers."""
     vision, audio = tower_section(fields, "vision_config"), tower_section(fields, "audio_config")
     hidden = size(vision, "hidden_size", default=2048)
     width = size(audio, "hidden_size", default=1536)

@@ -6,7 +6,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields
 
 _WIDTH = ("hidden_size", "embed_dim", "width")
@@ -34,10 +34,6 @@ def generic_tower(fields: Fields, _language: Fields, facts: ModelFacts) -> Encod
     """Layers of attention and MLP with biases, a projector of two linear layers; whole on every rank.
 
     Whole is the larger estimate: a tower is at most a few GiB, and some classes do not divide it.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: the section lacks the usual fields.
     """
     if not can_estimate(fields):
         raise UnsupportedModel(facts.name, f"the tower of the model class {facts.architecture}")
@@ -63,4 +59,4 @@ def generic_tower(fields: Fields, _language: Fields, facts: ModelFacts) -> Encod
         *whole("multi_modal_projector.linear_2", facts.hidden, facts.hidden, bias=True),
     )
     outputs = max(1, positions // _JOINED)
-    return EncoderFacts(weights, tower.layers, tower.hidden, tower.intermediate, positions, outputs)
+    return tower_facts(tower, weights, positions=positions, outputs=outputs)

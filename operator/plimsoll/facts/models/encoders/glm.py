@@ -13,9 +13,22 @@ from dataclasses import replace
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.encoders.towers import (
+    BY_DEPTH,
+    Tower,
+    down,
+    layer_norm,
+    sized,
+    tower_facts,
+    tower_layers,
+    up,
+    whole,
+)
 from plimsoll.facts.models.fields import Fields
 
+_NAMES_OF_4V = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_heads")
+_4_1V = Tower(hidden=1536, intermediate=13_696, layers=24, heads=12, gated=True, norm_bias=False)
+_OCR = Tower(hidden=1024, intermediate=4096, layers=24, heads=16, gated=True, norm_bias=False)
 _MOST_TOKENS = 6_144
 _FRAMES = 2
 _MOST_TOKENS_OF_5, _MOST_VIDEO_TOKENS = 8_000, 30_000
@@ -23,26 +36,11 @@ _MOST_TOKENS_OF_5, _MOST_VIDEO_TOKENS = 8_000, 30_000
 
 
 def glm4_1v(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFacts:
-    """GLM-4.1V and later: ``intermediate_size`` is the merger's; the tower's own MLP has the language model's width.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """GLM-4.1V and later: ``intermediate_size`` is the merger's; the tower's own MLP has the language model's width."""
     section = tower_section(fields, "vision_config")
-    biased = section.flag("attention_bias", default=False)
-    outputs = size(section, "out_hidden_size", default=4096)
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1536),
-        intermediate=outputs,
-        layers=size(section, "depth", default=24),
-        heads=size(section, "num_heads", default=12),
-        gated=True,
-        qkv_bias=biased,
-        output_bias=biased,
-        mlp_bias=biased,
-        norm_bias=False,
-    )
-    width, patch = size(section, "intermediate_size", default=13696), size(section, "patch_size", default=14)
+    named = sized(section, _4_1V, BY_DEPTH).with_biases(present=section.flag("attention_bias", default=False))
+    outputs, patch = size(section, "out_hidden_size", default=4096), size(section, "patch_size", default=14)
+    tower = replace(named, intermediate=outputs)
     merge = size(section, "spatial_merge_size", default=2) ** 2
     positions = (size(section, "image_size", default=336) // patch) ** 2
     frames = size(section, "temporal_patch_size", default=_FRAMES)
@@ -53,9 +51,9 @@ def glm4_1v(fields: Fields, _language: Fields, _facts: ModelFacts) -> EncoderFac
         *tower_layers("visual.blocks", tower),
         *layer_norm("visual.post_layernorm", tower.hidden, bias=False),
         *whole("visual.downsample", outputs, tower.hidden * merge, bias=True),
-        *_merger(outputs, width),
+        *_merger(outputs, named.intermediate),
     )
-    return _facts_of_image(weights, tower, merge)
+    return tower_facts(tower, weights, positions=_MOST_TOKENS * merge, outputs=_MOST_TOKENS)
 
 
 def _merger(outputs: int, width: int) -> Iterator[Weight]:
@@ -65,60 +63,29 @@ def _merger(outputs: int, width: int) -> Iterator[Weight]:
     yield from down("visual.merger.down_proj", outputs, width)
 
 
-def _facts_of_image(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
-    return EncoderFacts(
-        weights=weights,
-        layers=tower.layers,
-        hidden=tower.hidden,
-        intermediate=tower.intermediate,
-        item_tokens=_MOST_TOKENS * merge,
-        output_tokens=_MOST_TOKENS,
-    )
-
-
 def glm_ocr(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """GLM-OCR: no learned positions, queries and keys normalised; the merger as wide as the language model's MLP.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """GLM-OCR: no learned positions, queries and keys normalised; the merger as wide as the language model's MLP."""
     section = tower_section(fields, "vision_config")
-    biased = section.flag("attention_bias", default=True)
-    hidden = size(section, "hidden_size", default=1024)
-    heads = size(section, "num_heads", default=16)
+    tower = sized(section, _OCR, BY_DEPTH).with_biases(present=section.flag("attention_bias", default=True))
+    hidden, head_dim = tower.hidden, tower.hidden // tower.heads
     outputs = size(section, "out_hidden_size", default=facts.hidden)
     channels = size(section, "in_channels", default=3)
-    tower = Tower(
-        hidden=hidden,
-        intermediate=size(section, "intermediate_size", default=4096),
-        layers=size(section, "depth", default=24),
-        heads=heads,
-        gated=True,
-        qkv_bias=biased,
-        output_bias=biased,
-        mlp_bias=biased,
-        norm_bias=False,
-    )
     merge = size(section, "spatial_merge_size", default=2) ** 2
     frames = size(section, "temporal_patch_size", default=_FRAMES)
     weights = (
         *patches("visual", tower, size(section, "patch_size", default=14), bias=True, channels=channels * frames),
         *tower_layers("visual.blocks", tower),
-        *layer_norm("visual.blocks.attn.q_norm", hidden // heads, bias=False, count=tower.layers),
-        *layer_norm("visual.blocks.attn.k_norm", hidden // heads, bias=False, count=tower.layers),
+        *layer_norm("visual.blocks.attn.q_norm", head_dim, bias=False, count=tower.layers),
+        *layer_norm("visual.blocks.attn.k_norm", head_dim, bias=False, count=tower.layers),
         *layer_norm("visual.post_layernorm", hidden, bias=False),
         *whole("visual.downsample", outputs, hidden * merge, bias=True),
         *_merger(outputs, size(section, "projection_intermediate_size", default=facts.intermediate)),
     )
-    return _facts_of_image(weights, tower, merge)
+    return tower_facts(tower, weights, positions=_MOST_TOKENS * merge, outputs=_MOST_TOKENS)
 
 
 def glm5_next(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """GLM-5.3-Flash: the same tower for larger images, and videos of any length.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """GLM-5.3-Flash: the same tower for larger images, and videos of any length."""
     encoder = glm_ocr(fields, language, facts)
     merge = encoder.item_tokens // encoder.output_tokens
     return replace(
@@ -130,18 +97,9 @@ def glm5_next(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFac
 
 
 def glm4v(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """GLM-4V: EVA's tower, four neighbours joined by a convolution, a gated MLP.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """GLM-4V: EVA's tower, four neighbours joined by a convolution, a gated MLP."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1792),
-        intermediate=size(section, "intermediate_size", default=15360),
-        layers=size(section, "num_hidden_layers", default=63),
-        heads=size(section, "num_heads", default=16),
-    )
+    tower = sized(section, Tower(hidden=1792, intermediate=15360, layers=63, heads=16), _NAMES_OF_4V)
     positions = size(section, "num_positions", default=6401)
     width = size(fields, "ffn_hidden_size", default=13696)
     hidden = facts.hidden
@@ -158,4 +116,4 @@ def glm4v(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
         *down("vision.linear_proj.dense_4h_to_h", hidden, width),
         *whole("vision.conv", hidden, tower.hidden * 4, bias=True),
     )
-    return EncoderFacts(weights, tower.layers, tower.hidden, tower.intermediate, positions, (positions - 1) // 4 + 2)
+    return tower_facts(tower, weights, positions=positions, outputs=(positions - 1) // 4 + 2)

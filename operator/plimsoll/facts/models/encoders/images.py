@@ -1,4 +1,4 @@
-"""CLIP, SigLIP and Pixtral: the image towers that many families share.
+"""CLIP, SigLIP and Pixtral: the image towers that many families use.
 
 Sources: vLLM's ``clip.py``, ``siglip.py`` and ``pixtral.py`` (``PixtralHFVisionModel``); defaults from the
 configuration classes of the same names in Transformers.
@@ -7,20 +7,23 @@ configuration classes of the same names in Transformers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import Weight
 from plimsoll.facts.models.encoders.sections import model_type, size
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Tower, layer_norm, sized, tower_layers, whole
 from plimsoll.facts.models.fields import Fields, shown
 
+_PIXTRAL = Tower(hidden=1024, intermediate=4096, layers=24, heads=16, gated=True, norm_bias=False).with_biases(
+    present=False
+)
 _CHANNELS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ImageTower:
-    """A tower that sees one square of pixels: its weights and how many patches that are."""
+    """A tower for one square of pixels: its weights and its sizes in pixels."""
 
     weights: tuple[Weight, ...]
     tower: Tower
@@ -42,13 +45,13 @@ class ImageTower:
 def image_tower(
     name: str, section: Fields, *, prefix: str = "vision_tower", layers: int | None = None, post_norm: bool = True
 ) -> ImageTower:
-    """The tower that a section names, up to the deepest of the layers in use.
+    """Return the tower that a section names, up to the deepest layer that the engine uses.
 
     Args:
         name: the model, for errors.
         section: the tower's section.
-        prefix: of its weights' names.
-        layers: how many layers the engine builds; all where None.
+        prefix: prefix of the names of its weights.
+        layers: how many layers the engine builds; None for all of them.
         post_norm: whether the final norm is built.
 
     Raises:
@@ -89,7 +92,7 @@ def _clip(section: Fields, prefix: str, layers: int | None, *, post_norm: bool) 
 
 
 def siglip(section: Fields, prefix: str, *, layers: int | None = None, post_norm: bool = True) -> ImageTower:
-    """SigLIP, and Idefics' tower, which is built alike.
+    """SigLIP, and Idefics' tower, which has the same structure.
 
     Raises:
         InvalidInput: a size is ill-typed or absurd.
@@ -112,39 +115,20 @@ def pixtral(section: Fields, prefix: str, *, layers: int | None = None) -> Image
     Raises:
         InvalidInput: a size is ill-typed or absurd.
     """
-    heads = size(section, "num_attention_heads", default=16)
-    hidden = size(section, "hidden_size", default=1024)
-    tower = Tower(
-        hidden=hidden,
-        intermediate=size(section, "intermediate_size", default=4096),
-        layers=layers or size(section, "num_hidden_layers", default=24),
-        heads=heads,
-        attention_width=heads * size(section, "head_dim", default=hidden // heads),
-        gated=True,
-        qkv_bias=False,
-        output_bias=False,
-        mlp_bias=False,
-        norm_bias=False,
-    )
+    named = sized(section, _PIXTRAL)
+    width = named.heads * size(section, "head_dim", default=named.hidden // named.heads)
+    tower = replace(named, layers=layers or named.layers, attention_width=width)
     image, patch = size(section, "image_size", default=1024), size(section, "patch_size", default=16)
     weights = (
         *patches(prefix, tower, patch, bias=False),
-        *layer_norm(f"{prefix}.ln_pre", hidden, bias=False),
+        *layer_norm(f"{prefix}.ln_pre", tower.hidden, bias=False),
         *tower_layers(f"{prefix}.transformer.layers", tower),
     )
     return ImageTower(weights, tower, image, patch, class_token=False)
 
 
 def _sizes(section: Fields, layers: int | None) -> Tower:
-    return Tower(
-        hidden=size(section, "hidden_size", default=_default_hidden(section)),
-        intermediate=size(section, "intermediate_size", default=3072),
-        layers=layers or size(section, "num_hidden_layers", default=12),
-        heads=size(section, "num_attention_heads", default=12),
-        attention=Cut.DIVIDED,
-    )
-
-
-def _default_hidden(section: Fields) -> int:
-    """768, but 1152 in Idefics' configuration class."""
-    return 1152 if model_type(section).startswith(("idefics3", "smolvlm")) else 768
+    """Read the sizes. The default width is 768, but 1152 in Idefics' configuration class."""
+    hidden = 1152 if model_type(section).startswith(("idefics3", "smolvlm")) else 768
+    tower = sized(section, Tower(hidden=hidden, intermediate=3072, layers=12, heads=12))
+    return replace(tower, layers=layers or tower.layers)

@@ -12,9 +12,11 @@ from dataclasses import replace
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import model_type, neighbours, size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields
 
+_CHAT = Tower(hidden=3200, intermediate=12_800, layers=48, heads=25, attention=Cut.BY_HEADS)
+_TRANSFORMERS = Tower(hidden=1024, intermediate=4096, layers=24, heads=16, attention=Cut.WHOLE)
 _TILES = 12
 
 _PLAYS_VIDEO = ("qwen2", "qwen3", "qwen3_moe", "gpt_oss")
@@ -23,20 +25,14 @@ context holds (vLLM ``internvl.py``, ``ctx_video_token_map`` and ``get_num_frame
 
 
 def internvl_chat(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """InternVL in its authors' format: attention is divided only where the degree divides the heads.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """InternVL in its authors' format: attention is divided only where the degree divides the heads."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=3200),
-        intermediate=size(section, "intermediate_size", default=12800),
-        layers=_layers(fields, size(section, "num_hidden_layers", default=48)),
-        heads=size(section, "num_attention_heads", default=25),
+    named = sized(section, _CHAT)
+    tower = replace(
+        named,
+        layers=_layers(fields, named.layers),
         qkv_bias=section.flag("qkv_bias", default=False),
         norm_bias=section.text("norm_type") not in (None, "rms_norm"),
-        attention=Cut.BY_HEADS,
     )
     image = size(fields, "force_image_size", default=size(section, "image_size", default=448))
     patch = size(section, "patch_size", default=14)
@@ -60,20 +56,12 @@ def internvl_chat(fields: Fields, language: Fields, facts: ModelFacts) -> Encode
 
 
 def internvl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """InternVL and Intern-S1 in Transformers' format: attention is whole on every rank, the MLP divided.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """InternVL and Intern-S1 in Transformers' format: attention is whole on every rank, the MLP divided."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1024),
-        intermediate=size(section, "intermediate_size", default=4096),
-        layers=size(section, "num_hidden_layers", default=24),
-        heads=size(section, "num_attention_heads", default=16),
+    tower = replace(
+        sized(section, _TRANSFORMERS),
         qkv_bias=section.flag("attention_bias", default=False),
         norm_bias=section.text("norm_type") != "rms_norm",
-        attention=Cut.WHOLE,
     )
     image, patch = size(section, "image_size", default=448), size(section, "patch_size", default=14)
     side = image // patch
@@ -120,11 +108,5 @@ def _query_key_norms(tower: Tower) -> Iterator[Weight]:
 
 
 def _facts(weights: tuple[Weight, ...], tower: Tower, *, tiles: int, side: int, joined: int) -> EncoderFacts:
-    return EncoderFacts(
-        weights=weights,
-        layers=tower.layers,
-        hidden=tower.hidden,
-        intermediate=tower.intermediate,
-        item_tokens=tiles * (side**2 + 1),
-        output_tokens=max(1, tiles * side**2 // joined),
-    )
+    outputs = max(1, tiles * side**2 // joined)
+    return tower_facts(tower, weights, positions=tiles * (side**2 + 1), outputs=outputs)

@@ -1,4 +1,4 @@
-"""LLaVA and its kin: an image tower, read at one or more of its layers, and a small MLP.
+"""LLaVA and related models: an image tower, read at one or more of its layers, and a small MLP.
 
 Sources: vLLM's ``llava.py``, ``llava_next.py``, ``llava_next_video.py``, ``llava_onevision.py``, ``cohere2_vision.py``
 and ``mistral3.py``; defaults from the configuration classes in Transformers.
@@ -12,7 +12,7 @@ from typing import TypeGuard
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import ImageTower, image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, down, layer_norm, up, whole
+from plimsoll.facts.models.encoders.towers import Cut, down, layer_norm, tower_facts, up, whole
 from plimsoll.facts.models.fields import Fields
 
 _PINPOINTS = ((336, 672), (672, 336), (672, 672), (1008, 336), (336, 1008))
@@ -23,12 +23,7 @@ _COHERE_TILES = 13
 
 
 def llava(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """LLaVA 1.5, and Pixtral in Transformers' format: one image, one square.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """LLaVA 1.5, and Pixtral in Transformers' format: one image, one square."""
     image, read = _tower(fields, facts, default_layer=-2)
     weights = (*image.weights, *_projector(fields, image.tower.hidden * read, facts.hidden, cut=Cut.DIVIDED))
     outputs = image.side**2 + (image.side if image.tower.gated else 0)
@@ -36,12 +31,7 @@ def llava(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
 
 
 def llava_next(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """LLaVA-NeXT: an image in tiles and a small copy of it; each line ends with a learned vector.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """LLaVA-NeXT: an image in tiles and a small copy of it; each line ends with a learned vector."""
     image, read = _tower(fields, facts, default_layer=-2)
     weights = (
         *image.weights,
@@ -54,12 +44,7 @@ def llava_next(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderF
 
 
 def llava_next_video(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """LLaVA-NeXT-Video: frames, each pooled by ``spatial_pool_stride``.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """LLaVA-NeXT-Video: frames, each pooled by ``spatial_pool_stride``."""
     image, read = _tower(fields, facts, default_layer=-2)
     weights = (*image.weights, *_projector(fields, image.tower.hidden * read, facts.hidden, cut=Cut.WHOLE))
     stride = size(fields, "spatial_pool_stride", default=2)
@@ -67,12 +52,7 @@ def llava_next_video(fields: Fields, _language: Fields, facts: ModelFacts) -> En
 
 
 def llava_onevision(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """LLaVA-OneVision: tiles as in LLaVA-NeXT, shrunk to those of nine; its MLP is not divided.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """LLaVA-OneVision: tiles as in LLaVA-NeXT, shrunk to those of nine; its MLP is not divided."""
     image, read = _tower(fields, facts, default_layer=-1)
     weights = (
         *image.weights,
@@ -85,12 +65,7 @@ def llava_onevision(fields: Fields, _language: Fields, facts: ModelFacts) -> Enc
 
 
 def cohere2_vision(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Command A Vision: SigLIP with its final norm, neighbouring patches joined, a gated MLP.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """Command A Vision: SigLIP with its final norm, neighbouring patches joined, a gated MLP."""
     image = image_tower(facts.name, tower_section(fields, "vision_config"))
     joined = size(fields, "downsample_factor", default=2) ** 2
     width = size(fields, "alignment_intermediate_size", default=36864)
@@ -103,12 +78,7 @@ def cohere2_vision(fields: Fields, _language: Fields, facts: ModelFacts) -> Enco
 
 
 def mistral3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Mistral Small 3.1 and later: Pixtral's tower, four patches merged into one.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """Mistral Small 3.1 and later: Pixtral's tower, four patches merged into one."""
     image, read = _tower(fields, facts, default_layer=-1)
     hidden = image.tower.hidden
     merge = size(fields, "spatial_merge_size", default=2)
@@ -170,12 +140,4 @@ def _is_resolution(point: object) -> TypeGuard[tuple[int, int]]:
 
 
 def _facts(weights: tuple[Weight, ...], image: ImageTower, *, squares: int, outputs: int) -> EncoderFacts:
-    tower = image.tower
-    return EncoderFacts(
-        weights=weights,
-        layers=tower.layers,
-        hidden=tower.hidden,
-        intermediate=tower.intermediate,
-        item_tokens=squares * image.positions,
-        output_tokens=outputs,
-    )
+    return tower_facts(image.tower, weights, positions=squares * image.positions, outputs=outputs)

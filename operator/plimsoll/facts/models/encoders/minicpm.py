@@ -12,7 +12,7 @@ from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.audio import audio_tower, whisper_weights
 from plimsoll.facts.models.encoders.images import siglip
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, layer_norm, whole
+from plimsoll.facts.models.encoders.towers import Cut, layer_norm, tower_facts, whole
 from plimsoll.facts.models.fields import Fields
 
 _SLICES = 9
@@ -20,32 +20,19 @@ _SLICE_EDGE = 448
 
 
 def minicpmv(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """MiniCPM-V from 2.5 on: slices of 448 pixels, each turned into ``query_num`` tokens.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """MiniCPM-V from 2.5 on: slices of 448 pixels, each turned into ``query_num`` tokens."""
     section = tower_section(fields, "vision_config")
     layers = size(section, "num_hidden_layers", default=27) - fields.flag("drop_vision_last_layer", default=False)
     image = siglip(section, "vpm", layers=layers)
     queries = size(fields, "query_num", default=64)
     slices = size(tower_section(fields, "slice_config"), "max_slice_nums", default=_SLICES) + 1
-    return EncoderFacts(
-        weights=(*image.weights, *_resampler(queries, facts.hidden, image.tower.hidden)),
-        layers=layers,
-        hidden=image.tower.hidden,
-        intermediate=image.tower.intermediate,
-        item_tokens=slices * (_SLICE_EDGE // image.patch) ** 2,
-        output_tokens=slices * queries,
-    )
+    weights = (*image.weights, *_resampler(queries, facts.hidden, image.tower.hidden))
+    positions = slices * (_SLICE_EDGE // image.patch) ** 2
+    return tower_facts(image.tower, weights, positions=positions, outputs=slices * queries)
 
 
 def minicpmo(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """MiniCPM-o: the tower of MiniCPM-V, and an audio tower that is whole on every rank.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """MiniCPM-o: the tower of MiniCPM-V, and an audio tower that is whole on every rank."""
     vision = minicpmv(fields, language, facts)
     section = fields.section("audio_config")
     if section is None or not fields.flag("init_audio", default=True):

@@ -8,23 +8,14 @@ from __future__ import annotations
 from plimsoll.domain.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up
+from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, sized, tower_facts, tower_layers, up
 from plimsoll.facts.models.fields import Fields
 
 
 def minimax_m3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Return the tower with its projector and the layers that merge neighbouring patches.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Return the tower with its projector and the layers that merge neighbouring patches."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1280),
-        intermediate=size(section, "intermediate_size", default=5120),
-        layers=size(section, "num_hidden_layers", default=32),
-        heads=size(section, "num_attention_heads", default=16),
-    )
+    tower = sized(section, Tower(hidden=1280, intermediate=5120, layers=32, heads=16))
     merging = tower_section(section, "img_token_compression_config")
     merge = size(merging, "spatial_merge_size", default=2) ** 2
     frames = size(merging, "temporal_patch_size", default=2)
@@ -40,4 +31,4 @@ def minimax_m3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderF
         *down("patch_merge_mlp.linear_2", facts.hidden, width, bias=biased),
     )
     positions = (size(section, "image_size", default=2016) // patch) ** 2
-    return EncoderFacts(weights, tower.layers, tower.hidden, tower.intermediate, positions, positions // merge)
+    return tower_facts(tower, weights, positions=positions, outputs=positions // merge)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.encoders.images import patches
-from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_facts, tower_layers, up, whole
 from plimsoll.facts.models.fields import Fields
 
 _TOWER = Tower(hidden=1024, intermediate=4096, layers=23, heads=16)
@@ -20,11 +20,7 @@ _EXTRA_TOKENS = 128
 
 
 def molmo(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Molmo 7B and 72B.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Molmo 7B and 72B."""
     hidden, read = _TOWER.hidden, _TOWER.hidden * _LAYERS_READ
     width = fields.integer(("intermediate_size",)) // 2
     weights = (
@@ -40,11 +36,4 @@ def molmo(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
         *down("vision_backbone.image_projector.down_proj", facts.hidden, width),
         Weight("additional_embedding", _EXTRA_TOKENS, facts.hidden, Sharding.VOCABULARY, linear=False),
     )
-    return EncoderFacts(
-        weights=weights,
-        layers=_TOWER.layers,
-        hidden=hidden,
-        intermediate=_TOWER.intermediate,
-        item_tokens=_CROPS * _POSITIONS,
-        output_tokens=_CROPS * _TOKENS_OF_CROP,
-    )
+    return tower_facts(_TOWER, weights, positions=_CROPS * _POSITIONS, outputs=_CROPS * _TOKENS_OF_CROP)

@@ -7,55 +7,34 @@ image from the families' ``preprocessor_config.json`` (``in_patch_limit`` 16,384
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields
 
+_MOONVIT = Tower(hidden=1152, intermediate=4304, layers=27, heads=16)
+_NAMES_OF_K25 = ("vt_hidden_size", "vt_intermediate_size", "vt_num_hidden_layers", "vt_num_attention_heads")
 _PATCHES_OF_K25 = 16_384
 _PATCHES_OF_VL = 4_096
 
 
 def kimi_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Kimi-VL.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Kimi-VL."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1152),
-        intermediate=size(section, "intermediate_size", default=4304),
-        layers=size(section, "num_hidden_layers", default=27),
-        heads=size(section, "num_attention_heads", default=16),
-    )
+    tower = sized(section, _MOONVIT)
     return _facts(section, tower, facts, projector="multi_modal_projector", most=_PATCHES_OF_VL)
 
 
 def kimi_k25(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Kimi K2.5 and K3: divided where the degree divides the heads, else whole. K3 has RMSNorm and no biases.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Kimi K2.5 and K3: divided where the degree divides the heads, else whole. K3 has RMSNorm and no biases."""
     section = tower_section(fields, "vision_config")
     biased = section.text("norm_type") != "rmsnorm"
-    hidden = size(section, "vt_hidden_size", default=1152)
-    tower = Tower(
-        hidden=hidden,
-        intermediate=size(section, "vt_intermediate_size", default=4304),
-        layers=size(section, "vt_num_hidden_layers", default=27),
-        heads=size(section, "vt_num_attention_heads", default=16),
-        attention_width=size(section, "qkv_hidden_size", default=hidden),
-        qkv_bias=biased,
-        output_bias=biased,
-        mlp_bias=biased,
-        norm_bias=biased,
-        attention=Cut.BY_HEADS,
-        mlp=Cut.BY_HEADS,
-    )
+    named = sized(section, _MOONVIT, _NAMES_OF_K25).with_biases(present=biased)
+    width = size(section, "qkv_hidden_size", default=named.hidden)
+    tower = replace(named, attention_width=width, norm_bias=biased, attention=Cut.BY_HEADS, mlp=Cut.BY_HEADS)
     return _facts(section, tower, facts, projector="mm_projector", most=_PATCHES_OF_K25, bias=biased)
 
 
@@ -70,14 +49,7 @@ def _facts(
         *layer_norm("vision_tower.encoder.final_layernorm", tower.hidden, bias=bias),
         *_projector(projector, tower.hidden, merged, facts.hidden, bias=bias),
     )
-    return EncoderFacts(
-        weights=weights,
-        layers=tower.layers,
-        hidden=tower.hidden,
-        intermediate=tower.intermediate,
-        item_tokens=most,
-        output_tokens=most // merged,
-    )
+    return tower_facts(tower, weights, positions=most, outputs=most // merged)
 
 
 _MOST_MERGED = 64

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, sized, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields
 
 _CHANNELS = 3
@@ -16,19 +16,9 @@ _MOST_TOKENS = 4_096
 
 
 def muse_glimmer(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """The tower, its adapter and its projection.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """The tower, its adapter and its projection."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1536),
-        intermediate=size(section, "intermediate_size", default=8960),
-        layers=size(section, "num_hidden_layers", default=50),
-        heads=size(section, "num_attention_heads", default=16),
-        mlp=Cut.WHOLE,
-    )
+    tower = sized(section, Tower(hidden=1536, intermediate=8960, layers=50, heads=16, mlp=Cut.WHOLE))
     positions = size(section, "pos_emb_height", default=32) * size(section, "pos_emb_width", default=32)
     patch, frames = size(section, "patch_size", default=14), size(section, "patch_temporal", default=2)
     merge = size(section, "merge_size", default=2) ** 2
@@ -44,4 +34,4 @@ def muse_glimmer(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
         *whole("vision_adapter.c_proj", width, width),
         *whole("vision_projection", facts.hidden, width),
     )
-    return EncoderFacts(weights, tower.layers, tower.hidden, tower.intermediate, _MOST_TOKENS * merge, _MOST_TOKENS)
+    return tower_facts(tower, weights, positions=_MOST_TOKENS * merge, outputs=_MOST_TOKENS)

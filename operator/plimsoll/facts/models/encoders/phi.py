@@ -8,7 +8,7 @@ from __future__ import annotations
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Sharding, Weight
 from plimsoll.facts.models.encoders.images import image_tower
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import whole
+from plimsoll.facts.models.encoders.towers import tower_facts, whole
 from plimsoll.facts.models.fields import Fields
 
 _CLIP = {
@@ -27,11 +27,7 @@ _TOKENS_OF_CROP = 144
 
 
 def phi3v(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Phi-3-Vision and Phi-3.5-Vision. The engine keeps a second table of token embeddings in addition to the tower.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Phi-3-Vision and Phi-3.5-Vision. The engine keeps a second table of token embeddings in addition to the tower."""
     section = Fields(_CLIP, f"{fields.origin}: img_processor")
     layers = size(section, "num_hidden_layers", default=24) + _LAYER_READ + 1
     image = image_tower(facts.name, section, prefix="vision_embed_tokens", layers=layers, post_norm=False)
@@ -44,11 +40,5 @@ def phi3v(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
         *whole("vision_embed_tokens.img_projection.2", facts.hidden, facts.hidden, bias=True),
         Weight("vision_embed_tokens.wte", facts.vocabulary, facts.hidden, Sharding.VOCABULARY, linear=False),
     )
-    return EncoderFacts(
-        weights=weights,
-        layers=layers,
-        hidden=image.tower.hidden,
-        intermediate=image.tower.intermediate,
-        item_tokens=(_CROPS + 1) * image.positions,
-        output_tokens=(_CROPS + 1) * _TOKENS_OF_CROP + 61,
-    )
+    outputs = (_CROPS + 1) * _TOKENS_OF_CROP + 61
+    return tower_facts(image.tower, weights, positions=(_CROPS + 1) * image.positions, outputs=outputs)

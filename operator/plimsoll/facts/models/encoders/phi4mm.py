@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import siglip
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import layer_norm, whole
+from plimsoll.facts.models.encoders.towers import layer_norm, tower_facts, whole
 from plimsoll.facts.models.fields import Fields
 
 _SIGLIP = {
@@ -30,11 +30,7 @@ _SUBSAMPLED = 5
 
 
 def phi4mm(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Vision and speech, both with an MLP to the language model's width; speech has a second MLP for use with images.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Vision and speech, both with an MLP to the language model's width; speech has a second MLP for images."""
     image = siglip(Fields(_SIGLIP, fields.origin), "vision_encoder.img_processor", layers=_LAYERS, post_norm=False)
     hidden = image.tower.hidden
     processor = tower_section(fields, "audio_processor")
@@ -45,14 +41,8 @@ def phi4mm(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
         *_projection("vision_encoder.img_projection", hidden, facts.hidden),
         *_speech(tower_section(processor, "config"), facts.hidden),
     )
-    return EncoderFacts(
-        weights=weights,
-        layers=_LAYERS,
-        hidden=hidden,
-        intermediate=image.tower.intermediate,
-        item_tokens=(_CROPS + 1) * image.positions,
-        output_tokens=(_CROPS + 1) * _TOKENS_OF_CROP,
-    )
+    crops = _CROPS + 1
+    return tower_facts(image.tower, weights, positions=crops * image.positions, outputs=crops * _TOKENS_OF_CROP)
 
 
 def _projection(prefix: str, inputs: int, hidden: int) -> Iterator[Weight]:

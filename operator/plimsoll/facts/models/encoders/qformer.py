@@ -12,7 +12,17 @@ from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.encoders.towers import (
+    Cut,
+    Tower,
+    down,
+    layer_norm,
+    sized,
+    tower_facts,
+    tower_layers,
+    up,
+    whole,
+)
 from plimsoll.facts.models.fields import Fields
 
 
@@ -65,18 +75,9 @@ def _attention(prefix: str, former: QFormer, read: int, count: int) -> Iterator[
 
 
 def blip2(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """BLIP-2: EVA's image tower, a querying transformer, one projection.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """BLIP-2: EVA's image tower, a querying transformer, one projection."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1408),
-        intermediate=size(section, "intermediate_size", default=6144),
-        layers=size(section, "num_hidden_layers", default=39),
-        heads=size(section, "num_attention_heads", default=16),
-    )
+    tower = sized(section, Tower(hidden=1408, intermediate=6144, layers=39, heads=16))
     patch = size(section, "patch_size", default=14)
     positions = (size(section, "image_size", default=224) // patch) ** 2 + 1
     queries = size(fields, "num_query_tokens", default=32)
@@ -91,7 +92,7 @@ def blip2(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
         *q_former_weights("qformer", former),
         *whole("language_projection", facts.hidden, former.hidden, bias=True),
     )
-    return EncoderFacts(weights, tower.layers, tower.hidden, tower.intermediate, positions, queries)
+    return tower_facts(tower, weights, positions=positions, outputs=queries)
 
 
 _SECONDS_30 = 1500
@@ -102,11 +103,7 @@ _POSITIONS = 512
 
 
 def granite_speech(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Granite Speech: a Conformer with divided MLPs, and a querying transformer over windows of frames.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Granite Speech: a Conformer with divided MLPs, and a querying transformer over windows of frames."""
     section = tower_section(fields, "encoder_config")
     hidden = size(section, "hidden_dim", default=1024)
     layers = size(section, "num_layers", default=10)

@@ -12,8 +12,21 @@ from dataclasses import replace
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, VideoFacts, Weight
 from plimsoll.facts.models.encoders.sections import listed, size, tower_section
-from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.encoders.towers import (
+    BY_DEPTH,
+    Tower,
+    down,
+    layer_norm,
+    sized,
+    tower_facts,
+    tower_layers,
+    up,
+    whole,
+)
 from plimsoll.facts.models.fields import Fields
+
+_QWEN2_5 = Tower(hidden=1280, intermediate=3420, layers=32, heads=16, gated=True, norm_bias=False)
+_QWEN3 = Tower(hidden=1152, intermediate=4304, layers=27, heads=16)
 
 _MOST_TOKENS = 16_384
 """``max_pixels`` 12,845,056 over 28 x 28 pixels a token, or 16,777,216 over 32 x 32."""
@@ -32,11 +45,7 @@ _TIMESTAMPS = 12.5
 
 
 def qwen2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen2-VL: LayerNorm, a plain MLP.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Qwen2-VL: LayerNorm, a plain MLP."""
     section = tower_section(fields, "vision_config")
     hidden = size(section, "embed_dim", default=1280)
     tower = Tower(
@@ -57,22 +66,10 @@ def qwen2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 
 
 def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen2.5-VL: RMSNorm, a gated MLP, attention in windows; EXAONE 4.5's has fewer heads of keys and values.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Qwen2.5-VL: RMSNorm, a gated MLP, attention in windows; EXAONE 4.5's has fewer heads of keys and values."""
     section = tower_section(fields, "vision_config")
-    heads = size(section, "num_heads", default=16)
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1280),
-        intermediate=size(section, "intermediate_size", default=3420),
-        layers=size(section, "depth", default=32),
-        heads=heads,
-        kv_heads=size(section, "num_key_value_heads", default=heads),
-        gated=True,
-        norm_bias=False,
-    )
+    named = sized(section, _QWEN2_5, BY_DEPTH)
+    tower = replace(named, kv_heads=size(section, "num_key_value_heads", default=named.heads))
     merge = _merge(section)
     outputs = size(section, "out_hidden_size", default=facts.hidden)
     weights = (
@@ -84,18 +81,9 @@ def qwen2_5_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderF
 
 
 def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Qwen3-VL and Qwen3.5: learned positions, and one merger more for every layer of ``deepstack_visual_indexes``.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Qwen3-VL and Qwen3.5: learned positions, and one merger more for every layer of ``deepstack_visual_indexes``."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1152),
-        intermediate=size(section, "intermediate_size", default=4304),
-        layers=size(section, "depth", default=27),
-        heads=size(section, "num_heads", default=16),
-    )
+    tower = sized(section, _QWEN3, BY_DEPTH)
     merge = _merge(section)
     joined = tower.hidden * merge
     outputs = size(section, "out_hidden_size", default=facts.hidden)
@@ -116,14 +104,7 @@ def qwen3_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFac
 
 def vision_facts(weights: tuple[Weight, ...], tower: Tower, merge: int) -> EncoderFacts:
     """Return the tower with its largest image; ``merge`` patches become one token."""
-    return EncoderFacts(
-        weights=weights,
-        layers=tower.layers,
-        hidden=tower.hidden,
-        intermediate=tower.intermediate,
-        item_tokens=_MOST_TOKENS * merge,
-        output_tokens=_MOST_TOKENS,
-    )
+    return tower_facts(tower, weights, positions=_MOST_TOKENS * merge, outputs=_MOST_TOKENS)
 
 
 def _video_of_frames(merge: int) -> VideoFacts:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.sections import neighbours, size, tower_section
-from plimsoll.facts.models.encoders.towers import Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Tower, layer_norm, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 
 _TOWERS = {
@@ -24,12 +24,7 @@ _TILES = 13
 
 
 def nemotron_vl(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """The tower, and an MLP whose inner width the file names.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another size, or an additional tower for sound.
-    """
+    """The tower, and an MLP whose inner width the file names."""
     if fields.has("sound_config"):
         raise UnsupportedModel(facts.name, "the audio tower of Nemotron Omni (sound_config)")
     section = tower_section(fields, "vision_config")
@@ -54,7 +49,7 @@ def nemotron_vl(fields: Fields, language: Fields, facts: ModelFacts) -> EncoderF
         weights += layer_norm("vision_final_layernorm", tower.hidden)
     positions = (size(fields, "force_image_size", default=512) // patch) ** 2
     outputs = max(1, _TILES * positions // neighbours(fields, "downsample_ratio"))
-    return EncoderFacts(tuple(weights), tower.layers, tower.hidden, tower.intermediate, _TILES * positions, outputs)
+    return tower_facts(tower, weights, positions=_TILES * positions, outputs=outputs)
 
 
 def _patches(args: Fields, tower: Tower, patch: int) -> Iterator[Weight]:

@@ -1,4 +1,4 @@
-"""Reading the section of a tower: fields under several names, each with the default of its class."""
+"""Read the section of a tower: fields with several names, each with the default of its class."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from plimsoll.facts.models.fields import Fields
 
 
 def tower_section(fields: Fields, *keys: str) -> Fields:
-    """The first of several sections that is set; one without fields where none is.
+    """The first of several sections that is set; one without fields if none is set.
 
     Raises:
         InvalidInput: it is no object.
@@ -17,7 +17,7 @@ def tower_section(fields: Fields, *keys: str) -> Fields:
 
 
 def size(section: Fields, *keys: str, default: int) -> int:
-    """A whole number under its first spelling that is set, or the default of the class.
+    """Return the first field that is set, a whole number, or the default of the class.
 
     A list of sides, ``[448, 448]``, counts as its longest.
 
@@ -34,7 +34,7 @@ def size(section: Fields, *keys: str, default: int) -> int:
 
 
 def model_type(section: Fields) -> str:
-    """The section's ``model_type``, empty where it names none."""
+    """The section's ``model_type``; empty if the section has none."""
     return section.text("model_type") or ""
 
 
@@ -48,5 +48,5 @@ def neighbours(section: Fields, key: str) -> int:
 
 
 def listed(section: Fields, key: str) -> int:
-    """Entries of a list; 0 where it is not set."""
+    """Entries of a list; 0 if it is not set."""
     return len(section.items(key))

@@ -6,10 +6,22 @@ Sources: vLLM's ``mllama4.py``, ``idefics3.py``, ``smolvlm.py``, ``ovis.py``, ``
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import image_tower, patches, siglip
 from plimsoll.facts.models.encoders.sections import neighbours, size, tower_section
-from plimsoll.facts.models.encoders.towers import Tower, down, layer_norm, tower_layers, up, whole
+from plimsoll.facts.models.encoders.towers import (
+    USUAL,
+    Tower,
+    down,
+    layer_norm,
+    sized,
+    tower_facts,
+    tower_layers,
+    up,
+    whole,
+)
 from plimsoll.facts.models.fields import Fields
 
 _LLAMA4_TILES = 17
@@ -24,23 +36,15 @@ _OVIS_INDICATORS = 5
 
 _LFM2_TILES = 11
 _STEP3_TILES = 6
+_DOTS = Tower(hidden=1536, intermediate=4224, layers=42, heads=12, gated=True, norm_bias=False)
 _DOTS_PIXELS = 11_289_600
 """``max_pixels`` of dots.ocr's ``preprocessor_config.json``."""
 
 
 def llama4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Llama 4: even the patch embedding is divided.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Llama 4: even the patch embedding is divided."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=768),
-        intermediate=size(section, "intermediate_size", default=5632),
-        layers=size(section, "num_hidden_layers", default=34),
-        heads=size(section, "num_attention_heads", default=16),
-    )
+    tower = sized(section, Tower(hidden=768, intermediate=5632, layers=34, heads=16))
     patch = size(section, "patch_size", default=14)
     side = size(section, "image_size", default=448) // patch
     joined = neighbours(section, "pixel_shuffle_ratio")
@@ -61,12 +65,7 @@ def llama4(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts
 
 
 def idefics3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Idefics 3 and SmolVLM: neighbouring patches joined, one projection.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """Idefics 3 and SmolVLM: one projection of joined neighbouring patches."""
     image = image_tower(facts.name, _idefics_section(fields), prefix="vision_model")
     joined = size(fields, "scale_factor", default=2) ** 2
     weights = (
@@ -84,12 +83,7 @@ def _idefics_section(fields: Fields) -> Fields:
 
 
 def ovis(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Ovis 1.6 and 2 with SigLIP: patches become words of a visual vocabulary.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-        UnsupportedModel: a tower of another type.
-    """
+    """Ovis 1.6 and 2 with SigLIP: patches become words of a visual vocabulary."""
     section = tower_section(fields, "visual_tokenizer_config")
     image = image_tower(facts.name, tower_section(section, "backbone_config"), prefix="visual_tokenizer.backbone")
     stride = size(section, "hidden_stride", default=1) ** 2
@@ -106,11 +100,7 @@ def ovis(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
 
 
 def lfm2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """LFM2-VL: SigLIP 2 for any shape of image.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """LFM2-VL: SigLIP 2 for any shape of image."""
     section = tower_section(fields, "vision_config")
     patch = size(section, "patch_size", default=16)
     side = int(size(section, "num_patches", default=256) ** 0.5)
@@ -131,18 +121,9 @@ def lfm2_vl(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFact
 
 
 def step3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
-    """Step 3: EVA's tower and two convolutions that shrink its output.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """Step 3: EVA's tower and two convolutions that shrink its output."""
     section = tower_section(fields, "vision_config")
-    tower = Tower(
-        hidden=size(section, "hidden_size", default=1792),
-        intermediate=size(section, "intermediate_size", default=3072),
-        layers=size(section, "num_hidden_layers", default=63),
-        heads=size(section, "num_attention_heads", default=16),
-    )
+    tower = sized(section, Tower(hidden=1792, intermediate=3072, layers=63, heads=16))
     patch = size(section, "patch_size", default=14)
     side = size(section, "image_size", default=728) // patch
     outputs = size(section, "output_hidden_size", default=4096)
@@ -159,25 +140,12 @@ def step3(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
 
 
 def dots_ocr(fields: Fields, _language: Fields, _facts_of_language: ModelFacts) -> EncoderFacts:
-    """dots.ocr: RMSNorm, a gated MLP, four patches merged.
-
-    Raises:
-        InvalidInput: a field is ill-typed or absurd.
-    """
+    """dots.ocr: RMSNorm, a gated MLP, four patches merged."""
     section = tower_section(fields, "vision_config")
-    biased = section.flag("use_bias", default=False)
-    hidden = size(section, "embed_dim", default=1536)
-    tower = Tower(
-        hidden=hidden,
-        intermediate=size(section, "intermediate_size", default=4224),
-        layers=size(section, "num_hidden_layers", default=42),
-        heads=size(section, "num_attention_heads", default=12),
-        gated=True,
-        qkv_bias=biased,
-        output_bias=biased,
-        mlp_bias=biased,
-        norm_bias=False,
+    tower = sized(section, _DOTS, ("embed_dim", *USUAL[1:])).with_biases(
+        present=section.flag("use_bias", default=False)
     )
+    hidden = tower.hidden
     patch = size(section, "patch_size", default=14)
     merge = size(section, "spatial_merge_size", default=2) ** 2
     weights = [
@@ -191,15 +159,8 @@ def dots_ocr(fields: Fields, _language: Fields, _facts_of_language: ModelFacts) 
     if section.flag("post_norm", default=True):
         weights += layer_norm("vision_tower.post_trunk_norm", hidden, bias=False)
     most = _DOTS_PIXELS // patch**2
-    return _facts(tuple(weights), tower, positions=most, tiles=1, outputs=most // merge)
+    return _facts(weights, tower, positions=most, tiles=1, outputs=most // merge)
 
 
-def _facts(weights: tuple[Weight, ...], tower: Tower, *, positions: int, tiles: int, outputs: int) -> EncoderFacts:
-    return EncoderFacts(
-        weights=weights,
-        layers=tower.layers,
-        hidden=tower.hidden,
-        intermediate=tower.intermediate,
-        item_tokens=tiles * positions,
-        output_tokens=max(1, tiles * outputs),
-    )
+def _facts(weights: Iterable[Weight], tower: Tower, *, positions: int, tiles: int, outputs: int) -> EncoderFacts:
+    return tower_facts(tower, weights, positions=tiles * positions, outputs=max(1, tiles * outputs))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
-from plimsoll.domain.model import Sharding, Weight
+from plimsoll.domain.model import EncoderFacts, Sharding, Weight
+from plimsoll.facts.models.encoders.sections import size
+from plimsoll.facts.models.fields import Fields
 
 
 class Cut(Enum):
@@ -18,14 +20,14 @@ class Cut(Enum):
     DIVIDED = auto()
     """Parallel layers; the engine refuses a degree that does not divide the heads."""
     BY_HEADS = auto()
-    """Parallel layers where the degree divides the heads, else whole on every rank."""
+    """Parallel layers if the degree divides the heads, else whole on every rank."""
     WHOLE = auto()
     """Plain or replicated layers: all of it on every rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tower:
-    """Layers of one tower, all alike.
+    """The layers of one tower. All of them are equal.
 
     ``attention_width`` is the width of all heads together if it is not ``hidden``. ``kv_heads`` is the number of heads
     of keys and values if they are fewer. ``key_bias`` says whether keys have a bias, as queries and values do.
@@ -47,6 +49,37 @@ class Tower:
     norm_bias: bool = True
     attention: Cut = Cut.DIVIDED
     mlp: Cut = Cut.DIVIDED
+
+    def with_biases(self, *, present: bool) -> Tower:
+        """Return the tower with biases in all projections, or in none."""
+        return replace(self, qkv_bias=present, output_bias=present, mlp_bias=present)
+
+
+USUAL = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+"""Fields for the four sizes of a tower, as most configuration classes name them."""
+BY_DEPTH = ("hidden_size", "intermediate_size", "depth", "num_heads")
+"""The same fields in Qwen's and GLM's classes."""
+
+
+def sized(section: Fields, default: Tower, names: tuple[str, str, str, str] = USUAL) -> Tower:
+    """Return the tower with the sizes that a section gives; ``default`` has the sizes of the configuration class.
+
+    Raises:
+        InvalidInput: a size is no whole number, or absurd.
+    """
+    hidden, intermediate, layers, heads = names
+    return replace(
+        default,
+        hidden=size(section, hidden, default=default.hidden),
+        intermediate=size(section, intermediate, default=default.intermediate),
+        layers=size(section, layers, default=default.layers),
+        heads=size(section, heads, default=default.heads),
+    )
+
+
+def tower_facts(tower: Tower, weights: Iterable[Weight], *, positions: int, outputs: int) -> EncoderFacts:
+    """Return the tower with its largest item: its positions in the tower, and its tokens in the language model."""
+    return EncoderFacts(tuple(weights), tower.layers, tower.hidden, tower.intermediate, positions, outputs)
 
 
 def tower_layers(prefix: str, tower: Tower) -> Iterator[Weight]:

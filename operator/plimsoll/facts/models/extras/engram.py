@@ -14,6 +14,7 @@ from plimsoll.facts.models.extras import hyper_connections
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import column, replicated, vector
 from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.traits import Extra
 
 _MOST_ROWS = 100_000_000_000
 _MOST_NGRAM = 64
@@ -52,7 +53,7 @@ def _width(fields: Fields) -> int:
     return heads * fields.integer(("engram_head_dim",))
 
 
-def step_bytes(fields: Fields) -> int:
+def step_bytes(fields: Fields, _shape: Shape) -> int:
     """Return the bytes for the tokens and blocks that indexers pick (4 bytes each) and a step's embeddings in 8 bits.
 
     Source: vLLM, ``nvidia/model.py`` (``topk_indices_buffer``, ``candidate_block_buffer``) and ``EngramBatch``, whose
@@ -75,3 +76,7 @@ def table_bytes(fields: Fields) -> int:
         return 0
     width = fields.integer(("engram_head_dim",))
     return sum(rows) * (width + width // _SCALED_WIDTH)
+
+
+ENGRAM = Extra(layers, step_bytes=step_bytes, table_bytes=table_bytes)
+"""Hyper-connections without a head, and n-gram embeddings added to the streams (DeepSeek-V4.1)."""

@@ -15,6 +15,7 @@ from plimsoll.domain.units import ceil_div
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import norm, replicated
 from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64
 _MOST_NGRAM = 64
@@ -119,3 +120,7 @@ def _embedded(fields: Fields) -> frozenset[int]:
 
 def _streams(fields: Fields) -> int:
     return fields.integer(("hc_count",), largest=_MOST_STREAMS)
+
+
+GATED_STREAMS = Extra(layers, head=head, step_bytes=step_bytes, table_bytes=table_bytes)
+"""Several residual streams mixed by gates of low rank, and n-gram embeddings added to them (Qwen4-Exp)."""

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 from plimsoll.domain.model import Weight
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import column, norm, replicated, row, vector, vocabulary
-from plimsoll.facts.models.shape import Shape
+from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.traits import Extra
 
 
 def layer_input_width(fields: Fields) -> int:
-    """Width of one layer's own embedding; 0 where the model has none."""
+    """Width of one layer's own embedding; 0 if the model has none."""
     return fields.optional_integer(("hidden_size_per_layer_input",), smallest=0) or 0
 
 
@@ -60,3 +61,23 @@ def altup_projections(fields: Fields, shape: Shape) -> Iterator[Weight]:
 
 _MOST_INPUTS = 64
 """Residual streams; published models have 4."""
+
+
+def _altup_layers(fields: Fields, shape: Shape) -> Parts:
+    return (Part((*layer_inputs(fields, shape), *altup(fields, shape))),) * shape.layers
+
+
+def _altup_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
+    yield from layer_embeddings(fields, shape)
+    yield from altup_projections(fields, shape)
+
+
+def _layers(fields: Fields, shape: Shape) -> Parts:
+    return (Part(tuple(layer_inputs(fields, shape))),) * shape.layers
+
+
+LAYER_INPUTS = Extra(_layers, layer_embeddings)
+"""Per-layer embeddings (Gemma 4)."""
+
+ALTUP = Extra(_altup_layers, _altup_embeddings)
+"""Per-layer embeddings, alternating updates and learned augmented residuals (Gemma 3n)."""

@@ -15,6 +15,7 @@ from plimsoll.domain.storage import FP32
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import vector
 from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.traits import Extra
 
 _MOST_STREAMS = 64
 
@@ -61,3 +62,7 @@ def head(fields: Fields, shape: Shape) -> Iterator[Weight]:
 def streams(fields: Fields) -> int:
     """Residual streams."""
     return fields.integer(("hc_mult",), largest=_MOST_STREAMS)
+
+
+HYPER_CONNECTIONS = Extra(layers, head)
+"""Several residual streams mixed by learned maps (DeepSeek-V4)."""

@@ -12,6 +12,7 @@ from plimsoll.domain.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import vocabulary
 from plimsoll.facts.models.shape import Shape
+from plimsoll.facts.models.traits import Extra
 
 _MOST = 1_000
 """Tables, lengths and vocabularies a table; published models have 4, 5 and 78."""
@@ -29,3 +30,7 @@ def ngram_embeddings(fields: Fields, shape: Shape) -> Iterator[Weight]:
     entries = tables * ratio * fields.integer(("vocab_size",)) + tables * tables
     yield vocabulary("ngram_embeddings.embedder", entries, width)
     yield Weight("ngram_embeddings.projection", shape.hidden, width, Sharding.REPLICATED, count=tables, linear=False)
+
+
+NGRAM = Extra(embeddings=ngram_embeddings)
+"""Embeddings of several tokens at once (LongCat-Flash)."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from plimsoll.facts.models.traits import Architecture, Flag, KvRule, MixerRule, WidthRule
+from plimsoll.facts.models.mixers.cross_attention import cross_attention_layers
+from plimsoll.facts.models.mixers.kv_heads import all_heads
+from plimsoll.facts.models.mlp_widths import half
+from plimsoll.facts.models.traits import Architecture, Flag
 
 _YES = Flag(default=True)
 
 COUPLED: dict[str, Architecture] = {
     "WhisperForConditionalGeneration": Architecture(
-        mixer=MixerRule.CROSS_ATTENTION,
+        mixer=cross_attention_layers,
         spellings=(
             ("hidden_size", "d_model"),
             ("intermediate_size", "decoder_ffn_dim"),
@@ -24,13 +27,13 @@ COUPLED: dict[str, Architecture] = {
         norm_bias=True,
         learned_positions=True,
         whole_vocabulary=True,
-        kv_rule=KvRule.ALL,
+        kv_heads=all_heads,
     ),
     "MolmoForCausalLM": Architecture(
         attention_bias=Flag(default=False, key="qkv_bias"),
         output_bias=False,
         qk_norm=Flag(default=False, key="attention_layer_norm"),
         qk_norm_spans_heads=True,
-        width_rule=WidthRule.HALF,
+        widths=half,
     ),
 }

@@ -7,15 +7,13 @@ engine has dropped the class.
 
 from __future__ import annotations
 
+from plimsoll.facts.models.extras.gemma import ALTUP
+from plimsoll.facts.models.mixers.kv_heads import all_heads
+from plimsoll.facts.models.mixers.looped import looped_layers
 from plimsoll.facts.models.traits import (
     Architecture,
-    Extra,
     Flag,
     Gate,
-    HeadsRule,
-    KvRule,
-    MixerRule,
-    WidthRule,
     WindowRule,
 )
 
@@ -44,13 +42,13 @@ _GPTJ = Architecture(
     norm_bias=True,
     lm_head_bias=True,
     intermediate_factor=4,
-    kv_rule=KvRule.ALL,
+    kv_heads=all_heads,
 )
 
 DENSE: dict[str, Architecture] = {
     "LLaMAForCausalLM": _LLAMA,
     "IQuestCoderForCausalLM": _LLAMA,
-    "IQuestLoopCoderForCausalLM": Architecture(mixer=MixerRule.LOOPED),
+    "IQuestLoopCoderForCausalLM": Architecture(mixer=looped_layers),
     "TeleChat3ForCausalLM": _LLAMA,
     "TeleFLMForCausalLM": _PLAIN_LLAMA,
     "SolarForCausalLM": _LLAMA,
@@ -85,7 +83,7 @@ DENSE: dict[str, Architecture] = {
         window_rule=WindowRule.PERIODIC,
         window_period=5,
         shared_kv=True,
-        extra=Extra.ALTUP,
+        extra=ALTUP,
     ),
     "Phi3SmallForCausalLM": Architecture(
         attention_bias=_YES, mlp_bias=_YES, norm_bias=True, tied=True, width_keys=("ff_intermediate_size",)
@@ -97,7 +95,7 @@ DENSE: dict[str, Architecture] = {
         qk_norm=Flag(default=True, key="qk_layernorm"),
         qk_norm_bias=True,
         norm_bias=True,
-        kv_rule=KvRule.ALL,
+        kv_heads=all_heads,
         undivided=("self_attn.", "mlp."),
     ),
     "BloomForCausalLM": Architecture(
@@ -108,7 +106,7 @@ DENSE: dict[str, Architecture] = {
         norm_bias=True,
         embedding_norm=True,
         intermediate_factor=4,
-        kv_rule=KvRule.ALL,
+        kv_heads=all_heads,
     ),
     "BioGptForCausalLM": Architecture(
         gated_mlp=False,
@@ -118,16 +116,21 @@ DENSE: dict[str, Architecture] = {
         norm_bias=True,
         learned_positions=True,
         extra_positions=2,
-        kv_rule=KvRule.ALL,
+        kv_heads=all_heads,
         undivided=("self_attn.q_proj", "self_attn.o_proj", "mlp."),
     ),
     "GPTJForCausalLM": _GPTJ,
     "CodeGenForCausalLM": _GPTJ,
     "JAISLMHeadModel": Architecture(
-        attention_bias=_YES, mlp_bias=_YES, tied=True, norm_bias=True, intermediate_factor=4, kv_rule=KvRule.ALL
+        attention_bias=_YES,
+        mlp_bias=_YES,
+        tied=True,
+        norm_bias=True,
+        intermediate_factor=4,
+        kv_heads=all_heads,
     ),
     "MptForCausalLM": _MPT,
     "MPTForCausalLM": _MPT,
-    "DeciLMForCausalLM": Architecture(heads_rule=HeadsRule.BLOCKS, width_rule=WidthRule.BLOCKS),
+    "DeciLMForCausalLM": Architecture(in_blocks=True),
 }
 """Traits by class name, as ``architectures`` of a configuration spells it."""

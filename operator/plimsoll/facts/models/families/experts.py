@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from plimsoll.facts.models.expert_layers import after_first, all_but_first, every_nth, interval, sparse_step
+from plimsoll.facts.models.extras.gemma import LAYER_INPUTS
+from plimsoll.facts.models.mixers.block_sparse import block_sparse_layers
+from plimsoll.facts.models.mixers.factored import factored_layers
+from plimsoll.facts.models.mixers.heads import global_own, listed, other_setting, sliding_own
+from plimsoll.facts.models.mlp_widths import double_if_shared
 from plimsoll.facts.models.traits import (
     Architecture,
-    Extra,
     Flag,
     Gate,
-    HeadsRule,
-    MixerRule,
     Moe,
-    MoeRule,
-    WidthRule,
     WindowRule,
 )
 
@@ -24,7 +25,7 @@ _YES = Flag(default=True)
 _NO = Flag(default=False)
 
 _BAILING_MOE = Moe(
-    rule=MoeRule.AFTER_FIRST,
+    holds=after_first,
     shared_width_key="moe_shared_expert_intermediate_size",
     shared_count_key="num_shared_experts",
     router_bias=Flag(default=False, key="moe_router_enable_expert_bias"),
@@ -40,7 +41,7 @@ _EXAONE_MOE = Architecture(
     qk_norm=_YES,
     window_rule=WindowRule.PERIODIC,
     window_period=4,
-    moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="num_shared_experts", router_bias=_YES),
+    moe=Moe(holds=after_first, shared_count_key="num_shared_experts", router_bias=_YES),
 )
 _PHI_MOE = Architecture(
     attention_bias=_YES,
@@ -51,11 +52,11 @@ _PHI_MOE = Architecture(
 )
 _MIMO_V2 = Architecture(
     output_bias=False,
-    heads_rule=HeadsRule.SLIDING_OWN,
+    heads=sliding_own,
     window_rule=WindowRule.HYBRID_PATTERN,
     sinks=Flag(default=False, key="add_swa_attention_sink_bias"),
     sinks_local_only=True,
-    moe=Moe(rule=MoeRule.AFTER_FIRST, router_bias=_YES, router_fp32=True),
+    moe=Moe(holds=after_first, router_bias=_YES, router_fp32=True),
     predictors=1,
     predicts_locally=True,
 )
@@ -68,22 +69,22 @@ _STEP35 = Architecture(
     output_bias=False,
     qk_norm=_YES,
     gate=Gate.BY_FIELD,
-    heads_rule=HeadsRule.OTHER_SETTING,
+    heads=other_setting,
     window_rule=WindowRule.PERIODIC,
     window_period=2,
     moe=Moe(
-        rule=MoeRule.ALL_BUT_FIRST,
+        holds=all_but_first,
         shared_width_key="share_expert_dim",
         router_bias=Flag(default=False, key="use_moe_router_bias"),
         router_fp32=True,
     ),
 )
 _MINIMAX_M3 = Architecture(
-    mixer=MixerRule.BLOCK_SPARSE,
+    mixer=block_sparse_layers,
     qk_norm=Flag(default=True, key="use_qk_norm"),
     width_keys=("dense_intermediate_size", "intermediate_size"),
     moe=Moe(
-        rule=MoeRule.AFTER_FIRST,
+        holds=after_first,
         width_keys=("intermediate_size",),
         shared_count_key="n_shared_experts",
         router_bias=Flag(default=False, key="use_routing_bias"),
@@ -99,7 +100,7 @@ EXPERTS: dict[str, Architecture] = {
         norms=4,
         window_rule=WindowRule.PERIODIC,
         window_period=4,
-        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="num_shared_experts", router_bias=_YES, router_fp32=True),
+        moe=Moe(holds=after_first, shared_count_key="num_shared_experts", router_bias=_YES, router_fp32=True),
     ),
     "ArcticForCausalLM": Architecture(
         norms=3,
@@ -125,7 +126,7 @@ EXPERTS: dict[str, Architecture] = {
         window_rule=WindowRule.PERIODIC,
         window_period=4,
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             width_keys=("intermediate_size",),
             shared_count_key="num_shared_experts",
         ),
@@ -144,19 +145,19 @@ EXPERTS: dict[str, Architecture] = {
         moe=Moe(),
     ),
     "DeepseekForCausalLM": Architecture(
-        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts"),
+        moe=Moe(holds=after_first, shared_count_key="n_shared_experts"),
     ),
     "Dots1ForCausalLM": Architecture(
         qk_norm=_YES,
         window_rule=WindowRule.QWEN,
-        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES),
+        moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES),
     ),
     "Ernie4_5_MoeForCausalLM": Architecture(
         attention_bias=Flag(default=False, key="use_bias"),
         mlp_bias=Flag(default=False, key="use_bias"),
         tied=True,
         moe=Moe(
-            rule=MoeRule.INTERVAL,
+            holds=interval,
             shared_count_key="moe_num_shared_experts",
             router_bias=_YES,
             router_fp32=True,
@@ -173,10 +174,10 @@ EXPERTS: dict[str, Architecture] = {
         qk_norm=_YES,
         window_rule=WindowRule.PERIODIC,
         window_period=6,
-        heads_rule=HeadsRule.GLOBAL_OWN,
-        width_rule=WidthRule.DOUBLE_IF_SHARED,
+        heads=global_own,
+        widths=double_if_shared,
         shared_kv=True,
-        extra=Extra.LAYER_INPUTS,
+        extra=LAYER_INPUTS,
         moe=Moe(width_keys=("moe_intermediate_size", "expert_intermediate_size"), beside_dense=True, optional=True),
     ),
     "GraniteMoeSWAForCausalLM": Architecture(
@@ -197,7 +198,7 @@ EXPERTS: dict[str, Architecture] = {
     "HYV3ForCausalLM": Architecture(
         qk_norm=Flag(default=False, key="qk_norm"),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             width_keys=("expert_hidden_dim", "moe_intermediate_size"),
             shared_count_key="num_shared_experts",
             router_bias=_YES,
@@ -207,7 +208,7 @@ EXPERTS: dict[str, Architecture] = {
     "K2HorizonForCausalLM": Architecture(
         qk_norm=Flag(default=False, key="query_key_norm"),
         moe=Moe(
-            rule=MoeRule.SPARSE_STEP,
+            holds=sparse_step,
             shared_count_key="num_shared_experts",
             router_bias=Flag(default=False, key="moe_gate_bias"),
         ),
@@ -215,7 +216,7 @@ EXPERTS: dict[str, Architecture] = {
     "LagunaForCausalLM": Architecture(
         qk_norm=_YES,
         gate=Gate.BY_FIELD,
-        heads_rule=HeadsRule.LISTED,
+        heads=listed,
         sinks=Flag(default=False, key="swa_attention_sink_enabled"),
         sinks_local_only=True,
         moe=Moe(shared_width_key="shared_expert_intermediate_size", router_bias=_YES),
@@ -224,7 +225,7 @@ EXPERTS: dict[str, Architecture] = {
         attention_bias=_NO,
         width_keys=("intermediate_size_mlp",),
         window_rule=WindowRule.CHUNKED,
-        moe=Moe(rule=MoeRule.EVERY_NTH, width_keys=("intermediate_size",), shared_width_key="intermediate_size"),
+        moe=Moe(holds=every_nth, width_keys=("intermediate_size",), shared_width_key="intermediate_size"),
     ),
     "MiMoV2FlashForCausalLM": _MIMO_V2,
     "MiMoV2ForCausalLM": _MIMO_V2,
@@ -238,8 +239,8 @@ EXPERTS: dict[str, Architecture] = {
             ("num_experts_per_tok", "moe_top_k"),
             ("max_position_embeddings", "max_position_embedding"),
         ),
-        mixer=MixerRule.FACTORED,
-        moe=Moe(rule=MoeRule.ALL_BUT_FIRST, shared_width_key="share_expert_dim"),
+        mixer=factored_layers,
+        moe=Moe(holds=all_but_first, shared_width_key="share_expert_dim"),
     ),
     "Step3p5ForCausalLM": _STEP35,
     "Step3p7FlashForCausalLM": _STEP35,

@@ -6,13 +6,14 @@ Sources: vLLM 0.32, ``models/registry.py``, ``models/llama_eagle.py``, ``models/
 
 from __future__ import annotations
 
-from plimsoll.facts.models.traits import Architecture, EagleRule, Flag
+from plimsoll.domain.engine_options import DraftMethod
+from plimsoll.facts.models.traits import Architecture, Flag
 
-_LLAMA3 = Architecture(eagle=EagleRule.SEVERAL_STATES)
-_QWEN3 = Architecture(eagle=EagleRule.SEVERAL_STATES, qk_norm=Flag(default=True))
+_LLAMA3 = Architecture(eagle=DraftMethod.EAGLE3)
+_QWEN3 = Architecture(eagle=DraftMethod.EAGLE3, qk_norm=Flag(default=True))
 
 HEADS: dict[str, Architecture] = {
-    "EagleLlamaForCausalLM": Architecture(eagle=EagleRule.LAST_STATE),
+    "EagleLlamaForCausalLM": Architecture(eagle=DraftMethod.EAGLE),
     "LlamaForCausalLMEagle3": _LLAMA3,
     "Eagle3LlamaForCausalLM": _LLAMA3,
     "Eagle3MiniMaxM2ForCausalLM": _LLAMA3,

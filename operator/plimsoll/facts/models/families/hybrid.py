@@ -7,17 +7,34 @@ for Bamba and MiniMax, which that version no longer has.
 
 from __future__ import annotations
 
+from plimsoll.facts.models.expert_layers import after_first, period_offset, sparse_step
+from plimsoll.facts.models.extras.gated_streams import GATED_STREAMS
+from plimsoll.facts.models.layer_patterns import (
+    by_characters,
+    by_codes,
+    by_numbers,
+    by_period,
+    every_nth,
+    expert_characters,
+    outside_kda_layers,
+    parallel,
+    recurrent_only,
+    shared_block,
+)
+from plimsoll.facts.models.mixers.gated_delta import gated_delta_part
+from plimsoll.facts.models.mixers.group_sparse import group_sparse_layers
+from plimsoll.facts.models.mixers.kimi_delta import kimi_delta_part
+from plimsoll.facts.models.mixers.latent import latent_layers
+from plimsoll.facts.models.mixers.lightning import lightning_part
+from plimsoll.facts.models.mixers.mamba1 import mamba1_part
+from plimsoll.facts.models.mixers.mamba2 import mamba2_part
+from plimsoll.facts.models.mixers.short_conv import short_conv_part
+from plimsoll.facts.models.mlp_widths import two_thirds
 from plimsoll.facts.models.traits import (
     Architecture,
-    Extra,
     Flag,
-    MixerRule,
     Moe,
-    MoeRule,
-    PatternRule,
     Recurrent,
-    RecurrentRule,
-    WidthRule,
 )
 
 _YES = Flag(default=True)
@@ -25,23 +42,21 @@ _NO = Flag(default=False)
 
 _QWEN_GATE = Flag(default=True, key="attn_output_gate")
 _QWEN_EXPERTS = Moe(
-    rule=MoeRule.SPARSE_STEP, shared_width_key="shared_expert_intermediate_size", shared_gate=True, optional=True
+    holds=sparse_step, shared_width_key="shared_expert_intermediate_size", shared_gate=True, optional=True
 )
 _QWEN_NEXT = Architecture(
     ties=False,
     qk_norm=_YES,
     output_gate=_QWEN_GATE,
     predictors=1,
-    recurrent=Recurrent(RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn"),
+    recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn"),
     moe=_QWEN_EXPERTS,
 )
 _QWEN3_5 = Architecture(
     qk_norm=_YES,
     output_gate=_QWEN_GATE,
     predictors=1,
-    recurrent=Recurrent(
-        RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"
-    ),
+    recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
     moe=_QWEN_EXPERTS,
 )
 _NEMOTRON_H = Architecture(
@@ -50,14 +65,14 @@ _NEMOTRON_H = Architecture(
     attention_bias=_NO,
     norms=1,
     recurrent=Recurrent(
-        RecurrentRule.MAMBA2,
-        PatternRule.CHARACTERS,
+        mamba2_part,
+        by_characters,
         "mixer",
         state_dtype_key="mamba_ssm_cache_dtype",
         state_dtype="float32",
     ),
     moe=Moe(
-        rule=MoeRule.CHARACTERS,
+        holds=expert_characters,
         shared_count_key="n_shared_experts",
         shared_width_key="moe_shared_expert_intermediate_size",
         router_bias=_YES,
@@ -67,10 +82,10 @@ _NEMOTRON_H = Architecture(
 )
 _KIMI_SHARE = 256
 """vLLM, ``models/kimi_k3/nvidia/model.py`` (``min_moe_intermediate_per_partition``)."""
-_MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(RecurrentRule.MAMBA1, PatternRule.NONE, "mixer"))
+_MAMBA = Architecture(norms=1, tied=True, recurrent=Recurrent(mamba1_part, recurrent_only, "mixer"))
 _MINIMAX = Architecture(
     attention_bias=_NO,
-    recurrent=Recurrent(RecurrentRule.LIGHTNING, PatternRule.CODES, "self_attn"),
+    recurrent=Recurrent(lightning_part, by_codes, "self_attn"),
     moe=Moe(
         width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", router_fp32=True, optional=True
     ),
@@ -82,70 +97,68 @@ HYBRID: dict[str, Architecture] = {
     "Qwen3_5MoeForCausalLM": _QWEN3_5,
     "Qwen4ExpForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.GROUP_SPARSE,
+        mixer=group_sparse_layers,
         attention_bias=_NO,
         qk_norm=_YES,
         output_gate=_YES,
         norms=0,
-        extra=Extra.GATED_STREAMS,
-        recurrent=Recurrent(
-            RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn", state_dtype_key="mamba_ssm_dtype"
-        ),
+        extra=GATED_STREAMS,
+        recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn", state_dtype_key="mamba_ssm_dtype"),
         moe=_QWEN_EXPERTS,
     ),
     "OlmoHybridForCausalLM": Architecture(
         qk_norm=_YES,
         qk_norm_spans_heads=True,
-        recurrent=Recurrent(RecurrentRule.GATED_DELTA, PatternRule.INTERVAL, "linear_attn"),
+        recurrent=Recurrent(gated_delta_part, every_nth, "linear_attn"),
     ),
     "NemotronHForCausalLM": _NEMOTRON_H,
     "MambaForCausalLM": _MAMBA,
     "FalconMambaForCausalLM": _MAMBA,
-    "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.NONE, "mixer")),
+    "Mamba2ForCausalLM": Architecture(norms=1, recurrent=Recurrent(mamba2_part, recurrent_only, "mixer")),
     "JambaForCausalLM": Architecture(
         ties=False,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.MAMBA1, PatternRule.PERIOD_OFFSET, "mamba", step_norms=True),
-        moe=Moe(rule=MoeRule.PERIOD_OFFSET, width_keys=("intermediate_size",), optional=True),
+        recurrent=Recurrent(mamba1_part, by_period, "mamba", step_norms=True),
+        moe=Moe(holds=period_offset, width_keys=("intermediate_size",), optional=True),
     ),
-    "BambaForCausalLM": Architecture(recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.LISTED, "mamba")),
+    "BambaForCausalLM": Architecture(recurrent=Recurrent(mamba2_part, by_numbers, "mamba")),
     "GraniteMoeHybridForCausalLM": Architecture(
         width_keys=("shared_intermediate_size", "intermediate_size"),
-        recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.LISTED, "mamba"),
+        recurrent=Recurrent(mamba2_part, by_numbers, "mamba"),
         moe=Moe(width_keys=("intermediate_size",), shared_width_key="shared_intermediate_size", optional=True),
     ),
     "FalconH1ForCausalLM": Architecture(
         recurrent=Recurrent(
-            RecurrentRule.MAMBA2,
-            PatternRule.PARALLEL,
+            mamba2_part,
+            parallel,
             "mamba",
             group_norm=Flag(default=False, key="mamba_rms_norm"),
         ),
     ),
     "Zamba2ForCausalLM": Architecture(
-        ties=False, norms=1, tied=True, recurrent=Recurrent(RecurrentRule.MAMBA2, PatternRule.SHARED, "mamba")
+        ties=False, norms=1, tied=True, recurrent=Recurrent(mamba2_part, shared_block, "mamba")
     ),
     "Lfm2ForCausalLM": Architecture(
         ties=False,
         qk_norm=_YES,
         tied=True,
         width_keys=("block_ff_dim", "intermediate_size"),
-        width_rule=WidthRule.TWO_THIRDS,
-        recurrent=Recurrent(RecurrentRule.SHORT_CONV, PatternRule.LISTED, "conv"),
+        widths=two_thirds,
+        recurrent=Recurrent(short_conv_part, by_numbers, "conv"),
     ),
     "Lfm2MoeForCausalLM": Architecture(
         qk_norm=_YES,
         tied=True,
-        recurrent=Recurrent(RecurrentRule.SHORT_CONV, PatternRule.LISTED, "conv"),
-        moe=Moe(rule=MoeRule.AFTER_FIRST, router_bias=Flag(default=True, key="use_expert_bias")),
+        recurrent=Recurrent(short_conv_part, by_numbers, "conv"),
+        moe=Moe(holds=after_first, router_bias=Flag(default=True, key="use_expert_bias")),
     ),
     "KimiLinearForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.KIMI_DELTA, PatternRule.KIMI, "self_attn", state_dtype="float32"),
+        recurrent=Recurrent(kimi_delta_part, outside_kda_layers, "self_attn", state_dtype="float32"),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             per_token_keys=("num_experts_per_token", "num_experts_per_tok"),
             shared_count_key="num_shared_experts",
             router_bias=_YES,
@@ -157,11 +170,11 @@ HYBRID: dict[str, Architecture] = {
     ),
     "BailingMoeV2_5ForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.LIGHTNING, PatternRule.INTERVAL, "self_attn", every=1),
+        recurrent=Recurrent(lightning_part, every_nth, "self_attn", every=1),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="num_shared_experts",
             shared_width_key="moe_shared_expert_intermediate_size",
             router_bias=Flag(default=False, key="moe_router_enable_expert_bias"),
@@ -170,13 +183,11 @@ HYBRID: dict[str, Architecture] = {
     ),
     "BailingMoeV3ForCausalLM": Architecture(
         ties=False,
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(
-            RecurrentRule.KIMI_DELTA, PatternRule.INTERVAL, "self_attn", state_dtype="float32", rest_attends=True
-        ),
+        recurrent=Recurrent(kimi_delta_part, every_nth, "self_attn", state_dtype="float32", rest_attends=True),
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="num_shared_experts",
             shared_width_key="moe_shared_expert_intermediate_size",
             router_bias=_YES,
@@ -184,10 +195,10 @@ HYBRID: dict[str, Architecture] = {
         ),
     ),
     "Glm5NextForCausalLM": Architecture(
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         attention_bias=_NO,
-        recurrent=Recurrent(RecurrentRule.KIMI_DELTA, PatternRule.INTERVAL, "self_attn", state_dtype="float32"),
-        moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES),
+        recurrent=Recurrent(kimi_delta_part, every_nth, "self_attn", state_dtype="float32"),
+        moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES),
     ),
     "MiniMaxForCausalLM": _MINIMAX,
     "MiniMaxText01ForCausalLM": _MINIMAX,

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.facts.models.traits import Architecture, Extra, Flag, Gate, MixerRule, Moe, MoeRule
+from plimsoll.facts.models.expert_layers import after_first
+from plimsoll.facts.models.extras.engram import ENGRAM
+from plimsoll.facts.models.extras.hyper_connections import HYPER_CONNECTIONS
+from plimsoll.facts.models.extras.ngram import NGRAM
+from plimsoll.facts.models.mixers.compressed import compressed_layers
+from plimsoll.facts.models.mixers.latent import latent_layers
+from plimsoll.facts.models.mixers.shared_compressed import shared_compressed_layers
+from plimsoll.facts.models.traits import Architecture, Flag, Gate, Moe
 
 _YES = Flag(default=True)
 
 _BY_METHOD = Flag(default=False, key="topk_method", equals="noaux_tc")
-_CORRECTED = Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES)
+_CORRECTED = Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES)
 _DEEPSEEK_V2 = Architecture(
-    mixer=MixerRule.LATENT,
+    mixer=latent_layers,
     moe=Moe(
-        rule=MoeRule.AFTER_FIRST,
+        holds=after_first,
         shared_count_key="n_shared_experts",
         router_bias=_BY_METHOD,
         optional=True,
@@ -21,15 +28,15 @@ _DEEPSEEK_V2 = Architecture(
 )
 _DEEPSEEK = replace(_DEEPSEEK_V2, moe=replace(_CORRECTED, router_bias=_BY_METHOD))
 _HUNYUAN_V4 = Architecture(
-    mixer=MixerRule.LATENT,
+    mixer=latent_layers,
     gate=Gate.ELEMENTS,
     sinks=_YES,
-    extra=Extra.HYPER_CONNECTIONS,
-    moe=Moe(rule=MoeRule.AFTER_FIRST, shared_count_key="n_shared_experts", router_bias=_YES, router_fp32=True),
+    extra=HYPER_CONNECTIONS,
+    moe=Moe(holds=after_first, shared_count_key="n_shared_experts", router_bias=_YES, router_fp32=True),
 )
 _LONGCAT = Architecture(
     spellings=(("num_hidden_layers", "num_layers"), ("intermediate_size", "ffn_hidden_size")),
-    mixer=MixerRule.LATENT,
+    mixer=latent_layers,
     sublayers=2,
     norms=4,
     moe=Moe(
@@ -48,20 +55,20 @@ LATENT: dict[str, Architecture] = {
     "GlmMoeDsaForCausalLM": _DEEPSEEK,
     "Glm4MoeLiteForCausalLM": replace(_DEEPSEEK, moe=replace(_CORRECTED, router_fp32=True)),
     "MistralLarge3ForCausalLM": _DEEPSEEK,
-    "AXK1ForCausalLM": Architecture(mixer=MixerRule.LATENT, norms=3, moe=_CORRECTED),
+    "AXK1ForCausalLM": Architecture(mixer=latent_layers, norms=3, moe=_CORRECTED),
     "PanguUltraMoEForCausalLM": Architecture(
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         norms=4,
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="n_shared_experts",
             router_bias=Flag(default=False, key="router_enable_expert_bias"),
         ),
     ),
     "SarvamMLAForCausalLM": Architecture(
-        mixer=MixerRule.LATENT,
+        mixer=latent_layers,
         moe=Moe(
-            rule=MoeRule.AFTER_FIRST,
+            holds=after_first,
             shared_count_key="num_shared_experts",
             shared_count_default=1,
             router_bias=Flag(default=True, key="moe_router_enable_expert_bias"),
@@ -69,16 +76,16 @@ LATENT: dict[str, Architecture] = {
     ),
     "HYV4ForCausalLM": _HUNYUAN_V4,
     "LongcatFlashForCausalLM": _LONGCAT,
-    "LongcatFlashNgramForCausalLM": replace(_LONGCAT, extra=Extra.NGRAM),
-    "MiniCPM3ForCausalLM": Architecture(mixer=MixerRule.LATENT, latent_cache=False, tied=True),
+    "LongcatFlashNgramForCausalLM": replace(_LONGCAT, extra=NGRAM),
+    "MiniCPM3ForCausalLM": Architecture(mixer=latent_layers, latent_cache=False, tied=True),
     "DeepseekV4ForCausalLM": Architecture(
-        mixer=MixerRule.COMPRESSED,
-        extra=Extra.HYPER_CONNECTIONS,
+        mixer=compressed_layers,
+        extra=HYPER_CONNECTIONS,
         moe=Moe(shared_count_key="n_shared_experts"),
     ),
     "DeepseekV41ForCausalLM": Architecture(
-        mixer=MixerRule.SHARED_COMPRESSED,
-        extra=Extra.ENGRAM,
+        mixer=shared_compressed_layers,
+        extra=ENGRAM,
         moe=Moe(shared_count_key="n_shared_experts", router_bias=Flag(default=True)),
     ),
 }

@@ -8,9 +8,9 @@ from plimsoll.domain.caches import AttentionCache
 from plimsoll.domain.model import Sharding, Weight
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.linears import column, heads, norm, row, vector
-from plimsoll.facts.models.mixers.heads import Heads, layer_heads
-from plimsoll.facts.models.mixers.windows import Span, spans
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.mixers.heads import layer_heads
+from plimsoll.facts.models.mixers.windows import spans
+from plimsoll.facts.models.shape import Heads, Part, Parts, Shape, Span
 from plimsoll.facts.models.traits import Architecture, Gate
 
 

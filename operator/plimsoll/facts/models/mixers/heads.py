@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from plimsoll.facts.models.fields import Fields, mapping_of
 from plimsoll.facts.models.mixers.kv_heads import kv_heads
-from plimsoll.facts.models.mixers.windows import Span
-from plimsoll.facts.models.shape import Shape
-from plimsoll.facts.models.traits import Architecture, HeadsRule
+from plimsoll.facts.models.shape import Heads, Shape, Span
+from plimsoll.facts.models.traits import Architecture
 
 _GLOBAL_HEAD_DIM = 512
 """Default of ``Gemma4TextConfig.global_head_dim`` in Transformers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Heads:
-    """The heads of one attention layer. With ``borrows_kv`` it reads the keys and values of an earlier layer."""
-
-    query: int
-    kv: int
-    key_dim: int
-    value_dim: int
-    borrows_kv: bool = False
 
 
 def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Sequence[Span]) -> tuple[Heads | None, ...]:
@@ -33,23 +20,10 @@ def layer_heads(fields: Fields, traits: Architecture, shape: Shape, spans: Seque
         InvalidInput: KV heads that do not divide the query heads, no head size and none to be derived, a list that is
             too short.
     """
-    if traits.heads_rule is HeadsRule.BLOCKS:
+    if traits.in_blocks:
         return _blocks(fields, shape)
     usual = uniform_heads(fields, traits, shape)
-    heads: tuple[Heads, ...]
-    match traits.heads_rule:
-        case HeadsRule.GLOBAL_OWN:
-            other = _global(fields, usual)
-            heads = tuple(usual if span.local else other for span in spans)
-        case HeadsRule.SLIDING_OWN:
-            other = _sliding(fields, usual)
-            heads = tuple(other if span.local else usual for span in spans)
-        case HeadsRule.OTHER_SETTING:
-            heads = _other_setting(fields, usual, spans)
-        case HeadsRule.LISTED:
-            heads = _listed(fields, usual, shape.layers)
-        case _:
-            heads = (usual,) * shape.layers
+    heads = (usual,) * shape.layers if traits.heads is None else traits.heads(fields, usual, spans)
     return _with_borrowed(fields, traits, heads)
 
 
@@ -67,28 +41,45 @@ def uniform_heads(fields: Fields, traits: Architecture, shape: Shape) -> Heads:
             )
         head_dim = shape.hidden // shape.heads
     value_dim = fields.optional_integer(("v_head_dim",)) or head_dim
-    return Heads(shape.heads, kv_heads(fields, traits, shape.heads), head_dim, value_dim)
+    return Heads(shape.heads, kv_heads(fields, traits.kv_heads, shape.heads), head_dim, value_dim)
 
 
-def _global(fields: Fields, usual: Heads) -> Heads:
-    """Gemma 4's full attention. Source: ``Gemma4TextConfig`` in Transformers."""
+def global_own(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, ...]:
+    """Full attention has its own head size, and its own KV heads if keys serve as values (Gemma 4).
+
+    Source: ``Gemma4TextConfig`` in Transformers.
+
+    Raises:
+        InvalidInput: KV heads that do not divide the query heads.
+    """
     size = fields.optional_integer(("global_head_dim",)) or _GLOBAL_HEAD_DIM
     kv = fields.optional_integer(("num_global_key_value_heads",))
     shared = fields.flag("attention_k_eq_v", default=False)
-    return _checked(fields, "num_global_key_value_heads", usual.query, kv if kv and shared else usual.kv, size, size)
+    key = "num_global_key_value_heads"
+    other = _checked(fields, key, usual.query, kv if kv and shared else usual.kv, size, size)
+    return tuple(usual if span.local else other for span in spans)
 
 
-def _sliding(fields: Fields, usual: Heads) -> Heads:
-    """MiMo-V2's sliding layers. Source: vLLM, ``models/mimo_v2.py``."""
+def sliding_own(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, ...]:
+    """Sliding layers have ``swa_`` head counts and sizes (MiMo-V2). Source: vLLM, ``models/mimo_v2.py``.
+
+    Raises:
+        InvalidInput: KV heads that do not divide the query heads.
+    """
     query = fields.optional_integer(("swa_num_attention_heads",)) or usual.query
     kv = fields.optional_integer(("swa_num_key_value_heads",)) or usual.kv
     key_dim = fields.optional_integer(("swa_head_dim",)) or usual.key_dim
     value_dim = fields.optional_integer(("swa_v_head_dim",)) or usual.value_dim
-    return _checked(fields, "swa_num_key_value_heads", query, kv, key_dim, value_dim)
+    other = _checked(fields, "swa_num_key_value_heads", query, kv, key_dim, value_dim)
+    return tuple(other if span.local else usual for span in spans)
 
 
-def _other_setting(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, ...]:
-    """Step 3.5's second kind of layers. Source: vLLM, ``models/step3p5.py``."""
+def other_setting(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, ...]:
+    """``attention_other_setting`` names a layer type and its heads (Step 3.5). Source: vLLM, ``models/step3p5.py``.
+
+    Raises:
+        InvalidInput: KV heads that do not divide the query heads.
+    """
     setting = fields.section("attention_other_setting")
     if setting is None:
         return (usual,) * len(spans)
@@ -100,11 +91,16 @@ def _other_setting(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple
     return tuple(other if span.local is of_sliding else usual for span in spans)
 
 
-def _listed(fields: Fields, usual: Heads, layers: int) -> tuple[Heads, ...]:
+def listed(fields: Fields, usual: Heads, spans: Sequence[Span]) -> tuple[Heads, ...]:
+    """``num_attention_heads_per_layer`` lists the query heads (Laguna).
+
+    Raises:
+        InvalidInput: the list is too short, or KV heads do not divide an entry.
+    """
     key = "num_attention_heads_per_layer"
     if not fields.has(key):
-        return (usual,) * layers
-    counts = fields.integers(key, layers)
+        return (usual,) * len(spans)
+    counts = fields.integers(key, len(spans))
     return tuple(_checked(fields, key, count, usual.kv, usual.key_dim, usual.value_dim) for count in counts)
 
 

@@ -105,7 +105,7 @@ def _weights(fields: Fields, traits: Architecture, hidden: int, ranks: Ranks) ->
 
 
 def _output_gate(fields: Fields, ranks: Ranks) -> int:
-    """Width of the gate on the output, 0 where there is none.
+    """Width of the gate on the output, 0 if there is none.
 
     Sources: vLLM, ``models/kimi_k3/nvidia/mla.py`` and ``models/bailing_moe_v3.py``.
     """

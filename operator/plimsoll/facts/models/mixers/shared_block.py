@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from plimsoll.domain.caches import AttentionCache
 from plimsoll.domain.model import Weight
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layer_patterns import Role
 from plimsoll.facts.models.linears import column, norm, replicated, row
-from plimsoll.facts.models.shape import Part, Parts, Shape
+from plimsoll.facts.models.shape import Part, Parts, Role, Shape
 
 _ADAPTER_RANK = 128
 """Default of ``Zamba2Config`` in Transformers."""

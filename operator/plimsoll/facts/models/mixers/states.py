@@ -10,7 +10,7 @@ _BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
 def state_bytes(fields: Fields, recurrent: Recurrent) -> int | None:
-    """Bytes of one element of the recurrence; None where it has the type of the model.
+    """Bytes of one element of the recurrence; None if it has the type of the model.
 
     Source: vLLM, ``mamba_utils.py`` (``MambaStateDtypeCalculator``) and ``models/config.py``, which reads the
     configuration's field for Nemotron-H and Qwen 3.5 alone.

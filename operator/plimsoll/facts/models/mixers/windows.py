@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.facts.models.fields import Fields, shown
-from plimsoll.facts.models.shape import Shape
+from plimsoll.facts.models.shape import Shape, Span
 from plimsoll.facts.models.traits import Architecture, WindowRule
 
 _LONGEST_WINDOW = 1_000_000_000
@@ -14,18 +12,6 @@ _FULL = ("full_attention", "attention", "global_attention", "indexed_attention")
 _CHUNKED = "chunked_attention"
 _NO_ROPE_STEP = 4
 """Every how many layers Llama 4 leaves positions out. Source: default of ``no_rope_layer_interval`` in Transformers."""
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """The tokens that one layer reads: all tokens, a sliding window, or the chunk that the token is in.
-
-    A window longer than any request still costs a block, because the engine still counts it as a window.
-    """
-
-    local: bool = False
-    window: int | None = None
-    chunk: int | None = None
 
 
 _EVERYTHING = Span()

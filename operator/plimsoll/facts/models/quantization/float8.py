@@ -49,7 +49,7 @@ def _scheme(section: Fields, *, exponents: bool) -> Scheme:
 
 
 def _expert_scheme(name: str, section: Fields, fields: Fields) -> Scheme | None:
-    """The experts' own format, None where it is that of the other layers."""
+    """The experts' own format, None if it is that of the other layers."""
     if section.text("store_dtype") == "mxfp4":
         return MXFP4
     if fields.text("model_type") not in _DEEPSEEK_V4:

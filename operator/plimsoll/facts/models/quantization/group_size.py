@@ -22,7 +22,7 @@ def group_size(section: Fields, keys: Sequence[str] = ("group_size",)) -> int | 
 
 
 def block_shape(section: Fields, key: str) -> tuple[int, int] | None:
-    """Outputs and inputs of one block, None where the method has no blocks.
+    """Outputs and inputs of one block, None if the method has no blocks.
 
     Raises:
         InvalidInput: it is not a pair of counts.

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from plimsoll.facts.models.quantization.automaton import ANYTHING, EMPTY, NOTHING, Characters, Expressions
-from plimsoll.facts.models.quantization.pattern_reader import ANY_CHARACTER, OutsideSubsetError, PatternReader
+from plimsoll.facts.models.quantization.expressions import ANYTHING, EMPTY, NOTHING, Expressions
+
+LONGEST_PATTERN = 400
+"""Characters. The longest of the surveyed checkpoints has 39."""
+
+_DEEPEST = 8
+_MOST_REPEATS = 16
+
+_TOKEN = re.compile(
+    r"""(?P<one> \\[dDwW] | \\\W | \[\^?\]?(?:\\[dw]|\\\W|(?!--|&&|~~|\|\|)[^]\\[])*\] | [^\\[(){*+?|^$] )
+      | (?P<many> (?:[*+?] | \{\d\d?(?:,\d\d?)?\})\?? )
+      | \(\?[:=!] | [()|^$]""",
+    re.VERBOSE | re.ASCII,
+)
+"""One character or a class of them, a number of repetitions (lazy ones match the same names), or another sign."""
+
+_REPETITIONS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+
+_WILDCARD = re.compile(r"\[!?\]?[^]]*\]|.", re.DOTALL)
+
+
+class OutsideSubsetError(ValueError):
+    """The pattern uses an unsupported feature: back references, look-behind, flags, word boundaries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +44,7 @@ class Pattern:
         """Whether the text matches.
 
         Raises:
-            TooComplexError: the pattern unfolds without end.
+            TooComplexError: the pattern expands to too many expressions.
         """
         return self.expressions.accepts_end(self.expressions.after(self.expression, text))
 
@@ -28,45 +52,128 @@ class Pattern:
         """Return the different patterns that remain after each of ``starts``, without the impossible ones.
 
         Raises:
-            TooComplexError: the pattern unfolds without end.
+            TooComplexError: the pattern expands to too many expressions.
         """
         left = {self.expressions.after(self.expression, start): None for start in starts}
         return tuple(Pattern(self.expressions, expression) for expression in left if expression != NOTHING)
 
 
 def wildcard(text: str) -> Pattern:
-    """Shell wildcards ``*``, ``?`` and ``[...]``; the whole name must match, or that of a module around it.
+    """Read shell wildcards ``*``, ``?`` and ``[...]``; they match the whole name, or that of a module around it.
 
     Raises:
-        OutsideSubsetError: a class is not closed, or the pattern is too long.
+        OutsideSubsetError: a class is not closed, or the pattern is longer than any real pattern.
+        TooComplexError: the pattern expands to too many expressions.
     """
-    reader = PatternReader(text)
-    below = reader.expressions.then(reader.expressions.characters(Characters(frozenset("."))), ANYTHING)
-    expression = reader.expressions.either(EMPTY, below)
-    pieces = []
-    while not reader.at_end:
-        character = reader.take()
-        if character == "*":
-            pieces.append(ANYTHING)
-        elif character == "?":
-            pieces.append(reader.expressions.characters(ANY_CHARACTER))
-        elif character == "[":
-            pieces.append(reader.expressions.characters(reader.character_class("!")))
-        else:
-            pieces.append(reader.expressions.characters(Characters(frozenset(character))))
-    for piece in reversed(pieces):
-        expression = reader.expressions.then(piece, expression)
-    return Pattern(reader.expressions, expression)
+    if len(text) > LONGEST_PATTERN:
+        raise OutsideSubsetError
+    return _Reader(_WILDCARD.sub(_as_regular, text) + r"(\..*)?$").pattern()
 
 
 def regular_expression(text: str) -> Pattern:
-    """A regular expression; the name must begin with a match, as with ``re.match``.
+    """Read a regular expression; the name must begin with a match, as with ``re.match``.
 
     Raises:
-        OutsideSubsetError: it uses what is not translated.
+        OutsideSubsetError: the pattern uses an unsupported feature, or it is longer than any real pattern.
+        TooComplexError: the pattern expands to too many expressions.
     """
-    reader = PatternReader(text)
-    expression = reader.alternatives(depth=0)
-    if not reader.at_end:
+    if len(text) > LONGEST_PATTERN:
         raise OutsideSubsetError
-    return Pattern(reader.expressions, expression)
+    return _Reader(text).pattern()
+
+
+def _as_regular(found: re.Match[str]) -> str:
+    """Return a character of a shell pattern, or a class, as a regular expression. An open class stays as it is."""
+    sign = found.group()
+    if sign in ("*", "?"):
+        return ".*" if sign == "*" else "."
+    if len(sign) == 1:
+        return sign if sign == "[" else re.escape(sign)
+    members = re.sub(r"[^\w-]", r"\\\g<0>", sign[1:-1].removeprefix("!"))
+    return f"[^{members}]" if sign[1] == "!" else f"[{members}]"
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each token after its kind. Signs are their own kind, and the last token is empty."""
+    position = 0
+    while position < len(text):
+        found = _TOKEN.match(text, position)
+        if found is None:
+            raise OutsideSubsetError
+        yield found.lastgroup or found.group(), found.group()
+        position = found.end()
+    yield "", ""
+
+
+class _Reader:
+    """Reads one pattern, token by token."""
+
+    def __init__(self, text: str) -> None:
+        self._expressions = Expressions()
+        self._left = deque(_tokens(text))
+
+    def pattern(self) -> Pattern:
+        expression = self._alternatives("", depth=0, ends_early=True)
+        return Pattern(self._expressions, expression)
+
+    def _alternatives(self, end: str, *, depth: int, ends_early: bool) -> int:
+        """Read ``a|b`` up to ``end``. With ``ends_early``, any text may follow each, unless it requires the end."""
+        if depth > _DEEPEST:
+            raise OutsideSubsetError
+        found = NOTHING
+        while True:
+            if depth == 0:
+                self._skip("^")
+            items = list(self._items(depth=depth, ends_early=ends_early))
+            rest = ANYTHING if ends_early and not self._skip("$") else EMPTY
+            for item in reversed(items):
+                rest = item(rest)
+            found = self._expressions.either(found, rest)
+            if self._skip(end):
+                return found
+            if not self._skip("|"):
+                raise OutsideSubsetError
+
+    def _items(self, *, depth: int, ends_early: bool) -> Iterator[Callable[[int], int]]:
+        """Yield the items of a sequence. Each turns the expression of the rest into that of the item and the rest."""
+        while self._left[0][0] not in ("", "|", ")", "$"):
+            kind, token = self._left.popleft()
+            if kind in ("(?=", "(?!") and ends_early:
+                ahead = self._alternatives(")", depth=depth + 1, ends_early=True)
+                yield partial(self._expressions.both, self._expressions.neither(ahead) if kind == "(?!" else ahead)
+            elif kind in ("(", "(?:"):
+                inner = self._alternatives(")", depth=depth + 1, ends_early=False)
+                yield partial(self._expressions.then, self._repeated(inner))
+            elif kind == "one":
+                yield partial(self._expressions.then, self._repeated(self._one(token)))
+            else:
+                raise OutsideSubsetError
+
+    def _one(self, token: str) -> int:
+        try:
+            return self._expressions.one(re.compile(token, re.ASCII))
+        except re.error:
+            raise OutsideSubsetError from None
+
+    def _repeated(self, inner: int) -> int:
+        if self._left[0][0] != "many":
+            return inner
+        _, token = self._left.popleft()
+        bounds = [int(bound) for bound in re.findall(r"\d+", token)]
+        least, most = _REPETITIONS[token[0]] if not bounds else (bounds[0], bounds[-1])
+        if most is not None and not least <= most <= _MOST_REPEATS:
+            raise OutsideSubsetError
+        found = self._expressions.many(inner) if most is None else EMPTY
+        optional = self._expressions.either(EMPTY, inner)
+        for _ in range((most or least) - least):
+            found = self._expressions.then(optional, found)
+        for _ in range(least):
+            found = self._expressions.then(inner, found)
+        return found
+
+    def _skip(self, kind: str) -> bool:
+        """Read past the next token if it is of this kind; whether it was."""
+        found = self._left[0][0] == kind
+        if found and kind:
+            self._left.popleft()
+        return found

@@ -53,12 +53,12 @@ def weights_from_tensors(
         hidden: the model's width.
         heads: query heads.
         kv_heads: of each layer, 0 for one without any; as many as the configuration declares layers.
-        experts: routed experts of a layer, 0 where there are none.
-        tied: what the configuration says of the output projection, None where it says nothing.
-        tower_heads: of a tower's attention, 0 where they are not known.
+        experts: routed experts of a layer, 0 if there are none.
+        tied: what the configuration says of the output projection, None if it says nothing.
+        tower_heads: of a tower's attention, 0 if they are not known.
 
     Returns:
-        None where the names hold no list of as many layers.
+        None if the names hold no list of as many layers.
     """
     groups = grouped(tensors, len(kv_heads))
     if groups is None:

@@ -54,7 +54,7 @@ def tower_from_tensors(
 
 
 def tower_heads(whole: Fields) -> int:
-    """Attention heads of the first tower that the configuration describes, 0 where it does not say.
+    """Attention heads of the first tower that the configuration describes, 0 if it does not say.
 
     Raises:
         InvalidInput: the section is no object, or the count is absurd.

@@ -1,40 +1,30 @@
-"""Layers of hybrid models: a recurrence, attention, both, or an MLP alone."""
+"""The mixer of every layer: attention, and in hybrid models a recurrence, attention, both, or an MLP alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from plimsoll.domain.model import Weight
 from plimsoll.facts.models.extras import hyper_connections
 from plimsoll.facts.models.fields import Fields
-from plimsoll.facts.models.layer_patterns import Role, has_attention, layer_roles
+from plimsoll.facts.models.layer_patterns import has_attention, layer_roles, shared_block
 from plimsoll.facts.models.linears import norm, replicated
-from plimsoll.facts.models.mixers.gated_delta import gated_delta_part
-from plimsoll.facts.models.mixers.kimi_delta import kimi_delta_part
-from plimsoll.facts.models.mixers.lightning import lightning_part
-from plimsoll.facts.models.mixers.mamba1 import mamba1_part
-from plimsoll.facts.models.mixers.mamba2 import mamba2_part
+from plimsoll.facts.models.mixers.attention import attention_layers
 from plimsoll.facts.models.mixers.shared_block import shared_block_layers
-from plimsoll.facts.models.mixers.short_conv import short_conv_part
-from plimsoll.facts.models.shape import Part, Parts, Shape
-from plimsoll.facts.models.traits import Architecture, PatternRule, Recurrent, RecurrentRule
-
-AttentionLayers = Callable[[Fields, Architecture, Shape], Parts]
-
-_RECURRENCES: dict[RecurrentRule, Callable[[Fields, Recurrent, Shape], Part]] = {
-    RecurrentRule.MAMBA1: mamba1_part,
-    RecurrentRule.MAMBA2: mamba2_part,
-    RecurrentRule.GATED_DELTA: gated_delta_part,
-    RecurrentRule.KIMI_DELTA: kimi_delta_part,
-    RecurrentRule.LIGHTNING: lightning_part,
-    RecurrentRule.SHORT_CONV: short_conv_part,
-}
+from plimsoll.facts.models.shape import Part, Parts, Role, Shape
+from plimsoll.facts.models.traits import Architecture, Mixer, Recurrent
 
 
-def hybrid_layers(
-    fields: Fields, traits: Architecture, recurrent: Recurrent, shape: Shape, attention_layers: AttentionLayers
-) -> Parts:
+def mixers(fields: Fields, traits: Architecture, shape: Shape) -> Parts:
+    """The mixer of every layer, first to last."""
+    attention = traits.mixer or attention_layers
+    if traits.recurrent is None:
+        return attention(fields, traits, shape)
+    return _hybrid_layers(fields, traits, traits.recurrent, shape, attention)
+
+
+def _hybrid_layers(fields: Fields, traits: Architecture, recurrent: Recurrent, shape: Shape, attention: Mixer) -> Parts:
     """Return the mixer of every layer; layers with only an MLP have an empty one.
 
     Args:
@@ -42,7 +32,7 @@ def hybrid_layers(
         traits: its class.
         recurrent: its recurrent layers.
         shape: the decoder as a whole.
-        attention_layers: builds the attention layers; called for one layer, because all of them are equal.
+        attention: builds the attention layers; called for one layer, because all of them are equal.
 
     Raises:
         InvalidInput: a pattern or a size is missing, ill-typed or absurd.
@@ -51,16 +41,16 @@ def hybrid_layers(
     roles = layer_roles(shape.name, fields, traits, shape.layers)
     recurrence = Part()
     if any(role in (Role.RECURRENT, Role.BOTH) for role in roles):
-        recurrence = _RECURRENCES[recurrent.rule](fields, recurrent, shape)
-    if recurrent.pattern is PatternRule.SHARED:
+        recurrence = recurrent.build(fields, recurrent, shape)
+    if recurrent.roles is shared_block:
         return shared_block_layers(fields, shape, roles, recurrence)
-    attention = Part()
+    attending = Part()
     if has_attention(traits) and any(role in (Role.ATTENTION, Role.BOTH) for role in roles):
-        attention = attention_layers(_without_patterns(fields), traits, replace(shape, layers=1))[0]
+        attending = attention(_without_patterns(fields), traits, replace(shape, layers=1))[0]
     mixers = {
-        Role.ATTENTION: attention,
+        Role.ATTENTION: attending,
         Role.RECURRENT: recurrence,
-        Role.BOTH: recurrence + attention,
+        Role.BOTH: recurrence + attending,
         Role.MLP: Part(),
         Role.EXPERTS: Part(),
     }
