@@ -278,6 +278,10 @@ def test_a_status_that_is_no_mapping_is_none() -> None:
     assert read(["Ready"]) == Record(complaints=("status is ignored: it is no mapping",))
 
 
+def test_without_a_live_loop_there_is_no_history() -> None:
+    assert read({}).history == ChangeHistory()
+
+
 def test_texts_that_are_no_times_are_left_out_of_the_history() -> None:
     loop = {**LOOP, "changeTimes": ["yesterday", *LOOP["changeTimes"]], "ceiling": {"at": "never"}}
     assert read({"rebalancing": loop}).history == ChangeHistory((NOW,), None)

@@ -14,9 +14,10 @@ from plimsoll.app.record import writing
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
@@ -204,6 +205,25 @@ def test_a_plan_in_which_nothing_is_placed_anew_keeps_the_rejections_of_the_last
     assert [kept[name] for name in names] == [GOOD[name] for name in names]
     assert [fresh.get(name) for name in names] == [None, None, None]
     assert {"rehomings", "pools"} & fresh.keys() == {"pools"}
+
+
+def test_a_placement_stays_with_its_pools_and_goes_with_the_last() -> None:
+    about = serving()
+    assert about.decision is not None
+    (pool,) = about.decision.pools
+    kept = replace(about.decision, pools=(replace(pool, choice=None),))
+    document = written(replace(about, decision=kept), GOOD)
+    assert (document["estimate"], document["placement"]) == (GOOD["estimate"], GOOD["placement"])
+    gone = written(replace(about, decision=replace(about.decision, pools=())), GOOD)
+    assert {"estimate", "placement", "pools", "url"} & gone.keys() == set()
+
+
+def test_no_more_remedies_are_written_than_the_status_holds() -> None:
+    about = serving()
+    assert about.decision is not None
+    many = (Remedy(RemedyKind.KV_CACHE_FP8),) * 11
+    document = written(replace(about, decision=replace(about.decision, remedies=many)))
+    assert len(document["remedies"]) == 10
 
 
 def test_conditions_keep_their_time_while_their_status_stays() -> None:
