@@ -23,7 +23,7 @@ from plimsoll.app.record.reading import Record
 from plimsoll.cli.planning import Planned
 from plimsoll.engines.vllm import metrics as names
 from plimsoll.facts.cluster.pod_reading import PodFacts
-from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision
 from plimsoll.rebalance.signals import EngineSample, LoadSummary, SignalState
 from testbed.binaries import ensure_binaries
 from testbed.engine.cpu_command import CPU_BLOCK_TOKENS
@@ -75,7 +75,7 @@ class Said:
 class Seen:
     """What came of the load: the loop's first decision for more, and the figures behind it; then both comparisons."""
 
-    decision: Decision
+    decision: LoopDecision
     load: LoadSummary
     reported: dict[str, int]
     held: Said
@@ -100,7 +100,7 @@ class Watch:
         found = [sample for sample in (signals.samples if signals else ()) if sample.at > after]
         return found[-1] if found and found[-1].kv_usage is not None else None
 
-    def turn(self, reading: Reading) -> Decision:
+    def turn(self, reading: Reading) -> LoopDecision:
         spec, request = self._planned.resource.spec, self._planned.decision.request
         standing = Standing.read(spec, Record())
         figures = choice_of(self._planned).estimate
@@ -151,8 +151,8 @@ def seen(server: EngineServer, watch: Watch) -> Seen:
     return Seen(decision, load, reported, held, compare(server, watch))
 
 
-def _until_more_is_wanted(watch: Watch) -> tuple[Reading, Decision]:
-    asked: list[tuple[Reading, Decision]] = []
+def _until_more_is_wanted(watch: Watch) -> tuple[Reading, LoopDecision]:
+    asked: list[tuple[Reading, LoopDecision]] = []
 
     def wants_more() -> bool:
         reading = watch.read()

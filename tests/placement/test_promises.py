@@ -77,7 +77,7 @@ def test_pods_that_wait_for_something_else_than_gpus_keep_none() -> None:
 def test_a_pool_on_a_type_that_the_fleet_does_not_have_takes_nothing() -> None:
     unknown = pool(H100, 8, replicas=5, **{**NO_PODS, "uncreated": 5})
     who = tenant(request(name="a", created="1", replicas=5), unknown)
-    decisions = plan([who, honest(2)], fleet(node("l", L40S, 2)), standing=[unknown])
+    decisions = plan([who, honest(2)], fleet(node("l", L40S, 2)), unplanned=[unknown])
     assert not any(each.failure for each in decisions)
     assert placed(decisions) == 2
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from plimsoll.rebalance.decide import ceiling_of, decide
-from plimsoll.rebalance.decisions import AddReplica, Decision, RemoveReplica
+from plimsoll.rebalance.decisions import AddReplica, LoopDecision, RemoveReplica
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import RebalancePolicy
@@ -85,8 +85,8 @@ class Replay:
 
     def run(self, seconds: int) -> Replay:
         """Scrape and decide every 15 s, and carry out what is decided."""
-        self.decisions: list[tuple[float, Decision]] = []
-        self.changes: list[tuple[float, Decision]] = []
+        self.decisions: list[tuple[float, LoopDecision]] = []
+        self.changes: list[tuple[float, LoopDecision]] = []
         self.counts: list[int] = []
         self._made = 0
         self._pods = [self._pod(-float(self.policy.window_seconds)) for _ in range(self.replicas)]

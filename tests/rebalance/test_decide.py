@@ -7,7 +7,7 @@ import pytest
 
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.rebalance.decide import ceiling_of, decide
-from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Keep, Move, RemoveReplica, Wait
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, LoopDecision, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, PodState, SignalState
@@ -44,12 +44,12 @@ def decided(
     placement: PlacementState = TWO,
     history: ChangeHistory | None = None,
     policy: RebalancePolicy = POLICY,
-) -> Decision:
+) -> LoopDecision:
     situation = Situation(need, placement, load, history or ChangeHistory(), NOW, policy)
     return decide(situation, room_for_all(placement.replicas)).decision
 
 
-def said(decision: Decision) -> tuple[type[Decision], DecisionReason]:
+def said(decision: LoopDecision) -> tuple[type[LoopDecision], DecisionReason]:
     return type(decision), decision.reason
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.decide import decide
-from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
@@ -86,7 +86,7 @@ histories = st.builds(
 
 def decided(
     pods: list[PodSignals], replicas: int, ready: int, history: ChangeHistory, policy: RebalancePolicy
-) -> Decision:
+) -> LoopDecision:
     load = summarize(pods, PODS[:ready], NOW, policy, request_tokens=100)
     placement = PlacementState(replicas, ready, kv_capacity_tokens=1000, budget_bytes_per_gpu=80, startup_seconds=90.0)
     return decide(Situation(NEED, placement, load, history, NOW, policy), room_for_all(replicas)).decision
@@ -156,7 +156,7 @@ def test_no_replica_is_removed_while_a_pod_is_unknown(
 def test_a_load_that_adds_a_replica_never_takes_it_back(demand: int, replicas: int, policy: RebalancePolicy) -> None:
     open_policy = replace(policy, min_replicas=1, max_replicas=4, changes_per_hour=4, cooldown_seconds=0)
 
-    def at(count: int) -> Decision:
+    def at(count: int) -> LoopDecision:
         pods = tuple("abcd"[:count])
         used = min(demand / count / 1000, 1.0)
         waiting = float(math.ceil(max(0.0, demand / count - 1000) / 100))

@@ -280,12 +280,12 @@ class Passes:
     def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
         """Step 3: plan all objects on one stock, each for the replicas that are decided so far."""
         tenants = [tenant for case in cases if (tenant := tenant_of(case)) is not None]
-        standing = [pool for case in cases if case.request is None for pool in case.pools]
+        unplanned = [pool for case in cases if case.request is None for pool in case.pools]
         demands: list[Demand] = []
         for demand in demands_of(tenants, fleet, self.memo):
             self.beats.beat("planning", f"reading demands, after {demand.request.key}")
             demands.append(demand)
-        stock = stock_for(demands, fleet, standing, self.quotas.remaining)
+        stock = stock_for(demands, fleet, unplanned, self.quotas.remaining)
         adviser = Adviser(fleet, self.gpu_types, self.memo)
         answered = self._beating(answers(demands, stock, adviser, self.solver))
         planned = Plan.of(answered, stock, adviser, self.solver)

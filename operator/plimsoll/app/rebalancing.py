@@ -16,7 +16,7 @@ from plimsoll.memory.load import needed_tokens
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.decide import ceiling_of, decide
-from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Move, RemoveReplica
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
@@ -62,7 +62,7 @@ class Turn:
     """
 
     standing: Standing
-    decision: Decision
+    decision: LoopDecision
     proposal: Proposal | None = None
     detail: str = ""
     answer: Answer | None = field(default=None, compare=False, repr=False)
@@ -209,7 +209,7 @@ def _slowest_start(around: Surroundings) -> float | None:
     return max(seen, default=None)
 
 
-def _proposal(decision: Decision, message: str, replicas: int) -> str:
+def _proposal(decision: LoopDecision, message: str, replicas: int) -> str:
     match decision:
         case AddReplica():
             return f"Set spec.replicas to {replicas + 1}. {message}"

@@ -15,7 +15,7 @@ from plimsoll.render.report import Report
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What one pass saw and decided.
+    """The fleet that one pass saw and the decisions that it made.
 
     ``at`` is the time of the pass in POSIX seconds. ``reports`` has one report for each InferenceDeployment, also for
     those with a fault. ``proposals`` are changes that were found and not made, each with the object it is about.

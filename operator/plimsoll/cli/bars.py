@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from plimsoll.cli.backwards import backwards
+from plimsoll.cli.limits import limits
 from plimsoll.cli.segments import legend, segments
 from plimsoll.cli.verdict import fit_by_law, verdict, warnings_of
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
@@ -123,7 +123,7 @@ def _sentences(request: Request, answer: Sized) -> Iterator[str]:
     yield verdict(figures)
     yield f"KV cache: {figures.kv_bytes_per_token:,} bytes a token and GPU; {figures.kv_needed_tokens:,} tokens needed."
     yield f"KV tokens that fit: {figures.kv_capacity_tokens:,} expected, {low_tokens:,} to {high_tokens:,}."
-    yield from _backwards(request, answer)
+    yield from _limits(request, answer)
     floor = decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency)
     over_pcie = f", {1000 * floor.host_seconds:.1f} ms of it over PCIe" if floor.host_seconds else ""
     yield f"One token at batch size 1 takes at least {1000 * floor.seconds:.1f} ms{over_pcie}."
@@ -131,8 +131,8 @@ def _sentences(request: Request, answer: Sized) -> Iterator[str]:
         yield f"{figures.host_bytes / GIB:.2f} GiB of weights of each GPU stay in host memory."
 
 
-def _backwards(request: Request, answer: Sized) -> Iterator[str]:
-    found = backwards(request, answer)
+def _limits(request: Request, answer: Sized) -> Iterator[str]:
+    found = limits(request, answer)
     if answer.figures.forced_bytes is not None:
         yield "By the memory law, without the override:"
     yield from found.sentences()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from plimsoll.cli.backwards import backwards
+from plimsoll.cli.limits import limits
 from plimsoll.cli.segments import segments
 from plimsoll.cli.verdict import fit_by_law, warnings_of
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
@@ -33,7 +33,7 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
         "fit": answer.figures.fit.value,
         **_override(answer.figures),
         **_memory(answer.figures),
-        "inverse": backwards(request, answer).document(),
+        "inverse": limits(request, answer).document(),
         "decodeFloorSeconds": decode_floor(
             request.model, request.precision, answer.gpu, answer.split, request.engine.residency
         ).seconds,

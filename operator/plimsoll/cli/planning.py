@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the operator would write into the status of an object. ``reason`` and ``message`` say why it is not placed.
+    """The status that the operator would write for an object. ``reason`` and ``message`` say why it is not placed.
 
     ``reason`` is empty where every replica has a place.
     """

@@ -67,4 +67,4 @@ def _totals(figures: MemoryEstimate) -> Iterator[Step]:
     yield Step("margin", "upper half of the error band, to be sure", figures.margin_bytes, is_total=True)
     yield Step("left for KV", "budget - all other terms", figures.available_kv_bytes, is_total=True)
     yield Step("KV tokens", f"{figures.kv_capacity_tokens:,} ({tokens})")
-    yield Step("outside", "CUDA and NCCL beside the budget, in no sum", figures.outside_bytes, is_total=True)
+    yield Step("outside", "CUDA and NCCL, outside the budget and in no sum", figures.outside_bytes, is_total=True)

@@ -16,7 +16,7 @@ class Vendor(StrEnum):
 
 
 class Interconnect(StrEnum):
-    """What joins the GPUs of one node; decides the communication buffers outside PyTorch."""
+    """The link between the GPUs of one node. The communication buffers outside PyTorch depend on it."""
 
     NVLINK = "nvlink"
     XGMI = "xgmi"

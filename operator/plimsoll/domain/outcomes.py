@@ -154,12 +154,12 @@ class MemoryEstimate:
 
     @property
     def overhead_bytes(self) -> int:
-        """What the engine allocates outside PyTorch, inside its budget."""
+        """Memory outside PyTorch and inside the engine's budget."""
         return self.bytes_of(OVERHEAD)
 
     @property
     def learned_bytes(self) -> int:
-        """What engines of the kind took more, or less (negative), than all other terms."""
+        """The correction learned from engines of the same kind; negative if they use less than all other terms."""
         return self.bytes_of(LEARNED)
 
     @property

@@ -67,7 +67,7 @@ class NodeReason(StrEnum):
 
 
 class RemedyKind(StrEnum):
-    """What would make an unplaceable deployment fit."""
+    """A change that would make an unplaceable deployment fit."""
 
     REDUCE_CONTEXT = "ReduceContext"
     REDUCE_CONCURRENCY = "ReduceConcurrency"

@@ -19,7 +19,7 @@ from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, Tenant
-from plimsoll.placement.promises import promise_earlier, promise_standing
+from plimsoll.placement.promises import promise_earlier, promise_unplanned
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
 
@@ -28,14 +28,14 @@ def plan(
     tenants: Sequence[Tenant],
     fleet: Fleet,
     catalog: Sequence[GpuType] = (),
-    standing: Sequence[Pool] = (),
+    unplanned: Sequence[Pool] = (),
     quotas: Quotas | None = None,
     memo: Memo | None = None,
     solver: Solver = DEFAULT_SOLVER,
 ) -> tuple[Decision, ...]:
     """Decide for every deployment, oldest first and then by name. The returned tuple has the same order.
 
-    ``catalog`` is read only for remedies (which GPUs would help if there were any). ``standing`` are pools of
+    ``catalog`` is read only for remedies (which GPUs would help if there were any). ``unplanned`` are pools of
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will still bind.
     ``quotas`` are the GPUs that namespaces may still request; the deployments of one namespace share them.
     ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` decides which
@@ -45,7 +45,7 @@ def plan(
     """
     memo = Memo() if memo is None else memo
     demands = list(demands_of(tenants, fleet, memo))
-    stock = stock_for(demands, fleet, standing, quotas)
+    stock = stock_for(demands, fleet, unplanned, quotas)
     return tuple(answer.decision for answer in answers(demands, stock, Adviser(fleet, catalog, memo), solver))
 
 
@@ -56,12 +56,12 @@ def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[
 
 
 def stock_for(
-    demands: Sequence[Demand], fleet: Fleet, standing: Sequence[Pool] = (), quotas: Quotas | None = None
+    demands: Sequence[Demand], fleet: Fleet, unplanned: Sequence[Pool] = (), quotas: Quotas | None = None
 ) -> Stock:
     """Return what is left for these demands after all earlier decisions have their GPUs."""
     ledger = Ledger.of(fleet, quotas)
-    for pool in standing:
-        ledger = promise_standing(pool, fleet, ledger)
+    for pool in unplanned:
+        ledger = promise_unplanned(pool, fleet, ledger)
     for demand in demands:
         ledger = promise_earlier(demand.tenant, fleet, ledger)
     return Stock(fleet, ledger)

@@ -12,7 +12,7 @@ _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
 """The assumed CPU and memory request of a pod whose spec cannot be read now."""
 
 
-def promise_standing(pool: Pool, fleet: Fleet, ledger: Ledger) -> Ledger:
+def promise_unplanned(pool: Pool, fleet: Fleet, ledger: Ledger) -> Ledger:
     """Keep GPUs for a pool whose deployment cannot be planned now."""
     try:
         return _promise(pool, fleet.of_type(pool.gpu_type), ledger, _USUAL_NEED)

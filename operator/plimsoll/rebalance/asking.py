@@ -29,7 +29,7 @@ class Asking:
 
     @property
     def decision(self) -> Decision:
-        """What the plan decides for it without any change."""
+        """The plan's decision for it without any change."""
         return self.what_if.decision
 
     def __call__(self, change: Change, tenant: Tenant) -> Offer | Wait:

@@ -13,7 +13,7 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.asking import Asking
-from plimsoll.rebalance.decisions import AddReplica, Decision, DecisionReason, Keep, Wait
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, LoopDecision, Wait
 from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
 from plimsoll.rebalance.guard import under_way
 from plimsoll.rebalance.history import Ceiling
@@ -31,7 +31,7 @@ class Decided:
     A change without a destination is decided in Recommend mode only, where nothing is carried out.
     """
 
-    decision: Decision
+    decision: LoopDecision
     proposal: Proposal | None = None
     answer: Answer | None = None
 
@@ -67,7 +67,7 @@ def _treated(diagnosis: Diagnosis, situation: Situation, what_if: WhatIf, remedi
     return Decided(waits[0] if waits else Keep(diagnosis.reason, diagnosis.numbers))
 
 
-def ceiling_of(decision: Decision, placement: PlacementState, load: LoadSummary, now: float) -> Ceiling | None:
+def ceiling_of(decision: LoopDecision, placement: PlacementState, load: LoadSummary, now: float) -> Ceiling | None:
     """Return the throughput per replica to remember when the load needs one more replica; None for other decisions."""
     by_load = (DecisionReason.SUSTAINED_KV_PRESSURE, DecisionReason.SUSTAINED_QUEUE)
     if not isinstance(decision, AddReplica) or decision.reason not in by_load:

@@ -70,7 +70,7 @@ class Wait(_Reasoned):
     """Change nothing now: the decision needs an unknown value, or a bound forbids the change."""
 
 
-Decision = Keep | AddReplica | RemoveReplica | Move | Wait
+LoopDecision = Keep | AddReplica | RemoveReplica | Move | Wait
 
 Change = AddReplica | RemoveReplica | Move
 """The decisions that change something."""

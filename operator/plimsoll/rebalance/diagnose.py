@@ -20,7 +20,7 @@ from plimsoll.rebalance.slack import allows_removal, throughput_allows_removal
 
 
 class DiagnosisKind(StrEnum):
-    """What is wrong. Remedies read the kind; the reason and its numbers are for people."""
+    """A finding about the load. Remedies read the kind; the reason and its numbers are for people."""
 
     HEALTHY = "Healthy"
     """Nothing is wrong."""

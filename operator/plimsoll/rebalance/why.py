@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.domain.units import format_gib
-from plimsoll.rebalance.decisions import Decision, DecisionReason
+from plimsoll.rebalance.decisions import DecisionReason, LoopDecision
 
 _BAND = (
     "over {seconds} s the requests needed {pressure_percent} to {peak_percent} % of the KV cache, "
@@ -60,7 +60,7 @@ _SENTENCES = {
 }
 
 
-def sentence(decision: Decision) -> str:
+def sentence(decision: LoopDecision) -> str:
     """Return a sentence with the decision and its reason. It does not say whether the decision is carried out.
 
     Raises:

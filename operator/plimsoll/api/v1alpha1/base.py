@@ -1,4 +1,4 @@
-"""What every model of the API shares: naming, bounds, and rules that the API server checks."""
+"""The common part of all models of the API: naming, bounds, and rules that the API server checks."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from plimsoll.api.v1alpha1.base import ApiModel, rule
 
 
 class EncoderParallelism(StrEnum):
-    """What each GPU of a replica holds of the vision tower (--mm-encoder-tp-mode)."""
+    """The part of the vision tower that each GPU of a replica holds (--mm-encoder-tp-mode)."""
 
     TENSOR = "Tensor"
     """A share of its matrices; some towers cannot be cut and are copied."""

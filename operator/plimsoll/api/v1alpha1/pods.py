@@ -1,4 +1,4 @@
-"""What the user may add to the engine pods."""
+"""The fields of the engine pods that the user may set."""
 
 from __future__ import annotations
 

@@ -52,14 +52,14 @@ class KvPrecisionChoice(StrEnum):
 
 
 class Sizing(StrEnum):
-    """What the KV cache must hold."""
+    """The load that the KV cache must hold."""
 
     GUARANTEED = "Guaranteed"
     EXPECTED = "Expected"
 
 
 class RebalancingMode(StrEnum):
-    """What the live loop may do."""
+    """The mode of the live loop."""
 
     OFF = "Off"
     RECOMMEND = "Recommend"
@@ -315,7 +315,7 @@ class OverridesSpec(ApiModel):
 
 
 class RebalancingSpec(ApiModel):
-    """What the live loop may change, and how fast."""
+    """The bounds of the live loop's changes."""
 
     cel_rules: ClassVar[tuple[JsonDict, ...]] = (
         rule(
@@ -391,7 +391,9 @@ class InferenceDeploymentSpec(ApiModel):
     engine: EngineSpec = Field(default_factory=EngineSpec, description="How the engine is run.")
     pod_template: PodTemplateSpec | None = Field(default=None, description="Further fields of the pods.")
     overrides: OverridesSpec | None = Field(default=None, description="Decisions that replace the planner's.")
-    rebalancing: RebalancingSpec = Field(default_factory=RebalancingSpec, description="What the live loop may change.")
+    rebalancing: RebalancingSpec = Field(
+        default_factory=RebalancingSpec, description="The bounds of the live loop's changes."
+    )
     suspend: bool = Field(
         default=False, description="Stop planning, changes and rebalancing. Everything stays as it is."
     )

@@ -1,4 +1,4 @@
-"""What was decided, why, and what runs."""
+"""The status: the decision with its reasons, and what runs."""
 
 from __future__ import annotations
 

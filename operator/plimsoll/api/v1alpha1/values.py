@@ -103,7 +103,7 @@ def _members(node: dict[Any, Any] | list[Any]) -> list[Any]:
 
 
 def _finite(value: dict[str, Any]) -> dict[str, Any]:
-    """What is handed on to the API server must be JSON in its narrow sense."""
+    """Values that are passed on to the API server must be JSON in its narrow sense."""
     pending: list[Any] = [value]
     while pending:
         node = pending.pop()

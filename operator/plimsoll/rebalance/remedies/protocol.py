@@ -36,7 +36,7 @@ class Ask(Protocol):
 
     @property
     def decision(self) -> Decision:
-        """What the plan decides for the deployment without any change."""
+        """The plan's decision for the deployment without any change."""
 
     def __call__(self, change: Change, tenant: Tenant) -> Offer | Wait:
         """Return an offer. Return a wait where a bound forbids the change or nothing has room, with the reason."""

@@ -216,7 +216,7 @@ def _derivation(rank: Rank) -> Derivation:
     parts = rank_graphs(rank)
     since = f"as of vLLM {rank.law.since}"
     if not parts.estimated_bytes:
-        return Derivation(f"none charged {since}: {parts.actual_bytes:,} B lie beside the budget")
+        return Derivation(f"none charged {since}: {parts.actual_bytes:,} B lie outside the budget")
     return Derivation(f"{parts.layers} layers x {parts.sizes} captured sizes, charged {since}", tuple(_lines(parts)))
 
 

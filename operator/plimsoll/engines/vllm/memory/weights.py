@@ -69,4 +69,4 @@ def _lines(rank: Rank) -> Iterator[Line]:
             yield Line("buffers", "what streamed layers are copied into", resident.buffer_bytes)
     draft = _draft(rank)
     if draft:
-        yield Line("draft", "what speculative decoding loads beside the model", draft)
+        yield Line("draft", "loaded in addition for speculative decoding", draft)

@@ -47,7 +47,7 @@ def group_layers(layers: Sequence[Layers], model: str, *, hybrid_manager: bool =
         return _hybrid_groups(unified)
     promoted = _promoted(layers)
     if not _is_one_type(promoted):
-        raise UnsupportedModel(model, "latent attention beside caches whose pages are no multiple of its own")
+        raise UnsupportedModel(model, "latent attention together with caches whose pages are no multiple of its own")
     return _one_group(promoted)
 
 

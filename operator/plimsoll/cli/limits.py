@@ -13,7 +13,7 @@ from plimsoll.placement.sizing import Sized, fit_of
 
 
 @dataclass(frozen=True, slots=True)
-class Backwards:
+class Limits:
     """The answers of the memory law for one GPU type and split; None if nothing fits for sure."""
 
     request: Request
@@ -62,10 +62,10 @@ class Backwards:
         return f"{tokens} (the model declares {declared:,})" if self.context.value == declared else tokens
 
 
-def backwards(request: Request, answer: Sized) -> Backwards:
+def limits(request: Request, answer: Sized) -> Limits:
     """Ask the memory law; this takes about fifty estimates."""
     asked = (request, answer.gpu, answer.split, fit_of)
-    return Backwards(request, longest_context(*asked), most_sequences(*asked), widest_kv_precision(*asked))
+    return Limits(request, longest_context(*asked), most_sequences(*asked), widest_kv_precision(*asked))
 
 
 def _number(found: Largest | None) -> str:
