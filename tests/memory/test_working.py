@@ -209,7 +209,7 @@ def test_graphs_are_counted_by_layers_and_sizes() -> None:
     hybrid = in_release(request(facts_of(KINDS["hybrid"])), 27)
     assert "108 KiB of a prefill" in line(hybrid, "first graph").formula
     free = [step for step in steps_of(in_release(charged, 19), Split(1)) if step.label == "CUDA graphs"]
-    assert "lie beside the budget" in free[0].formula
+    assert "lie outside the budget" in free[0].formula
 
 
 def test_formulas_carry_the_numbers_that_they_are_made_of() -> None:
