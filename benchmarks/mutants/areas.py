@@ -31,13 +31,21 @@ class Area:
             if path.stem not in self.left_out and path.name != "__init__.py":
                 yield path.relative_to(root).as_posix()
 
-    def arguments(self, root: Path, module: str = "") -> list[str]:
-        """Return pytest's arguments: the tests named after the module come first, because most mutants end there."""
+    def stages(self, root: Path, module: str) -> list[list[str]]:
+        """Return pytest's arguments, one list for each run: the tests named after the module first, then all.
+
+        Most mutants end in the first run, which is short.
+        """
         stem = PurePosixPath(module).stem
-        own = [path for folder in self.tests for path in sorted((root / folder).glob(f"test_{stem}*.py")) if stem]
-        names = [path.relative_to(root).as_posix() for path in own]
-        chosen = [name for name in names if name not in self.tests_left_out]
-        return [*chosen, *self.tests, *(f"--ignore={path}" for path in self.tests_left_out)]
+        found = [path for folder in self.tests for path in sorted((root / folder).glob(f"test_{stem}*.py"))]
+        names = [path.relative_to(root).as_posix() for path in found]
+        own = [name for name in names if name not in self.tests_left_out]
+        return [own, self.arguments] if own else [self.arguments]
+
+    @property
+    def arguments(self) -> list[str]:
+        """Pytest's arguments for all tests of the area."""
+        return [*self.tests, *(f"--ignore={path}" for path in self.tests_left_out)]
 
 
 AREAS = {

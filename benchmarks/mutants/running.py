@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,15 +61,14 @@ class Run:
             NotGreen: the tests fail already before any mutation.
         """
         root = Path.cwd()
-        limit = max(LEAST_SECONDS, TIMES_THE_ORIGINAL * _seconds(self._command(root)))
+        limit = max(LEAST_SECONDS, TIMES_THE_ORIGINAL * _seconds(_command(self.area.arguments)))
         specs = self._chosen()
         for number, spec in enumerate(specs, 1):
             mutant = _mutant(spec)
             if any(entry.is_of(mutant) for entry in self.known):
                 yield mutant, Verdict.EQUIVALENT
                 continue
-            result = mutate_and_test([spec], self._command(root, mutant.file), limit)
-            verdict = _verdict(result)
+            verdict = self._tested(spec, root, limit)
             say(f"{number}/{len(specs)} {verdict.value}: {mutant.file}:{mutant.line} {mutant.after}")
             yield mutant, verdict
 
@@ -79,8 +78,12 @@ class Run:
             return specs
         return random.Random(self.seed).sample(specs, self.sample)  # noqa: S311 - a sample, no secret
 
-    def _command(self, root: Path, module: str = "") -> str:
-        return shlex.join([sys.executable, "-m", "pytest", "-x", "-q", *PLUGINS, *self.area.arguments(root, module)])
+    def _tested(self, spec: Any, root: Path, limit: float) -> Verdict:
+        verdict = Verdict.SURVIVED
+        for arguments in self.area.stages(root, str(spec.module_path)):
+            if verdict is Verdict.SURVIVED:
+                verdict = _verdict(mutate_and_test([spec], _command(arguments), limit))
+        return verdict
 
 
 @contextmanager
@@ -108,6 +111,10 @@ def _sensible(modules: tuple[str, ...]) -> Iterator[Any]:
             position = (tuple(spec.start_pos), tuple(spec.end_pos))
             if spec.operator_name in OPERATORS and not is_left_alone(*position, spans[str(spec.module_path)]):
                 yield spec
+
+
+def _command(arguments: Sequence[str]) -> str:
+    return shlex.join([sys.executable, "-m", "pytest", "-x", "-q", *PLUGINS, *arguments])
 
 
 def _kind(spec: Any) -> tuple[str, int]:

@@ -50,21 +50,21 @@ def test_values_beside_an_annotation_are_changed() -> None:
 def test_an_area_names_modules_and_tests_that_exist(area: str) -> None:
     found = list(AREAS[area].modules(ROOT))
     assert len(found) > 5
-    assert all((ROOT / each.removeprefix("--ignore=")).exists() for each in AREAS[area].arguments(ROOT))
+    assert all((ROOT / each.removeprefix("--ignore=")).exists() for each in AREAS[area].arguments)
     assert AREAS[area].left_out <= {path.stem for path in (ROOT / "operator/plimsoll" / AREAS[area].source).iterdir()}
     assert not AREAS[area].left_out & {Path(each).stem for each in found}
 
 
-def test_the_tests_named_after_a_module_come_first() -> None:
-    chosen = AREAS["placement"].arguments(ROOT, "operator/plimsoll/placement/plan.py")
-    assert chosen == [
-        "tests/placement/test_plan.py",
-        "tests/placement/test_plan_failure.py",
-        "tests/placement/test_plan_recovery.py",
-        "tests/placement",
-        "tests/stories",
-    ]
-    assert AREAS["placement"].arguments(ROOT) == ["tests/placement", "tests/stories"]
+def test_the_tests_named_after_a_module_run_first() -> None:
+    own, everything = AREAS["placement"].stages(ROOT, "operator/plimsoll/placement/plan.py")
+    assert own == [f"tests/placement/test_plan{rest}.py" for rest in ("", "_failure", "_recovery")]
+    assert everything == ["tests/placement", "tests/stories"]
+    assert AREAS["placement"].stages(ROOT, "operator/plimsoll/placement/first_fit.py") == [everything]
+
+
+def test_tests_that_take_long_run_at_no_stage() -> None:
+    (everything,) = AREAS["rebalance"].stages(ROOT, "operator/plimsoll/rebalance/properties.py")
+    assert everything == ["tests/rebalance", "--ignore=tests/rebalance/test_properties.py"]
 
 
 def test_a_change_is_known_by_its_lines_without_their_indentation() -> None:
