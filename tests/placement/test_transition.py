@@ -52,6 +52,10 @@ class TestShrinking:
         who = tenant(request(), pool(L40S, replicas=2), pool(H100))
         assert active(decided(who, *nodes)) == {L40S: 1}
 
+    def test_of_several_pools_one_stays_when_no_replica_is_wanted(self) -> None:
+        nodes = (node("l", L40S, 1, held=1), node("h", H100, 1, held=1))
+        assert active(decided(tenant(request(replicas=0), pool(L40S), pool(H100)), *nodes)) == {L40S: 0}
+
 
 class TestOldPools:
     """A change leaves the L40S: its pool serves until the active pools do."""

@@ -107,6 +107,7 @@ def test_a_forced_figure_shows_by_how_much_the_computed_need_differs() -> None:
 
     computed = on_h100().estimate.computed_bytes
     assert "(-1.00 GiB); the computed need fits too." in warning(computed - GIB)
+    assert "(+0.00 GiB); the computed need fits too." in warning(computed)
     assert "(+1.00 GiB); the computed need fits too." in warning(computed + GIB)
     assert warning(computed - GIB, budget_bytes=computed).endswith("the computed need fits too.")
     short = warning(computed - GIB, budget_bytes=computed - GIB // 2)
