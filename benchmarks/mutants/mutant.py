@@ -35,7 +35,7 @@ class Mutant:
 class Equivalent:
     """A mutant that behaves like the original in everything that is promised. ``reason`` says why.
 
-    It is known by its text, because line numbers change.
+    It is known by its text without spaces: line numbers change, and the tool does not format what it changes.
     """
 
     file: str
@@ -46,8 +46,9 @@ class Equivalent:
 
     def is_of(self, mutant: Mutant) -> bool:
         """Whether this is the mutant."""
-        known = (self.file, self.function, self.before, self.after)
-        return known == (mutant.file, mutant.function, mutant.before, mutant.after)
+        if (self.file, self.function) != (mutant.file, mutant.function):
+            return False
+        return (_plain(self.before), _plain(self.after)) == (_plain(mutant.before), _plain(mutant.after))
 
 
 def changed_lines(original: str, mutated: str) -> tuple[str, str]:
@@ -69,6 +70,10 @@ def stale(known: list[Equivalent], root: Path) -> list[Equivalent]:
 def _stands(entry: Equivalent, path: Path) -> bool:
     lines = {line.strip() for line in path.read_text(encoding="utf-8").splitlines()} if path.is_file() else set()
     return set(entry.before.split("\n")) <= lines
+
+
+def _plain(text: str) -> str:
+    return "".join(text.split())
 
 
 def _joined(lines: list[str], mark: str) -> str:

@@ -77,7 +77,7 @@ KNOWN = Equivalent("operator/a.py", "read", "b = 1", "b = 0", "b is read nowhere
 
 def test_an_equivalent_is_found_on_any_line_of_its_function_only() -> None:
     assert KNOWN.is_of(MUTANT)
-    assert KNOWN.is_of(Mutant("operator/a.py", "read", 9, "b = 1", "b = 0"))
+    assert KNOWN.is_of(Mutant("operator/a.py", "read", 9, "b = 1", "b =  0"))
     assert not KNOWN.is_of(Mutant("operator/a.py", "write", 7, "b = 1", "b = 0"))
     assert not KNOWN.is_of(Mutant("operator/a.py", "read", 7, "b = 1", "b = 2"))
 
