@@ -147,6 +147,9 @@ def test_a_pool_that_is_only_recorded_has_no_pods_and_its_gpus_are_kept_for_it()
     kept, other = plan([first, second], fleet(there))
     assert (active(kept), kept.missing) == ({H100: 2}, 0)
     assert (active(other), other.missing) == ({H100: 1}, 1)
+    quotas = {"default": {there.resource: 1}}
+    _, other = plan([first, second], fleet(there), quotas=quotas)
+    assert (active(other), other.missing) == ({H100: 1}, 1)
 
 
 def test_an_old_pool_of_the_smallest_card_is_kept_beside_an_unready_new_one_of_it() -> None:
