@@ -76,6 +76,12 @@ def short(*nodes: GpuNode, quota: int | None = None) -> tuple[Reason, dict[str, 
             id="a pod slot on one node and CPU on the other",
         ),
         pytest.param(
+            (host(HostRoom(0, 64 * GIB, 1)),),
+            Reason.NODE_LACKS_CPU,
+            (("asked_millis", 4000), ("free_millis", 0), ("largest_millis", 64_000)),
+            id="no cpu at all",
+        ),
+        pytest.param(
             (host(HostRoom(-500, 64 * GIB, 1)),),
             Reason.NODE_LACKS_CPU,
             (("asked_millis", 4000), ("free_millis", 0), ("largest_millis", 64_000)),

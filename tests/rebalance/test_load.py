@@ -190,6 +190,11 @@ def test_the_first_moment_with_every_pod_counts() -> None:
     assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (800, 1400)
 
 
+def test_a_sample_that_was_read_twice_counts_once() -> None:
+    once = steady("a")
+    assert summed(PodSignals("a", (*once.samples, *once.samples))) == summed(once)
+
+
 def test_a_sum_of_rates_is_unknown_where_one_pod_reports_none() -> None:
     counting = tuple(
         replace(SAMPLE, at=NOW - age, prompt_tokens_total=10_000 - 2 * age, generation_tokens_total=5_000 - age)

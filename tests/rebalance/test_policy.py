@@ -7,7 +7,23 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.errors import InvalidInput
-from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.policy import Mode, RebalancePolicy
+
+
+def test_the_defaults_are_those_of_the_docs() -> None:
+    assert RebalancePolicy() == RebalancePolicy(
+        mode=Mode.RECOMMEND,
+        min_replicas=1,
+        max_replicas=1,
+        changes_per_hour=6,
+        window_seconds=120,
+        cooldown_seconds=300,
+        max_age_seconds=60,
+        high_percent=80,
+        low_percent=50,
+        queue_per_replica=5,
+        ceiling_seconds=86_400,
+    )
 
 
 @pytest.mark.parametrize(
