@@ -129,6 +129,8 @@ def _mutant(spec: Any) -> Mutant:
 
 
 def _verdict(result: Any) -> Verdict:
+    if result.test_outcome not in ("survived", "killed"):
+        raise RuntimeError(f"cosmic-ray ran no test: {result.worker_outcome}\n{result.output}")
     if not result.is_killed:
         return Verdict.SURVIVED
     return Verdict.TIMED_OUT if result.output == "timeout" else Verdict.KILLED
