@@ -126,6 +126,13 @@ class TestExplanations:
         assert (same.placed_now, same.rejections) == (False, ())
 
 
+def test_the_choice_of_a_decision_is_that_of_the_first_pool_that_still_fits() -> None:
+    wanted = request(replicas=2, observed=(ObservedCapacity(L40S, Split(1), 100),))
+    decision = decided(tenant(wanted, pool(L40S), pool(H100)), node("l", L40S, 1, held=1), node("h", H100, 1, held=1))
+    assert [each.choice is None for each in decision.pools] == [True, False]
+    assert decision.choice is decision.pools[1].choice
+
+
 def test_placed_replicas_join_the_pool_of_their_type_and_leave_the_other_alone() -> None:
     nodes = (node("h", H100, 1, held=1), node("l", L40S, 4, held=1))
     decision = decided(tenant(request(replicas=4), pool(H100), pool(L40S)), *nodes)
