@@ -17,6 +17,8 @@ from tests.support.planning import H100, LLAMA_70B_FP8, fleet, node, request
 GPU = "nvidia.com/gpu"
 ASKED = request(cpu_millis=4000, memory_bytes=16 * GIB)
 
+TAKEN = Rejection(H100, Split(1), Reason.GPUS_TAKEN, (("gpus", 1), ("free", 0)))
+
 
 def found(wanted: Request, *, free: HostRoom | None = None, left: int | None = None) -> tuple[Remedy, ...]:
     """The remedies for what placing the request on one node of eight H100 says."""
@@ -67,5 +69,12 @@ def test_smaller_requests_that_would_not_do_are_not_proposed() -> None:
 
 def test_other_reasons_lead_to_no_proposal() -> None:
     where = fleet(node("h", H100, 8))
-    taken = Rejection(H100, Split(1), Reason.GPUS_TAKEN, (("gpus", 1), ("free", 0)))
-    assert remedies_beside_gpus(ASKED, where, Ledger.of(where), (taken,)) == ()
+    assert remedies_beside_gpus(ASKED, where, Ledger.of(where), (TAKEN,)) == ()
+
+
+def test_a_shortage_is_found_behind_other_reasons() -> None:
+    short = replace(node("h", H100, 8), host=HostRoom(64_000, 512 * GIB, 110), host_free=HostRoom(3999, 64 * GIB, 9))
+    where = fleet(short)
+    ledger = Ledger.of(where)
+    rejections = (TAKEN, *place(ASKED, where, ledger).rejections)
+    assert [each.kind for each in remedies_beside_gpus(ASKED, where, ledger, rejections)] == [RemedyKind.LOWER_REQUESTS]

@@ -56,6 +56,12 @@ class TestShrinking:
         nodes = (node("l", L40S, 1, held=1), node("h", H100, 1, held=1))
         assert active(decided(tenant(request(replicas=0), pool(L40S), pool(H100)), *nodes)) == {L40S: 0}
 
+    def test_more_kept_replicas_than_wanted_are_none_missing_though_another_pool_is_outdated(self) -> None:
+        nodes = (node("h", H100, 3, held=3), node("l", L40S, 1, held=1), node("a", A100, 1))
+        who = tenant(request(constraints=NOT_L40S), pool(H100, replicas=3), pool(L40S), generation=2)
+        decision = decided(who, *nodes)
+        assert (decision.missing, decision.change_blocked) == (0, False)
+
 
 class TestOldPools:
     """A change leaves the L40S: its pool serves until the active pools do."""
