@@ -195,6 +195,12 @@ def test_a_sample_that_was_read_twice_counts_once() -> None:
     assert summed(PodSignals("a", (*once.samples, *once.samples))) == summed(once)
 
 
+def test_of_two_readings_of_one_moment_the_last_one_counts() -> None:
+    corrected = waving("a", lambda _: 0.7)
+    load = summed(PodSignals("a", (*steady("a").samples, *corrected.samples)))
+    assert (load.used_tokens, load.demanded_sustained_tokens, load.demanded_peak_tokens) == (700, 700, 700)
+
+
 def test_a_sum_of_rates_is_unknown_where_one_pod_reports_none() -> None:
     counting = tuple(
         replace(SAMPLE, at=NOW - age, prompt_tokens_total=10_000 - 2 * age, generation_tokens_total=5_000 - age)
