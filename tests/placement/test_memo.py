@@ -169,8 +169,13 @@ def test_another_catalogue_changes_what_is_to_be_bought_at_once() -> None:
     assert decided(where, memo, CATALOG) != decided(where, memo, fewer)
 
 
-def test_a_quota_that_changes_changes_the_answer_at_once() -> None:
-    memo, where = Memo(), fleet(*BASE)
+RENAMED = tuple(replace(each, name=f"{each.name}-shared", resource="nvidia.com/gpu.shared") for each in BASE)
+"""Nodes of the same types whose device plugin shares GPUs in time and names them otherwise."""
+
+
+@pytest.mark.parametrize("nodes", [BASE, (*BASE, *RENAMED)], ids=["one resource", "two resources of one type"])
+def test_a_quota_that_changes_changes_the_answer_at_once(nodes: tuple[GpuNode, ...]) -> None:
+    memo, where = Memo(), fleet(*nodes)
     spent: Quotas = {"default": {"nvidia.com/gpu": 0}}
     for limits in ({}, spent, {"default": {"nvidia.com/gpu": 1}}, spent, {}):
         assert decided(where, memo, quotas=limits) == decided(where, Memo(), quotas=limits)
