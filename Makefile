@@ -53,6 +53,10 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
 	$(BIN)/python -m benchmarks.accuracy $(ARGS)
 
+mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
+	$(BIN)/python -m benchmarks.mutants $(ARGS)
+
 ##@ Work on it
 init: $(READY) ## make .venv with everything pinned
 format: $(READY) ## format and fix what can be fixed
@@ -83,4 +87,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy mutants init format crds goldens build constraints clean help

@@ -49,3 +49,52 @@ def test_a_success_starts_over() -> None:
     backoff.succeeded("a")
     assert backoff.is_due("a")
     assert backoff.failed("a") <= FIRST_SECONDS
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> list[float]:
+    """The clock, while every pause is its longest."""
+    monkeypatch.setattr("plimsoll.app.backoff.random.random", lambda: 1.0)
+    return clock
+
+
+def test_the_pauses_are_1_2_4_seconds_and_so_on_up_to_two_minutes(steady: list[float]) -> None:
+    backoff = Backoff()
+    assert steady == [100.0]
+    assert [backoff.failed("a") for _ in range(9)] == [1, 2, 4, 8, 16, 32, 64, 120, 120]
+
+
+def test_half_of_a_pause_is_left_to_chance(monkeypatch: pytest.MonkeyPatch) -> None:
+    for drawn, pause in ((0.0, 0.5), (0.5, 0.75), (1.0, 1.0)):
+        monkeypatch.setattr("plimsoll.app.backoff.random.random", lambda drawn=drawn: drawn)
+        assert Backoff().failed("a") == pause
+
+
+def test_the_caller_may_shorten_the_longest_pause(steady: list[float]) -> None:
+    backoff = Backoff()
+    assert [backoff.failed("a", longest_seconds=3) for _ in range(4)] == [1, 2, 3, 3]
+    assert steady == [100.0]
+
+
+def test_the_next_try_is_the_first_that_is_still_to_come(steady: list[float]) -> None:
+    backoff = Backoff()
+    assert backoff.next_due_in_seconds() is None
+    for uid, failures in (("a", 1), ("b", 2), ("c", 3)):
+        for _ in range(failures):
+            backoff.failed(uid)
+    assert backoff.next_due_in_seconds() == 1
+    steady[0] += 1  # now "a" is due, and waits no longer
+    assert backoff.next_due_in_seconds() == 1
+    assert backoff.next_due_in_seconds(["a", "c", "unknown"]) == 3
+    assert backoff.next_due_in_seconds(["a"]) is None
+
+
+def test_objects_that_are_gone_are_forgotten(steady: list[float]) -> None:
+    backoff = Backoff()
+    for uid in ("a", "b"):
+        backoff.failed(uid)
+    backoff.forget_all_but(["b"])
+    assert (backoff.is_due("a"), backoff.is_due("b")) == (True, False)
+    assert backoff.failed("a") == 1
+    assert backoff.failed("b") == 2
+    assert steady == [100.0]

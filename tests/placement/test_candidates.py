@@ -37,6 +37,12 @@ def test_stages_where_heads_would_be_copied() -> None:
     assert {split for split in found if split.pipeline_parallel > 1} == {Split(4, 2)}
 
 
+def test_two_stages_are_tried_before_four() -> None:
+    # Qwen2.5-0.5B: 14 heads and 2 KV heads divide by 2 only.
+    found = splits_for(request(facts_of("Qwen__Qwen2.5-0.5B")))
+    assert [split for split in found if split.pipeline_parallel > 1] == [Split(2, 2), Split(2, 4)]
+
+
 def test_stages_for_latents_that_lie_on_every_rank() -> None:
     found = splits_for(request(facts_of("deepseek-ai__DeepSeek-V3")))
     assert set(ONLY_TENSOR_PARALLEL) < set(found)

@@ -169,8 +169,13 @@ def test_another_catalogue_changes_what_is_to_be_bought_at_once() -> None:
     assert decided(where, memo, CATALOG) != decided(where, memo, fewer)
 
 
-def test_a_quota_that_changes_changes_the_answer_at_once() -> None:
-    memo, where = Memo(), fleet(*BASE)
+RENAMED = tuple(replace(each, name=f"{each.name}-shared", resource="nvidia.com/gpu.shared") for each in BASE)
+"""Nodes of the same types whose device plugin shares GPUs in time and names them otherwise."""
+
+
+@pytest.mark.parametrize("nodes", [BASE, (*BASE, *RENAMED)], ids=["one resource", "two resources of one type"])
+def test_a_quota_that_changes_changes_the_answer_at_once(nodes: tuple[GpuNode, ...]) -> None:
+    memo, where = Memo(), fleet(*nodes)
     spent: Quotas = {"default": {"nvidia.com/gpu": 0}}
     for limits in ({}, spent, {"default": {"nvidia.com/gpu": 1}}, spent, {}):
         assert decided(where, memo, quotas=limits) == decided(where, Memo(), quotas=limits)
@@ -219,3 +224,23 @@ def decided(
     """Everything that is decided, without the requests, which are long to print."""
     decisions = plan([tenant(each) for each in WAITING], where, catalog, quotas=quotas, memo=memo)
     return [(each.pools, each.missing, each.rejections, each.remedies, each.warnings) for each in decisions]
+
+
+def test_a_request_is_forgotten_with_all_its_answers() -> None:
+    memo, asked = Memo(most=3), Question()
+    first, second = request(context=100), request(context=200)
+    for wanted, question in ((first, "a"), (first, "b"), (second, "a")):
+        memo.recall(wanted, question, None, asked.find)
+    assert (len(memo), memo.requests) == (3, 2)
+    memo.recall(second, "b", None, asked.find)
+    assert (len(memo), memo.requests) == (2, 1)
+    memo.recall(second, "a", None, asked.find)
+    assert asked.times == 4
+    memo.recall(first, "a", None, asked.find)
+    assert (asked.times, len(memo), memo.requests) == (5, 3, 2)
+
+
+def test_a_memo_without_room_still_answers() -> None:
+    memo, asked = Memo(most=0), Question()
+    assert [memo.recall(request(), "q", None, asked.find) for _ in range(2)] == ["found"] * 2
+    assert (len(memo), memo.requests) == (0, 0)

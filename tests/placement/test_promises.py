@@ -105,3 +105,16 @@ def test_nothing_is_kept_for_pods_that_wait_for_something_else_than_gpus() -> No
     stuck = first("a", pool(L40S, bound=0, ready=0, stuck=1))
     decisions = plan([stuck, honest()], fleet(node("l", L40S, 1)))
     assert placed(decisions) == 1
+
+
+def test_an_update_that_has_a_pod_more_than_replicas_keeps_no_further_gpu() -> None:
+    surging = pool(L40S, replicas=1, bound=2, ready=2)
+    decisions = plan([first("a", surging), honest(2)], fleet(node("l", L40S, 4, held=2)))
+    assert placed(decisions) == 2
+
+
+def test_as_many_gpus_are_kept_as_replicas_wait_for_a_node() -> None:
+    waits = pool(L40S, replicas=4, bound=1, ready=0, stuck=1)
+    who = tenant(request(name="a", created="1", replicas=4), waits)
+    decisions = plan([who, honest(4)], fleet(node("l", L40S, 5, held=1)))
+    assert placed(decisions) == 2  # four are free, and two are kept

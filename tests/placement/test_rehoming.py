@@ -40,6 +40,14 @@ def places(decision: Decision) -> dict[str, int]:
 
 
 class TestMemory:
+    def test_a_deployment_may_leave_as_many_places_in_an_hour_as_it_may_use_gpu_types(self) -> None:
+        assert (MAX_REHOMINGS_PER_HOUR, REMEMBERED_SECONDS) == (MAX_POOLS, 3600)
+
+    def test_entries_are_in_the_order_of_their_times_and_then_of_their_places(self) -> None:
+        entries = (*left(L40S, H100), *left(A100, at=NOW - 90))
+        assert [each.gpu_type for each in of_last_hour(entries, NOW)] == [A100, H100, L40S]
+        assert [each.gpu_type for each in remembered(entries, (), NOW)] == [A100, H100, L40S]
+
     def test_an_hour_later_it_is_forgotten(self) -> None:
         assert of_last_hour(left(L4, at=NOW - REMEMBERED_SECONDS + 1), NOW) != ()
         assert of_last_hour(left(L4, at=NOW - REMEMBERED_SECONDS), NOW) == ()

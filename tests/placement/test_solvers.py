@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import pytest
 
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import GpuConstraints
+from plimsoll.placement.demand import Demand
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
-from plimsoll.placement.solvers import DEFAULT_SOLVER, SOLVERS, Solver
+from plimsoll.placement.solvers import DEFAULT_SOLVER, SOLVERS, Award, Solver, Stock
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
@@ -80,3 +83,15 @@ def test_another_solver_decides_otherwise_where_the_order_of_demands_costs_a_rep
         {H100: (PoolState.ACTIVE, 1)},
         {L40S: (PoolState.ACTIVE, 1)},
     ]
+
+
+def test_an_award_of_nothing_leaves_a_deployment_as_it_is_and_says_nothing() -> None:
+    def give_nothing(demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
+        return (Award(demand, stock.ledger) for demand in demands)
+
+    runs = tenant(request(replicas=2), pool(H100))
+    [decision] = plan([runs], fleet(node("l", L40S, 4), node("h", H100, 4, held=1)), solver=give_nothing)
+    assert placed(decision) == {H100: (PoolState.ACTIVE, 1)}
+    assert (decision.missing, decision.placed_now, decision.change_blocked) == (1, False, False)
+    assert (decision.rejections, decision.remedies, decision.departures) == ((), (), ())
+    assert not decision.rehomings_spent

@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.domain.model import Evidence, ModelFacts
-from tests.support.planning import H100, fleet, node, placed, request
+from plimsoll.domain.outcomes import Choice, Fit, Split
+from plimsoll.domain.serving import ObservedCapacity, Overrides, Request
+from plimsoll.domain.units import GIB
+from plimsoll.placement.warnings import choice_warnings, model_warnings, warnings_for
+from tests.support.planning import H100, L4, fleet, node, placed, request
 
 
 def _warnings(model: ModelFacts) -> tuple[str, ...]:
@@ -31,3 +35,80 @@ def test_an_unknown_class_is_told_with_what_was_read_instead(evidence: Evidence,
     (warning,) = _warnings(replace(request().model, evidence=evidence))
     assert told in warning
     assert "is not known here" in warning
+
+
+def on_h100(wanted: Request | None = None, **figures: int) -> Choice:
+    """A choice of one H100, with other figures in its estimate."""
+    choice = placed(wanted or request(), fleet(node("h", H100))).choice
+    return replace(choice, estimate=replace(choice.estimate, **figures))
+
+
+def probable(needed: int) -> Choice:
+    """A choice that fits by its estimate and not at the upper edge of the error band."""
+    figures = on_h100().estimate
+    choice = on_h100(budget_bytes=figures.expected_bytes, kv_needed_tokens=needed)
+    assert choice.estimate.fit is Fit.PROBABLE
+    return choice
+
+
+def test_a_context_as_long_as_the_model_s_is_no_reason_to_warn() -> None:
+    wanted = request(context=4096)
+    assert model_warnings(replace(wanted, model=replace(wanted.model, max_context_tokens=4096))) == ()
+    (warning,) = model_warnings(replace(wanted, model=replace(wanted.model, max_context_tokens=4095)))
+    assert "contextLength 4096 exceeds the 4095 tokens" in warning
+
+
+def test_flags_that_the_estimate_does_not_follow_are_named_without_their_values() -> None:
+    wanted = request()
+    assert model_warnings(replace(wanted, engine=replace(wanted.engine, unfollowed=("4", "x")))) == ()
+    flags = ("--offload=4", "4", "--other", "x=y")
+    (warning,) = model_warnings(replace(wanted, engine=replace(wanted.engine, unfollowed=flags)))
+    assert warning.startswith("extraArgs holds --offload, --other: such flags")
+
+
+@pytest.mark.parametrize("forced", [Overrides(gpu_type=H100), Overrides(tensor_parallel=1)])
+def test_either_override_of_the_place_is_named_with_the_whole_place(forced: Overrides) -> None:
+    (warning,) = choice_warnings(request(overrides=forced), on_h100())
+    assert warning.startswith("GPU type and split were forced to h100-sxm-80gb x 1:")
+
+
+def test_states_for_as_many_sequences_as_declared_are_no_reason_to_warn() -> None:
+    declared = on_h100().settings.max_num_seqs
+    assert choice_warnings(request(), on_h100(max_sequences=declared)) == ()
+    (warning,) = choice_warnings(request(), on_h100(max_sequences=declared - 1))
+    assert f"The recurrent states of {declared - 1} sequences would fit, {declared} are declared" in warning
+
+
+def test_a_probable_fit_is_said_until_engines_report_that_the_cache_is_large_enough() -> None:
+    def said(*seen: ObservedCapacity) -> bool:
+        return bool(warnings_for(request(observed=seen), probable(1000)))
+
+    enough, one_short = ObservedCapacity(H100, Split(1), 1000), ObservedCapacity(H100, Split(1), 999)
+    elsewhere = (ObservedCapacity(H100, Split(2), 1000), ObservedCapacity(L4, Split(1), 1000))
+    assert [said(), said(enough), said(one_short), said(enough, one_short), said(*elsewhere)] == [
+        True, False, True, True, True,
+    ]  # fmt: skip
+
+
+def test_without_any_report_nothing_is_proven_even_where_no_cache_is_needed() -> None:
+    (warning,) = warnings_for(request(), probable(0))
+    assert warning.startswith("No free GPU fits for sure.")
+
+
+def test_a_sure_fit_is_not_called_probable() -> None:
+    assert warnings_for(request(), on_h100()) == ()
+
+
+def test_a_forced_figure_shows_by_how_much_the_computed_need_differs() -> None:
+    def warning(forced: int, **figures: int) -> str:
+        wanted = request(overrides=Overrides(memory_per_gpu_bytes=forced))
+        (said,) = choice_warnings(wanted, on_h100(wanted, forced_bytes=forced, **figures))
+        return said
+
+    computed = on_h100().estimate.computed_bytes
+    assert "(-1.00 GiB); the computed need fits too." in warning(computed - GIB)
+    assert "(+0.00 GiB); the computed need fits too." in warning(computed)
+    assert "(+1.00 GiB); the computed need fits too." in warning(computed + GIB)
+    assert warning(computed - GIB, budget_bytes=computed).endswith("the computed need fits too.")
+    short = warning(computed - GIB, budget_bytes=computed - GIB // 2)
+    assert "by the computed need the GPU is short of 0.50 GiB" in short

@@ -152,3 +152,69 @@ def test_throughput_is_the_counters_growth_over_the_time_it_took() -> None:
     assert load.prompt_tokens_per_second == pytest.approx(2.0)
     assert load.generation_tokens_per_second == pytest.approx(1.0)
     assert summed(steady()).prompt_tokens_per_second is None
+
+
+def test_without_a_fresh_pod_every_figure_is_zero_or_unknown() -> None:
+    load = summed(steady(ages=range(0, 200, 15)))
+
+    assert load.state is SignalState.COLD
+    assert (load.used_tokens, load.demanded_tokens, load.held_tokens, load.largest_capacity_tokens) == (0, 0, 0, 0)
+    assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (0, 0)
+    assert (load.waiting_sustained, load.waiting_peak) == (0, 0)
+    assert (load.preemptions, load.prompt_tokens_per_second, load.generation_tokens_per_second) == (None, None, None)
+
+
+def test_pods_add_up_and_the_extremes_of_their_capacities_are_kept() -> None:
+    large = steady("b", sample=replace(SAMPLE, kv_capacity_tokens=3000, waiting=2, preemptions_total=9))
+    load = summed(steady("a"), large, expected=("a", "b"))
+
+    assert (load.held_tokens, load.smallest_capacity_tokens, load.largest_capacity_tokens) == (4000, 1000, 3000)
+    assert (load.used_tokens, load.demanded_tokens) == (2000, 2000 + 2 * 300)
+    assert (load.waiting_sustained, load.waiting_peak, load.fresh_pods) == (2, 2, 2)
+    assert (load.state, load.window_seconds) == (SignalState.FRESH, 300)
+
+
+def test_the_sum_begins_when_every_pod_has_a_sample() -> None:
+    early = waving("a", lambda age: 0.9 if age > 285 else 0.3, ages=range(0, 301, 15))
+    late = steady("b", ages=range(0, 286, 15))
+    load = summed(early, late, expected=("a", "b"))
+
+    assert load.state is SignalState.FRESH
+    assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (800, 800)
+
+
+def test_the_first_moment_with_every_pod_counts() -> None:
+    first_is_highest = waving("a", lambda age: 0.9 if age == 285 else 0.3, ages=range(0, 286, 15))
+    load = summed(first_is_highest, steady("b"), expected=("a", "b"))
+
+    assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (800, 1400)
+
+
+def test_a_sample_that_was_read_twice_counts_once() -> None:
+    once = steady("a")
+    assert summed(PodSignals("a", (*once.samples, *once.samples))) == summed(once)
+
+
+def test_of_two_readings_of_one_moment_the_last_one_counts() -> None:
+    corrected = waving("a", lambda _: 0.7)
+    load = summed(PodSignals("a", (*steady("a").samples, *corrected.samples)))
+    assert (load.used_tokens, load.demanded_sustained_tokens, load.demanded_peak_tokens) == (700, 700, 700)
+
+
+def test_a_sum_of_rates_is_unknown_where_one_pod_reports_none() -> None:
+    counting = tuple(
+        replace(SAMPLE, at=NOW - age, prompt_tokens_total=10_000 - 2 * age, generation_tokens_total=5_000 - age)
+        for age in range(0, 300, 15)
+    )
+    both = summed(PodSignals("a", counting), PodSignals("b", counting), expected=("a", "b"))
+    assert both.prompt_tokens_per_second == pytest.approx(4.0)
+    assert both.generation_tokens_per_second == pytest.approx(2.0)
+    one = summed(PodSignals("a", counting), steady("b"), expected=("a", "b"))
+    assert (one.prompt_tokens_per_second, one.generation_tokens_per_second) == (None, None)
+
+
+def test_a_pod_counts_from_the_moment_since_when_it_serves() -> None:
+    served = summarize([steady()], ["a"], NOW, POLICY, request_tokens=40, ready_since={"a": NOW - 285})
+    assert served.state is SignalState.FRESH
+    later = summarize([steady()], ["a"], NOW, POLICY, request_tokens=40, ready_since={"a": NOW - 200})
+    assert later.state is SignalState.COLD

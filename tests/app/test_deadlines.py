@@ -1,0 +1,43 @@
+"""The moments at which an object must be planned again because time has passed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.app.case import Case
+from plimsoll.app.deadlines import PASSING_SECONDS, deadlines_of
+from plimsoll.app.objects import Surroundings
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.placement.pools import Pool
+from tests.support.bodies import inference_deployment_body
+from tests.support.planning import H100, pool
+
+NOW = 1_800_000_000.0
+GRACE = 60.0
+
+
+def deadlines(*pools: Pool, pods: tuple[PodFacts, ...] = ()) -> list[float]:
+    around = Surroundings({"h100-sxm-80gb-tp1": pods}, {})
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), around, pools=pools)
+    return list(deadlines_of(case, GRACE, NOW))
+
+
+def test_an_object_whose_pods_all_have_a_node_waits_for_nothing() -> None:
+    assert deadlines(pool(H100)) == []
+
+
+def test_gpus_kept_for_refused_pods_are_looked_at_soon_until_the_promise_is_over() -> None:
+    assert deadlines(pool(H100, refused=True)) == [NOW + PASSING_SECONDS]
+    assert deadlines(pool(H100), pool(H100, 2, refused=True)) == [NOW + PASSING_SECONDS]
+    assert deadlines(pool(H100, promise_over=True)) == []
+    assert deadlines(pool(H100, refused=True, promise_over=True)) == []
+
+
+def test_a_pod_without_a_node_is_looked_at_just_after_its_grace_period() -> None:
+    running = PodFacts(name="a", bound=True, ready=True, ended=False, terminating=False)
+    waiting = replace(running, name="b", bound=False, ready=False, unscheduled_since=NOW - 10)
+    (due,) = deadlines(pods=(running, waiting))
+    assert NOW - 10 + GRACE < due == pytest.approx(NOW - 10 + GRACE, abs=1)

@@ -1,0 +1,101 @@
+"""The splits that a model's shape allows: each rule on both sides of its boundary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.model import ExpertFacts, ModelFacts
+from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.reasons import Reason
+from plimsoll.placement.divisibility import split_refusal
+from tests.support.planning import H100, LLAMA_70B, model
+
+FP8_EXPERTS = "Qwen/Qwen3-235B-A22B-FP8"
+"""Experts of width 1,536 in blocks of 128, with 4 KV heads."""
+
+
+def refused(facts: ModelFacts, split: Split, precision: Precision | None = None) -> Rejection | None:
+    return split_refusal(facts, precision or facts.checkpoint.precision, H100, split)
+
+
+def reason_and_numbers(facts: ModelFacts, split: Split) -> tuple[Reason, dict[str, int | str]]:
+    said = refused(facts, split)
+    assert said is not None
+    return said.reason, dict(said.numbers)
+
+
+def widened(facts: ModelFacts, width: int) -> ModelFacts:
+    weights = tuple(
+        replace(weight, outputs=width) if weight.name in ("mlp.gate_proj", "mlp.up_proj") else weight
+        for weight in facts.kinds[0].weights
+    )
+    return replace(facts, kinds=(replace(facts.kinds[0], weights=weights), *facts.kinds[1:]))
+
+
+def with_experts(experts: int) -> ModelFacts:
+    return replace(model(), experts=ExpertFacts(layers=32, experts=experts, experts_per_token=2, intermediate=1024))
+
+
+def test_a_model_has_at_most_one_stage_for_each_layer() -> None:
+    four = replace(model(), order=(0, 0, 0, 0))
+    assert refused(four, Split(1, 4)) is None
+    assert reason_and_numbers(four, Split(1, 5)) == (Reason.STAGES_EXCEED_LAYERS, {"stages": 5, "layers": 4})
+
+
+@pytest.mark.parametrize("run", [(8, 16), (16, 24)])
+def test_layers_that_share_may_end_or_begin_a_stage(run: tuple[int, int]) -> None:
+    assert refused(replace(model(), inseparable=(run,)), Split(1, 2)) is None  # the second stage begins at layer 16
+
+
+def test_layers_that_share_are_refused_where_a_stage_begins_at_the_second_of_them() -> None:
+    joined = replace(model(), inseparable=((0, 8), (15, 17)))
+    numbers = {"stages": 2, "first": 15, "last": 16}
+    assert reason_and_numbers(joined, Split(1, 2)) == (Reason.STAGES_CUT_SHARED_LAYERS, numbers)
+
+
+def test_expert_parallelism_needs_an_expert_for_each_rank() -> None:
+    assert refused(with_experts(4), Split(4, expert_parallel=True)) is None
+    numbers = {"experts": 4, "ranks": 8, "next_degree": 4}
+    assert reason_and_numbers(with_experts(4), Split(8, expert_parallel=True)) == (
+        Reason.EXPERTS_NOT_DIVISIBLE,
+        numbers,
+    )
+
+
+def test_without_expert_parallelism_there_may_be_fewer_experts_than_ranks() -> None:
+    assert refused(with_experts(4), Split(8)) is None
+
+
+def test_a_dense_model_has_no_experts_to_spread_at_any_degree() -> None:
+    numbers = {"experts": 0, "ranks": 2}
+    assert reason_and_numbers(model(), Split(2, expert_parallel=True)) == (Reason.EXPERTS_NOT_DIVISIBLE, numbers)
+
+
+def test_a_degree_may_be_a_multiple_of_the_kv_heads() -> None:
+    assert model(LLAMA_70B).kv_heads == 8
+    assert refused(model(LLAMA_70B), Split(16)) is None
+
+
+def test_tokens_are_spread_over_the_copies_of_the_same_kv_heads_and_no_further() -> None:
+    copied_twice = model(LLAMA_70B)  # 8 KV heads on 16 ranks
+    assert refused(copied_twice, Split(16, context_parallel=2)) is None
+    numbers = {"ranks": 4, "copies": 2}
+    assert reason_and_numbers(copied_twice, Split(16, context_parallel=4)) == (
+        Reason.CONTEXT_RANKS_NOT_DIVISIBLE,
+        numbers,
+    )
+
+
+def test_blocks_stay_whole_in_the_precision_of_the_checkpoint_only() -> None:
+    assert refused(model(FP8_EXPERTS), Split(4)) is None
+    assert refused(model(FP8_EXPERTS), Split(8), Precision.BF16) is None
+    said = refused(model(FP8_EXPERTS), Split(8))
+    assert said is not None
+    assert (said.reason, said.number("width")) == (Reason.QUANT_BLOCK_NOT_DIVISIBLE, 192)
+
+
+def test_the_next_degree_may_be_one() -> None:
+    assert reason_and_numbers(widened(model(), 14_337), Split(2))[1]["next_degree"] == 1

@@ -1,0 +1,176 @@
+"""From the pools of now to the planned ones: what shrinks first, how long old pools serve, when an update may surge."""
+
+from __future__ import annotations
+
+import pytest
+
+from plimsoll.domain.fleet import GpuNode
+from plimsoll.domain.outcomes import Split, Target
+from plimsoll.domain.serving import GpuConstraints, ObservedCapacity
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, pool_name
+from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
+
+NOT_L40S = GpuConstraints(deny=(L40S,))
+RETIRING = PoolState.RETIRING
+
+
+def decided(who: Tenant, *nodes: GpuNode) -> Decision:
+    (decision,) = plan([who], fleet(*nodes))
+    return decision
+
+
+def in_state(decision: Decision, state: PoolState) -> dict[str, int]:
+    return {each.gpu_type: each.replicas for each in decision.pools if each.state is state}
+
+
+def active(decision: Decision) -> dict[str, int]:
+    return in_state(decision, PoolState.ACTIVE)
+
+
+def retiring(decision: Decision) -> dict[str, int]:
+    return in_state(decision, RETIRING)
+
+
+class TestShrinking:
+    def test_of_two_pools_at_one_price_the_one_with_more_gpus_goes_first(self) -> None:
+        nodes = (node("a", gpu(A100, price="1"), 2, held=2), node("h", gpu(H100, price="2"), 1, held=1))
+        decision = decided(tenant(request(), pool(A100, 2), pool(H100)), *nodes)
+        assert active(decision) == {H100: 1}
+
+    def test_of_two_equal_pools_the_later_name_goes_first(self) -> None:
+        nodes = (node("a", gpu(A100, price="1"), 1, held=1), node("h", gpu(H100, price="1"), 1, held=1))
+        assert active(decided(tenant(request(), pool(H100), pool(A100)), *nodes)) == {A100: 1}
+
+    def test_a_pool_that_no_longer_fits_goes_before_a_dearer_one_that_does(self) -> None:
+        wanted = request(observed=(ObservedCapacity(L40S, Split(1), 100),))
+        nodes = (node("l", L40S, 1, held=1), node("h", H100, 1, held=1))
+        assert active(decided(tenant(wanted, pool(L40S), pool(H100)), *nodes)) == {H100: 1}
+
+    def test_two_surplus_replicas_come_from_the_dearest_pool_and_then_from_the_next(self) -> None:
+        nodes = (node("l", L40S, 2, held=2), node("h", H100, 1, held=1))
+        who = tenant(request(), pool(L40S, replicas=2), pool(H100))
+        assert active(decided(who, *nodes)) == {L40S: 1}
+
+    def test_of_several_pools_one_stays_when_no_replica_is_wanted(self) -> None:
+        nodes = (node("l", L40S, 1, held=1), node("h", H100, 1, held=1))
+        assert active(decided(tenant(request(replicas=0), pool(L40S), pool(H100)), *nodes)) == {L40S: 0}
+
+    def test_more_kept_replicas_than_wanted_are_none_missing_though_another_pool_is_outdated(self) -> None:
+        nodes = (node("h", H100, 3, held=3), node("l", L40S, 1, held=1), node("a", A100, 1))
+        who = tenant(request(constraints=NOT_L40S), pool(H100, replicas=3), pool(L40S), generation=2)
+        decision = decided(who, *nodes)
+        assert (decision.missing, decision.change_blocked) == (0, False)
+
+
+class TestOldPools:
+    """A change leaves the L40S: its pool serves until the active pools do."""
+
+    def decision(self, *active_pools: Pool, old: Pool | None = None, replicas: int = 2) -> Decision:
+        left = old or pool(L40S, replicas=2, state=RETIRING)
+        wanted = request(replicas=replicas, constraints=NOT_L40S)
+        nodes = (node("h", H100, 8, held=8), node("a", A100, 8, held=8), node("l", L40S, 8, held=8))
+        return decided(tenant(wanted, left, *active_pools, generation=1), *nodes)
+
+    @pytest.mark.parametrize(("ready", "kept"), [(0, {L40S: 2}), (1, {L40S: 2}), (2, {})])
+    def test_it_serves_until_every_wanted_replica_is_ready(self, ready: int, kept: dict[str, int]) -> None:
+        decision = self.decision(pool(H100, replicas=2, ready=ready))
+        assert (active(decision), retiring(decision)) == ({H100: 2}, kept)
+
+    def test_more_ready_pods_than_replicas_of_one_pool_stand_for_no_other_pool(self) -> None:
+        updating, starting = pool(H100, bound=2, ready=2), pool(A100, ready=0)
+        assert retiring(self.decision(updating, starting)) == {L40S: 2}
+
+    def test_where_fewer_are_placed_than_wanted_those_are_enough(self) -> None:
+        decision = self.decision(pool(H100, replicas=1), replicas=3)
+        assert (decision.missing, retiring(decision)) == (2, {})
+
+    def test_an_old_pool_without_replicas_or_without_pods_is_not_kept(self) -> None:
+        starting = pool(H100, replicas=2, ready=0)
+        for old in (
+            pool(L40S, replicas=0, state=RETIRING),
+            pool(L40S, replicas=1, state=RETIRING, exists=False),
+            pool(L40S, replicas=1, state=RETIRING, too_large=True),
+        ):
+            assert retiring(self.decision(starting, old=old)) == {}
+        assert retiring(self.decision(starting, old=pool(L40S, replicas=1, state=RETIRING))) == {L40S: 1}
+
+    @pytest.mark.parametrize(("ready", "kept"), [(1, {L40S: 2}), (0, {})])
+    def test_where_nothing_is_placed_it_stays_only_if_it_serves(self, ready: int, kept: dict[str, int]) -> None:
+        decision = self.decision(old=pool(L40S, replicas=2, ready=ready, state=RETIRING))
+        assert (active(decision), retiring(decision), decision.missing) == ({}, kept, 2)
+
+
+class TestSurge:
+    def surge(self, *, quota: int | None = None, free: int = 1, **now: int) -> bool:
+        held = pool(H100, 1, **now)
+        where = fleet(node("h", H100, held.bound + free, held=held.bound))
+        quotas = None if quota is None else {"default": {"nvidia.com/gpu": quota}}
+        (decision,) = plan([tenant(request(replicas=held.replicas), held)], where, quotas=quotas)
+        (planned,) = decision.pools
+        return planned.surge
+
+    def test_it_needs_the_gpus_of_one_replica_in_the_fleet_and_in_the_quota(self) -> None:
+        assert [self.surge(free=0), self.surge(free=1)] == [False, True]
+        assert [self.surge(quota=0), self.surge(quota=1)] == [False, True]
+
+    def test_an_update_in_progress_keeps_it_only_while_there_is_a_pod_more_than_replicas(self) -> None:
+        assert self.surge(free=0, replicas=2, bound=2) is False
+        assert self.surge(free=0, replicas=2, bound=3) is True
+
+
+class TestExplanations:
+    nodes = (node("h", H100, 2, held=1), node("l", L40S, 1))
+
+    def test_the_alternatives_are_given_in_the_pass_that_reads_a_change(self) -> None:
+        changed = decided(tenant(request(), pool(H100), generation=2), *self.nodes)
+        assert changed.placed_now
+        assert (L40S, Split(1)) in {(each.gpu_type, each.split) for each in changed.rejections}
+
+    def test_they_are_not_given_again_while_nothing_changes(self) -> None:
+        same = decided(tenant(request(), pool(H100)), *self.nodes)
+        assert (same.placed_now, same.rejections) == (False, ())
+
+
+def test_the_choice_of_a_decision_is_that_of_the_first_pool_that_still_fits() -> None:
+    wanted = request(replicas=2, observed=(ObservedCapacity(L40S, Split(1), 100),))
+    decision = decided(tenant(wanted, pool(L40S), pool(H100)), node("l", L40S, 1, held=1), node("h", H100, 1, held=1))
+    assert [each.choice is None for each in decision.pools] == [True, False]
+    assert decision.choice is decision.pools[1].choice
+
+
+def test_placed_replicas_join_the_pool_of_their_type_and_leave_the_other_alone() -> None:
+    nodes = (node("h", H100, 1, held=1), node("l", L40S, 4, held=1))
+    decision = decided(tenant(request(replicas=4), pool(H100), pool(L40S)), *nodes)
+    assert active(decision) == {H100: 1, L40S: 3}
+
+
+def test_a_pool_that_is_only_recorded_has_no_pods_and_its_gpus_are_kept_for_it() -> None:
+    """Everything else of a pool is optional: then none of its pods is bound, ready or waits for something else."""
+    there = node("h", H100, 3)
+    recorded = Pool(
+        name=pool_name(H100, Split(1)),
+        target=Target(H100, Split(1), there.selector, there.resource),
+        state=PoolState.ACTIVE,
+        generation=1,
+        replicas=2,
+    )
+    first = tenant(request(name="a", created="1", replicas=2), recorded)
+    second = tenant(request(name="b", created="2", replicas=2))
+    kept, other = plan([first, second], fleet(there))
+    assert (active(kept), kept.missing) == ({H100: 2}, 0)
+    assert (active(other), other.missing) == ({H100: 1}, 1)
+    quotas = {"default": {there.resource: 1}}
+    _, other = plan([first, second], fleet(there), quotas=quotas)
+    assert (active(other), other.missing) == ({H100: 1}, 1)
+
+
+def test_an_old_pool_of_the_smallest_card_is_kept_beside_an_unready_new_one_of_it() -> None:
+    """The same type at two degrees is two pools."""
+    old, new = pool(L4, 1, replicas=1, state=RETIRING), pool(L4, 2, replicas=1, ready=0)
+    wanted = request(context=16_384, concurrency=8)
+    decision = decided(tenant(wanted, old, new), node("l4", L4, 4, held=3))
+    assert [(each.name, each.state) for each in decision.pools] == [
+        ("l4-24gb-tp2", PoolState.ACTIVE),
+        ("l4-24gb-tp1", RETIRING),
+    ]

@@ -1,0 +1,70 @@
+"""The turn of one deployment: what it may take at its bounds, and what it gives back."""
+
+from __future__ import annotations
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import GpuConstraints
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import MAX_POOLS, Decision, PoolState
+from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
+
+A40, L40 = "a40-48gb", "l40-48gb"
+
+
+def active(decision: Decision) -> dict[str, int]:
+    return {each.gpu_type: each.replicas for each in decision.pools if each.state is PoolState.ACTIVE}
+
+
+def test_a_change_that_has_room_for_some_replicas_opens_the_last_pool_that_is_allowed() -> None:
+    """The search for all of them at once is undone: it does not count as one more pool."""
+    kept = (H100, L40S, A100)
+    assert len(kept) == MAX_POOLS - 1
+    nodes = [*(node(kind, kind, 1, held=1) for kind in kept), node("new", A40, 1), node("old", L4, 1)]
+    denied = request(replicas=5, constraints=GpuConstraints(deny=(L4,)))
+    failing = pool(L4, generation=1, bound=0, ready=0)
+    who = tenant(denied, *(pool(kind, generation=2) for kind in kept), failing, generation=2)
+    (decision,) = plan([who], fleet(*nodes))
+    assert (active(decision), decision.missing) == ({**dict.fromkeys(kept, 1), A40: 1}, 1)
+
+
+def test_a_pool_that_is_there_takes_more_replicas_though_no_further_pool_is_allowed() -> None:
+    kinds = (H100, L40S, A100, A40)
+    nodes = [*(node(kind, kind, 1, held=1) for kind in kinds[1:]), node("h", H100, 8, held=1), node("l", L40, 8)]
+    moved = pool(A40, bound=0, ready=0, stranded=1, obstacle="InsufficientGpus")
+    who = tenant(
+        request(replicas=4, constraints=GpuConstraints(deny=(L40,))), *(pool(kind) for kind in kinds[:3]), moved
+    )
+    (decision,) = plan([who], fleet(*nodes))
+    assert active(decision) == {H100: 2, L40S: 1, A100: 1}
+    assert [each.place for each in decision.departures] == [(A40, Split(1))]
+
+
+def test_an_emptied_pool_makes_room_for_another_one_in_the_same_pass() -> None:
+    stranded = pool(L4, bound=0, ready=0, stranded=1, obstacle="InsufficientGpus")
+    nodes = (node("l4", L4, 4), node("l", L40S, 1), node("h", H100, 2))
+    (decision,) = plan([tenant(request(replicas=3), stranded)], fleet(*nodes))
+    assert active(decision) == {L40S: 1, H100: 2}
+    assert decision.missing == 0
+
+
+def test_replicas_that_stay_are_counted_where_only_some_of_a_pool_leave() -> None:
+    partly = pool(L40S, replicas=3, bound=2, ready=2, stranded=1, obstacle="InsufficientGpus")
+    (decision,) = plan([tenant(request(replicas=4), partly)], fleet(node("l", L40S, 8, held=2), node("h", H100, 8)))
+    assert active(decision) == {L40S: 2, H100: 2}
+
+
+def test_a_change_with_room_for_some_waits_and_names_the_shortage_first() -> None:
+    wanted = request(replicas=3, constraints=GpuConstraints(deny=(L40S,)))
+    nodes = (node("l", L40S, 3, held=3), node("h", H100, 2))
+    (decision,) = plan([tenant(wanted, pool(L40S, replicas=3, generation=1), generation=2)], fleet(*nodes))
+    assert (active(decision), decision.change_blocked) == ({L40S: 3}, True)
+    first = decision.rejections[0]
+    assert (first.gpu_type, first.split, first.reason) == (H100, Split(1), Reason.GPUS_TAKEN)
+
+
+def test_what_one_deployment_takes_is_charged_to_its_namespace_for_all_its_replicas() -> None:
+    first, second = (request(name=name, created=name, replicas=2) for name in "ab")
+    quotas = {"default": {"nvidia.com/gpu": 3}}
+    decisions = plan([tenant(first), tenant(second)], fleet(node("h", H100, 8)), quotas=quotas)
+    assert [(active(each), each.missing) for each in decisions] == [({H100: 2}, 0), ({H100: 1}, 1)]
