@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_an_unknown_class_is_told_with_what_was_read_instead(evidence: Evidence,
     assert "is not known here" in warning
 
 
-def on_h100(wanted: Request | None = None, **figures: int) -> Choice:
+def on_h100(wanted: Request | None = None, **figures: Any) -> Choice:
     """A choice of one H100, with other figures in its estimate."""
     choice = placed(wanted or request(), fleet(node("h", H100))).choice
     return replace(choice, estimate=replace(choice.estimate, **figures))
