@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Choice, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import ObservedCapacity, Overrides
+from plimsoll.domain.units import GIB
 from plimsoll.placement.demand import Demand, Move, demand_of
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import NO_OPTIONS
@@ -109,3 +111,13 @@ def test_the_step_of_running_engines_is_kept_while_the_spec_is_theirs() -> None:
     assert step(pool(H100, batched_tokens=4096)) == 4096
     assert step(pool(H100, batched_tokens=4096), generation=2) == usual
     assert step(pool(H100, batched_tokens=4096, too_large=True)) == usual
+
+
+def test_only_the_order_to_leave_judges_running_engines_by_another_step() -> None:
+    """52 GiB more than the law says: one H100 is too small with steps of 16,384 tokens and large enough with 2,048."""
+    kind = request().engine_kind(H100, ONE)
+    learned = request(corrections=(Correction(kind, rest_bytes=52 * GIB),))
+    held = pool(H100, batched_tokens=16_384)
+    stays, ordered = (demand(tenant(learned, held, accepts_move=order)) for order in (False, True))
+    assert ([each.step_tokens for each in stays.kept], stays.outgrown is not None) == ([16_384], True)
+    assert ([each.step_tokens for each in ordered.kept], ordered.outgrown, ordered.outdated) == ([2048], None, ())

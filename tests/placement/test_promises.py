@@ -118,3 +118,9 @@ def test_as_many_gpus_are_kept_as_replicas_wait_for_a_node() -> None:
     who = tenant(request(name="a", created="1", replicas=4), waits)
     decisions = plan([who, honest(4)], fleet(node("l", L40S, 5, held=1)))
     assert placed(decisions) == 2  # four are free, and two are kept
+
+
+def test_gpus_are_kept_for_created_and_for_uncreated_pods_together() -> None:
+    half_created = pool(L40S, replicas=2, bound=0, ready=0, uncreated=1)
+    who = tenant(request(name="a", created="1", replicas=2), half_created)
+    assert placed(plan([who, honest(3)], fleet(node("l", L40S, 3)))) == 1

@@ -148,6 +148,11 @@ class TestNewGpus:
         assert (kind, gpus) == ("mi300x-192gb", 1)
         assert places(wanted, fleet(node("l4", L4, 1), node("new", kind, gpus)))
 
+    def test_a_new_node_may_have_as_many_gpus_as_one_replica_can_use(self) -> None:
+        wanted = request(LLAMA_70B, constraints=GpuConstraints(allow=(L4, H100)))
+        remedy = proposals(wanted, fleet(node("l4", L4, 1)), (gpu(H100),))[RemedyKind.ADD_GPUS]
+        assert dict(remedy.numbers) == {"gpu_type": H100, "gpus": 4}
+
     def test_a_type_that_the_request_rules_out_is_never_named(self) -> None:
         wanted = request(LLAMA_70B, constraints=GpuConstraints(deny=("mi300x-192gb", "mi325x-256gb")))
         kind, gpus = self.bought(wanted, fleet(node("l4", L4, 1)))

@@ -118,6 +118,10 @@ class TestSurge:
         assert self.surge(free=0, replicas=2, bound=2) is False
         assert self.surge(free=0, replicas=2, bound=3) is True
 
+    def test_a_suspended_deployment_gets_none(self) -> None:
+        decision = decided(tenant(request(), pool(H100), suspended=True), node("h", H100, 8, held=1))
+        assert [each.surge for each in decision.pools] == [False]
+
 
 class TestExplanations:
     nodes = (node("h", H100, 2, held=1), node("l", L40S, 1))

@@ -188,6 +188,7 @@ def test_the_first_moment_with_every_pod_counts() -> None:
     load = summed(first_is_highest, steady("b"), expected=("a", "b"))
 
     assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (800, 1400)
+    assert (load.used_tokens, load.demanded_tokens) == (800, 800), "those of the latest moment"
 
 
 def test_a_sample_that_was_read_twice_counts_once() -> None:
