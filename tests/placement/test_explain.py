@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 
+from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Rejection, Remedy, Split
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.units import GIB
@@ -201,21 +201,21 @@ def test_an_estimate_is_told_term_by_term_and_the_terms_add_up() -> None:
     assert total < budget
 
 
-def test_each_term_has_its_own_figure_and_only_a_learned_one_may_be_negative() -> None:
-    figures = replace(
-        placed(request(), fleet(node("h", H100))).choice.estimate,
-        weights_bytes=15 * GIB,
-        kv_cache_bytes=4 * GIB,
-        activations_bytes=2 * GIB,
-        cuda_graphs_bytes=0,
-        overhead_bytes=GIB // 2,
-        margin_bytes=GIB // 4,
-        budget_bytes=72 * GIB,
-    )
-    parts = "weights 15.00 GiB + KV cache 4.00 GiB + activations 2.00 GiB + CUDA graphs 0.00 GiB + overhead 0.50 GiB"
-    assert estimate_sentence(figures) == f"{parts} + margin 0.25 GiB = 21.75 GiB of 72.00 GiB per GPU"
-    further = replace(figures, adapters_bytes=GIB, learned_bytes=-2 * GIB)
-    assert estimate_sentence(further) == (
-        f"{parts} + LoRA slots 1.00 GiB + learned from engines -2.00 GiB + margin 0.25 GiB "
-        "= 20.75 GiB of 72.00 GiB per GPU"
-    )
+def test_each_term_has_its_own_figure_and_a_learned_one_may_be_negative() -> None:
+    where = fleet(node("h", H100))
+    kind = request().engine_kind(H100, Split(1))
+    for learned, words in ((-GIB // 2, "-0.50"), (GIB // 4, "0.25")):
+        wanted = request(corrections=(Correction(kind, rest_bytes=learned),))
+        figures = placed(wanted, where).choice.estimate
+        named = (
+            ("weights", figures.weights_bytes),
+            ("KV cache", figures.kv_cache_bytes),
+            ("activations", figures.activations_bytes),
+            ("CUDA graphs", figures.cuda_graphs_bytes),
+            ("overhead", figures.overhead_bytes),
+        )
+        terms = " + ".join(f"{name} {size / GIB:.2f} GiB" for name, size in named)
+        assert estimate_sentence(figures) == (
+            f"{terms} + learned from engines {words} GiB + margin {figures.margin_bytes / GIB:.2f} GiB "
+            f"= {figures.computed_bytes / GIB:.2f} GiB of {figures.budget_bytes / GIB:.2f} GiB per GPU"
+        )
