@@ -124,3 +124,10 @@ def test_gpus_are_kept_for_created_and_for_uncreated_pods_together() -> None:
     half_created = pool(L40S, replicas=2, bound=0, ready=0, uncreated=1)
     who = tenant(request(name="a", created="1", replicas=2), half_created)
     assert placed(plan([who, honest(3)], fleet(node("l", L40S, 3)))) == 1
+
+
+def test_every_gpu_of_an_uncreated_pod_is_charged_to_the_quota() -> None:
+    pair = pool(H100, 2, bound=0, ready=0, uncreated=1)
+    who = tenant(request(name="a", created="1"), pair)
+    quotas = {"default": {"nvidia.com/gpu": 3}}
+    assert placed(plan([who, honest(3)], fleet(node("h", H100, 8)), quotas=quotas)) == 1

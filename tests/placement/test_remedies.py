@@ -149,9 +149,10 @@ class TestNewGpus:
         assert places(wanted, fleet(node("l4", L4, 1), node("new", kind, gpus)))
 
     def test_a_new_node_may_have_as_many_gpus_as_one_replica_can_use(self) -> None:
-        wanted = request(LLAMA_70B, constraints=GpuConstraints(allow=(L4, H100)))
-        remedy = proposals(wanted, fleet(node("l4", L4, 1)), (gpu(H100),))[RemedyKind.ADD_GPUS]
-        assert dict(remedy.numbers) == {"gpu_type": H100, "gpus": 4}
+        for context, gpus in ((4096, 4), (131_072, 8)):
+            wanted = request(LLAMA_70B, context=context, constraints=GpuConstraints(allow=(L4, H100)))
+            remedy = proposals(wanted, fleet(node("l4", L4, 1)), (gpu(H100),))[RemedyKind.ADD_GPUS]
+            assert dict(remedy.numbers) == {"gpu_type": H100, "gpus": gpus}
 
     def test_a_type_that_the_request_rules_out_is_never_named(self) -> None:
         wanted = request(LLAMA_70B, constraints=GpuConstraints(deny=("mi300x-192gb", "mi325x-256gb")))

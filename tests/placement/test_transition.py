@@ -61,6 +61,7 @@ class TestShrinking:
         who = tenant(request(constraints=NOT_L40S), pool(H100, replicas=3), pool(L40S), generation=2)
         decision = decided(who, *nodes)
         assert (decision.missing, decision.change_blocked) == (0, False)
+        assert all(each.replicas >= 0 for each in decision.pools)
 
 
 class TestOldPools:

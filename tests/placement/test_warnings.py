@@ -92,8 +92,9 @@ def test_a_probable_fit_is_said_until_engines_report_that_the_cache_is_large_eno
 
 
 def test_without_any_report_nothing_is_proven_even_where_no_cache_is_needed() -> None:
-    (warning,) = warnings_for(request(), probable(0))
-    assert warning.startswith("No free GPU fits for sure.")
+    for needed in (0, 1):
+        (warning,) = warnings_for(request(), probable(needed))
+        assert warning.startswith("No free GPU fits for sure.")
     assert warnings_for(request(observed=(ObservedCapacity(H100, Split(1), 1),)), probable(1)) == ()
 
 
