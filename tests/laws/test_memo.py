@@ -15,7 +15,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode, Taint, Toleration
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Choice, Fit, Placed, Remedy, Split
+from plimsoll.domain.outcomes import Fit, Option, Placed, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
@@ -309,6 +309,6 @@ def places(wanted: Request, where: Fleet, ledger: Ledger) -> bool:
     return by_placing(wanted, where, ledger) is not None
 
 
-def by_placing(wanted: Request, where: Fleet, ledger: Ledger) -> Choice | None:
+def by_placing(wanted: Request, where: Fleet, ledger: Ledger) -> Option | None:
     outcome = place(replace(wanted, replicas=1), where, ledger)
     return outcome.choice if isinstance(outcome, Placed) and outcome.choice.estimate.fit is Fit.SURE else None

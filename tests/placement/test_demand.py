@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Choice, Split
+from plimsoll.domain.outcomes import Option, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import ObservedCapacity, Overrides
 from plimsoll.domain.units import GIB
@@ -39,7 +39,7 @@ def test_one_missing_replica_is_asked_for_with_a_verdict_on_every_candidate() ->
     grows = demand(tenant(request(replicas=3), pool(H100, replicas=2)))
     assert (grows.missing, grows.asks) == (1, True)
     assert len(grows.options.verdicts) == 3 * 4
-    assert any(isinstance(verdict, Choice) for verdict in grows.options.verdicts)
+    assert any(isinstance(verdict, Option) for verdict in grows.options.verdicts)
 
 
 def test_without_replicas_a_place_is_asked_for_until_there_is_one() -> None:

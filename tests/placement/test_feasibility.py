@@ -12,7 +12,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fleet import Fleet, Taint, Toleration
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Choice, Fit, Rejection, Split
+from plimsoll.domain.outcomes import Fit, Option, Rejection, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, Reason
 from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
@@ -60,7 +60,7 @@ def widened(facts: ModelFacts, width: int) -> ModelFacts:
     return replace(facts, kinds=(replace(facts.kinds[0], weights=weights), *facts.kinds[1:]))
 
 
-def verdict(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet = FLEET) -> Choice | Rejection:
+def verdict(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet = FLEET) -> Option | Rejection:
     there = where.of_type(kind)[0]
     return judge(wanted, candidate_on(there.gpu, Split(degree), there), where)
 
@@ -73,7 +73,7 @@ def rejection(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet =
 
 def test_what_fits_is_a_choice_with_its_working() -> None:
     said = verdict(request())
-    assert isinstance(said, Choice)
+    assert isinstance(said, Option)
     assert (said.gpu.name, said.split, said.hourly_price) == (H100, Split(1), Decimal("6.88"))
     assert said.estimate.fit is Fit.SURE
 
@@ -213,7 +213,7 @@ def test_a_price_limit_turns_down_what_has_no_price() -> None:
 
 
 def test_the_limit_itself_may_be_paid() -> None:
-    assert isinstance(verdict(request(constraints=GpuConstraints(max_hourly_price=Decimal("6.88")))), Choice)
+    assert isinstance(verdict(request(constraints=GpuConstraints(max_hourly_price=Decimal("6.88")))), Option)
 
 
 def test_the_users_wish_is_named_before_what_the_hardware_lacks_and_that_before_what_does_not_fit() -> None:
@@ -231,12 +231,12 @@ def test_what_an_engine_reported_counts_for_its_type_and_split_alone_and_the_wor
         ObservedCapacity(H100, Split(2), 90_000),
     )
     assert rejection(request(observed=seen)).number("have_tokens") == 1000
-    assert isinstance(verdict(request(observed=seen), degree=2), Choice)
+    assert isinstance(verdict(request(observed=seen), degree=2), Option)
 
 
 def test_an_admins_memory_figure_outweighs_what_was_observed() -> None:
     forced = Overrides(memory_per_gpu_bytes=GIB)
-    assert isinstance(verdict(request(observed=(ObservedCapacity(H100, ONE, 1),), overrides=forced)), Choice)
+    assert isinstance(verdict(request(observed=(ObservedCapacity(H100, ONE, 1),), overrides=forced)), Option)
 
 
 def test_an_admins_figure_that_is_too_large_is_too_little_vram() -> None:
@@ -264,13 +264,13 @@ def test_where_only_the_large_step_of_a_large_card_does_not_fit_a_smaller_one_is
 
     def fits_for_sure(wanted: Request) -> bool:
         said = verdict(wanted, h200, 1, where)
-        return isinstance(said, Choice) and said.estimate.fit is Fit.SURE
+        return isinstance(said, Option) and said.estimate.fit is Fit.SURE
 
     assert most(8192) < most(2048) == most(None)
     usual = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(8192), engine=warm), h200, 1, where)
     lean = verdict(request(LLAMA_70B, precision=Precision.FP8, concurrency=most(None), engine=warm), h200, 1, where)
-    assert isinstance(usual, Choice)
-    assert isinstance(lean, Choice)
+    assert isinstance(usual, Option)
+    assert isinstance(lean, Option)
     assert (usual.settings.max_num_batched_tokens, lean.settings.max_num_batched_tokens) == (8192, 2048)
 
 
@@ -310,7 +310,7 @@ def test_a_gpu_that_cannot_compute_in_the_precision_is_turned_down(
 def test_a_gpu_that_can_is_not(precision: Precision, kind: str) -> None:
     where = fleet(node("only", kind))
     said = verdict(request(precision=precision, context=256, concurrency=1), kind, where=where)
-    assert isinstance(said, Choice) or said.reason is not Reason.PRECISION_NOT_SUPPORTED
+    assert isinstance(said, Option) or said.reason is not Reason.PRECISION_NOT_SUPPORTED
 
 
 @pytest.mark.parametrize(("kind", "refused"), [(T4, True), (L4, False), (MI300X, False), ("mi210-64gb", True)])
@@ -351,12 +351,12 @@ def test_nodes_whose_taints_the_pods_do_not_tolerate_do_not_count(
     eligible: bool,  # noqa: FBT001 - a table's column
 ) -> None:
     where = fleet(node("h100", H100, taints=taints))
-    assert isinstance(verdict(request(tolerations=tolerations), where=where), Choice) is eligible
+    assert isinstance(verdict(request(tolerations=tolerations), where=where), Option) is eligible
 
 
 def test_a_node_selector_needs_every_label_with_its_value() -> None:
     where = fleet(node("a", H100, labels={"zone": "a", "disk": "ssd"}), node("b", H100, 1, labels={"zone": "b"}))
-    assert isinstance(verdict(request(node_selector=(("disk", "ssd"), ("zone", "a"))), degree=8, where=where), Choice)
+    assert isinstance(verdict(request(node_selector=(("disk", "ssd"), ("zone", "a"))), degree=8, where=where), Option)
     only_b = rejection(request(node_selector=(("zone", "b"),)), degree=2, where=where)
     assert (only_b.reason, only_b.number("largest")) == (Reason.NODE_TOO_SMALL, 1)
     assert rejection(request(node_selector=(("zone", ""),)), where=where).reason is Reason.NODES_NOT_SELECTED

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.model import Evidence, ModelFacts
-from plimsoll.domain.outcomes import Choice, Fit, Split
+from plimsoll.domain.outcomes import Fit, Option, Split
 from plimsoll.domain.serving import ObservedCapacity, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.warnings import choice_warnings, model_warnings, warnings_for
@@ -38,13 +38,13 @@ def test_an_unknown_class_is_told_with_what_was_read_instead(evidence: Evidence,
     assert "is not known here" in warning
 
 
-def on_h100(wanted: Request | None = None, **figures: Any) -> Choice:
+def on_h100(wanted: Request | None = None, **figures: Any) -> Option:
     """A choice of one H100, with other figures in its estimate."""
     choice = placed(wanted or request(), fleet(node("h", H100))).choice
     return replace(choice, estimate=replace(choice.estimate, **figures))
 
 
-def probable(needed: int) -> Choice:
+def probable(needed: int) -> Option:
     """A choice that fits by its estimate and not at the upper edge of the error band."""
     figures = on_h100().estimate
     choice = on_h100(budget_bytes=figures.expected_bytes, kv_needed_tokens=needed)

@@ -202,6 +202,7 @@ def test_slack_ends_at_its_bound_on_the_replicas_that_remain() -> None:
         ),
     )
     assert kind_and_reason(**IDLE | {"demanded_peak_tokens": 501}) == HEALTHY
+    assert dict(found(**IDLE | {"demanded_peak_tokens": 401}).numbers)["pressure_percent"] == 41
 
 
 def test_the_only_replica_is_never_superfluous() -> None:

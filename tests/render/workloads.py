@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.domain.serving import Request
 from plimsoll.domain.workload import Manifest, WorkloadOptions
 from plimsoll.placement.plan import plan
@@ -34,7 +34,7 @@ def decision(wanted: Request | None = None, where: Any = WHERE) -> Decision:
     return decided
 
 
-def chosen_pool(wanted: Request | None = None, where: Any = WHERE) -> tuple[PlannedPool, Choice]:
+def chosen_pool(wanted: Request | None = None, where: Any = WHERE) -> tuple[PlannedPool, Option]:
     """The first pool of the plan and its choice."""
     pool = decision(wanted, where).pools[0]
     assert pool.choice is not None

@@ -9,7 +9,7 @@ from functools import partial
 from operator import eq
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.solvers.protocol import Award, Stock
@@ -27,12 +27,12 @@ def solve_exhaustively(demands: Sequence[Demand], stock: Stock) -> Iterator[Awar
     yield from best
 
 
-def choices(demand: Demand) -> list[Choice | None]:
+def choices(demand: Demand) -> list[Option | None]:
     """Everything that a demand may be given; None stands for nothing."""
-    return [each for each in demand.options.verdicts if isinstance(each, Choice)] or [None]
+    return [each for each in demand.options.verdicts if isinstance(each, Option)] or [None]
 
 
-def carried_out(demands: Sequence[Demand], way: Sequence[Choice | None], fleet: Fleet, ledger: Ledger) -> list[Award]:
+def carried_out(demands: Sequence[Demand], way: Sequence[Option | None], fleet: Fleet, ledger: Ledger) -> list[Award]:
     """Give each demand its choice of this way, as far as there is room."""
     awards: list[Award] = []
     for demand, wanted in zip(demands, way, strict=True):

@@ -12,7 +12,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode, Taint
 from plimsoll.domain.gpus import GpuType, Price, Vendor
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Split, Target, Unplaceable
+from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split, Target, Unplaceable
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request, ServingShape
@@ -119,7 +119,7 @@ def unplaceable(wanted: Request, where: Fleet) -> Unplaceable:
     return outcome
 
 
-def chosen(choice: Choice | None) -> tuple[str, int]:
+def chosen(choice: Option | None) -> tuple[str, int]:
     """Type and degree of a choice."""
     assert choice is not None
     return choice.gpu.name, choice.split.tensor_parallel

@@ -14,7 +14,7 @@ from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import load_bodies
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from testbed.engine.tiny_model import TINY_CONFIG
 from testbed.fleet import gpu_node
@@ -132,7 +132,7 @@ def fleet_of(*nodes: dict[str, Any]) -> Fleet:
     return read_fleet(list(nodes), [], load_gpu_types(), {})
 
 
-def choice_of(planned: Planned) -> Choice:
+def choice_of(planned: Planned) -> Option:
     """The one pool's choice."""
     (pool,) = planned.decision.pools
     assert pool.choice is not None

@@ -9,7 +9,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_failures import EngineFailure, StartFailure
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Choice, EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import KV_CACHE, WEIGHTS, Derivation, Term
 from plimsoll.domain.versions import EngineVersion
@@ -95,7 +95,7 @@ def cache_bytes(
     return figures.available_kv_bytes, reported * _token_bytes(request, split)
 
 
-def launch(options: WorkloadOptions, choice: Choice) -> Launch:
+def launch(options: WorkloadOptions, choice: Option) -> Launch:
     """``abacus serve`` with its own flags."""
     chosen, health = choice.settings, Probe("/alive", period_seconds=7, failures=3)
     arguments = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.domain.outcomes import Choice, Fit, MemoryEstimate, Target
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Option, Target
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
 from plimsoll.placement.sizing import Sized
@@ -33,5 +33,5 @@ def fit_by_law(figures: MemoryEstimate) -> Fit:
 def warnings_of(request: Request, answer: Sized) -> tuple[str, ...]:
     """The warnings that the placement would give for this GPU."""
     # The way in which pods reach the GPU does not matter here.
-    choice = Choice(answer.gpu, Target(answer.gpu.name, answer.split, ("", ""), ""), answer.settings, answer.figures)
+    choice = Option(answer.gpu, Target(answer.gpu.name, answer.split, ("", ""), ""), answer.settings, answer.figures)
     return (*choice_warnings(request, choice), *model_warnings(request))

@@ -247,7 +247,7 @@ class Remedy:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Option:
     """A target and the engine settings: everything that defines a replica. ``gpu`` is the target's GPU type."""
 
     gpu: GpuType
@@ -266,7 +266,7 @@ class Choice:
 class Placed:
     """The request fits: one choice for ``replicas`` replicas, and every other candidate with its reason."""
 
-    choice: Choice
+    choice: Option
     replicas: int
     rejections: tuple[Rejection, ...] = ()
     warnings: tuple[str, ...] = field(default=())

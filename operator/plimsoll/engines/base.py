@@ -10,7 +10,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.outcomes import Choice, EngineSettings, MemoryEstimate, Split
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
@@ -113,5 +113,5 @@ class Engine:
     full_length_tokens: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], int]
     cache_bytes: Callable[[Request, Split, EngineSettings, MemoryEstimate, int], tuple[int, int]]
     image: Callable[[Vendor, str], str]
-    launch: Callable[[WorkloadOptions, Choice], Launch]
+    launch: Callable[[WorkloadOptions, Option], Launch]
     find_failure: Callable[[str], EngineFailure | None]

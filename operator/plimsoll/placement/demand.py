@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Rejection, Split
+from plimsoll.domain.outcomes import Option, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate
@@ -129,7 +129,7 @@ class _Reader:
             if pool.state is not PoolState.ACTIVE:
                 continue
             verdict = self._judge(pool)
-            if isinstance(verdict, Choice):
+            if isinstance(verdict, Option):
                 kept.append(replace(as_it_is(pool), choice=verdict, generation=self.tenant.generation))
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
@@ -150,14 +150,14 @@ class _Reader:
                 found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle))
         return found
 
-    def _judge(self, pool: Pool) -> Choice | Rejection:
+    def _judge(self, pool: Pool) -> Option | Rejection:
         gpu = next((gpu for gpu in self.fleet.gpu_types() if gpu.name == pool.gpu_type), None)
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.target)
         request, as_it_runs = self.tenant.request, self._with_step_of(pool)
         verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
-        if isinstance(verdict, Choice) or (as_it_runs is not request and not self.tenant.accepts_move):
+        if isinstance(verdict, Option) or (as_it_runs is not request and not self.tenant.accepts_move):
             return verdict
         return judge(request, candidate, self.fleet, self.memo)
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Choice, EngineSettings, Fit, MemoryEstimate, Rejection, Split
+from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Option, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
@@ -20,7 +20,7 @@ from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.memo import Memo
 
 
-def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Choice | Rejection:
+def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Option | Rejection:
     """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
     If there is a ``memo``, estimates come from it where it has them.
@@ -34,7 +34,7 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | Non
     return refusal or _by_memory_and_price(request, candidate, memo)
 
 
-def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | None) -> Choice | Rejection:
+def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | None) -> Option | Rejection:
     """Check the last two points: whether the candidate fits, and whether its price is allowed."""
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
@@ -55,7 +55,7 @@ def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | No
         return _rejection(candidate, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
     if limit is not None and price is not None and price > limit:
         return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
-    return Choice(
+    return Option(
         gpu=candidate.gpu,
         target=candidate.target,
         settings=settings,

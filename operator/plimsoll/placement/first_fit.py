@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Fit
+from plimsoll.domain.outcomes import Fit, Option
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.feasibility import hourly_price, judge
@@ -14,7 +14,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import preference, room_of
 
 
-def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Choice | None:
+def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
     """Return the choice of ``place`` for one replica; None where none fits for sure.
 
     Candidates are judged in the order of preference, up to the first that fits. Candidates that have no room or cost
@@ -23,7 +23,7 @@ def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo |
     roomy = with_room(request, fleet, ledger, memo)
     for candidate in sorted(roomy, key=_preference):
         verdict = judge(request, candidate, fleet, memo)
-        if isinstance(verdict, Choice) and verdict.estimate.fit is Fit.SURE:
+        if isinstance(verdict, Option) and verdict.estimate.fit is Fit.SURE:
             return verdict
     return None
 
@@ -37,7 +37,7 @@ def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None 
 def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:
     """Whether one candidate fits for sure. Free GPUs are not checked."""
     verdict = judge(request, candidate, fleet)
-    return isinstance(verdict, Choice) and verdict.estimate.fit is Fit.SURE
+    return isinstance(verdict, Option) and verdict.estimate.fit is Fit.SURE
 
 
 def _preference(candidate: Candidate) -> tuple[Decimal, int, int, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Rejection
+from plimsoll.domain.outcomes import Option, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import candidates
 from plimsoll.placement.eligibility import most_gpus
@@ -21,7 +21,7 @@ from plimsoll.placement.memo import Memo
 class Options:
     """A verdict on every candidate, in the order of candidates: a choice that fits, or the reason why none does."""
 
-    verdicts: tuple[Choice | Rejection, ...] = ()
+    verdicts: tuple[Option | Rejection, ...] = ()
 
 
 NO_OPTIONS = Options()

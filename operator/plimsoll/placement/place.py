@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Choice, Fit, Outcome, Placed, Rejection, Split, Unplaceable
+from plimsoll.domain.outcomes import Fit, Option, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate
@@ -47,11 +47,11 @@ def pick(
     fleet: Fleet,
     ledger: Ledger,
     closed: Collection[tuple[str, Split]] = (),
-    wants: Callable[[Choice], bool] = lambda _: True,
+    wants: Callable[[Option], bool] = lambda _: True,
 ) -> Outcome:
     """Do the same as :func:`place` with options judged before. A choice that ``wants`` turns down is not taken."""
-    fitting: list[tuple[Choice, int]] = []
-    unwanted: list[tuple[Choice, int]] = []
+    fitting: list[tuple[Option, int]] = []
+    unwanted: list[tuple[Option, int]] = []
     rejections: list[Rejection] = []
     for verdict in judged.verdicts:
         if isinstance(verdict, Rejection):
@@ -79,11 +79,11 @@ def pick(
     )
 
 
-def alternatives_to(kept: Choice, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
+def alternatives_to(kept: Option, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
     """Return every other candidate with the reason to keep the running choice. Free GPUs are not checked."""
     others: list[Rejection] = []
     for verdict in options(request, fleet, memo).verdicts:
-        if isinstance(verdict, Choice):
+        if isinstance(verdict, Option):
             if (verdict.gpu.name, verdict.split) != (kept.gpu.name, kept.split):
                 others.append(_not_preferred(verdict, kept))
         elif (verdict.gpu_type, verdict.split) != (kept.gpu.name, kept.split):
@@ -91,13 +91,13 @@ def alternatives_to(kept: Choice, request: Request, fleet: Fleet, memo: Memo | N
     return tuple(others)
 
 
-def _not_preferred(choice: Choice, kept: Choice) -> Rejection:
+def _not_preferred(choice: Option, kept: Option) -> Rejection:
     if _fit_order(choice) > _fit_order(kept):
         return _only_probably(choice)
     return _costs_more(choice, kept) if rank(choice) > rank(kept) else _not_moved_to(choice)
 
 
-def rank(choice: Choice) -> tuple[Decimal, int, int, str]:
+def rank(choice: Option) -> tuple[Decimal, int, int, str]:
     """Return the sort key of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
     return preference(choice.gpu, choice.split, choice.hourly_price)
 
@@ -107,18 +107,18 @@ def preference(gpu: GpuType, split: Split, price: Decimal | None) -> tuple[Decim
     return NO_PRICE if price is None else price, split.gpus, split.pipeline_parallel, gpu.name
 
 
-def _fit_order(choice: Choice) -> int:
+def _fit_order(choice: Option) -> int:
     return 0 if choice.estimate.fit is Fit.SURE else 1
 
 
-def _passed_over(choice: Choice, room: int, best: Choice, best_room: int) -> Rejection:
+def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:
     """Return why a feasible candidate is not the choice."""
     if _fit_order(choice) > _fit_order(best):
         return _only_probably(choice)
     return _costs_more(choice, best) if room == best_room else _room_for_fewer(choice, room, best_room)
 
 
-def _only_probably(choice: Choice) -> Rejection:
+def _only_probably(choice: Option) -> Rejection:
     figures = choice.estimate
     numbers = (
         ("need_bytes", figures.expected_bytes),
@@ -128,7 +128,7 @@ def _only_probably(choice: Choice) -> Rejection:
     return Rejection(choice.gpu.name, choice.split, Reason.FITS_ONLY_PROBABLY, numbers)
 
 
-def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Ledger) -> int:
+def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Ledger) -> int:
     """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quota."""
     nodes = eligible_nodes(request, fleet, cut.gpu.name)
     room = ledger.room_for(nodes, cut.split.gpus, request.host_need, enough=max(1, request.replicas))
@@ -136,13 +136,13 @@ def room_of(request: Request, cut: Choice | Candidate, fleet: Fleet, ledger: Led
     return room if quota is None else min(room, quota // cut.split.gpus)
 
 
-def taken(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> Rejection:
+def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rejection:
     """Return why a choice that fits has no room: it lacks quota, GPUs, or other resources of the nodes with GPUs."""
     reason, numbers = shortage(request, choice, fleet, ledger)
     return Rejection(choice.gpu.name, choice.split, reason, numbers)
 
 
-def _costs_more(choice: Choice, best: Choice) -> Rejection:
+def _costs_more(choice: Option, best: Option) -> Rejection:
     numbers = (
         ("price", "unknown" if choice.hourly_price is None else str(choice.hourly_price)),
         ("best_price", "unknown" if best.hourly_price is None else str(best.hourly_price)),
@@ -152,12 +152,12 @@ def _costs_more(choice: Choice, best: Choice) -> Rejection:
     return Rejection(choice.gpu.name, choice.split, Reason.COSTS_MORE, numbers)
 
 
-def _room_for_fewer(choice: Choice, room: int, best_room: int) -> Rejection:
+def _room_for_fewer(choice: Option, room: int, best_room: int) -> Rejection:
     price = "unknown" if choice.hourly_price is None else str(choice.hourly_price)
     numbers = (("price", price), ("room", room), ("best_room", best_room))
     return Rejection(choice.gpu.name, choice.split, Reason.ROOM_FOR_FEWER, numbers)
 
 
-def _not_moved_to(choice: Choice) -> Rejection:
+def _not_moved_to(choice: Option) -> Rejection:
     numbers = (("price", str(choice.hourly_price)), ("gpus", choice.split.gpus))
     return Rejection(choice.gpu.name, choice.split, Reason.PLACEMENT_KEPT, numbers)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.domain.outcomes import Choice, Rejection, Remedy, Split, Target
+from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Target
 from plimsoll.domain.serving import Request
 from plimsoll.placement.rehoming import Departure, Rehoming
 
@@ -82,7 +82,7 @@ class PlannedPool:
     state: PoolState
     generation: int
     replicas: int
-    choice: Choice | None
+    choice: Option | None
     surge: bool = False
     batched_tokens: int | None = None
 
@@ -153,7 +153,7 @@ class Decision:
     is_refusal: bool = False
 
     @property
-    def choice(self) -> Choice | None:
+    def choice(self) -> Option | None:
         """The choice of the first active pool, which status and columns show."""
         active = (pool.choice for pool in self.pools if pool.state is PoolState.ACTIVE and pool.choice is not None)
         return next(active, None)

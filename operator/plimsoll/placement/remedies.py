@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.host import HostNeed
-from plimsoll.domain.outcomes import Choice, Rejection, Remedy, Split
+from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
@@ -108,7 +108,7 @@ def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]
     return tuple(seen)
 
 
-def _gpus(kind: RemedyKind, chosen: Choice) -> Remedy:
+def _gpus(kind: RemedyKind, chosen: Option) -> Remedy:
     return Remedy(kind, (("gpu_type", chosen.gpu.name), ("gpus", chosen.split.gpus)))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import HostNeed, HostRoom
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.eligibility import eligible_nodes
@@ -16,7 +16,7 @@ Rooms = Sequence[tuple[int | None, int | None]]
 """The total and the free amount of one resource, for every node with free GPUs. None: the node does not report it."""
 
 
-def shortage(request: Request, choice: Choice, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
+def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
     """Return the reason and its numbers."""
     gpus = choice.split.gpus
     quota = ledger.quota_left(request.key.namespace, choice.target.resource)

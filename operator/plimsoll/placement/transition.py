@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Placed, Rejection, Remedy
+from plimsoll.domain.outcomes import Option, Placed, Rejection, Remedy
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
@@ -111,7 +111,7 @@ class _Transition:
         old = [pool for pool in held if pool.replicas > 0]
         return [replace(as_it_is(pool), state=PoolState.RETIRING) for pool in old if wanted > 0 or pool.ready > 0]
 
-    def _explained(self, chosen: Choice | None) -> tuple[bool, tuple[Rejection, ...]]:
+    def _explained(self, chosen: Option | None) -> tuple[bool, tuple[Rejection, ...]]:
         """Return whether candidates were compared in this pass, and the reasons against the others."""
         changed = any(pool.generation != self.tenant.generation for pool in self.tenant.pools)
         if chosen is not None and not self.award.searched and changed:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from plimsoll.domain.model import Evidence
-from plimsoll.domain.outcomes import Choice, Fit
+from plimsoll.domain.outcomes import Fit, Option
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
 
 
-def warnings_for(request: Request, choice: Choice) -> tuple[str, ...]:
+def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     """Return one sentence for each warning; empty where there are none."""
     probable = choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice)
     fit_warnings = (_probable_warning(choice),) if probable else ()
     return (*choice_warnings(request, choice), *fit_warnings, *model_warnings(request))
 
 
-def choice_warnings(request: Request, choice: Choice) -> tuple[str, ...]:
+def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
     """Return the consequences of the overrides and the load on this GPU. Free GPUs are not checked."""
     overrides = request.overrides
     warnings: list[str] = []
@@ -62,7 +62,7 @@ def model_warnings(request: Request) -> tuple[str, ...]:
     return tuple(warnings)
 
 
-def _is_proven(request: Request, choice: Choice) -> bool:
+def _is_proven(request: Request, choice: Option) -> bool:
     """Whether engines of this choice already serve and report enough KV cache."""
     reported = (
         seen.kv_tokens for seen in request.observed if (seen.gpu_type, seen.split) == (choice.gpu.name, choice.split)
@@ -70,7 +70,7 @@ def _is_proven(request: Request, choice: Choice) -> bool:
     return min(reported, default=0) >= choice.estimate.kv_needed_tokens > 0
 
 
-def _probable_warning(choice: Choice) -> str:
+def _probable_warning(choice: Option) -> str:
     figures = choice.estimate
     return (
         f"No free GPU fits for sure. This fits by the estimate ({format_gib(figures.expected_bytes)} of "
@@ -79,7 +79,7 @@ def _probable_warning(choice: Choice) -> str:
     )
 
 
-def _memory_warning(choice: Choice) -> str:
+def _memory_warning(choice: Option) -> str:
     figures = choice.estimate
     difference = figures.computed_bytes - figures.needed_bytes
     verdict = (

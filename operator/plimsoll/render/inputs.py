@@ -14,7 +14,7 @@ from typing import Any
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.names import GROUP
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.domain.workload import Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
@@ -32,7 +32,7 @@ _SAME_IN_ALL_RENDERINGS = ("args", "image", "resources")
 inputs was made from the same inputs."""
 
 
-def inputs_digest(options: WorkloadOptions, choice: Choice) -> str:
+def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
     """Hex digits that change with any input of a pod template. Fields that are not set do not affect them."""
     engine = None if options.engine == DEFAULT_ENGINE else options.engine
     own = asdict(options) | {"images": _images(options), "engine": engine}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.domain.workload import ENGINE_PORT, Manifest, WorkloadOptions
 from plimsoll.placement.pools import PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, inputs_digest
@@ -54,7 +54,7 @@ def disruption_budget(options: WorkloadOptions) -> Manifest:
     )
 
 
-def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Choice) -> Manifest:
+def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Option) -> Manifest:
     """The Deployment of one pool. If there is room for one more replica, an update starts the new pod first."""
     labels = pool_labels(options.key.name, pool.name)
     head = metadata(options, workload_name(options.key.name, pool.name), labels)

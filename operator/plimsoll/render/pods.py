@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.domain.workload import (
     CACHE_PATH,
     DEFAULT_REQUESTS,
@@ -21,7 +21,7 @@ STOP_RESERVE_SECONDS = 15
 """The grace period is this much longer than pre-stop and drain together, so that the engine can stop by itself."""
 
 
-def pod_template(options: WorkloadOptions, pool: str, choice: Choice) -> Manifest:
+def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifest:
     """The pod template. The operator's decisions have priority over the user's pod options."""
     user, engine = options.pod, engine_of(options.engine)
     launch = engine.launch(options, choice)
@@ -50,12 +50,12 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Choice) -> Manifes
     }
 
 
-def start_budget_seconds(options: WorkloadOptions, choice: Choice) -> int:
+def start_budget_seconds(options: WorkloadOptions, choice: Option) -> int:
     """How long a start may take before the kubelet gives up on it."""
     return engine_of(options.engine).launch(options, choice).start_seconds
 
 
-def _container(options: WorkloadOptions, choice: Choice, engine: Engine, launch: Launch) -> Manifest:
+def _container(options: WorkloadOptions, choice: Option, engine: Engine, launch: Launch) -> Manifest:
     usual = engine.image(choice.gpu.vendor, options.engine_version)
     return {
         "name": CONTAINER,
@@ -104,25 +104,25 @@ def _environment(options: WorkloadOptions, launch: Launch) -> list[Manifest]:
     return [*(entry for entry in own if entry["name"] not in users), *options.pod.env]
 
 
-def _resources(user: PodOptions, choice: Choice) -> Manifest:
+def _resources(user: PodOptions, choice: Option) -> Manifest:
     gpus = {choice.target.resource: str(choice.split.gpus)}
     requests = {**DEFAULT_REQUESTS, **user.resources.get("requests", {}), **gpus}
     return {"requests": requests, "limits": {**user.resources.get("limits", {}), **gpus}}
 
 
-def _affinity(choice: Choice) -> Manifest:
+def _affinity(choice: Option) -> Manifest:
     key, value = choice.target.selector
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
 
 
-def _tolerations(choice: Choice, user: PodOptions) -> list[Manifest]:
+def _tolerations(choice: Option, user: PodOptions) -> list[Manifest]:
     """Tolerations of the GPU taint, which names the whole GPU's resource also for slices, and the user's."""
     taint = "nvidia.com/gpu" if choice.gpu.is_slice else choice.target.resource
     return [{"key": taint, "operator": "Exists"}, *user.tolerations]
 
 
-def _own_volumes(choice: Choice, user: PodOptions) -> list[Manifest]:
+def _own_volumes(choice: Option, user: PodOptions) -> list[Manifest]:
     """The operator's volumes: shared memory by rank count (160 MiB a queue, and NCCL's share) and the cache."""
     shm = max(2, choice.split.gpus)
     if user.cache_claim is not None:

@@ -9,7 +9,7 @@ from plimsoll import __version__
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
-from plimsoll.domain.outcomes import Choice, MemoryEstimate, Rejection, Remedy
+from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
@@ -106,7 +106,7 @@ def _model(model: ModelFacts, decision: Decision) -> dict[str, Any]:
     }
 
 
-def _estimate(choice: Choice) -> dict[str, Any]:
+def _estimate(choice: Option) -> dict[str, Any]:
     figures = choice.estimate
     return {
         "gpuType": choice.gpu.name,
@@ -140,7 +140,7 @@ def _terms(figures: MemoryEstimate) -> dict[str, int | None]:
     return {_TERM_FIELDS[name]: size or None if name.optional else size for name, size in sizes.items()}
 
 
-def _placement(report: Report, decision: Decision, choice: Choice) -> dict[str, Any]:
+def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, Any]:
     settings = choice.settings
     return {
         "gpuType": choice.gpu.name,

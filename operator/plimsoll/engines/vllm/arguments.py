@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 
 from plimsoll.domain.engine_options import CpuOffload, Drafting, LoraSlots, MediaUse, Residency, WeightStreaming
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.domain.units import GIB
 from plimsoll.domain.workload import ENGINE_PORT, WorkloadOptions
 
@@ -19,7 +19,7 @@ DRAIN_SECONDS = 90
 SINCE_SHUTDOWN_TIMEOUT = (0, 18)
 
 
-def engine_arguments(options: WorkloadOptions, choice: Choice) -> list[str]:
+def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
     """Arguments of ``vllm serve`` for one replica of ``choice``."""
     settings = choice.settings
     arguments = [options.model_source, "--served-model-name", options.key.name]

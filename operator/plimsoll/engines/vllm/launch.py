@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from plimsoll.domain.outcomes import Choice
+from plimsoll.domain.outcomes import Option
 from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.domain.workload import CACHE_PATH, TEMPORARY_PATH, WorkloadOptions
 from plimsoll.engines.base import Launch, Probe
@@ -44,7 +44,7 @@ _HEALTH = "/health"
 _PERIOD_SECONDS = 10
 
 
-def launch(options: WorkloadOptions, choice: Choice) -> Launch:
+def launch(options: WorkloadOptions, choice: Option) -> Launch:
     """Return how a container runs one replica of ``choice``. The engine's own start-up limit is that of the probe."""
     start = _start_seconds(choice)
     return Launch(
@@ -59,6 +59,6 @@ def launch(options: WorkloadOptions, choice: Choice) -> Launch:
     )
 
 
-def _start_seconds(choice: Choice) -> int:
+def _start_seconds(choice: Option) -> int:
     weights_gib = ceil_div(choice.estimate.weights_bytes * choice.split.gpus, GIB)
     return BASE_START_SECONDS + START_SECONDS_PER_GIB * weights_gib

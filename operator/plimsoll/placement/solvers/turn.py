@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Choice, Outcome, Placed, Rejection, Split
+from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split
 from plimsoll.placement.demand import Demand, Move
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
@@ -16,10 +16,10 @@ from plimsoll.placement.rehoming import Departure, is_spent
 from plimsoll.placement.remedies import only_waits
 from plimsoll.placement.solvers.protocol import Award
 
-Filter = Callable[[Choice], bool]
+Filter = Callable[[Option], bool]
 
 
-def _anything(_: Choice) -> bool:
+def _anything(_: Option) -> bool:
     return True
 
 
