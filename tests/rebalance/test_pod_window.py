@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ def judged(*samples: EngineSample) -> PodWindow:
     return judge_pod("a", samples, now=NOW, window_seconds=30, max_age_seconds=15, request_tokens=40)
 
 
-def at(*ages: float, **changes: float) -> list[EngineSample]:
+def at(*ages: float, **changes: Any) -> list[EngineSample]:
     """The same sample at these ages, in seconds."""
     return [replace(SAMPLE, at=NOW - age, **changes) for age in ages]
 
