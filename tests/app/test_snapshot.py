@@ -9,7 +9,7 @@ from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType
+from types import FunctionType, MappingProxyType
 from typing import Any
 
 import pytest
@@ -142,6 +142,9 @@ def changeable(value: Any, path: str = "snapshot") -> Iterator[str]:
     elif is_dataclass(value) and not isinstance(value, type) and value.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         for each in fields(value):
             yield from changeable(getattr(value, each.name), f"{path}.{each.name}")
+    elif isinstance(value, FunctionType):
+        if value.__closure__ is not None:
+            yield f"{path}: function that may keep something"
     elif not isinstance(value, ATOMS):
         yield f"{path}: {type(value).__name__}"
 
@@ -167,6 +170,8 @@ def test_a_list_a_dictionary_or_an_open_object_would_be_found() -> None:
     place = "snapshot.reports[ns/chat]"
     assert list(changeable(bad)) == [f"{place}[0]: list", f"{place}[1]: dict", f"{place}[2]: Open"]
     assert list(changeable(replace(bad, reports={}))) == ["snapshot.reports: dict"]
+    kept: list[int] = []
+    assert list(changeable(lambda: kept.append(1))) == ["snapshot: function that may keep something"]
 
 
 # -- metrics -----------------------------------------------------------------------------------------------------------
