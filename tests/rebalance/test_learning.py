@@ -23,3 +23,4 @@ def test_the_error_is_relative_to_what_the_engine_got(predicted: int, reported: 
 
 def test_an_engine_that_reports_nothing_has_no_error() -> None:
     assert CapacityReading(1000, 0).error_permille is None
+    assert CapacityReading(2, 1).error_permille == 1000

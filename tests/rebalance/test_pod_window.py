@@ -24,8 +24,15 @@ def at(*ages: float, **changes: Any) -> list[EngineSample]:
     return [replace(SAMPLE, at=NOW - age, **changes) for age in ages]
 
 
-def test_a_sample_of_this_moment_is_no_second_old() -> None:
+def test_a_sample_of_this_moment_or_of_a_clock_ahead_is_no_second_old() -> None:
     assert judged(*at(29, 15, 0)).age_seconds == 0
+    assert judged(*at(29, 14, -1)).age_seconds == 0
+
+
+def test_a_hole_may_be_as_long_as_the_age_and_no_longer() -> None:
+    assert judged(*at(15, 0)).state is SignalState.FRESH
+    assert judged(*at(15.5, 0.5)).state is SignalState.FRESH
+    assert judged(*at(14.5, 0)).state is SignalState.COLD
 
 
 @pytest.mark.parametrize(("running", "demanded"), [(1, 500 + 3 * 500), (2, 500 + 3 * 250), (0, 500 + 3 * 40)])
@@ -34,6 +41,7 @@ def test_a_waiting_request_counts_like_the_mean_of_those_that_run(running: int, 
 
 
 def test_the_largest_exact_capacity_is_plausible_and_a_larger_one_is_not() -> None:
+    assert LARGEST_COUNT == 2**53, "a float holds every whole number up to it"
     assert judged(*at(29, 15, 1, kv_capacity_tokens=LARGEST_COUNT)).state is SignalState.FRESH
     assert judged(*at(29, 15, 1, kv_capacity_tokens=LARGEST_COUNT + 1)).state is SignalState.INVALID
     assert judged(*at(29, 15, 1, kv_capacity_tokens=0)).state is SignalState.INVALID

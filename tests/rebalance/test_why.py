@@ -42,3 +42,11 @@ def test_sentences_carry_their_numbers() -> None:
 def test_a_number_that_lacks_is_an_error_and_not_a_hole_in_the_prose() -> None:
     with pytest.raises(KeyError, match="seconds"):
         sentence(Keep(DecisionReason.WITHIN_BAND))
+
+
+def test_a_pod_is_named_where_it_is_known() -> None:
+    known = (("fresh", 1), ("ready", 2))
+    named = sentence(Wait(DecisionReason.METRICS_MISSING, (*known, ("pod", "llama-1"))))
+    assert named.startswith("Waiting: there are no metrics for pod llama-1; ")
+    unnamed = sentence(Wait(DecisionReason.METRICS_MISSING, (*known, ("pod", ""))))
+    assert unnamed.startswith("Waiting: there are no metrics for a pod; ")
