@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from plimsoll.app.case import Case, is_passing
+from plimsoll.app.case import Case, is_passing, report_of, wanted_signals
+from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS
 from plimsoll.app.objects import Surroundings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.render.report import Problem
+from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
 
 
@@ -73,3 +75,21 @@ def test_a_first_look_up_does_not_replace_an_earlier_word() -> None:
 def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
     refused = Problem(ConditionReason.TOKEN_SECRET_UNREADABLE, "Grant it.", permanent=True)
     assert said(refused, pools=[POOL], observedGeneration=1)
+
+
+def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or_the_spec_is_unread() -> None:
+    def window(mode: str | None) -> int:
+        body = inference_deployment_body("chat")
+        case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
+        if mode is not None:
+            case.resource = deployment(rebalancing={"mode": mode, "windowSeconds": 300})
+        return wanted_signals(case).window_seconds
+
+    assert (window(None), window("Off")) == (CAPACITY_WINDOW_SECONDS, CAPACITY_WINDOW_SECONDS)
+    assert (window("Recommend"), window("Auto")) == (300 + STALE_MEMORY_SECONDS, 300 + STALE_MEMORY_SECONDS)
+
+
+@pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])
+def test_an_object_that_cannot_be_read_shows_the_replicas_that_it_declares(declared: object, shown: int) -> None:
+    body = inference_deployment_body("chat", spec={"replicas": declared})
+    assert report_of(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})), 0.0).replicas == shown

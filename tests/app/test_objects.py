@@ -9,9 +9,10 @@ import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
-from plimsoll.app.objects import Surroundings, read_pools, surroundings_of, wanted_replicas
-from plimsoll.app.record.reading import read
+from plimsoll.app.objects import Surroundings, pool_views, read_pools, surroundings_of, wanted_replicas
+from plimsoll.app.record.reading import Record, read
 from plimsoll.app.store import Store
+from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.placement.pools import Pool, PoolState
@@ -118,6 +119,23 @@ def test_a_pool_that_has_served_under_its_spec_is_not_left_for_an_old_crash(stor
     store.observe(PODS, "ADDED", pod_body("blinking", containerStatuses=blinking))
     assert [pool.too_large for pool in pools(store, {**RECORDED, "served": True})] == [False]
     assert [pool.too_large for pool in pools(store, RECORDED)] == [True]
+
+
+def test_the_view_of_a_pool_shows_the_failure_with_the_most_restarts(store: Store) -> None:
+    def crashed(name: str, restarts: int, message: str) -> None:
+        ended = {"terminated": {"message": message, "exitCode": 1}}
+        container = {"name": "engine", "restartCount": restarts, "lastState": ended, "state": {"waiting": {}}}
+        store.observe(PODS, "ADDED", pod_body(name, containerStatuses=[container]))
+
+    store.observe(PODS, "ADDED", pod_body("ready", conditions=[READY]))
+    [fine] = pool_views(around(store), Record(), {})
+    assert (fine.failure, fine.restarts) == (None, 0)
+    crashed("once", 1, "No available memory for the cache blocks.")
+    crashed("often", 4, "CUDA out of memory. Tried to allocate 2.00 GiB")
+    [view] = pool_views(around(store), Record(), {})
+    assert view.failure is not None
+    assert (view.failure.reason, view.restarts) == (StartFailure.OUT_OF_MEMORY, 4)
+    assert (view.pods, view.ready) == (3, 1)
 
 
 def test_a_pool_without_a_workload_exists_on_record_only(store: Store) -> None:

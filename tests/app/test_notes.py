@@ -1,0 +1,89 @@
+"""Events of a pass: one for each decision, none for what stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from plimsoll.app.case import Case
+from plimsoll.app.executor import Note
+from plimsoll.app.notes import notes_of
+from plimsoll.app.objects import Surroundings
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import ConditionReason, EventReason
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
+from plimsoll.render.report import Problem
+from tests.support.bodies import inference_deployment_body
+from tests.support.planning import H100, L4, fleet, node, pool, request, tenant
+
+if TYPE_CHECKING:
+    from plimsoll.app.rebalancing import Turn
+
+PLACED = plan([tenant(request(replicas=2))], fleet(node("h", H100)))[0]
+BLOCKED = {"type": "Planned", "status": "False", "reason": "NoGpuFits", "message": "", "lastTransitionTime": "t"}
+
+
+def case_of(decision: Decision | None, *earlier: dict[str, str]) -> Case:
+    """An object with its decision, and the conditions of its status."""
+    body = inference_deployment_body("chat") | {"status": {"conditions": list(earlier)}}
+    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.decision = decision
+    return case
+
+
+def test_an_object_without_a_decision_and_one_that_stays_as_it_is_have_no_events() -> None:
+    assert notes_of(case_of(None)) == []
+    same = case_of(PLACED)
+    same.pools = (pool(H100, replicas=2),)
+    assert notes_of(same) == []
+
+
+def test_a_new_pool_is_announced_with_its_price_and_an_old_one_with_its_end() -> None:
+    moved = case_of(PLACED)
+    moved.pools = (pool(L4),)
+    price = PLACED.pools[0].choice
+    assert price is not None
+    assert notes_of(moved) == [
+        Note(
+            EventReason.PLACEMENT_DECIDED,
+            f"2 replicas on {H100}, tensor parallel 1 at ${price.hourly_price}/h each.",
+        ),
+        Note(EventReason.PLACEMENT_RETIRED, "Pool l4-24gb-tp1 is gone."),
+    ]
+
+
+@pytest.mark.parametrize("what_is_wrong", [{"missing": 2}, {"change_blocked": True}], ids=str)
+def test_a_placement_that_becomes_impossible_is_announced_once(what_is_wrong: dict[str, Any]) -> None:
+    case = case_of(replace(PLACED, pools=(), **what_is_wrong))
+    [note] = notes_of(case)
+    assert (note.reason, note.warning) == (EventReason.PLACEMENT_IMPOSSIBLE, True)
+    assert note.message == f"{what_is_wrong.get('missing', 0)} replicas have no place."
+    fine = BLOCKED | {"status": "True"}
+    assert notes_of(case_of(case.decision, fine)) == [note]
+    assert notes_of(case_of(case.decision, BLOCKED)) == []
+
+
+@pytest.mark.parametrize("permanent", [True, False])
+def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool) -> None:  # noqa: FBT001
+    case = case_of(PLACED)
+    case.problem = Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=permanent)
+    said = [Note(ConditionReason.INVALID_SPEC, "spec.model", warning=True)]
+    assert notes_of(case) == (said if permanent else [])
+
+
+@pytest.mark.parametrize("change", [AddReplica, RemoveReplica, Move])
+def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(change: type[AddReplica]) -> None:
+    decision: LoopDecision = change(DecisionReason.SUSTAINED_QUEUE)
+    case = case_of(PLACED)
+    case.pools = (pool(H100, replicas=2),)
+    standing = SimpleNamespace(last_change="03:00: one replica more")
+    case.turn = cast("Turn", SimpleNamespace(acted=True, decision=decision, standing=standing))
+    [note] = notes_of(case)
+    assert (note.reason.value, note.message) == (f"Rebalanced{change.__name__}", "03:00: one replica more")
+    case.turn = cast("Turn", SimpleNamespace(acted=False, decision=decision, standing=standing))
+    assert notes_of(case) == []
