@@ -1,4 +1,4 @@
-"""What the operator shows to Prometheus about its decisions."""
+"""The metrics about decisions that the operator shows to Prometheus."""
 
 from __future__ import annotations
 

@@ -124,21 +124,21 @@ def test_without_a_status_the_target_is_the_users_number() -> None:
 
 
 def test_the_target_is_kept_while_the_user_says_the_same() -> None:
-    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
-    assert Standing.read(spec_of(1), recorded(told)).target_replicas == 3
+    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
+    assert Standing.read(spec_of(1), recorded(previous)).target_replicas == 3
 
 
 def test_a_new_number_of_the_users_resets_the_target_and_not_the_budget() -> None:
-    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "changeTimes": [to_rfc3339(NOW)]}}
-    standing = Standing.read(spec_of(2), recorded(told))
+    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "changeTimes": [to_rfc3339(NOW)]}}
+    standing = Standing.read(spec_of(2), recorded(previous))
     assert (standing.base_replicas, standing.target_replicas) == (2, 2)
     assert standing.history.changes == (NOW,)
 
 
 @pytest.mark.parametrize("mode", ["Off", "Recommend"])
 def test_outside_auto_the_users_number_is_the_target(mode: str) -> None:
-    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
-    assert Standing.read(spec_of(1, mode=mode), recorded(told)).target_replicas == 1
+    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3}}
+    assert Standing.read(spec_of(1, mode=mode), recorded(previous)).target_replicas == 1
 
 
 def test_what_a_status_tells_reads_back_as_it_was_and_what_is_no_time_is_left_out() -> None:
@@ -164,8 +164,8 @@ def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
 
 
 def test_auto_takes_a_replica_away_under_slack() -> None:
-    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2}}
-    turn = turn_of(spec_of(), told, usage=SLACK, replicas=2)
+    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2}}
+    turn = turn_of(spec_of(), previous, usage=SLACK, replicas=2)
     assert isinstance(turn.decision, RemoveReplica)
     assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 1, {"l40s-48gb": 1})
 
@@ -199,13 +199,13 @@ def test_it_does_not_move_where_the_placement_would_not_call_it_too_small(figure
 
 
 def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
-    told = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2, "changeTimes": [to_rfc3339(NOW - 60)]}}
+    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2, "changeTimes": [to_rfc3339(NOW - 60)]}}
     turn = turn_of(
-        spec_of(), told, replicas=2, reading=Reading(state=SignalState.UNAVAILABLE, error="Connection refused")
+        spec_of(), previous, replicas=2, reading=Reading(state=SignalState.UNAVAILABLE, error="Connection refused")
     )
     assert turn.decision.reason is DecisionReason.METRICS_UNAVAILABLE
     assert (turn.standing.target_replicas, turn.standing.history.changes) == (2, (NOW - 60,))
-    report = turn.report(recorded(told), RebalancingMode.AUTO)
+    report = turn.report(recorded(previous), RebalancingMode.AUTO)
     assert report.message == "Waiting: Prometheus gave no usable answer. Connection refused."
 
 
@@ -221,7 +221,7 @@ def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
     assert [getattr(given, bound) for bound in bounds] == [getattr(plain, bound) for bound in bounds]
 
 
-# -- what is told ------------------------------------------------------------------------------------------------------
+# -- the words of a report ---------------------------------------------------------------------------------------------
 
 
 def test_the_words_stay_while_the_decision_does_whatever_the_figures() -> None:
@@ -235,14 +235,14 @@ def test_the_words_stay_while_the_decision_does_whatever_the_figures() -> None:
 def test_another_number_of_replicas_deserves_new_words() -> None:
     first = turn_of(spec_of(mode="Recommend"), usage=0.90).report(Record(), RebalancingMode.RECOMMEND)
     second = turn_of(spec_of(2, mode="Recommend"), usage=0.95, replicas=2)
-    told = second.report(read(status_of(first)), RebalancingMode.RECOMMEND)
-    assert told.proposal is not None
-    assert told.proposal.startswith("Set spec.replicas to 3. ")
-    assert "of 2 replicas" in told.message
+    previous = second.report(read(status_of(first)), RebalancingMode.RECOMMEND)
+    assert previous.proposal is not None
+    assert previous.proposal.startswith("Set spec.replicas to 3. ")
+    assert "of 2 replicas" in previous.message
 
 
 def test_a_change_carried_out_is_told_anew() -> None:
-    told = {
+    previous = {
         "rebalancing": {
             "decision": "AddReplica",
             "reason": "SustainedKvPressure",
@@ -251,7 +251,7 @@ def test_a_change_carried_out_is_told_anew() -> None:
             "targetReplicas": 2,
         }
     }
-    report = turn_of(spec_of(), told, usage=PRESSURE, replicas=2).report(recorded(told), RebalancingMode.AUTO)
+    report = turn_of(spec_of(), previous, usage=PRESSURE, replicas=2).report(recorded(previous), RebalancingMode.AUTO)
     assert report.target_replicas == 3
     assert report.message.startswith("One replica more is needed")
 
@@ -285,10 +285,10 @@ def test_a_change_without_a_place_is_not_made_is_said_with_its_reason_and_costs_
 
 
 def test_a_pass_without_a_turn_forgets_nothing_unless_the_loop_is_off() -> None:
-    told = status_of(turn_of(spec_of(), usage=PRESSURE).report(Record(), RebalancingMode.AUTO))
+    previous = status_of(turn_of(spec_of(), usage=PRESSURE).report(Record(), RebalancingMode.AUTO))
     report = Report("x", 1, 1)
-    assert document_of(new_status(report, read(told), ""))["rebalancing"] == told["rebalancing"]
-    assert new_status(replace(report, rebalancing_off=True), read(told), "").rebalancing is None
+    assert document_of(new_status(report, read(previous), ""))["rebalancing"] == previous["rebalancing"]
+    assert new_status(replace(report, rebalancing_off=True), read(previous), "").rebalancing is None
 
 
 # -- what engines report -----------------------------------------------------------------------------------------------
@@ -310,12 +310,12 @@ def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_rep
             "a-1": PodSignals("a-1", (EngineSample(at=NOW - 9, kv_capacity_tokens=None),)),
         }
     )
-    told = reports(4, a=65_000, b=1, c=None)
+    previous = reports(4, a=65_000, b=1, c=None)
     assert told_now(around, reading) == {"a": 70_000}
-    assert reported_tokens(told, 4, {"a": 70_000}) == {"a": 70_000, "b": 1}
+    assert reported_tokens(previous, 4, {"a": 70_000}) == {"a": 70_000, "b": 1}
     for nobody in (Reading(state=SignalState.UNAVAILABLE), None):
         assert told_now(around, nobody) == {}
-    assert reported_tokens(told, 4, {}) == {"a": 65_000, "b": 1}
+    assert reported_tokens(previous, 4, {}) == {"a": 65_000, "b": 1}
 
 
 def test_what_engines_said_under_another_spec_is_not_said_of_those_that_follow() -> None:
@@ -324,16 +324,16 @@ def test_what_engines_said_under_another_spec_is_not_said_of_those_that_follow()
 
 def test_what_proved_too_small_is_remembered_until_the_spec_changes_and_never_against_what_runs() -> None:
     entry = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 30_000, "spec": "before"}
-    told = read({"tooSmall": [entry]})
+    previous = read({"tooSmall": [entry]})
     large = Pool("b", L40S_TARGET, PoolState.ACTIVE, 4, 1)
     small = replace(large, name="a", target=replace(L40S_TARGET, gpu_type="l4-24gb"))
     remembered = ObservedCapacity("l4-24gb", Split(1), 30_000)
     seen = ObservedCapacity("l40s-48gb", Split(1), 90_000)
     around = Surroundings({}, {})
-    assert observed_capacities(told, "before", [large], around, {"b": 90_000}) == (seen, remembered)
-    assert observed_capacities(told, "after", [large], around, {"b": 90_000}) == (seen,)
+    assert observed_capacities(previous, "before", [large], around, {"b": 90_000}) == (seen, remembered)
+    assert observed_capacities(previous, "after", [large], around, {"b": 90_000}) == (seen,)
     here = ObservedCapacity("l4-24gb", Split(1), 80_000)
-    assert observed_capacities(told, "before", [small], around, {"a": 80_000}) == (here,)
+    assert observed_capacities(previous, "before", [small], around, {"a": 80_000}) == (here,)
 
 
 def test_engines_that_are_being_replaced_say_nothing_of_those_to_come() -> None:

@@ -76,11 +76,11 @@ class TestExplain:
         live = RebalancingReport("AddReplica", "SustainedKvPressure", "KV cache at 91 %.", proposal="2 replicas")
         planned = decision()
         assert planned.choice is not None
-        foretold = planned.choice.estimate.kv_capacity_tokens
-        view = PoolView("h100-sxm-80gb-tp1", pods=1, ready=1, kv_tokens_reported=round(foretold / 1.01))
+        predicted = planned.choice.estimate.kv_capacity_tokens
+        view = PoolView("h100-sxm-80gb-tp1", pods=1, ready=1, kv_tokens_reported=round(predicted / 1.01))
         report = Report("llama", 2, 1, planned, model=model(), pools=(view,), rebalancing=live, observations=OBSERVED)
         cluster |= {"metadata": {"generation": 2}, "status": status(report)}
-        told = shown("explain", "llama", "-n", "ml")
+        said = shown("explain", "llama", "-n", "ml")
         for expected in (
             "Ready=True Serving: 1 of 1 replicas serve.",
             "One GPU of h100-sxm-80gb at tensor parallel 1:",
@@ -91,16 +91,16 @@ class TestExplain:
             "Rebalancing: AddReplica (SustainedKvPressure). KV cache at 91 %.",
             "Proposal: 2 replicas",
         ):
-            assert expected in told
-        assert "has not seen the last change" not in told
+            assert expected in said
+        assert "has not seen the last change" not in said
 
     def test_a_refusal_is_told_with_its_remedies(self, cluster: dict[str, Any]) -> None:
         wanted = request(LLAMA_70B_FP8, context=131_072, concurrency=64)
         report = Report("llama", 1, 1, decision(wanted, fleet(node("h", "h100-sxm-80gb"))), model=model())
         cluster |= {"metadata": {"generation": 1}, "status": status(report)}
-        told = shown("explain", "llama", "-n", "ml")
-        assert "Stalled=True NoGpuFits" in told
-        assert "What would help:" in told
+        said = shown("explain", "llama", "-n", "ml")
+        assert "Stalled=True NoGpuFits" in said
+        assert "What would help:" in said
 
     def test_a_status_from_before_the_last_change_is_said_to_be_old(self, cluster: dict[str, Any]) -> None:
         cluster |= {"metadata": {"generation": 3}, "status": status(Report("llama", 2, 1))}
@@ -109,17 +109,17 @@ class TestExplain:
     def test_a_placement_that_proved_too_small_is_named(self, cluster: dict[str, Any]) -> None:
         small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "spec": "s"}
         cluster |= {"metadata": {"generation": 1}, "status": {"observedGeneration": 1, "tooSmall": [small]}}
-        told = shown("explain", "llama", "-n", "ml")
-        assert "Proved too small: l4-24gb x 1, its engine got 12000 KV tokens." in told
+        said = shown("explain", "llama", "-n", "ml")
+        assert "Proved too small: l4-24gb x 1, its engine got 12000 KV tokens." in said
 
     def test_an_entry_that_cannot_be_used_is_named_and_its_neighbour_is_shown(self, cluster: dict[str, Any]) -> None:
         small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "spec": "s"}
         status = {"observedGeneration": 1, "tooSmall": [{**small, "kvTokens": -1}, small], "of-tomorrow": 1}
         cluster |= {"metadata": {"generation": 1}, "status": status}
-        told = shown("explain", "llama", "-n", "ml")
-        assert "Warning: status.tooSmall[0] is ignored: kvTokens: Input should be greater than or equal to 0" in told
-        assert told.count("Proved too small: l4-24gb x 1, its engine got 12000 KV tokens.") == 1
-        assert "of-tomorrow" not in told
+        said = shown("explain", "llama", "-n", "ml")
+        assert "Warning: status.tooSmall[0] is ignored: kvTokens: Input should be greater than or equal to 0" in said
+        assert said.count("Proved too small: l4-24gb x 1, its engine got 12000 KV tokens.") == 1
+        assert "of-tomorrow" not in said
 
     def test_an_object_without_a_status_is_no_accident(self, cluster: dict[str, Any]) -> None:
         cluster |= {"metadata": {"generation": 1}}

@@ -36,7 +36,7 @@ WISHES = {
     "elsewhere": {"smallest_capacity_tokens": 0},
     "nothing": {"demanded_sustained_tokens": 600, "demanded_peak_tokens": 600},
 }
-"""What is seen of a deployment that wishes this."""
+"""The situation of a deployment with each wish."""
 
 
 def situation(replicas: int, wish: str) -> Situation:

@@ -1,4 +1,4 @@
-"""What one deployment asks for in a pass, before anything is given to it."""
+"""The demand of one deployment in a pass, before a solver gives it anything."""
 
 from __future__ import annotations
 

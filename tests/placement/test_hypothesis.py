@@ -157,7 +157,7 @@ class TestNewReplicas:
 
 
 class TestTaken:
-    """What is taken is what comes back, whatever was taken meanwhile."""
+    """The same resources come back that were taken, whatever was taken meanwhile."""
 
     where = fleet(node("a", L40S, 4), node("b", L40S, 4))
     before = Ledger(

@@ -1,4 +1,4 @@
-"""What the ledger counts at its bounds: rooms, quotas and orders."""
+"""The ledger at its bounds: rooms, quotas and orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the signals say, each kind at its edge, with its numbers and its kind; no bound takes part."""
+"""Each kind of diagnosis at its edge, with its numbers. No bound of the policy takes part."""
 
 from __future__ import annotations
 

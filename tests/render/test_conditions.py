@@ -32,7 +32,7 @@ def view(pods: int = 1, ready: int = 1, **more: Any) -> PoolView:
     return PoolView(POOL, pods=pods, ready=ready, **more)
 
 
-def told(about: Report, **earlier: Since) -> dict[str, dict[str, Any]]:
+def shown(about: Report, **earlier: Since) -> dict[str, dict[str, Any]]:
     listed = conditions(about, earlier, NOW)
     assert len({each["type"] for each in listed}) == len(listed)
     return {each["type"]: each for each in listed}
@@ -40,7 +40,7 @@ def told(about: Report, **earlier: Since) -> dict[str, dict[str, Any]]:
 
 def words(about: Report) -> dict[str, str]:
     """Each condition as ``status reason``."""
-    return {kind: f"{each['status']} {each['reason']}" for kind, each in told(about).items()}
+    return {kind: f"{each['status']} {each['reason']}" for kind, each in shown(about).items()}
 
 
 OOM = EngineFailure(StartFailure.OUT_OF_MEMORY, "CUDA out of memory")
@@ -189,7 +189,7 @@ def test_what_is_known_becomes_conditions(about: Report, expected: dict[str, str
 
 @pytest.mark.parametrize("about", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
 def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
-    seen = told(about)
+    seen = shown(about)
     assert {"Ready", "Planned", "Placed", "Available"} <= seen.keys()
     assert all(each["observedGeneration"] == 3 for each in seen.values())
     assert all(each["lastTransitionTime"] == NOW for each in seen.values())
@@ -202,7 +202,7 @@ def test_the_rules_of_kstatus_hold_whatever_is_known(about: Report) -> None:
 
 def test_a_transition_time_is_kept_while_the_status_stays() -> None:
     before = {"Ready": "False", "Planned": "True", "Available": "Unknown"}
-    seen = told(report(PLACED, view(1, 0)), **{kind: Since(status, EARLIER) for kind, status in before.items()})
+    seen = shown(report(PLACED, view(1, 0)), **{kind: Since(status, EARLIER) for kind, status in before.items()})
     assert {kind: each["lastTransitionTime"] for kind, each in seen.items()} == {
         "Ready": EARLIER,
         "Planned": EARLIER,
@@ -213,50 +213,50 @@ def test_a_transition_time_is_kept_while_the_status_stays() -> None:
 
 
 def test_the_plan_is_told_with_its_working() -> None:
-    message = told(report(PLACED, view()))["Planned"]["message"]
+    message = shown(report(PLACED, view()))["Planned"]["message"]
     assert message.startswith("h100-sxm-80gb x 1: weights 14.99 GiB + KV cache 4.00 GiB + ")
     assert message.endswith("per GPU.")
 
 
 def test_a_refusal_names_the_nearest_candidate_and_a_way_out() -> None:
-    message = told(report(NOWHERE))["Planned"]["message"]
+    message = shown(report(NOWHERE))["Planned"]["message"]
     assert message.startswith("1 of 1 replicas have no place. Nearest: l4-24gb x 1 ")
     assert "No single change makes it fit." in message
-    taken = told(report(FULL))["Planned"]["message"]
+    taken = shown(report(FULL))["Planned"]["message"]
     assert "Nearest: h100-sxm-80gb x " in taken
     assert "To make it fit: free 1 h100-sxm-80gb on one node" in taken
 
 
 def test_a_crash_is_told_in_the_engines_words() -> None:
-    message = told(report(PLACED, CRASHED))["Available"]["message"]
+    message = shown(report(PLACED, CRASHED))["Available"]["message"]
     assert message == f"CUDA out of memory (pool {POOL}, 1 restarts)"
 
 
 def test_the_schedulers_words_are_passed_on() -> None:
     about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available"))
-    assert told(about)["Placed"]["message"] == "1 pods wait for a node: 0/3 nodes are available"
+    assert shown(about)["Placed"]["message"] == "1 pods wait for a node: 0/3 nodes are available"
 
 
 def test_what_the_scheduler_waits_for_is_said_in_plain_words_too() -> None:
     about = report(PLACED, view(1, 0, unbound=1, scheduler_message="0/3 nodes are available", waits_for="free CPU"))
     assert (
-        told(about)["Placed"]["message"] == "1 pods wait for a node (they wait for free CPU): 0/3 nodes are available"
+        shown(about)["Placed"]["message"] == "1 pods wait for a node (they wait for free CPU): 0/3 nodes are available"
     )
 
 
 def test_whoever_was_moved_too_often_is_told_that_the_pods_stay() -> None:
     spent = replace(PLACED, rehomings_spent=True)
-    message = told(report(spent, view(1, 0, unbound=1, scheduler_message="0/3 nodes.")))["Placed"]["message"]
+    message = shown(report(spent, view(1, 0, unbound=1, scheduler_message="0/3 nodes.")))["Placed"]["message"]
     assert message.startswith("1 pods wait for a node: 0/3 nodes. They stay where they are: ")
     assert "4 placements within the last hour" in message
-    assert "stay" not in told(report(PLACED, view(1, 0, unbound=1)))["Placed"]["message"]
+    assert "stay" not in shown(report(PLACED, view(1, 0, unbound=1)))["Placed"]["message"]
 
 
 def test_a_retiring_pool_that_serves_keeps_the_deployment_available() -> None:
     old = replace(PLACED.pools[0], name="old", state=PoolState.RETIRING, choice=None)
     moving = replace(PLACED, pools=(*PLACED.pools, old))
     about = report(moving, view(1, 0, failure=OOM, restarts=3), PoolView("old", pods=1, ready=1))
-    seen = told(about)
+    seen = shown(about)
     assert (seen["Available"]["status"], seen["Available"]["reason"]) == ("True", "EngineOutOfMemory")
     assert "Stalled" not in seen
     assert isinstance(old, PlannedPool)

@@ -74,7 +74,7 @@ class LivePasses:
         return {case.key.name: case for case in self._pass().cases}
 
     def snapshot(self) -> Snapshot:
-        """What one pass publishes."""
+        """Return the snapshot that one pass publishes."""
         return self._pass().snapshot
 
     async def settle(self) -> None:

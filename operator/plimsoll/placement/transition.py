@@ -12,11 +12,11 @@ from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import NO_PRICE, alternatives_to, rank
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
 from plimsoll.placement.rehoming import Departure
 from plimsoll.placement.remedies import Adviser, only_waits
-from plimsoll.placement.remedies_beside_gpus import remedies_beside_gpus
 from plimsoll.placement.solvers.protocol import Award
 from plimsoll.placement.warnings import warnings_for
 
@@ -124,7 +124,7 @@ class _Transition:
         if ledger is None:
             return ()
         refused, memo = self.award.rejections, self.adviser.memo
-        besides = remedies_beside_gpus(self.request, self.fleet, ledger, refused, memo)
+        besides = other_remedies(self.request, self.fleet, ledger, refused, memo)
         short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in refused)
         # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
         others = self.adviser.remedies(self.request, ledger)

@@ -16,7 +16,7 @@ from plimsoll.placement.place import place
 _ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY)
 
 
-def remedies_beside_gpus(
+def other_remedies(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
     """Return the remedies that work: a larger quota, or smaller CPU and memory requests of the pod."""

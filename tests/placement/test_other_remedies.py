@@ -10,8 +10,8 @@ from plimsoll.domain.reasons import Numbers, Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import place
-from plimsoll.placement.remedies_beside_gpus import remedies_beside_gpus
 from tests.support.planning import H100, LLAMA_70B_FP8, fleet, node, request
 
 GPU = "nvidia.com/gpu"
@@ -27,7 +27,7 @@ def found(wanted: Request, *, free: HostRoom | None = None, left: int | None = N
         there = replace(there, host=HostRoom(64_000, 512 * GIB, 110), host_free=free)
     where = fleet(there)
     ledger = Ledger.of(where, None if left is None else {"default": {GPU: left}})
-    return remedies_beside_gpus(wanted, where, ledger, place(wanted, where, ledger).rejections)
+    return other_remedies(wanted, where, ledger, place(wanted, where, ledger).rejections)
 
 
 def numbers_of(remedies: tuple[Remedy, ...]) -> Numbers:
@@ -46,7 +46,7 @@ def test_a_quota_is_raised_by_what_one_replica_lacks() -> None:
 def test_no_larger_quota_is_proposed_where_it_would_place_nothing() -> None:
     where = fleet(node("h", H100, 1, held=1))
     ledger = Ledger.of(where, {"default": {GPU: 0}})
-    assert remedies_beside_gpus(ASKED, where, ledger, place(ASKED, where, ledger).rejections) == ()
+    assert other_remedies(ASKED, where, ledger, place(ASKED, where, ledger).rejections) == ()
 
 
 def test_requests_are_lowered_to_what_one_node_has_free_and_the_other_one_stays() -> None:
@@ -69,7 +69,7 @@ def test_smaller_requests_that_would_not_do_are_not_proposed() -> None:
 
 def test_other_reasons_lead_to_no_proposal() -> None:
     where = fleet(node("h", H100, 8))
-    assert remedies_beside_gpus(ASKED, where, Ledger.of(where), (TAKEN,)) == ()
+    assert other_remedies(ASKED, where, Ledger.of(where), (TAKEN,)) == ()
 
 
 def test_a_shortage_is_found_behind_other_reasons() -> None:
@@ -77,4 +77,4 @@ def test_a_shortage_is_found_behind_other_reasons() -> None:
     where = fleet(short)
     ledger = Ledger.of(where)
     rejections = (TAKEN, *place(ASKED, where, ledger).rejections)
-    assert [each.kind for each in remedies_beside_gpus(ASKED, where, ledger, rejections)] == [RemedyKind.LOWER_REQUESTS]
+    assert [each.kind for each in other_remedies(ASKED, where, ledger, rejections)] == [RemedyKind.LOWER_REQUESTS]
