@@ -120,6 +120,16 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "fits at $1.86/h, but has room for 1 replicas where the choice takes 3",
     ),
     (
+        Reason.SCARCE_FOR_OTHERS,
+        {"price": "2.24", "best_price": "6.88", "other": "qwen-32b", "saved": "31.05"},
+        "fits at $2.24/h where the choice costs $6.88/h, but its free GPUs save $31.05/h for qwen-32b",
+    ),
+    (
+        Reason.SCARCE_FOR_OTHERS,
+        {"price": "2.24", "best_price": "6.88"},
+        "fits at $2.24/h where the choice costs $6.88/h, but its free GPUs are the only ones for another deployment",
+    ),
+    (
         Reason.OBSERVED_TOO_SMALL,
         {"need_tokens": 65536, "have_tokens": 40000},
         "a running engine got 40000 tokens of KV cache there, the load needs 65536",

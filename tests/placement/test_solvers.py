@@ -6,16 +6,17 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
+from plimsoll.adapters import highs
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import GpuConstraints
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
-from plimsoll.placement.solvers import DEFAULT_SOLVER, SOLVERS, Award, Solver, Stock
+from plimsoll.placement.solvers import SOLVERS, Award, Fleetwide, Solver, Stock
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
-EVERY_SOLVER = SOLVERS | {"exhaustive": solve_exhaustively}
+EVERY_SOLVER = SOLVERS | {"exhaustive": solve_exhaustively, "fleetwide": Fleetwide(highs.solve)}
 
 
 @pytest.fixture(params=EVERY_SOLVER)
@@ -75,7 +76,7 @@ def test_another_solver_decides_otherwise_where_the_order_of_demands_costs_a_rep
         request(name="younger", created="2", constraints=GpuConstraints(allow=(L40S,))),
     )
     where = fleet(node("l", L40S, 1), node("h", H100, 1))
-    in_order = plan([tenant(older), tenant(younger)], where, solver=DEFAULT_SOLVER)
+    in_order = plan([tenant(older), tenant(younger)], where, solver=SOLVERS["greedy"])
     at_once = plan([tenant(older), tenant(younger)], where, solver=solve_exhaustively)
     assert [decision.missing for decision in in_order] == [0, 1]
     assert [decision.missing for decision in at_once] == [0, 0]

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
+from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request
@@ -76,7 +77,7 @@ from plimsoll.placement.plan import demands_of, stock_for
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
-from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
+from plimsoll.placement.solvers import Solver
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -114,7 +115,7 @@ class Passes:
     reading: ReadingMemo = field(default_factory=ReadingMemo)
     memo: Memo = field(default_factory=Memo)
     rendered: Rendered = field(default_factory=Rendered)
-    solver: Solver = DEFAULT_SOLVER
+    solver: Solver = field(default_factory=fleetwide)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.highs import fleetwide
 from plimsoll.api.convert import to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
@@ -216,7 +217,9 @@ def _planned(asked: Sequence[Asked], fleet: Fleet) -> list[tuple[str, Planned]]:
         Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
         for index, each in enumerate(asked)
     ]
-    decisions = {decision.request.key: decision for decision in plan(tenants, fleet, load_gpu_types())}
+    decisions = {
+        decision.request.key: decision for decision in plan(tenants, fleet, load_gpu_types(), solver=fleetwide())
+    }
     return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
 
 

@@ -62,11 +62,13 @@ class GpuNode:
     taints: tuple[Taint, ...] = ()
     host: HostRoom = UNKNOWN_HOST
     host_free: HostRoom = UNKNOWN_HOST
+    account: str = field(init=False, repr=False, compare=False)
+    """The ledger key of its GPUs: the node's name, and for slices also the resource, separate from whole GPUs."""
 
-    @property
-    def account(self) -> str:
-        """The ledger key of its GPUs: the node's name, and for slices also the resource, separate from whole GPUs."""
-        return f"{self.name}/{self.resource}" if self.gpu.is_slice else self.name
+    def __post_init__(self) -> None:
+        # A pass reads it about a million times, so it is made once.
+        account = f"{self.name}/{self.resource}" if self.gpu.is_slice else self.name
+        object.__setattr__(self, "account", account)
 
     @property
     def free(self) -> int:

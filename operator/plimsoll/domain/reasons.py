@@ -35,6 +35,7 @@ class Reason(StrEnum):
     COSTS_MORE = "CostsMore"
     FITS_ONLY_PROBABLY = "FitsOnlyProbably"
     ROOM_FOR_FEWER = "RoomForFewer"
+    SCARCE_FOR_OTHERS = "ScarceForOthers"
     OBSERVED_TOO_SMALL = "ObservedTooSmall"
     START_FAILED = "StartFailed"
     PLACEMENT_KEPT = "PlacementKept"

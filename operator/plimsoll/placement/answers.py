@@ -12,18 +12,22 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.remedies import Adviser
-from plimsoll.placement.solvers import Award, Solver, Stock
+from plimsoll.placement.solvers import Appraisal, Award, Solver, Stock
 from plimsoll.placement.transition import decision_of
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The decision for one deployment, and the free resources ``before`` it took its share and those ``left`` after."""
+    """The decision for one deployment, and the free resources ``before`` it took its share and those ``left`` after.
+
+    ``appraisal`` is the solver's, of all awards of the pass together.
+    """
 
     tenant: Tenant
     decision: Decision
     before: Ledger
     left: Ledger
+    appraisal: Appraisal | None = None
 
 
 def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: Solver) -> Iterator[Answer]:
@@ -43,7 +47,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
             awards = solver(_open(demands[number + 1 :]), replace(stock, ledger=ledger))
             yield Answer(demand.tenant, decision, ledger, ledger)
         else:
-            yield Answer(demand.tenant, decision, ledger, award.left)
+            yield Answer(demand.tenant, decision, ledger, award.left, award.appraisal)
             ledger = award.left
 
 

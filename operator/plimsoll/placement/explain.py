@@ -90,6 +90,15 @@ def _costs_more(figures: Figures) -> str:
     return f"fits at {price}, the choice costs {best}"
 
 
+def _scarce(figures: Figures) -> str:
+    other = figures.get("other", "another deployment")
+    saved = f"save {_price(figures, 'saved')} for" if "saved" in figures else "are the only ones for"
+    return (
+        f"fits at {_price(figures, 'price')} where the choice costs {_price(figures, 'best_price')}, "
+        f"but its free GPUs {saved} {other}"
+    )
+
+
 _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.TOO_LITTLE_VRAM: lambda f: (
         f"needs {_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')}"
@@ -138,6 +147,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.ROOM_FOR_FEWER: lambda f: (
         f"fits at {_price(f, 'price')}, but has room for {f['room']} replicas where the choice takes {f['best_room']}"
     ),
+    Reason.SCARCE_FOR_OTHERS: _scarce,
     Reason.OBSERVED_TOO_SMALL: lambda f: (
         f"a running engine got {f['have_tokens']} tokens of KV cache there, the load needs {f['need_tokens']}"
     ),

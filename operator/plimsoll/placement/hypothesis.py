@@ -10,7 +10,7 @@ from plimsoll.placement.answers import Answer, answers, read_demand
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.remedies import Adviser
-from plimsoll.placement.solvers import Solver, Stock
+from plimsoll.placement.solvers import Appraisal, Solver, Stock
 from plimsoll.placement.taken import Taken, taken_between
 
 
@@ -46,7 +46,8 @@ class WhatIf:
 class Plan:
     """A finished plan: the decision for every deployment, in the order of decisions, and the resources that are left.
 
-    ``taken`` holds what each deployment took in this plan. Deployments that took nothing are left out.
+    ``taken`` holds what each deployment took in this plan. Deployments that took nothing are left out. ``appraisal`` is
+    how good the new placements are; None where nothing was placed, or the solver does not know it.
     """
 
     tenants: Mapping[ObjectKey, Tenant]
@@ -55,6 +56,7 @@ class Plan:
     left: Stock
     adviser: Adviser
     solver: Solver
+    appraisal: Appraisal | None = None
 
     @staticmethod
     def of(answered: Iterable[Answer], stock: Stock, adviser: Adviser, solver: Solver) -> Plan:
@@ -62,14 +64,15 @@ class Plan:
         tenants: dict[ObjectKey, Tenant] = {}
         decisions: dict[ObjectKey, Decision] = {}
         taken: dict[ObjectKey, Taken] = {}
-        left = stock.ledger
+        left, appraisal = stock.ledger, None
         for answer in answered:
+            appraisal = appraisal or answer.appraisal
             key, left = answer.tenant.request.key, answer.left
             tenants[key], decisions[key] = answer.tenant, answer.decision
             share = taken_between(answer.before, answer.left)
             if share is not None:
                 taken[key] = share
-        return Plan(tenants, decisions, taken, replace(stock, ledger=left), adviser, solver)
+        return Plan(tenants, decisions, taken, replace(stock, ledger=left), adviser, solver, appraisal)
 
     def what_if(self, key: ObjectKey) -> WhatIf:
         """Return what answers hypotheses about one deployment of the plan."""

@@ -94,7 +94,7 @@ def alternatives_to(kept: Option, request: Request, fleet: Fleet, memo: Memo | N
 def _not_preferred(choice: Option, kept: Option) -> Rejection:
     if _fit_order(choice) > _fit_order(kept):
         return _only_probably(choice)
-    return _costs_more(choice, kept) if rank(choice) > rank(kept) else _not_moved_to(choice)
+    return costs_more(choice, kept) if rank(choice) > rank(kept) else _not_moved_to(choice)
 
 
 def rank(choice: Option) -> tuple[Decimal, int, int, str]:
@@ -115,7 +115,7 @@ def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rej
     """Return why a feasible candidate is not the choice."""
     if _fit_order(choice) > _fit_order(best):
         return _only_probably(choice)
-    return _costs_more(choice, best) if room == best_room else _room_for_fewer(choice, room, best_room)
+    return costs_more(choice, best) if room == best_room else _room_for_fewer(choice, room, best_room)
 
 
 def _only_probably(choice: Option) -> Rejection:
@@ -142,7 +142,8 @@ def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rej
     return Rejection(choice.gpu.name, choice.split, reason, numbers)
 
 
-def _costs_more(choice: Option, best: Option) -> Rejection:
+def costs_more(choice: Option, best: Option) -> Rejection:
+    """Return that a choice would do and that the best one is preferred: by price, then GPUs, stages and name."""
     numbers = (
         ("price", "unknown" if choice.hourly_price is None else str(choice.hourly_price)),
         ("best_price", "unknown" if best.hourly_price is None else str(best.hourly_price)),

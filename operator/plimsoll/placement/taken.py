@@ -23,15 +23,24 @@ class Taken:
 
     def given_back_to(self, ledger: Ledger) -> Ledger:
         """Return the ledger with these resources added. The ledger itself is not changed."""
+        return self._applied(ledger, 1)
+
+    def taken_from(self, ledger: Ledger) -> Ledger:
+        """Return the ledger without these resources. The ledger itself is not changed."""
+        return self._applied(ledger, -1)
+
+    def _applied(self, ledger: Ledger, sign: int) -> Ledger:
         free, hosts = dict(ledger.free), dict(ledger.hosts)
         for account, gpus in self.gpus.items():
-            free[account] += gpus
+            free[account] += sign * gpus
         for name, room in self.hosts.items():
-            hosts[name] = hosts[name].less(-(room.cpu_millis or 0), -(room.memory_bytes or 0), -(room.pods or 0))
+            hosts[name] = hosts[name].less(
+                *(-sign * (each or 0) for each in (room.cpu_millis, room.memory_bytes, room.pods))
+            )
         quota = {namespace: dict(limits) for namespace, limits in ledger.quota.items()}
         for namespace, limits in self.quota.items():
             for resource, gpus in limits.items():
-                quota[namespace][resource] += gpus
+                quota[namespace][resource] += sign * gpus
         return Ledger(free, hosts, quota)
 
 

@@ -20,6 +20,30 @@ class Stock:
 
 
 @dataclass(frozen=True, slots=True)
+class Appraisal:
+    """How good the new placements of a pass are together.
+
+    Attributes:
+        solver: what found them.
+        bill: US dollars an hour of all replicas that the solver placed. A mix of GPU types counts with its charge.
+        bound: the proven least bill for the same replicas; None where nothing was proven.
+        deployments: the number of deployments that were decided together.
+    """
+
+    solver: str
+    bill: float
+    bound: float | None
+    deployments: int
+
+    @property
+    def gap(self) -> float | None:
+        """The part of the bill that a better plan might save at most; None where nothing was proven."""
+        if self.bound is None:
+            return None
+        return 0.0 if self.bill <= 0 else max(0.0, 1 - self.bound / self.bill)
+
+
+@dataclass(frozen=True, slots=True)
 class Award:
     """The result for one demand.
 
@@ -34,6 +58,7 @@ class Award:
         rejections: why other candidates were not taken, in the last search.
         refused_at: the free resources when a search found nothing; None where every search found something.
         failure: an error of the solver itself for this demand.
+        appraisal: how good all awards of the pass are together; None where the solver does not know it.
     """
 
     demand: Demand
@@ -46,6 +71,7 @@ class Award:
     rejections: tuple[Rejection, ...] = ()
     refused_at: Ledger | None = None
     failure: Exception | None = None
+    appraisal: Appraisal | None = None
 
 
 Solver = Callable[[Sequence[Demand], Stock], Iterator[Award]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet
@@ -27,13 +27,15 @@ def _anything(_: Option) -> bool:
 class Turn:
     """Takes from a ledger for one demand; see :meth:`take`.
 
-    ``wants`` limits the choices for missing replicas. A solver that has already decided uses it to apply its decision.
+    ``wants`` limits the choices for missing replicas. ``share`` are the places that a solver has decided for them, each
+    with a number of replicas; they are taken first, as far as they have room.
     """
 
     demand: Demand
     fleet: Fleet
     ledger: Ledger
     wants: Filter = _anything
+    share: Sequence[tuple[tuple[str, Split], int]] = ()
     replicas: dict[str, int] = field(init=False)
     moved: list[tuple[Move, Placed]] = field(default_factory=list)
     moves_spent: bool = False
@@ -107,7 +109,8 @@ class Turn:
     def _fill(self) -> None:
         """Place the missing replicas, on several GPU types if necessary."""
         while (missing := self._missing()) > 0 and len(self.replicas) < MAX_POOLS:
-            if self._place(missing) is None:
+            decided = bool(self.share)
+            if self._place(missing) is None and not decided:
                 break
         if not self.replicas and self.demand.request.replicas == 0:
             self._place(0)
@@ -117,7 +120,11 @@ class Turn:
 
     def _place(self, replicas: int) -> Placed | None:
         """Search for a place, and record the rejections, whether or not it finds one."""
-        outcome = self._search(replicas, self._closed(), self.wants)
+        wants = self.wants
+        if self.share:
+            (place, most), *self.share = self.share
+            replicas, wants = min(replicas, most), lambda option: option.target.place == place
+        outcome = self._search(replicas, self._closed(), wants)
         self._note(outcome)
         if not isinstance(outcome, Placed):
             self.refused_at = self.ledger

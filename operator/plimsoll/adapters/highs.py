@@ -1,0 +1,70 @@
+"""The HiGHS library as the solver of mixed-integer programmes. It is imported when the first programme comes."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from plimsoll.placement.solvers import Fleetwide
+from plimsoll.placement.solvers.programme import Programme, Solution
+
+RELATIVE_GAP = 1e-3
+"""A plan within a thousandth of the proven bound is good enough: prices are not known better."""
+
+MOST_NODES = 2_000
+"""The most nodes of the search tree. A limit in nodes gives the same plan on every machine; one in seconds does not."""
+
+MOST_SECONDS = 20.0
+"""A last resort against a programme that one node takes too long for."""
+
+
+def fleetwide() -> Fleetwide:
+    """Return a solver that decides for the whole fleet: with HiGHS, or by its own search where HiGHS is missing."""
+    return Fleetwide(solve if find_spec("highspy") else None)
+
+
+def solve(programme: Programme) -> Solution | None:
+    """Solve a programme with one thread and a fixed seed; None where it has no solution or none was found."""
+    import highspy  # noqa: PLC0415 - a fifth of a second that only those pay who solve something
+
+    highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
+    for option, value in _OPTIONS.items():
+        highs.setOptionValue(option, value)
+    highs.passModel(_model(highspy, programme))
+    highs.run()
+    info = highs.getInfo()
+    if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        return None
+    values = tuple(round(value) for value in highs.getSolution().col_value)
+    return Solution(values, info.objective_function_value, info.mip_dual_bound)
+
+
+_OPTIONS: dict[str, Any] = {
+    "output_flag": False,
+    "threads": 1,
+    "random_seed": 7,
+    "mip_rel_gap": RELATIVE_GAP,
+    "mip_max_nodes": MOST_NODES,
+    "time_limit": MOST_SECONDS,
+}
+
+
+def _model(highspy: Any, programme: Programme) -> Any:
+    """Return HiGHS' form of a programme: its rows one after the other in compressed form."""
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = len(programme.costs), len(programme.rows)
+    model.col_cost_ = programme.costs
+    model.col_lower_ = [0.0] * len(programme.costs)
+    model.col_upper_ = programme.limits
+    model.row_lower_ = [low for low, _, _ in programme.rows]
+    model.row_upper_ = [high for _, _, high in programme.rows]
+    model.integrality_ = [highspy.HighsVarType.kInteger] * len(programme.costs)
+    starts, columns, weights = [0], list[int](), list[float]()
+    for _, entries, _ in programme.rows:
+        columns.extend(column for column, _ in entries)
+        weights.extend(weight for _, weight in entries)
+        starts.append(len(columns))
+    matrix = model.a_matrix_
+    matrix.format_ = highspy.MatrixFormat.kRowwise
+    matrix.start_, matrix.index_, matrix.value_ = starts, columns, weights
+    return model

@@ -1,0 +1,133 @@
+"""A solver that decides for all demands of a pass together, near the proven optimum.
+
+1. Demands whose pods found no node take their turn first, the oldest first: their replicas waited longest.
+2. All other demands become one programme (:mod:`problem`, :mod:`formulation`); :mod:`deciding` has the order of goals.
+3. The shares get nodes, the largest replicas first (:mod:`packing`).
+4. Every demand takes its turn with its own share and what nobody else has. So a share that could not be packed, and a
+   demand that the programme left out, still get what is free.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from plimsoll.domain.host import HostRoom
+from plimsoll.placement.demand import Demand
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.solvers.deciding import Decided, decide
+from plimsoll.placement.solvers.packing import Part, pack
+from plimsoll.placement.solvers.problem import Posed, pose, wanted
+from plimsoll.placement.solvers.programme import Milp
+from plimsoll.placement.solvers.protocol import Appraisal, Award, Stock
+from plimsoll.placement.solvers.scarcity import Others, with_scarcity
+from plimsoll.placement.solvers.search import in_turn, search
+from plimsoll.placement.solvers.turn import Turn
+from plimsoll.placement.taken import Taken, taken_between
+
+MOST_REMEMBERED = 8
+"""The number of problems whose solution is kept: an unchanged fleet poses the same problem in every pass."""
+
+
+@dataclass(slots=True)
+class Fleetwide:
+    """The solver. It remembers its last pass and its last solutions, and never changes a plan by that."""
+
+    milp: Milp | None = None
+    _last: tuple[tuple[tuple[Demand, ...], Stock], list[Award]] | None = None
+    _known: OrderedDict[tuple[object, ...], Decided] = field(default_factory=OrderedDict)
+
+    def __call__(self, demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
+        """Answer the demands in the given order. The same demands on the same stock get the same awards again."""
+        if len(demands) == 1:  # a hypothesis about one deployment must not displace the pass
+            return _Pass(demands, stock, self).awards()
+        asked = tuple(demands), stock
+        if self._last is None or self._last[0] != asked:
+            self._last = asked, list(_Pass(demands, stock, self).awards())
+        return iter(self._last[1])
+
+    def decide(self, posed: Posed) -> Decided:
+        """Return the decision on a problem: the remembered one, or a new one."""
+        key = (posed.problem, posed.members)
+        if key in self._known:
+            self._known.move_to_end(key)
+            known = self._known[key]
+            return replace(known, posed=replace(known.posed, nodes=posed.nodes))
+        decided = in_turn(posed) or (None if self.milp is None else decide(posed, self.milp)) or search(posed)
+        self._known[key] = decided
+        if len(self._known) > MOST_REMEMBERED:
+            self._known.popitem(last=False)
+        return decided
+
+
+class _Pass:
+    def __init__(self, demands: Sequence[Demand], stock: Stock, solver: Fleetwide) -> None:
+        self.demands, self.stock, self.solver = demands, stock, solver
+        self.found: dict[int, tuple[Award, Taken | None]] = {}
+        self.appraisal: Appraisal | None = None
+
+    def awards(self) -> Iterator[Award]:
+        """Yield the awards in the order of the demands. Each ``left`` follows from the awards before it."""
+        ledger = self._moves_first(self.stock.ledger)
+        parts, ledger = self._shared_out(ledger)
+        for index, demand in enumerate(self.demands):
+            if index not in self.found:
+                ledger = self._turn(index, demand, parts.get(index, ()), ledger)
+        others = Others([award for award, _ in self.found.values()])
+        left = self.stock.ledger
+        for award, taken in (self.found[index] for index in range(len(self.demands))):
+            left = left if taken is None else taken.taken_from(left)
+            yield replace(with_scarcity(award, self.stock, others), left=left, appraisal=self.appraisal)
+
+    def _moves_first(self, ledger: Ledger) -> Ledger:
+        for index, demand in enumerate(self.demands):
+            if demand.moves:
+                ledger = self._turn(index, demand, (), ledger)
+        return ledger
+
+    def _shared_out(self, ledger: Ledger) -> tuple[Mapping[int, list[Part]], Ledger]:
+        """Solve for all demands that miss replicas. Return their parts, and the ledger without the parts."""
+        posed = pose(
+            {index: demand for index, demand in enumerate(self.demands) if self._joins(index)}, self.stock.fleet, ledger
+        )
+        if not posed.members:
+            return {}, ledger
+        decided = self.solver.decide(posed)
+        self.appraisal = decided.appraisal
+        packed, left = pack(decided, ledger)
+        parts: dict[int, list[Part]] = defaultdict(list)
+        for part in packed:
+            parts[part.demand].append(part)
+        return parts, left
+
+    def _joins(self, index: int) -> bool:
+        demand = self.demands[index]
+        return index not in self.found and demand.asks and wanted(demand) > 0
+
+    def _turn(self, index: int, demand: Demand, parts: Sequence[Part], ledger: Ledger) -> Ledger:
+        """Take for one demand from its own parts and from the ledger, and return what is left of it."""
+        own = _with_parts(parts, ledger)
+        try:
+            share = [(part.place, part.packed) for part in parts if part.packed]
+            award = Turn(demand, self.stock.fleet, own, share=share).take()
+        except Exception as error:  # noqa: BLE001 - an error in one demand must not stop the plan of the others
+            award = Award(demand, own, failure=error)
+        self.found[index] = award, taken_between(own, award.left)
+        return award.left
+
+
+def _with_parts(parts: Sequence[Part], ledger: Ledger) -> Ledger:
+    """Return the ledger with the nodes of these parts given back."""
+    if not parts:
+        return ledger
+    gpus: dict[str, int] = defaultdict(int)
+    hosts: dict[str, HostRoom] = {}
+    for part in parts:
+        for node, replicas in part.nodes.items():
+            gpus[node.account] += replicas * part.gpus
+            if node.name in ledger.hosts:
+                need = part.need
+                room = hosts.get(node.name, HostRoom(0, 0, 0))
+                hosts[node.name] = room.less(-replicas * need.cpu_millis, -replicas * need.memory_bytes, -replicas)
+    return Taken(gpus, hosts, {}).given_back_to(ledger)

@@ -1,0 +1,212 @@
+"""A problem as a mixed-integer programme, and the shares of its kinds from a solution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from plimsoll.placement.solvers.limits import limits_of
+from plimsoll.placement.solvers.problem import Choice, Kind, Problem
+from plimsoll.placement.solvers.programme import Programme, Solution
+
+MIXING = 0.25
+"""The part of a deployment's bill that a mix of GPU types must save. Below that, its replicas share one type: they
+are easier to operate and answer at the same speed."""
+
+
+class Goal(StrEnum):
+    """What a programme minimises."""
+
+    NOTHING = "nothing"
+    """Any solution is good."""
+    MISSING = "missing"
+    """Replicas without a place."""
+    DOUBT = "doubt"
+    """Replicas whose option fits only probably."""
+    BILL = "bill"
+    """US dollars an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The goal of one solve.
+
+    ``minimised`` is what the programme minimises. ``doubt`` allows options that fit only probably where a kind has
+    others. ``missing`` and ``doubtful`` are the most of each that the solution may have; None sets no limit.
+    """
+
+    minimised: Goal = Goal.BILL
+    doubt: bool = False
+    missing: int | None = None
+    doubtful: int | None = None
+
+
+@dataclass(slots=True)
+class Columns:
+    """The columns of one kind.
+
+    ``whole`` counts deployments that get one choice. ``mixed`` counts deployments that are divided over choices,
+    ``loose`` their replicas by choice, and ``short`` their replicas without a place. ``parts`` are replicas by choice
+    and group, where a choice has several groups.
+    """
+
+    whole: dict[int, int] = field(default_factory=dict)
+    mixed: int | None = None
+    loose: dict[int, int] = field(default_factory=dict)
+    short: int | None = None
+    parts: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What a kind gets.
+
+    ``whole`` is the number of deployments by choice. ``loose`` is the number of replicas by choice, for deployments
+    that are divided. ``parts`` is the number of replicas by choice and group.
+    """
+
+    whole: tuple[tuple[int, int], ...]
+    loose: tuple[tuple[int, int], ...]
+    parts: tuple[tuple[tuple[int, int], int], ...]
+
+
+class Formulation:
+    """The programme of a problem with an aim."""
+
+    def __init__(self, problem: Problem, aim: Aim) -> None:
+        self.problem, self.aim = problem, aim
+        self.programme = Programme()
+        self.columns = [self._of_kind(kind, count) for kind, count in zip(problem.kinds, problem.counts, strict=True)]
+        self._limit()
+        self._limit_totals()
+
+    def shares(self, solution: Solution) -> tuple[Share, ...]:
+        """Read the shares of all kinds from a solution."""
+        return tuple(
+            self._share(kind, columns, solution) for kind, columns in zip(self.problem.kinds, self.columns, strict=True)
+        )
+
+    def _of_kind(self, kind: Kind, count: int) -> Columns:
+        columns, add = Columns(), self.programme.column
+        allowed = self._allowed(kind)
+        for choice in allowed:
+            columns.whole[choice] = add(count, self._cost(kind, kind.choices[choice], kind.replicas))
+        divisible = not kind.whole and kind.replicas > 1 and (len(allowed) > 1 or kind.patience > 0)
+        if divisible:
+            columns.mixed = add(count, self._charge(kind))
+            for choice in allowed:
+                columns.loose[choice] = add(count * kind.replicas, self._cost(kind, kind.choices[choice], 1))
+        if kind.patience:
+            columns.short = add(count * (kind.replicas if divisible else 1), self._penalty(kind, divisible=divisible))
+        self._balance(kind, count, columns, divisible=divisible)
+        self._divide(kind, count, columns)
+        return columns
+
+    def _allowed(self, kind: Kind) -> list[int]:
+        good = [index for index, choice in enumerate(kind.choices) if not choice.doubtful]
+        return good if good and not self.aim.doubt else list(range(len(kind.choices)))
+
+    def _cost(self, kind: Kind, choice: Choice, replicas: int) -> float:
+        if self.aim.minimised is Goal.BILL:
+            rank = kind.choices.index(choice)  # among equal bills, the preferred choices
+            return replicas * (choice.price + 1e-6 * rank)
+        return float(replicas * choice.doubtful) if self.aim.minimised is Goal.DOUBT else 0.0
+
+    def _charge(self, kind: Kind) -> float:
+        if self.aim.minimised is not Goal.BILL:
+            return 0.0
+        return MIXING * kind.replicas * min((choice.price for choice in kind.choices), default=0.0)
+
+    def _penalty(self, kind: Kind, *, divisible: bool) -> float:
+        return _weight(kind, divisible=divisible) if self.aim.minimised is Goal.MISSING else 0.0
+
+    def _balance(self, kind: Kind, count: int, columns: Columns, *, divisible: bool) -> None:
+        placed = [(column, 1.0) for column in columns.whole.values()]
+        if divisible and columns.mixed is not None:
+            placed.append((columns.mixed, 1.0))
+            replicas = [(column, 1.0) for column in columns.loose.values()]
+            short = [] if columns.short is None else [(columns.short, 1.0)]
+            entries = (*replicas, *short, (columns.mixed, -float(kind.replicas)))
+            self.programme.row(entries, at_least=0.0, at_most=0.0)
+        elif columns.short is not None:
+            placed.append((columns.short, 1.0))
+        # A row without entries would lose the deployments of a kind that has no choice: its column stays empty.
+        self.programme.row(tuple(placed), at_least=count, at_most=count)
+
+    def _divide(self, kind: Kind, count: int, columns: Columns) -> None:
+        """Divide the replicas of a choice over its groups of nodes."""
+        for index in columns.whole:
+            choice = kind.choices[index]
+            if len(choice.groups) == 1:
+                continue
+            for group in choice.groups:
+                columns.parts[index, group] = self.programme.column(count * kind.replicas)
+            entries = [(columns.parts[index, group], 1.0) for group in choice.groups]
+            taken = [(column, -weight) for column, weight in self._replicas(kind, columns, index)]
+            self.programme.row((*entries, *taken), at_least=0.0, at_most=0.0)
+
+    def _replicas(self, kind: Kind, columns: Columns, choice: int) -> Iterator[tuple[int, float]]:
+        """Yield the columns and weights that count the replicas of a choice."""
+        yield columns.whole[choice], float(kind.replicas)
+        if choice in columns.loose:
+            yield columns.loose[choice], 1.0
+
+    def _limit(self) -> None:
+        for limit in limits_of(self.problem):
+            entries: dict[int, float] = {}
+            for (number, index, group), amount in limit.uses:
+                for column, weight in self._on(number, index, group):
+                    entries[column] = entries.get(column, 0.0) + weight * amount
+            self.programme.row(tuple(entries.items()), at_most=limit.at_most)
+
+    def _on(self, number: int, index: int, group: int) -> Iterator[tuple[int, float]]:
+        """Yield the columns and weights that count the replicas of a choice on a group of nodes."""
+        columns = self.columns[number]
+        if (index, group) in columns.parts:
+            yield columns.parts[index, group], 1.0
+        elif index in columns.whole:
+            yield from self._replicas(self.problem.kinds[number], columns, index)
+
+    def _limit_totals(self) -> None:
+        """Keep what earlier solves reached: the number of missing replicas, and that of doubtful ones."""
+        paired = list(zip(self.problem.kinds, self.columns, strict=True))
+        if self.aim.missing is not None:
+            short = [
+                (columns.short, _weight(kind, divisible=columns.mixed is not None))
+                for kind, columns in paired
+                if columns.short is not None
+            ]
+            self.programme.row(tuple(short), at_most=self.aim.missing)
+        if self.aim.doubtful is not None:
+            doubtful = [
+                each
+                for kind, columns in paired
+                for index in columns.whole
+                if kind.choices[index].doubtful
+                for each in self._replicas(kind, columns, index)
+            ]
+            self.programme.row(tuple(doubtful), at_most=self.aim.doubtful)
+
+    def _share(self, kind: Kind, columns: Columns, solution: Solution) -> Share:
+        value = solution.values
+        parts = []
+        for index in columns.whole:
+            for group in kind.choices[index].groups:
+                if (index, group) in columns.parts:
+                    replicas = value[columns.parts[index, group]]
+                else:
+                    counted = self._replicas(kind, columns, index)
+                    replicas = sum(value[column] * round(weight) for column, weight in counted)
+                if replicas:
+                    parts.append(((index, group), replicas))
+        return Share(
+            whole=tuple((index, value[column]) for index, column in columns.whole.items() if value[column]),
+            loose=tuple((index, value[column]) for index, column in columns.loose.items() if value[column]),
+            parts=tuple(parts),
+        )
+
+
+def _weight(kind: Kind, *, divisible: bool) -> float:
+    """Return how much one unit of the column ``short`` counts: a replica, or a deployment that is not divided."""
+    return float(kind.patience * (1 if divisible else kind.replicas))

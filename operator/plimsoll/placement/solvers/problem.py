@@ -1,0 +1,249 @@
+"""The assignment of a whole pass as numbers: kinds of deployments, their choices, and the room on groups of nodes.
+
+Deployments that cannot be told apart are one kind, and nodes that accept the same kinds are one group. So the problem
+grows with the variety of a cluster, and hardly with its size.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
+from plimsoll.domain.outcomes import Fit, Option, Split
+from plimsoll.placement.demand import Demand
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.rehoming import is_closed
+
+UNPRICED = 1_000.0
+"""US dollars an hour assumed for a GPU without a price, so that it is taken only where nothing else is left."""
+
+Place = tuple[str, Split]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One GPU type and split of a kind, for one replica.
+
+    ``price`` is in US dollars an hour. ``doubtful`` options fit only probably: they are taken only where no
+    other option has room. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is the
+    index of the quota that it uses up.
+    """
+
+    place: Place
+    gpus: int
+    price: float
+    doubtful: bool
+    groups: tuple[int, ...]
+    quota: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Deployments with the same choices and the same number of replicas to place.
+
+    ``choices`` are in the order of preference. With ``whole``, all replicas are placed with one choice, or none is.
+    ``patience`` is 0 where all replicas must have a place. Otherwise some may stay without one, and a replica counts
+    that many times among the missing ones.
+    """
+
+    choices: tuple[Choice, ...]
+    replicas: int
+    need: HostNeed
+    whole: bool = False
+    patience: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes of one GPU type that accept the same kinds.
+
+    ``slots`` holds, for each number of GPUs that a replica may take, how many such replicas fit on the free GPUs.
+    ``pods`` holds the same for pods of the smallest need, limited by the nodes' other resources. ``cpu_millis`` and
+    ``memory_bytes`` are free on all of its nodes together; None where a node reports no limit.
+    """
+
+    slots: tuple[tuple[int, int], ...]
+    pods: tuple[tuple[int, int], ...] = ()
+    cpu_millis: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """The kinds of a pass, how many deployments each has, the groups of nodes, and the GPUs left in quotas."""
+
+    kinds: tuple[Kind, ...]
+    counts: tuple[int, ...]
+    groups: tuple[Group, ...]
+    quotas: tuple[int, ...] = ()
+
+    def with_counts(self, counts: Sequence[int]) -> Problem:
+        """Return the same problem with other numbers of deployments."""
+        return Problem(self.kinds, tuple(counts), self.groups, self.quotas)
+
+
+@dataclass(frozen=True, slots=True)
+class Posed:
+    """A problem, the demands of each kind in the order of decisions, and the nodes of each group."""
+
+    problem: Problem
+    members: tuple[tuple[int, ...], ...]
+    nodes: tuple[tuple[GpuNode, ...], ...]
+
+    def with_patience(self, patience: Mapping[int, int]) -> Posed:
+        """Return the same problem in which these demands may miss replicas; see :class:`Kind`."""
+        kinds: list[Kind] = []
+        members: list[tuple[int, ...]] = []
+        for kind, indexes in zip(self.problem.kinds, self.members, strict=True):
+            for each in sorted({patience.get(index, 0) for index in indexes}):
+                kinds.append(replace(kind, patience=each))
+                members.append(tuple(index for index in indexes if patience.get(index, 0) == each))
+        problem = replace(self.problem, kinds=tuple(kinds), counts=tuple(len(each) for each in members))
+        return replace(self, problem=problem, members=tuple(members))
+
+
+def pose(demands: Mapping[int, Demand], fleet: Fleet, ledger: Ledger) -> Posed:
+    """Return the problem of these demands, by their index in the order of decisions."""
+    return _Poser(fleet, ledger).pose(demands)
+
+
+class _Poser:
+    def __init__(self, fleet: Fleet, ledger: Ledger) -> None:
+        self.fleet, self.ledger = fleet, ledger
+        self.sets: dict[str, dict[int, tuple[GpuNode, ...]]] = defaultdict(dict)
+        self.quotas: dict[tuple[str, str], int] = {}
+
+    def pose(self, demands: Mapping[int, Demand]) -> Posed:
+        alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for index, demand in demands.items():
+            alike[self._likeness(demand)].append(index)
+        firsts = [demands[members[0]] for members in alike.values()]
+        for demand in firsts:
+            for option in self._open(demand):
+                accepting = eligible_nodes(demand.request, self.fleet, option.gpu.name)
+                self.sets[option.gpu.name][id(accepting)] = accepting
+        grouped, nodes = self._grouped()
+        kinds = tuple(self._kind(demand, grouped) for demand in firsts)
+        problem = Problem(
+            kinds=kinds,
+            counts=tuple(len(members) for members in alike.values()),
+            groups=tuple(self._group(index, each, kinds) for index, each in enumerate(nodes)),
+            quotas=tuple(self.ledger.quota_left(*key) or 0 for key in self.quotas),
+        )
+        return Posed(problem, tuple(tuple(members) for members in alike.values()), tuple(nodes))
+
+    def _likeness(self, demand: Demand) -> tuple[object, ...]:
+        request = demand.request
+        namespace = request.key.namespace if request.key.namespace in self.ledger.quota else ""
+        return (
+            id(demand.options),
+            request.node_selector,
+            request.tolerations,
+            request.host_need,
+            wanted(demand),
+            bool(demand.outdated),
+            demand.excluded,
+            namespace,
+        )
+
+    def _open(self, demand: Demand) -> list[Option]:
+        """Return the options that are not closed to the demand and have room for a replica now."""
+        request = demand.request
+        found = [each for each in demand.options.verdicts if isinstance(each, Option)]
+        found = [each for each in found if not is_closed(demand.excluded, each.gpu.name, each.split)]
+        return [
+            each
+            for each in found
+            if self.ledger.has_room(
+                eligible_nodes(request, self.fleet, each.gpu.name), each.split.gpus, request.host_need
+            )
+        ]
+
+    def _grouped(self) -> tuple[dict[int, tuple[int, ...]], list[tuple[GpuNode, ...]]]:
+        """Divide the nodes by the sets that hold them. Return each set's groups by its id, and each group's nodes."""
+        nodes: list[tuple[GpuNode, ...]] = []
+        groups: dict[int, list[int]] = defaultdict(list)
+        for sets in self.sets.values():
+            holding: dict[str, list[int]] = defaultdict(list)
+            by_account: dict[str, GpuNode] = {}
+            for name, each in sets.items():
+                for node in each:
+                    if self.ledger.free[node.account] > 0:
+                        holding[node.account].append(name)
+                        by_account[node.account] = node
+            split: dict[tuple[int, ...], list[GpuNode]] = defaultdict(list)
+            for account, names in holding.items():
+                split[tuple(names)].append(by_account[account])
+            for sharing, members in split.items():
+                for name in sharing:
+                    groups[name].append(len(nodes))
+                nodes.append(tuple(members))
+        return {name: tuple(indexes) for name, indexes in groups.items()}, nodes
+
+    def _kind(self, demand: Demand, grouped: Mapping[int, tuple[int, ...]]) -> Kind:
+        request = demand.request
+        choices = []
+        for option in self._open(demand):
+            nodes = eligible_nodes(request, self.fleet, option.gpu.name)
+            choices.append(
+                Choice(
+                    place=option.target.place,
+                    gpus=option.split.gpus,
+                    price=UNPRICED * option.split.gpus if option.hourly_price is None else float(option.hourly_price),
+                    doubtful=option.estimate.fit is not Fit.SURE,
+                    groups=grouped[id(nodes)],
+                    quota=self._quota(request.key.namespace, option.target.resource),
+                )
+            )
+        return Kind(_undominated(choices), wanted(demand), request.host_need, whole=bool(demand.outdated))
+
+    def _quota(self, namespace: str, resource: str) -> int | None:
+        if self.ledger.quota_left(namespace, resource) is None:
+            return None
+        return self.quotas.setdefault((namespace, resource), len(self.quotas))
+
+    def _group(self, index: int, nodes: Sequence[GpuNode], kinds: Iterable[Kind]) -> Group:
+        users = [(choice.gpus, kind.need) for kind in kinds for choice in kind.choices if index in choice.groups]
+        sizes = sorted({gpus for gpus, _ in users})
+        least = HostNeed(min(need.cpu_millis for _, need in users), min(need.memory_bytes for _, need in users))
+        free = [self.ledger.free[node.account] for node in nodes]
+        hosts = [self.ledger.hosts.get(node.name, UNKNOWN_HOST) for node in nodes]
+        cpu = [host.cpu_millis for host in hosts]
+        memory = [host.memory_bytes for host in hosts]
+        slots = tuple((size, sum(gpus // size for gpus in free)) for size in sizes)
+        pods = tuple(
+            (size, sum(host.takes(least, gpus // size) for gpus, host in zip(free, hosts, strict=True)))
+            for size in sizes
+        )
+        return Group(
+            slots=slots,
+            pods=tuple(each for each in pods if each not in slots),
+            cpu_millis=None if None in cpu else sum(max(0, each or 0) for each in cpu),
+            memory_bytes=None if None in memory else sum(max(0, each or 0) for each in memory),
+        )
+
+
+def wanted(demand: Demand) -> int:
+    """Return the number of replicas to place: the missing ones, at most those that a replacement needs."""
+    return max(0, demand.missing)
+
+
+def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Return the choices in the order of preference.
+
+    On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
+    larger one fits, and costs less.
+    """
+    ordered = sorted(choices, key=lambda each: (each.doubtful, each.price, each.gpus, each.place))
+    kept: list[Choice] = []
+    for choice in ordered:
+        if not any(
+            each.place[0] == choice.place[0] and each.gpus <= choice.gpus and each.doubtful <= choice.doubtful
+            for each in kept
+        ):
+            kept.append(choice)
+    return tuple(kept)

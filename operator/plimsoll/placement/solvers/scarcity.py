@@ -1,0 +1,88 @@
+"""The reasons of a plan that decides for all together: a GPU that somebody else needs more, at a price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Fit, Option, Placed, Rejection
+from plimsoll.domain.reasons import Reason
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.place import costs_more, rank, room_of
+from plimsoll.placement.solvers.protocol import Award, Stock
+
+
+@dataclass(frozen=True, slots=True)
+class _Gain:
+    """What a deployment saves an hour on a GPU type against its next best type; None: it has no other type."""
+
+    owner: ObjectKey
+    saved: Decimal | None
+
+    @property
+    def order(self) -> tuple[bool, Decimal, ObjectKey]:
+        return self.saved is not None, -(self.saved or Decimal(0)), self.owner
+
+
+class Others:
+    """Who gains the most from each GPU type in the awards of a pass."""
+
+    def __init__(self, awards: Iterable[Award]) -> None:
+        self._most: dict[str, list[_Gain]] = {}
+        for award in awards:
+            for placed in award.granted:
+                self._most.setdefault(placed.choice.gpu.name, []).append(_gain(award, placed))
+        for gains in self._most.values():
+            gains.sort(key=lambda gain: gain.order)
+            del gains[2:]  # the first one, or the second where the first asks about itself
+
+    def most(self, gpu_type: str, asking: ObjectKey) -> _Gain | None:
+        """Return who gains the most from a GPU type, except ``asking``."""
+        return next((gain for gain in self._most.get(gpu_type, ()) if gain.owner != asking), None)
+
+
+def _gain(award: Award, placed: Placed) -> _Gain:
+    here = placed.choice
+    prices = [
+        verdict.hourly_price
+        for verdict in award.demand.options.verdicts
+        if isinstance(verdict, Option) and verdict.gpu.name != here.gpu.name and verdict.hourly_price is not None
+    ]
+    if not prices or here.hourly_price is None:
+        return _Gain(award.demand.request.key, None)
+    return _Gain(award.demand.request.key, (min(prices) - here.hourly_price) * placed.replicas)
+
+
+def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
+    """Return the award with the real reason where a candidate had room before the pass and others got it."""
+    if not award.granted or sum(placed.replicas for placed in award.granted) < award.demand.missing:
+        return award
+    best, before = award.granted[0].choice, stock.ledger
+    options = {each.target.place: each for each in award.demand.options.verdicts if isinstance(each, Option)}
+
+    def real(rejection: Rejection) -> Rejection:
+        option = options.get((rejection.gpu_type, rejection.split))
+        if rejection.reason is not Reason.GPUS_TAKEN or option is None or not _had_room(award, option, stock, before):
+            return rejection
+        if (option.estimate.fit is not Fit.SURE, rank(option)) > (best.estimate.fit is not Fit.SURE, rank(best)):
+            return costs_more(option, best)
+        gain = others.most(option.gpu.name, award.demand.request.key)
+        return rejection if gain is None else _scarce(award.demand.request.key, option, best, gain)
+
+    return replace(award, rejections=tuple(real(each) for each in award.rejections))
+
+
+def _had_room(award: Award, option: Option, stock: Stock, before: Ledger) -> bool:
+    return room_of(replace(award.demand.request, replicas=1), option, stock.fleet, before) > 0
+
+
+def _scarce(asking: ObjectKey, option: Option, best: Option, gain: _Gain) -> Rejection:
+    """Return the reason with the price difference, and who saves the most there. Names stay in their namespace."""
+    numbers: list[tuple[str, int | str]] = [("price", str(option.hourly_price)), ("best_price", str(best.hourly_price))]
+    if gain.owner.namespace == asking.namespace:
+        numbers.append(("other", gain.owner.name))
+    if gain.saved is not None:
+        numbers.append(("saved", str(gain.saved)))
+    return Rejection(option.gpu.name, option.split, Reason.SCARCE_FOR_OTHERS, tuple(numbers))

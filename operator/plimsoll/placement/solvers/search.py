@@ -1,0 +1,215 @@
+"""The solver without a library: greedy from several orders, then ruin and recreate. It proves only a weak bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from plimsoll.placement.solvers.deciding import Decided
+from plimsoll.placement.solvers.formulation import MIXING, Share
+from plimsoll.placement.solvers.limits import Limit, Where, limits_of
+from plimsoll.placement.solvers.problem import Kind, Posed, Problem
+from plimsoll.placement.solvers.protocol import Appraisal
+
+ROUNDS = 300
+"""How often some deployments give back their GPUs and choose again."""
+
+RUINED = 12
+"""The number of deployments that choose again in one round."""
+
+Parts = tuple[tuple[int, int, int], ...]
+"""Replicas of one deployment: index of the choice, index of the group, number."""
+
+Score = tuple[tuple[int, ...], int, float]
+"""Missing replicas by deployment, the oldest first; replicas that fit only probably; US dollars an hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    demand: int
+    number: int
+    kind: Kind
+
+
+def search(posed: Posed) -> Decided:
+    """Return good shares for a problem. The same problem always gives the same shares."""
+    return _Search(posed).decided()
+
+
+def in_turn(posed: Posed) -> Decided | None:
+    """Return the shares if one deployment after the other takes the best that it can, where no plan is better.
+
+    That is so for a single deployment, and where everybody gets the choice that costs the least.
+    """
+    return _Search(posed).in_turn()
+
+
+class _Search:
+    def __init__(self, posed: Posed) -> None:
+        self.posed = posed
+        problem = posed.problem
+        limits = limits_of(problem)
+        self.room, self.uses = [limit.at_most for limit in limits], _uses(problem, limits)
+        self.units = sorted(
+            (
+                _Unit(demand, number, problem.kinds[number])
+                for number, members in enumerate(posed.members)
+                for demand in members
+            ),
+            key=lambda unit: unit.demand,
+        )
+
+    def in_turn(self) -> Decided | None:
+        found = self._greedy(range(len(self.units)))
+        missing, doubtful, bill = self._score(found)
+        if len(self.units) > 1 and (any(missing) or doubtful or bill > self._bound(found)):
+            return None
+        return Decided(self.posed, self._shares(found), Appraisal("in turn", bill, bill, len(self.units)))
+
+    def decided(self) -> Decided:
+        starts = [self._greedy(sorted(range(len(self.units)), key=order)) for order in self._orders()]
+        best = min(starts, key=self._score)
+        for ruined in _windows(len(self.units)):
+            again = self._recreated(best, ruined)
+            if self._score(again) < self._score(best):
+                best = again
+        bill = self._score(best)[2]
+        return Decided(self.posed, self._shares(best), Appraisal("search", bill, self._bound(best), len(self.units)))
+
+    def _orders(self) -> Iterator[Callable[[int], tuple[float, int]]]:
+        yield lambda unit: (0, unit)
+        yield lambda unit: (-_regret(self.units[unit].kind), unit)
+        yield lambda unit: (-max((choice.gpus for choice in self.units[unit].kind.choices), default=0), unit)
+        yield lambda unit: (len(self.units[unit].kind.choices), unit)
+
+    def _greedy(self, order: Sequence[int]) -> list[Parts]:
+        left = list(self.room)
+        found: list[Parts] = [() for _ in self.units]
+        for unit in order:
+            found[unit] = self._taken(self.units[unit], left)
+        return found
+
+    def _recreated(self, parts: Sequence[Parts], ruined: Sequence[int]) -> list[Parts]:
+        left, found = list(self.room), list(parts)
+        for unit, each in enumerate(parts):
+            if unit not in ruined:
+                self._use(self.units[unit].number, each, left)
+        for unit in ruined:
+            found[unit] = self._taken(self.units[unit], left)
+        return found
+
+    def _taken(self, unit: _Unit, left: list[float]) -> Parts:
+        """Take one choice for all replicas, or a mix where it places more or saves more than its charge."""
+        ways = [way for way in (self._together(unit, left), self._mixed(unit, left)) if way]
+        best = min(ways, key=lambda parts: self._score_of(unit, parts), default=())
+        self._use(unit.number, best, left)
+        return best
+
+    def _together(self, unit: _Unit, left: Sequence[float]) -> Parts:
+        """Return the first choice with room for all replicas; nothing where there is none."""
+        for index in range(len(unit.kind.choices)):
+            parts = self._on(unit, index, unit.kind.replicas, left)
+            if sum(replicas for _, _, replicas in parts) == unit.kind.replicas:
+                return parts
+        return ()
+
+    def _mixed(self, unit: _Unit, left: Sequence[float]) -> Parts:
+        """Return as many replicas as have room, the preferred choices first."""
+        mixed: list[tuple[int, int, int]] = []
+        room = list(left)
+        missing = 0 if unit.kind.whole else unit.kind.replicas
+        for index in range(len(unit.kind.choices)):
+            parts = self._on(unit, index, missing, room)
+            self._use(unit.number, parts, room)
+            mixed.extend(parts)
+            missing -= sum(replicas for _, _, replicas in parts)
+        return tuple(mixed)
+
+    def _on(self, unit: _Unit, index: int, replicas: int, left: Sequence[float]) -> Parts:
+        """Return the parts of one choice that have room, group after group."""
+        parts: list[tuple[int, int, int]] = []
+        spent: dict[int, float] = {}
+        for group in unit.kind.choices[index].groups:
+            uses = self.uses[unit.number, index, group]
+            room = min((int((left[row] - spent.get(row, 0)) // amount) for row, amount in uses), default=replicas)
+            more = max(0, min(room, replicas))
+            if more:
+                parts.append((index, group, more))
+                replicas -= more
+                for row, amount in uses:
+                    spent[row] = spent.get(row, 0) + more * amount
+        return tuple(parts)
+
+    def _use(self, number: int, parts: Parts, left: list[float]) -> None:
+        for index, group, replicas in parts:
+            for row, amount in self.uses[number, index, group]:
+                left[row] -= replicas * amount
+
+    def _score(self, found: Sequence[Parts]) -> Score:
+        scores = [self._score_of(unit, parts) for unit, parts in zip(self.units, found, strict=True)]
+        missing, doubtful, bill = zip(*scores, strict=True)
+        return missing, sum(doubtful), sum(bill)
+
+    def _score_of(self, unit: _Unit, parts: Parts) -> tuple[int, int, float]:
+        """Return the missing and the doubtful replicas of one deployment, and its bill."""
+        chosen = [(unit.kind.choices[index], replicas) for index, _, replicas in parts]
+        bill = sum(replicas * choice.price for choice, replicas in chosen)
+        if len({choice.place for choice, _ in chosen}) > 1:
+            bill += MIXING * unit.kind.replicas * min(choice.price for choice in unit.kind.choices)
+        missing = unit.kind.replicas - sum(replicas for _, replicas in chosen)
+        return missing, sum(replicas for choice, replicas in chosen if choice.doubtful), bill
+
+    def _bound(self, found: Sequence[Parts]) -> float:
+        """Return the bill if everybody had the cheapest choice: no plan for these replicas costs less."""
+        return sum(
+            sum(replicas for _, _, replicas in parts) * min((choice.price for choice in unit.kind.choices), default=0.0)
+            for unit, parts in zip(self.units, found, strict=True)
+        )
+
+    def _shares(self, found: Sequence[Parts]) -> tuple[Share, ...]:
+        """Return the shares by kind. A deployment counts as whole where all its replicas have one choice."""
+        whole: list[dict[int, int]] = [{} for _ in self.posed.members]
+        loose: list[dict[int, int]] = [{} for _ in self.posed.members]
+        groups: list[dict[tuple[int, int], int]] = [{} for _ in self.posed.members]
+        for unit, parts in zip(self.units, found, strict=True):
+            choices = {index for index, _, _ in parts}
+            placed = sum(replicas for _, _, replicas in parts)
+            if len(choices) == 1 and placed == unit.kind.replicas:
+                [index] = choices
+                whole[unit.number][index] = whole[unit.number].get(index, 0) + 1
+            for index, group, replicas in parts:
+                key = index, group
+                groups[unit.number][key] = groups[unit.number].get(key, 0) + replicas
+                if len(choices) > 1 or placed < unit.kind.replicas:
+                    loose[unit.number][index] = loose[unit.number].get(index, 0) + replicas
+        return tuple(
+            Share(tuple(sorted(one.items())), tuple(sorted(many.items())), tuple(sorted(parts.items())))
+            for one, many, parts in zip(whole, loose, groups, strict=True)
+        )
+
+
+def _uses(problem: Problem, limits: Sequence[Limit]) -> dict[Where, list[tuple[int, float]]]:
+    """Return what one replica uses of each limit, by its kind, choice and group."""
+    uses: dict[Where, list[tuple[int, float]]] = {
+        (number, index, group): []
+        for number, kind in enumerate(problem.kinds)
+        for index, choice in enumerate(kind.choices)
+        for group in choice.groups
+    }
+    for row, limit in enumerate(limits):
+        for where, amount in limit.uses:
+            uses[where].append((row, amount))
+    return uses
+
+
+def _regret(kind: Kind) -> float:
+    """Return what all replicas cost more where the first choice has no room."""
+    prices = [choice.price for choice in kind.choices[:2]]
+    return (prices[1] - prices[0]) * kind.replicas if len(prices) > 1 else float("inf")
+
+
+def _windows(units: int) -> Iterator[list[int]]:
+    """Yield the deployments to ruin, round after round: spread evenly, in steps that visit different neighbours."""
+    for number in range(ROUNDS if units > 1 else 0):
+        step = 1 + (number * 7919) % (units - 1)
+        yield list(dict.fromkeys((number + each * step) % units for each in range(RUINED)))
