@@ -259,14 +259,14 @@ class TestWithoutAnswer:
             solved += 1
             return highs.solve(programme)
 
-        asking = [tenant(request(name=name, created=name)) for name in "ab"]
-        solver, where = Fleetwide(counting), fleet(node("l", L40S, 1), node("h", H100, 1))
+        asking = [tenant(request(name=name, created=name)) for name in "abc"]
+        solver, where = Fleetwide(counting), fleet(node("l", L40S, 1), node("h", H100, 2))
         first = plan(asking, where, solver=solver)
         assert solved > 0
         solved = 0
         assert plan(asking, where, solver=solver) == first
         assert solved == 0
-        plan(asking[:1], where, solver=solver)
+        plan(asking[1:], where, solver=solver)
         assert solved > 0
 
 
