@@ -53,6 +53,9 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
 	$(BIN)/python -m benchmarks.accuracy $(ARGS)
 
+bench-placement: $(READY) ## every solver against the proven optimum, in 3 minutes (ARGS="--full", "--nodes 50 --solvers greedy", "--json FILE")
+	$(BIN)/python -m benchmarks.placement $(ARGS)
+
 mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
@@ -79,7 +82,7 @@ clean: ## remove .venv and caches of this checkout
 	rm -rf .venv .venv.lock .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 help: ## this
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(RUNS): pyproject.toml constraints.txt
 	scripts/make_venv.sh run
@@ -87,4 +90,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy bench-placement mutants init format crds goldens build constraints clean help

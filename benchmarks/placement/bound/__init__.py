@@ -1,0 +1,1 @@
+"""The proven optimum of a pass, computed apart from every solver."""

@@ -1,0 +1,87 @@
+"""The tables that a run prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from statistics import mean
+
+from rich.table import Table
+
+from benchmarks.placement.cases import Case
+from benchmarks.placement.worlds import largest
+
+NOTHING = "-"
+Pick = Callable[[Case], bool]
+
+
+def quality_tables(cases: Sequence[Case]) -> Iterator[Table]:
+    """Yield a table for each fleet and size: a row for each solver, a column for each price list and demand."""
+    for fleet, nodes in dict.fromkeys((case.place.fleet, case.place.nodes) for case in cases):
+        own = [case for case in cases if (case.place.fleet, case.place.nodes) == (fleet, nodes)]
+        yield _quality_table(f"{fleet}, {nodes} nodes", own)
+
+
+def _quality_table(name: str, cases: Sequence[Case]) -> Table:
+    places = dict.fromkeys(case.place for case in cases)
+    room = ", ".join(str(largest(place)) for place in places)
+    table = Table(
+        title=f"{name} ({room} deployments fill it)",
+        caption="$/h above the bound in %: mean / worst; then replicas unplaced that the bound places, in %: worst",
+        title_justify="left",
+        caption_justify="left",
+    )
+    table.add_column("solver")
+    columns = list(_columns(cases))
+    for label, _ in columns:
+        table.add_column(label, justify="right")
+    for label in ("worst of all", "SLO missed", "doubtful", "whole nodes left, 80 %"):
+        table.add_column(label, justify="right")
+    for solver in dict.fromkeys(case.solver for case in cases):
+        own = [case for case in cases if case.solver == solver]
+        cells = [_cell([case for case in own if pick(case)]) for _, pick in columns]
+        table.add_row(solver, *cells, _cell(own), _missed(own), _doubtful(own), _whole(own))
+    return table
+
+
+def _columns(cases: Sequence[Case]) -> Iterator[tuple[str, Pick]]:
+    for prices in dict.fromkeys(case.prices for case in cases):
+        yield f"{prices}\nample", partial(_is_ample, prices)
+        for percent in dict.fromkeys(case.percent for case in cases):
+            if any(_is_scarce(prices, percent, case) for case in cases):
+                yield f"{prices}\n{percent} %", partial(_is_scarce, prices, percent)
+
+
+def _is_ample(prices: str, case: Case) -> bool:
+    return case.ample and case.prices == prices
+
+
+def _is_scarce(prices: str, percent: int, case: Case) -> bool:
+    return not case.ample and (case.prices, case.percent) == (prices, percent)
+
+
+def _cell(cases: Sequence[Case]) -> str:
+    if not cases:
+        return NOTHING
+    above = [case.verdict.above for case in cases]
+    money = f"{_percent(mean(above))} / {_percent(max(above))}"
+    stranded = max(100 * case.stranded / case.verdict.wanted for case in cases)
+    return f"{money}; {_percent(stranded)}" if stranded > 0 else money
+
+
+def _percent(value: float) -> str:
+    return f"{value + 0.0:.1f}".replace("-0.0", "0.0")
+
+
+def _missed(cases: Sequence[Case]) -> str:
+    known = [case.verdict.missed for case in cases if case.verdict.missed is not None]
+    return str(sum(known)) if known else "n/a"
+
+
+def _doubtful(cases: Sequence[Case]) -> str:
+    return f"{sum(case.verdict.doubtful - case.best.doubtful for case in cases):+d}"
+
+
+def _whole(cases: Sequence[Case]) -> str:
+    left = [case.verdict.whole_nodes for case in cases if case.percent == max(80, min(each.percent for each in cases))]
+    return f"{mean(left):.1f}" if left else NOTHING
