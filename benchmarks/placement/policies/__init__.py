@@ -12,6 +12,7 @@ from benchmarks.placement.policies.one_by_one import (
     gpustack,
     least_fragments,
 )
+from plimsoll.adapters.highs import fleetwide
 from plimsoll.placement.solvers import SOLVERS, Solver
 
 POLICIES: dict[str, Solver] = {
@@ -29,4 +30,4 @@ POLICIES: dict[str, Solver] = {
 
 def all_solvers() -> Mapping[str, Solver]:
     """Return the policies, and every solver that the operator has."""
-    return {**POLICIES, **SOLVERS}
+    return {**POLICIES, **SOLVERS, "fleetwide": fleetwide()}

@@ -35,8 +35,8 @@ class Fleetwide:
     """The solver. It remembers its last pass and its last solutions, and never changes a plan by that."""
 
     milp: Milp | None = None
-    _last: tuple[tuple[tuple[Demand, ...], Stock], list[Award]] | None = None
-    _known: OrderedDict[tuple[object, ...], Decided] = field(default_factory=OrderedDict)
+    _last: tuple[tuple[tuple[Demand, ...], Stock], list[Award]] | None = field(default=None, repr=False)
+    _known: OrderedDict[tuple[object, ...], Decided] = field(default_factory=OrderedDict, repr=False)
 
     def __call__(self, demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
         """Answer the demands in the given order. The same demands on the same stock get the same awards again."""

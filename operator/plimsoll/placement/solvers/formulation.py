@@ -10,7 +10,7 @@ from plimsoll.placement.solvers.limits import limits_of
 from plimsoll.placement.solvers.problem import Choice, Kind, Problem
 from plimsoll.placement.solvers.programme import Programme, Solution
 
-MIXING = 0.25
+MIXING = 0.1
 """The part of a deployment's bill that a mix of GPU types must save. Below that, its replicas share one type: they
 are easier to operate and answer at the same speed."""
 

@@ -57,7 +57,7 @@ def _gain(award: Award, placed: Placed) -> _Gain:
 
 def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
     """Return the award with the real reason where a candidate had room before the pass and others got it."""
-    if not award.granted or sum(placed.replicas for placed in award.granted) < award.demand.missing:
+    if len(award.granted) != 1 or award.granted[0].replicas < award.demand.missing:
         return award
     best, before = award.granted[0].choice, stock.ledger
     options = {each.target.place: each for each in award.demand.options.verdicts if isinstance(each, Option)}
