@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.domain.outcomes import Split
+from plimsoll.domain.serving import Overrides
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
@@ -131,3 +132,13 @@ def test_every_gpu_of_an_uncreated_pod_is_charged_to_the_quota() -> None:
     who = tenant(request(name="a", created="1"), pair)
     quotas = {"default": {"nvidia.com/gpu": 3}}
     assert placed(plan([who, honest(3)], fleet(node("h", H100, 8)), quotas=quotas)) == 1
+
+
+def test_the_largest_replicas_are_promised_first() -> None:
+    """The older pod would otherwise be counted on the node that one of the younger replicas needs."""
+    older = tenant(request(name="older", created="1"), pool(L40S, bound=0, ready=0))
+    large = request(name="large", created="2", replicas=2, overrides=Overrides(tensor_parallel=4))
+    pair = tenant(large, pool(L40S, 4, replicas=2, bound=0, ready=0))
+    where = fleet(node("a", L40S, 4), node("b", L40S, 5))
+    decisions = plan([older, pair, tenant(request(name="honest", created="3"))], where)
+    assert (placed(decisions, "older"), placed(decisions, "large"), placed(decisions)) == (1, 2, 0)

@@ -19,7 +19,7 @@ from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, Tenant
-from plimsoll.placement.promises import promise_earlier, promise_unplanned
+from plimsoll.placement.promises import keep, promise_of_unplanned, promises_to
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
 
@@ -59,9 +59,7 @@ def stock_for(
     demands: Sequence[Demand], fleet: Fleet, unplanned: Sequence[Pool] = (), quotas: Quotas | None = None
 ) -> Stock:
     """Return what is left for these demands after all earlier decisions have their GPUs."""
-    ledger = Ledger.of(fleet, quotas)
-    for pool in unplanned:
-        ledger = promise_unplanned(pool, fleet, ledger)
+    promises = [promise_of_unplanned(pool, fleet) for pool in unplanned]
     for demand in demands:
-        ledger = promise_earlier(demand.tenant, fleet, ledger)
-    return Stock(fleet, ledger)
+        promises += promises_to(demand.tenant, fleet)
+    return Stock(fleet, keep(promises, Ledger.of(fleet, quotas)))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.placement.eligibility import eligible_nodes
@@ -12,37 +15,58 @@ _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
 """The assumed CPU and memory request of a pod whose spec cannot be read now."""
 
 
-def promise_unplanned(pool: Pool, fleet: Fleet, ledger: Ledger) -> Ledger:
-    """Keep GPUs for a pool whose deployment cannot be planned now."""
-    try:
-        return _promise(pool, fleet.of_type(pool.gpu_type), ledger, _USUAL_NEED)
-    except Exception:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
-        return ledger
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """The pods of one pool that have no node yet, and the nodes that they may run on."""
+
+    pool: Pool
+    nodes: tuple[GpuNode, ...]
+    need: HostNeed
+    namespace: str = ""
 
 
-def promise_earlier(tenant: Tenant, fleet: Fleet, ledger: Ledger) -> Ledger:
-    """Keep GPUs for replicas that were decided and whose pods are not bound yet."""
-    promised = ledger
+def promise_of_unplanned(pool: Pool, fleet: Fleet) -> Promise:
+    """Return the promise to a pool whose deployment cannot be planned now."""
+    return Promise(pool, fleet.of_type(pool.gpu_type), _USUAL_NEED)
+
+
+def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
+    """Return the promises to replicas of a deployment that were decided earlier."""
+    request = tenant.request
     try:
-        for pool in tenant.pools:
-            nodes = eligible_nodes(tenant.request, fleet, pool.gpu_type)
-            promised = _promise(pool, nodes, promised, tenant.request.host_need, tenant.request.key.namespace)
+        return [
+            Promise(pool, eligible_nodes(request, fleet, pool.gpu_type), request.host_need, request.key.namespace)
+            for pool in tenant.pools
+        ]
     except Exception:  # noqa: BLE001 - the deployment's own turn reports the same error
-        return ledger
-    return promised
+        return []
 
 
-def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostNeed, namespace: str = "") -> Ledger:
+def keep(promises: Iterable[Promise], ledger: Ledger) -> Ledger:
+    """Return the ledger without the GPUs of all promises.
+
+    Replicas with more GPUs come first: the smaller ones fit beside them, and in the other order they might not all fit.
+    """
+    for promise in sorted(promises, key=lambda promise: -promise.pool.split.gpus):
+        try:
+            ledger = _kept(promise, ledger)
+        except Exception:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
+            continue
+    return ledger
+
+
+def _kept(promise: Promise, ledger: Ledger) -> Ledger:
     """Keep GPUs for the pods of a pool that have no node yet.
 
     For pods that do not exist yet, GPUs are kept while the promise lasts. Where the API server refuses these pods, GPUs
     are kept only within the quota. The quota already counts pods that exist, so only the other pods are charged here.
     """
+    pool, nodes, need = promise.pool, promise.nodes, promise.need
     gpus = pool.split.gpus
     waiting = max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
     uncreated = min(waiting, pool.uncreated)
     created = waiting - uncreated
-    quota = ledger.quota_left(namespace, pool.target.resource)
+    quota = ledger.quota_left(promise.namespace, pool.target.resource)
     if pool.promise_over:
         uncreated = 0
     elif pool.refused and quota is not None:
@@ -50,4 +74,4 @@ def _promise(pool: Pool, nodes: tuple[GpuNode, ...], ledger: Ledger, need: HostN
     if created + uncreated == 0:
         return ledger
     room = ledger.room_for(nodes, gpus, need, enough=created + uncreated)
-    return ledger.take(nodes, gpus, room, need).charge(namespace, pool.target.resource, uncreated * gpus)
+    return ledger.take(nodes, gpus, room, need).charge(promise.namespace, pool.target.resource, uncreated * gpus)
