@@ -48,11 +48,15 @@ def keep(promises: Iterable[Promise], ledger: Ledger) -> Ledger:
     Replicas with more GPUs come first: the smaller ones fit beside them, and in the other order they might not all fit.
     """
     for promise in sorted(promises, key=lambda promise: -promise.pool.split.gpus):
-        try:
-            ledger = _kept(promise, ledger)
-        except Exception:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
-            continue
+        ledger = _kept_or_left(promise, ledger)
     return ledger
+
+
+def _kept_or_left(promise: Promise, ledger: Ledger) -> Ledger:
+    try:
+        return _kept(promise, ledger)
+    except Exception:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
+        return ledger
 
 
 def _kept(promise: Promise, ledger: Ledger) -> Ledger:
