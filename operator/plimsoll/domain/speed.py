@@ -40,23 +40,29 @@ class Efficiency:
 
     Reads of weights have a share of the memory bandwidth by the bits of a weight, matrix products a share of the peak
     by the bits of what is multiplied. ``expert_read`` multiplies the first and ``expert_product`` the second for routed
-    experts. ``kv_read`` is the share of reads of caches, ``attention`` that of long prefills. Times are seconds: of the
-    gaps between the kernels of a layer, of a step, of a layer with routed experts, of one sequence in a step, and of a
-    request outside its steps.
+    experts. ``expert_spread`` is how many of a step's further tokens choose experts as if at random; the rest follow
+    others. ``kv_read`` and ``kv_read_8bit`` are the shares of reads of caches, ``attention`` that of long prefills. Times are seconds: of the
+    gaps between the kernels of a layer, what experts, quantized activations and a step too large for a CUDA graph
+    (``eager``) add to them, of a step, of one sequence in a step (scheduling, sampling and streaming), and of a request
+    outside its steps.
     """
 
     read_16bit: float
     read_8bit: float
     read_4bit: float
     kv_read: float
+    kv_read_8bit: float
     product_16bit: float
     product_8bit: float
     product_4bit: float
     attention: float
     expert_read: float
     expert_product: float
+    expert_spread: float
     layer_seconds: float
     expert_layer_seconds: float
+    quantized_layer_seconds: float
+    eager_layer_seconds: float
     step_seconds: float
     sequence_seconds: float
     request_seconds: float

@@ -19,16 +19,20 @@ _CAUTIOUS = Efficiency(
     read_8bit=0.6,
     read_4bit=0.5,
     kv_read=0.7,
+    kv_read_8bit=0.6,
     product_16bit=0.5,
     product_8bit=0.4,
     product_4bit=0.3,
     attention=0.4,
     expert_read=0.8,
     expert_product=0.5,
+    expert_spread=0.7,
     layer_seconds=30e-6,
     expert_layer_seconds=30e-6,
+    quantized_layer_seconds=12e-6,
+    eager_layer_seconds=300e-6,
     step_seconds=1e-3,
-    sequence_seconds=30e-6,
+    sequence_seconds=50e-6,
     request_seconds=20e-3,
 )
 """The constants of a card that the catalogue does not know: the slow side of the families that it knows."""
@@ -85,3 +89,17 @@ def _peak(peaks: Peaks, efficiency: Efficiency, precision: Precision) -> tuple[f
             return peaks.bf16 * _FP32_SHARE, efficiency.product_16bit
         case _:
             return wide
+
+
+def quantizes_activations(speed: GpuSpeed, precision: Precision) -> bool:
+    """Whether products of that format also round their inputs, which takes a kernel of its own."""
+    peaks = speed.peaks
+    match precision:
+        case Precision.FP8:
+            return peaks.fp8 is not None
+        case Precision.INT8:
+            return peaks.int8 is not None or peaks.fp8 is not None
+        case Precision.NVFP4:
+            return peaks.fp4 is not None
+        case _:
+            return False

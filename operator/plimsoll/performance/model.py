@@ -15,16 +15,23 @@ from plimsoll.performance.kernel_speed import speed_of
 from plimsoll.performance.step_costs import Seconds, StepCosts, step_costs
 
 
+USUAL_ROUNDS = 10.0
+"""Requests of each user in the benchmarks behind most of the measured rows (InferenceMAX: prompts = 10 x users)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Load:
     """The load of one replica: ``running`` requests at the same time, each with these mean lengths in tokens.
 
-    A user whose request ends sends the next one at once, so that ``running`` requests are always there.
+    A user whose request ends sends the next one at once, so that ``running`` requests are always there. Each user sends
+    ``rounds`` requests; the first ones of all users come at the same moment, as in the public benchmarks. ``math.inf``
+    rounds mean a load without a beginning.
     """
 
     prompt_tokens: float
     output_tokens: float
     running: float
+    rounds: float = USUAL_ROUNDS
 
 
 class Bound(StrEnum):
@@ -41,7 +48,9 @@ class Performance:
     """The speed of one replica under a load.
 
     Attributes:
-        ttft_seconds: time to the first token, without waiting for a free slot.
+        ttft_seconds: mean time to the first token in the closed loop, without waiting for a free slot. The first round
+            is part of the mean: its prompts wait for each other.
+        typical_ttft_seconds: the same for a request that comes at any later moment (about the median).
         tpot_seconds: mean time between two tokens of a request (TPOT, ITL), prompts of other requests included.
         output_tokens_per_second: tokens that the replica generates.
         bound: what most of ``tpot_seconds`` is spent on.
@@ -52,6 +61,7 @@ class Performance:
     """
 
     ttft_seconds: float
+    typical_ttft_seconds: float
     tpot_seconds: float
     output_tokens_per_second: float
     bound: Bound
@@ -71,24 +81,30 @@ def performance(
     load: Load,
     max_num_batched_tokens: int,
     residency: Residency | None = None,
+    *,
+    synchronous: bool = False,
 ) -> Performance:
     """Return the speed of one replica.
+
+    ``synchronous`` means an engine that plans a step only after the step before it, as vLLM did by default before 0.14.
 
     Raises:
         ValueError: a figure of the load is below 1, or there are more stages than layers.
         UnsupportedModel: a cache has no layout in ``kv_precision``.
     """
     _check(load, max_num_batched_tokens)
-    costs = step_costs(model, precision, kv_precision, gpu, split, residency)
+    costs = step_costs(model, precision, kv_precision, gpu, split, residency, synchronous=synchronous)
     token = token_seconds(costs, load, max_num_batched_tokens)
     tpot = max(token.total, costs.floor.seconds)
-    ttft = first_token_seconds(costs, load, max_num_batched_tokens, token)
+    typical = first_token_seconds(costs, load, max_num_batched_tokens, token)
+    ttft = typical + first_round_seconds(costs, load, max_num_batched_tokens)
     trust = speed_of(gpu).trust
     bound, margin = _bound(token)
     return Performance(
         ttft_seconds=ttft,
+        typical_ttft_seconds=typical,
         tpot_seconds=tpot,
-        output_tokens_per_second=load.running * load.output_tokens / (ttft + (load.output_tokens - 1) * tpot),
+        output_tokens_per_second=load.running * load.output_tokens / (typical + (load.output_tokens - 1) * tpot),
         bound=bound,
         margin=margin,
         ttft_band=(ttft * trust.ttft[0], ttft * trust.ttft[1]),
@@ -120,15 +136,31 @@ def prompt_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Se
 
 
 def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token: Seconds) -> float:
-    """Return the time from a request's arrival at a free slot to its first token."""
+    """Return the time from a request's arrival at a free slot, at any moment, to its first token.
+
+    It waits for half of a step, and for prompts that came before it as in a queue with random arrivals and equal work
+    (M/D/1): u / (2 (1 - u)) prompts at a share u of the time that prompts take, at most half of the others.
+    """
     chunks, stages = _chunks(costs, load, batched_tokens), costs.split.pipeline_parallel
     passes = (chunks + stages - 1) / stages
     own = passes * costs.step(load.running - 1, _context(load), load.prompt_tokens / chunks).total
     own += costs.prompt_attention(load.prompt_tokens)
-    decode = costs.step(load.running, _context(load))
-    share = 1 - decode.total / token.total
-    wait = decode.total / 2 + own * share if load.running > 1 else 0.0
-    return own + wait + costs.request_seconds
+    others = load.running / costs.split.data_parallel - 1
+    if others <= 0:
+        return own + costs.request_seconds
+    decode = costs.step(load.running, _context(load)).total
+    busy = 1 - decode / token.total
+    queued = min(others / 2, busy / (2 * (1 - busy)))
+    return own * (1 + queued) + decode / 2 + costs.request_seconds
+
+
+def first_round_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+    """Return what the first round adds to the mean: half of the other prompts come before one's own."""
+    others = load.running / costs.split.data_parallel - 1
+    if others <= 0:
+        return 0.0
+    full = costs.step(0, 0, batched_tokens).total * load.prompt_tokens / batched_tokens
+    return (full + costs.prompt_attention(load.prompt_tokens)) * others / 2 / load.rounds
 
 
 def _context(load: Load) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from plimsoll.domain.engine_options import Residency
@@ -13,7 +13,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.speed import GpuSpeed, Links
 from plimsoll.performance.collectives import all_reduce_seconds, all_to_all_seconds
 from plimsoll.performance.decode_time import DecodeFloor, decode_floor
-from plimsoll.performance.kernel_speed import bandwidth, product_rate, read_share, speed_of
+from plimsoll.performance.kernel_speed import bandwidth, product_rate, quantizes_activations, read_share, speed_of
 from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
 
 _SMOOTHNESS = 3
@@ -22,6 +22,16 @@ _SMOOTHNESS = 3
 With 3, the times of 128 to 512 tokens are within 10 % of the GEMM tables of H100 and A100 (aiconfigurator @095f58a51)
 in 16 bits, and within 15 % in FP8. A plain maximum is up to 25 % too low there.
 """
+
+
+def _joined(first: float, second: float) -> float:
+    """Return the time of two things that happen at the same time: a little more than the longer one."""
+    joined: float = (first**_SMOOTHNESS + second**_SMOOTHNESS) ** (1 / _SMOOTHNESS)
+    return joined
+
+
+_LARGEST_GRAPH = 512
+"""The most tokens of a step that is captured as a CUDA graph by default (vLLM, ``max_cudagraph_capture_size``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,7 @@ class MatrixCosts:
         The joined time goes to the larger of the two.
         """
         read, product = self.read_seconds * touched, self.token_seconds * tokens
-        joined = (read**_SMOOTHNESS + product**_SMOOTHNESS) ** (1 / _SMOOTHNESS)
+        joined = _joined(read, product)
         return (joined, 0.0) if read >= product else (0.0, joined)
 
 
@@ -89,11 +99,14 @@ class StepCosts:
     caches: tuple[CacheCosts, ...]
     attention_start_tokens: float
     layer_seconds: float
+    eager_seconds: float
     step_seconds: float
     sequence_seconds: float
     request_seconds: float
+    expert_spread: float
     links: Links | None
     offload_seconds: float
+    is_synchronous: bool
 
     def step(self, sequences: float, context: float, prompt_tokens: float = 0.0) -> Seconds:
         """Return the time of a step in which ``sequences`` decode behind ``context`` tokens each.
@@ -105,12 +118,17 @@ class StepCosts:
         tokens = own + prompt_tokens
         memory, compute = self._matrices(tokens, own + (1.0 if prompt_tokens else 0.0))
         cache_memory, cache_compute = self._caches(own, context)
-        return Seconds(
+        work = Seconds(
             memory=memory + cache_memory + self.offload_seconds,
             compute=compute + cache_compute,
             communication=self._communication(tokens, own),
-            host=self.layer_seconds + stages * self.step_seconds + self.sequence_seconds * own * stages,
+            host=self.layer_seconds
+            + stages * self.step_seconds
+            + (self.eager_seconds if tokens > _LARGEST_GRAPH else 0.0),
         )
+        host = self.sequence_seconds * own * stages
+        waits = host if self.is_synchronous else _joined(work.total, host) - work.total
+        return replace(work, host=work.host + waits)
 
     def prompt_attention(self, prompt_tokens: float) -> float:
         """Return the seconds of the attention of one prompt. Short prompts fill the card badly."""
@@ -136,9 +154,9 @@ class StepCosts:
         return memory, compute
 
     def _touched(self, tokens: float) -> float:
-        """Return the share of experts that the tokens of a step visit, if each picks its own at random."""
+        """Return the share of experts that the tokens of a step visit: real tokens prefer the same ones."""
         visited = self.work.experts_per_token / self.work.expert_count
-        missed: float = (1.0 - visited) ** max(tokens, 1.0)
+        missed: float = (1.0 - visited) ** (1.0 + self.expert_spread * max(tokens - 1.0, 0.0))
         return 1.0 - missed
 
     def _caches(self, sequences: float, context: float) -> tuple[float, float]:
@@ -173,6 +191,8 @@ def step_costs(
     gpu: GpuType,
     split: Split,
     residency: Residency | None = None,
+    *,
+    synchronous: bool = False,
 ) -> StepCosts:
     """Return what a step costs there.
 
@@ -182,14 +202,17 @@ def step_costs(
     """
     work = step_work(model, precision, kv_precision, split)
     floor = decode_floor(model, precision, gpu, split, residency)
-    return costs_of(work, gpu, speed_of(gpu), split, floor)
+    return costs_of(work, gpu, speed_of(gpu), split, floor, synchronous=synchronous)
 
 
-def costs_of(work: StepWork, gpu: GpuType, speed: GpuSpeed, split: Split, floor: DecodeFloor) -> StepCosts:
+def costs_of(
+    work: StepWork, gpu: GpuType, speed: GpuSpeed, split: Split, floor: DecodeFloor, *, synchronous: bool = False
+) -> StepCosts:
     """Return the costs of counted work at a given speed."""
     each = speed.efficiency
     memory = bandwidth(gpu)
     attention = product_rate(speed, Precision.BF16, each.attention)
+    cached = memory * (each.kv_read_8bit if work.has_small_cache else each.kv_read)
     return StepCosts(
         work=work,
         split=split,
@@ -199,21 +222,24 @@ def costs_of(work: StepWork, gpu: GpuType, speed: GpuSpeed, split: Split, floor:
         experts=tuple(_experts(matrices, memory, speed) for matrices in work.experts),
         caches=tuple(
             CacheCosts(
-                token_seconds=cache.token_bytes / (memory * each.kv_read),
+                token_seconds=cache.token_bytes / cached,
                 token_product_seconds=cache.token_flops / attention,
                 pair_seconds=cache.prompt_flops / attention,
-                fixed_seconds=cache.fixed_bytes / (memory * each.kv_read),
+                fixed_seconds=cache.fixed_bytes / cached,
                 most_tokens=cache.most_tokens,
             )
             for cache in work.caches
         ),
         attention_start_tokens=_ATTENTION_START_TOKENS_PER_TFLOP * speed.peaks.bf16,
-        layer_seconds=work.layers * each.layer_seconds + work.expert_layers * each.expert_layer_seconds,
+        layer_seconds=_gaps(work, speed),
+        eager_seconds=work.layers * each.eager_layer_seconds,
         step_seconds=each.step_seconds,
         sequence_seconds=each.sequence_seconds,
         request_seconds=each.request_seconds,
+        expert_spread=each.expert_spread,
         links=speed.links,
         offload_seconds=floor.host_seconds,
+        is_synchronous=synchronous,
     )
 
 
@@ -223,6 +249,14 @@ _ATTENTION_START_TOKENS_PER_TFLOP = 1.3
 Fitted by eye to the prefill tables of aiconfigurator @095f58a51: 1,300 tokens on H100, 400 on A100 and L40S, and less
 than proportional on B200.
 """
+
+
+def _gaps(work: StepWork, speed: GpuSpeed) -> float:
+    """Return the seconds between the kernels of all layers."""
+    each = speed.efficiency
+    rounds = any(quantizes_activations(speed, matrices.precision) for matrices in (*work.dense, *work.experts))
+    quantized = work.layers * each.quantized_layer_seconds if rounds else 0.0
+    return work.layers * each.layer_seconds + work.expert_layers * each.expert_layer_seconds + quantized
 
 
 def _matrices(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:

@@ -51,6 +51,7 @@ class StepWork:
         expert_count: routed experts of a layer; 0 without any.
         experts_per_token: experts that one token visits.
         caches: reads of the KV cache and of recurrent states, and the attention of prefills.
+        has_small_cache: whether the cache has fewer than 16 bits.
         layers: decoder layers of all stages.
         expert_layers: layers with routed experts.
         all_reduces: all-reduces of a step among tensor-parallel ranks.
@@ -65,6 +66,7 @@ class StepWork:
     expert_count: int
     experts_per_token: int
     caches: tuple[CacheWork, ...]
+    has_small_cache: bool
     layers: int
     expert_layers: int
     all_reduces: int
@@ -99,6 +101,7 @@ def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision
         expert_count=0 if experts is None else experts.experts,
         experts_per_token=0 if experts is None else experts.experts_per_token,
         caches=cache_work(model, kv_precision, split),
+        has_small_cache=kv_precision in (KvPrecision.FP8, KvPrecision.NVFP4),
         layers=model.layers,
         expert_layers=expert_layers,
         all_reduces=_ALL_REDUCES_PER_LAYER * model.layers + 1 if ranks > 1 else 0,
