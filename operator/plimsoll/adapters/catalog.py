@@ -12,6 +12,7 @@ from pkgutil import get_data
 from types import MappingProxyType
 from typing import Any
 
+from plimsoll.adapters.speeds import slice_speed, speed_of
 from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
@@ -57,8 +58,10 @@ def _gpu_types(entry: Mapping[str, Any]) -> Iterator[GpuType]:
     if mig := entry.get("mig"):
         for profile, part in mig["profiles"].items():
             memory = Fraction(part["memory_slices"], mig["memory_slices"])
-            share = max(memory, Fraction(int(profile.partition("g.")[0]), mig["compute_slices"]))
-            yield _slice(card, MigSlice(card.name, profile, share), memory, part["mib"] * MIB)
+            compute = Fraction(int(profile.partition("g.")[0]), mig["compute_slices"])
+            share = max(memory, compute)
+            slice_ = _slice(card, MigSlice(card.name, profile, share), memory, part["mib"] * MIB)
+            yield replace(slice_, speed=slice_speed(card.speed, compute))
 
 
 def _slice(card: GpuType, mig: MigSlice, memory: Fraction, size: int) -> GpuType:
@@ -98,6 +101,7 @@ def _gpu_type(entry: Mapping[str, Any]) -> GpuType:
         host_bandwidth_gb_per_second=entry["host_bandwidth_gb_per_second"],
         unified_memory=entry.get("unified_memory", False),
         price=Price(Decimal(price["usd_per_hour"]), price["source"]) if price else None,
+        speed=speed_of(entry),
     )
 
 

@@ -7,6 +7,8 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 
+from plimsoll.domain.speed import GpuSpeed
+
 
 class Vendor(StrEnum):
     """Who makes the GPU; decides the engine image and which dtypes are gated how."""
@@ -60,6 +62,7 @@ class GpuType:
     from the operating system, and memory that other processes take during its start counts as its own.
     ``host_bandwidth_gb_per_second`` is the bandwidth of copies from the host in one direction. ``mig`` is None for a
     whole GPU. A slice is a separate type, and two slices cannot serve one engine, because NCCL does not join them.
+    ``speed`` is None where nothing is known of it; the bandwidths are always known.
     """
 
     name: str
@@ -76,6 +79,7 @@ class GpuType:
     price: Price | None = None
     unified_memory: bool = False
     mig: MigSlice | None = None
+    speed: GpuSpeed | None = None
 
     @property
     def is_slice(self) -> bool:

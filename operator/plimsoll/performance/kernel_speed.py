@@ -1,0 +1,105 @@
+"""The bandwidth and the rate of products that kernels reach on a GPU, by number format."""
+
+from __future__ import annotations
+
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.speed import Efficiency, GpuSpeed, Peaks, Trust
+
+_BYTES_PER_GB = 10**9
+_FLOPS_PER_TERAFLOP = 10**12
+_FP32_SHARE = 0.5
+"""32-bit products run as TF32, at half the rate of 16 bits (NVIDIA's data sheets since Ampere)."""
+
+_TERAFLOPS_PER_GB = 0.15
+"""The peak of a card of which nothing is known, from its bandwidth: A100 0.15, H100 0.30, L4 0.40, RTX 3090 0.08."""
+
+_CAUTIOUS = Efficiency(
+    read_16bit=0.7,
+    read_8bit=0.6,
+    read_4bit=0.5,
+    kv_read=0.7,
+    kv_read_8bit=0.6,
+    product_16bit=0.5,
+    product_8bit=0.4,
+    product_4bit=0.3,
+    attention=0.4,
+    expert_read=0.8,
+    expert_product=0.5,
+    expert_spread=0.7,
+    layer_seconds=30e-6,
+    expert_layer_seconds=30e-6,
+    quantized_layer_seconds=12e-6,
+    eager_layer_seconds=300e-6,
+    step_seconds=1e-3,
+    sequence_seconds=50e-6,
+    request_seconds=20e-3,
+)
+"""The constants of a card that the catalogue does not know: the slow side of the families that it knows."""
+
+_UNKNOWN = Trust("unknown", is_validated=False, tpot=(0.5, 2.0), ttft=(0.4, 2.5))
+
+_FOUR_BITS = (Precision.AWQ, Precision.GPTQ, Precision.MXFP4, Precision.NVFP4, Precision.BITSANDBYTES)
+_EIGHT_BITS = (Precision.FP8, Precision.INT8)
+
+
+def speed_of(gpu: GpuType) -> GpuSpeed:
+    """Return the card's speed, or a cautious one from its bandwidth alone."""
+    if gpu.speed is not None:
+        return gpu.speed
+    peak = _TERAFLOPS_PER_GB * gpu.memory_bandwidth_gb_per_second
+    return GpuSpeed("unknown", Peaks(bf16=peak), _CAUTIOUS, _UNKNOWN)
+
+
+def bandwidth(gpu: GpuType) -> float:
+    """Return the peak bandwidth of the memory in bytes per second."""
+    return float(gpu.memory_bandwidth_gb_per_second * _BYTES_PER_GB)
+
+
+def read_share(efficiency: Efficiency, precision: Precision) -> float:
+    """Return the share of the bandwidth that reads of weights of that format reach."""
+    if precision in _FOUR_BITS:
+        return efficiency.read_4bit
+    return efficiency.read_8bit if precision in _EIGHT_BITS else efficiency.read_16bit
+
+
+def product_rate(speed: GpuSpeed, precision: Precision, share: float | None = None) -> float:
+    """Return multiplications and additions per second of a format, at ``share`` of the peak or the fitted one.
+
+    A format that the card does not multiply is expanded to 16 bits first (vLLM's Marlin kernels).
+    """
+    peak, fitted = _peak(speed.peaks, speed.efficiency, precision)
+    return peak * _FLOPS_PER_TERAFLOP * (fitted if share is None else share)
+
+
+def _peak(peaks: Peaks, efficiency: Efficiency, precision: Precision) -> tuple[float, float]:
+    """Return teraflops and the share that kernels reach."""
+    wide = (peaks.bf16, efficiency.product_16bit)
+    match precision:
+        case Precision.FP8:
+            return wide if peaks.fp8 is None else (peaks.fp8, efficiency.product_8bit)
+        case Precision.INT8:
+            narrow = peaks.int8 or peaks.fp8
+            return wide if narrow is None else (narrow, efficiency.product_8bit)
+        case Precision.NVFP4:
+            return wide if peaks.fp4 is None else (peaks.fp4, efficiency.product_4bit)
+        case Precision.MXFP4:
+            return wide if peaks.fp4 is None or peaks.fp8 is None else (peaks.fp8, efficiency.product_8bit)
+        case Precision.FP32:
+            return peaks.bf16 * _FP32_SHARE, efficiency.product_16bit
+        case _:
+            return wide
+
+
+def quantizes_activations(speed: GpuSpeed, precision: Precision) -> bool:
+    """Whether products of that format also round their inputs, which takes a kernel of its own."""
+    peaks = speed.peaks
+    match precision:
+        case Precision.FP8:
+            return peaks.fp8 is not None
+        case Precision.INT8:
+            return peaks.int8 is not None or peaks.fp8 is not None
+        case Precision.NVFP4:
+            return peaks.fp4 is not None
+        case _:
+            return False

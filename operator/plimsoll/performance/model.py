@@ -1,0 +1,200 @@
+"""Time to the first token, time per token and throughput of one replica under a load, with the bound and a band."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from math import ceil
+
+from plimsoll.domain.engine_options import Residency
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.performance.kernel_speed import speed_of
+from plimsoll.performance.step_costs import Seconds, StepCosts, step_costs
+
+
+USUAL_ROUNDS = 10.0
+"""Requests of each user in the benchmarks behind most of the measured rows (InferenceMAX: prompts = 10 x users)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The load of one replica: ``running`` requests at the same time, each with these mean lengths in tokens.
+
+    A user whose request ends sends the next one at once, so that ``running`` requests are always there. Each user sends
+    ``rounds`` requests; the first ones of all users come at the same moment, as in the public benchmarks. ``math.inf``
+    rounds mean a load without a beginning.
+    """
+
+    prompt_tokens: float
+    output_tokens: float
+    running: float
+    rounds: float = USUAL_ROUNDS
+
+
+class Bound(StrEnum):
+    """What most of the time of a token is spent on."""
+
+    MEMORY = "Memory"
+    COMPUTE = "Compute"
+    COMMUNICATION = "Communication"
+    HOST = "Host"
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """The speed of one replica under a load.
+
+    Attributes:
+        ttft_seconds: mean time to the first token in the closed loop, without waiting for a free slot. The first round
+            is part of the mean: its prompts wait for each other.
+        typical_ttft_seconds: the same for a request that comes at any later moment (about the median).
+        tpot_seconds: mean time between two tokens of a request (TPOT, ITL), prompts of other requests included.
+        output_tokens_per_second: tokens that the replica generates.
+        bound: what most of ``tpot_seconds`` is spent on.
+        margin: by which share of ``tpot_seconds`` the bound is ahead of the next.
+        ttft_band, tpot_band: low and high edges in seconds, from errors on GPUs and models that were left out.
+        validated: whether the constants were tested on cards of this class.
+        trust: the class of GPUs that the bands are from.
+    """
+
+    ttft_seconds: float
+    typical_ttft_seconds: float
+    tpot_seconds: float
+    output_tokens_per_second: float
+    bound: Bound
+    margin: float
+    ttft_band: tuple[float, float]
+    tpot_band: tuple[float, float]
+    validated: bool
+    trust: str
+
+
+def performance(
+    model: ModelFacts,
+    precision: Precision,
+    kv_precision: KvPrecision,
+    gpu: GpuType,
+    split: Split,
+    load: Load,
+    max_num_batched_tokens: int,
+    residency: Residency | None = None,
+    *,
+    synchronous: bool = False,
+) -> Performance:
+    """Return the speed of one replica.
+
+    ``synchronous`` means an engine that plans a step only after the step before it, as vLLM did by default before 0.14.
+
+    Raises:
+        ValueError: a figure of the load is below 1, or there are more stages than layers.
+        UnsupportedModel: a cache has no layout in ``kv_precision``.
+    """
+    _check(load, max_num_batched_tokens)
+    costs = step_costs(model, precision, kv_precision, gpu, split, residency, synchronous=synchronous)
+    token = token_seconds(costs, load, max_num_batched_tokens)
+    tpot = max(token.total, costs.floor.seconds)
+    typical = first_token_seconds(costs, load, max_num_batched_tokens, token)
+    ttft = typical + first_round_seconds(costs, load, max_num_batched_tokens)
+    trust = speed_of(gpu).trust
+    bound, margin = _bound(token)
+    return Performance(
+        ttft_seconds=ttft,
+        typical_ttft_seconds=typical,
+        tpot_seconds=tpot,
+        output_tokens_per_second=load.running * load.output_tokens / (typical + (load.output_tokens - 1) * tpot),
+        bound=bound,
+        margin=margin,
+        ttft_band=(ttft * trust.ttft[0], ttft * trust.ttft[1]),
+        tpot_band=(max(tpot * trust.tpot[0], costs.floor.seconds), tpot * trust.tpot[1]),
+        validated=trust.is_validated,
+        trust=trust.name,
+    )
+
+
+def token_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> Seconds:
+    """Return the mean time of a token: a step of decoding, and its part of the prompts that ride along.
+
+    While a request generates its tokens, each of the others begins once on average, and its prompt lengthens steps.
+    """
+    decode = costs.step(load.running, _context(load))
+    others = (load.running / costs.split.data_parallel - 1) / costs.split.pipeline_parallel
+    if others <= 0:
+        return decode
+    return decode.plus(prompt_seconds(costs, load, batched_tokens, decode), others / load.output_tokens)
+
+
+def prompt_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Seconds) -> Seconds:
+    """Return the time that one prompt adds to the steps that carry it, in chunks of the step that decoding leaves."""
+    chunks = _chunks(costs, load, batched_tokens)
+    loaded = costs.step(load.running, _context(load), load.prompt_tokens / chunks)
+    added = loaded.plus(decode, -1.0)
+    attention = costs.prompt_attention(load.prompt_tokens)
+    return Seconds().plus(added, chunks).plus(Seconds(compute=attention))
+
+
+def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token: Seconds) -> float:
+    """Return the time from a request's arrival at a free slot, at any moment, to its first token.
+
+    It waits for half of a step, and for prompts that came before it as in a queue with random arrivals and equal work
+    (M/D/1): u / (2 (1 - u)) prompts at a share u of the time that prompts take, at most half of the others.
+    """
+    chunks, stages = _chunks(costs, load, batched_tokens), costs.split.pipeline_parallel
+    passes = (chunks + stages - 1) / stages
+    own = passes * costs.step(load.running - 1, _context(load), load.prompt_tokens / chunks).total
+    own += costs.prompt_attention(load.prompt_tokens)
+    others = load.running / costs.split.data_parallel - 1
+    if others <= 0:
+        return own + costs.request_seconds
+    decode = costs.step(load.running, _context(load)).total
+    busy = 1 - decode / token.total
+    queued = min(others / 2, busy / (2 * (1 - busy)))
+    return own * (1 + queued) + decode / 2 + costs.request_seconds
+
+
+def first_round_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+    """Return what the first round adds to the mean: half of the other prompts come before one's own."""
+    others = load.running / costs.split.data_parallel - 1
+    if others <= 0:
+        return 0.0
+    full = costs.step(0, 0, batched_tokens).total * load.prompt_tokens / batched_tokens
+    return (full + costs.prompt_attention(load.prompt_tokens)) * others / 2 / load.rounds
+
+
+def _context(load: Load) -> float:
+    """Return the mean length behind a token that is being decoded."""
+    return load.prompt_tokens + load.output_tokens / 2
+
+
+def _chunks(costs: StepCosts, load: Load, batched_tokens: int) -> int:
+    """Return the steps over which a prompt is spread: each takes what decoding leaves of the largest step."""
+    room = max(1.0, batched_tokens - load.running / costs.split.data_parallel + 1)
+    return max(1, ceil(load.prompt_tokens / room))
+
+
+def _bound(token: Seconds) -> tuple[Bound, float]:
+    """Return what takes the most time, and by which share it leads."""
+    parts = sorted(
+        (
+            (token.memory, Bound.MEMORY),
+            (token.compute, Bound.COMPUTE),
+            (token.communication, Bound.COMMUNICATION),
+            (token.host, Bound.HOST),
+        ),
+        reverse=True,
+    )
+    (first, bound), (second, _) = parts[0], parts[1]
+    return bound, (first - second) / token.total
+
+
+def _check(load: Load, batched_tokens: int) -> None:
+    for name, value in (
+        ("prompt_tokens", load.prompt_tokens),
+        ("output_tokens", load.output_tokens),
+        ("running", load.running),
+        ("max_num_batched_tokens", batched_tokens),
+    ):
+        if value < 1:
+            raise ValueError(f"{name}: {value} is below 1; write 1 or more")

@@ -1,0 +1,63 @@
+"""The latency that a deployment promises, and which of its two figures an option misses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.performance.model import Performance
+
+
+@dataclass(frozen=True, slots=True)
+class Slo:
+    """The longest times at the declared load, as medians. None means that there is no limit."""
+
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+
+
+INTERACTIVE = Slo(ttft_seconds=5.0, tpot_seconds=0.1)
+"""The default where a deployment declares none: a person reads along.
+
+100 ms a token are ten tokens a second, about 450 words a minute; adults read English silently at about 240 (Brysbaert
+2019, doi.org/10.1016/j.jml.2019.104047). The text stays ahead of the reader with a factor of two for other languages
+and for bursts. MLPerf Inference 5.1 asks the same order of its chat scenarios: Llama 2 70B "server" 200 ms at the 99th
+percentile, "interactive" 40 ms. 5 s to the first token at the mean prompt: MLPerf asks 2 s (Llama 2 70B) to 6 s
+(Llama 3.1 405B) at the 99th percentile; beyond 10 s people turn to something else (Nielsen 1993, "Response times").
+"""
+
+
+class SloFigure(StrEnum):
+    """The two figures of a promise."""
+
+    TTFT = "Ttft"
+    TPOT = "Tpot"
+
+
+@dataclass(frozen=True, slots=True)
+class SloMiss:
+    """One figure that misses its limit, in seconds. ``is_sure`` means that its whole band is above the limit."""
+
+    figure: SloFigure
+    seconds: float
+    limit_seconds: float
+    is_sure: bool
+
+    @property
+    def excess(self) -> float:
+        """By which share of the limit the figure is above it."""
+        return self.seconds / self.limit_seconds - 1
+
+
+def slo_misses(slo: Slo, found: Performance) -> tuple[SloMiss, ...]:
+    """Return the figures that miss their limits, the larger excess first; empty where the promise is kept."""
+    checks = (
+        (SloFigure.TTFT, found.ttft_seconds, slo.ttft_seconds, found.ttft_band[0]),
+        (SloFigure.TPOT, found.tpot_seconds, slo.tpot_seconds, found.tpot_band[0]),
+    )
+    misses = [
+        SloMiss(figure, seconds, limit, low > limit)
+        for figure, seconds, limit, low in checks
+        if limit is not None and seconds > limit
+    ]
+    return tuple(sorted(misses, key=lambda miss: -miss.excess))

@@ -1,0 +1,272 @@
+"""The time of one engine step on a GPU type: the work of the step over what the card's kernels reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from plimsoll.domain.engine_options import Residency
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.speed import GpuSpeed, Links
+from plimsoll.performance.collectives import all_reduce_seconds, all_to_all_seconds
+from plimsoll.performance.decode_time import DecodeFloor, decode_floor
+from plimsoll.performance.kernel_speed import bandwidth, product_rate, quantizes_activations, read_share, speed_of
+from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
+
+_SMOOTHNESS = 3
+"""The exponent that joins the time of reads and of products: the larger counts, and near the ridge both do.
+
+With 3, the times of 128 to 512 tokens are within 10 % of the GEMM tables of H100 and A100 (aiconfigurator @095f58a51)
+in 16 bits, and within 15 % in FP8. A plain maximum is up to 25 % too low there.
+"""
+
+
+def _joined(first: float, second: float) -> float:
+    """Return the time of two things that happen at the same time: a little more than the longer one."""
+    joined: float = (first**_SMOOTHNESS + second**_SMOOTHNESS) ** (1 / _SMOOTHNESS)
+    return joined
+
+
+_LARGEST_GRAPH = 512
+"""The most tokens of a step that is captured as a CUDA graph by default (vLLM, ``max_cudagraph_capture_size``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """The parts of a time. ``reads`` and ``products`` are joined in ``linear``; attention counts as what bounds it."""
+
+    memory: float = 0.0
+    compute: float = 0.0
+    communication: float = 0.0
+    host: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return self.memory + self.compute + self.communication + self.host
+
+    def plus(self, other: Seconds, times: float = 1.0) -> Seconds:
+        """Return the sum of this and ``times`` the other."""
+        return Seconds(
+            self.memory + times * other.memory,
+            self.compute + times * other.compute,
+            self.communication + times * other.communication,
+            self.host + times * other.host,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixCosts:
+    """Matrices of one number format: seconds of reading all of them, and of computing one token."""
+
+    read_seconds: float
+    token_seconds: float
+
+    def parts(self, tokens: float, touched: float = 1.0) -> tuple[float, float]:
+        """Return seconds bound by memory and by compute for a step of ``tokens``.
+
+        The joined time goes to the larger of the two.
+        """
+        read, product = self.read_seconds * touched, self.token_seconds * tokens
+        joined = _joined(read, product)
+        return (joined, 0.0) if read >= product else (0.0, joined)
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCosts:
+    """One kind of cache: seconds for each attended token of one sequence, and for each pair of tokens of a prompt."""
+
+    token_seconds: float
+    token_product_seconds: float
+    pair_seconds: float
+    fixed_seconds: float
+    most_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """What a step costs on one GPU type, so that its time is arithmetic on batch and lengths."""
+
+    work: StepWork
+    split: Split
+    floor: DecodeFloor
+    dense: tuple[MatrixCosts, ...]
+    head: tuple[MatrixCosts, ...]
+    experts: tuple[MatrixCosts, ...]
+    caches: tuple[CacheCosts, ...]
+    attention_start_tokens: float
+    layer_seconds: float
+    eager_seconds: float
+    step_seconds: float
+    sequence_seconds: float
+    request_seconds: float
+    expert_spread: float
+    links: Links | None
+    offload_seconds: float
+    is_synchronous: bool
+
+    def step(self, sequences: float, context: float, prompt_tokens: float = 0.0) -> Seconds:
+        """Return the time of a step in which ``sequences`` decode behind ``context`` tokens each.
+
+        ``prompt_tokens`` tokens of prompts ride along; their attention is :meth:`prompt_attention`.
+        """
+        stages = self.split.pipeline_parallel
+        own = sequences / self.split.data_parallel / stages
+        tokens = own + prompt_tokens
+        memory, compute = self._matrices(tokens, own + (1.0 if prompt_tokens else 0.0))
+        cache_memory, cache_compute = self._caches(own, context)
+        work = Seconds(
+            memory=memory + cache_memory + self.offload_seconds,
+            compute=compute + cache_compute,
+            communication=self._communication(tokens, own),
+            host=self.layer_seconds
+            + stages * self.step_seconds
+            + (self.eager_seconds if tokens > _LARGEST_GRAPH else 0.0),
+        )
+        host = self.sequence_seconds * own * stages
+        waits = host if self.is_synchronous else _joined(work.total, host) - work.total
+        return replace(work, host=work.host + waits)
+
+    def prompt_attention(self, prompt_tokens: float) -> float:
+        """Return the seconds of the attention of one prompt. Short prompts fill the card badly."""
+        filled = 1 + self.attention_start_tokens / prompt_tokens if prompt_tokens else 0.0
+        total = 0.0
+        for cost, work in zip(self.caches, self.work.caches, strict=True):
+            total += cost.pair_seconds * work.pairs(prompt_tokens)
+        return total * filled
+
+    def _matrices(self, tokens: float, sampled: float) -> tuple[float, float]:
+        memory = compute = 0.0
+        for each in self.dense:
+            read, product = each.parts(tokens)
+            memory, compute = memory + read, compute + product
+        for each in self.head:
+            read, product = each.parts(sampled)
+            memory, compute = memory + read, compute + product
+        if self.experts:
+            touched = self._touched(tokens * self.split.data_parallel)
+            for each in self.experts:
+                read, product = each.parts(tokens, touched)
+                memory, compute = memory + read, compute + product
+        return memory, compute
+
+    def _touched(self, tokens: float) -> float:
+        """Return the share of experts that the tokens of a step visit: real tokens prefer the same ones."""
+        visited = self.work.experts_per_token / self.work.expert_count
+        missed: float = (1.0 - visited) ** (1.0 + self.expert_spread * max(tokens - 1.0, 0.0))
+        return 1.0 - missed
+
+    def _caches(self, sequences: float, context: float) -> tuple[float, float]:
+        memory = compute = 0.0
+        for cost, work in zip(self.caches, self.work.caches, strict=True):
+            attended = sequences * work.attended(context)
+            read, product = attended * cost.token_seconds, attended * cost.token_product_seconds
+            memory += sequences * cost.fixed_seconds
+            if read >= product:
+                memory += read
+            else:
+                compute += product
+        return memory, compute
+
+    def _communication(self, tokens: float, sampled: float) -> float:
+        degree, work = self.split.tensor_parallel, self.work
+        total = 0.0
+        if work.all_reduces:
+            total += work.all_reduces * all_reduce_seconds(self.links, degree, tokens * work.token_bytes)
+            total += all_to_all_seconds(self.links, degree, sampled * work.logits_bytes)
+        if work.exchanges:
+            spread = tokens * work.token_bytes * min(work.experts_per_token, self.split.expert_ranks)
+            total += work.exchanges * all_to_all_seconds(self.links, self.split.expert_ranks, spread)
+        return total
+
+
+@lru_cache(maxsize=16384)
+def step_costs(
+    model: ModelFacts,
+    precision: Precision,
+    kv_precision: KvPrecision,
+    gpu: GpuType,
+    split: Split,
+    residency: Residency | None = None,
+    *,
+    synchronous: bool = False,
+) -> StepCosts:
+    """Return what a step costs there.
+
+    Raises:
+        ValueError: there are more stages than layers.
+        UnsupportedModel: a cache has no layout in ``kv_precision``.
+    """
+    work = step_work(model, precision, kv_precision, split)
+    floor = decode_floor(model, precision, gpu, split, residency)
+    return costs_of(work, gpu, speed_of(gpu), split, floor, synchronous=synchronous)
+
+
+def costs_of(
+    work: StepWork, gpu: GpuType, speed: GpuSpeed, split: Split, floor: DecodeFloor, *, synchronous: bool = False
+) -> StepCosts:
+    """Return the costs of counted work at a given speed."""
+    each = speed.efficiency
+    memory = bandwidth(gpu)
+    attention = product_rate(speed, Precision.BF16, each.attention)
+    cached = memory * (each.kv_read_8bit if work.has_small_cache else each.kv_read)
+    return StepCosts(
+        work=work,
+        split=split,
+        floor=floor,
+        dense=tuple(_matrices(matrices, memory, speed) for matrices in work.dense),
+        head=tuple(_matrices(matrices, memory, speed) for matrices in work.head),
+        experts=tuple(_experts(matrices, memory, speed) for matrices in work.experts),
+        caches=tuple(
+            CacheCosts(
+                token_seconds=cache.token_bytes / cached,
+                token_product_seconds=cache.token_flops / attention,
+                pair_seconds=cache.prompt_flops / attention,
+                fixed_seconds=cache.fixed_bytes / cached,
+                most_tokens=cache.most_tokens,
+            )
+            for cache in work.caches
+        ),
+        attention_start_tokens=_ATTENTION_START_TOKENS_PER_TFLOP * speed.peaks.bf16,
+        layer_seconds=_gaps(work, speed),
+        eager_seconds=work.layers * each.eager_layer_seconds,
+        step_seconds=each.step_seconds,
+        sequence_seconds=each.sequence_seconds,
+        request_seconds=each.request_seconds,
+        expert_spread=each.expert_spread,
+        links=speed.links,
+        offload_seconds=floor.host_seconds,
+        is_synchronous=synchronous,
+    )
+
+
+_ATTENTION_START_TOKENS_PER_TFLOP = 1.3
+"""The prompt length at which attention reaches half of its best share of the peak, for each teraflop of the peak.
+
+Fitted by eye to the prefill tables of aiconfigurator @095f58a51: 1,300 tokens on H100, 400 on A100 and L40S, and less
+than proportional on B200.
+"""
+
+
+def _gaps(work: StepWork, speed: GpuSpeed) -> float:
+    """Return the seconds between the kernels of all layers."""
+    each = speed.efficiency
+    rounds = any(quantizes_activations(speed, matrices.precision) for matrices in (*work.dense, *work.experts))
+    quantized = work.layers * each.quantized_layer_seconds if rounds else 0.0
+    return work.layers * each.layer_seconds + work.expert_layers * each.expert_layer_seconds + quantized
+
+
+def _matrices(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
+    return MatrixCosts(
+        read_seconds=work.bytes / (memory * read_share(speed.efficiency, work.precision)),
+        token_seconds=work.flops / product_rate(speed, work.precision),
+    )
+
+
+def _experts(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
+    plain = _matrices(work, memory, speed)
+    each = speed.efficiency
+    return MatrixCosts(plain.read_seconds / each.expert_read, plain.token_seconds / each.expert_product)

@@ -1,0 +1,165 @@
+"""The work of one engine step on one rank: bytes to read, products to compute, and messages to exchange.
+
+It depends on the model, the number formats and the split, and not on the GPU. It is counted once; the time of a step is
+arithmetic on it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from plimsoll.domain.model import ModelFacts, Sharding, Weight
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.memory.weights import rank_shape, stage_tensors, weight_format
+from plimsoll.performance.cache_work import CacheWork, cache_work
+
+_EXPERTS = (Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS)
+_FLOPS = 2
+"""One multiplication and one addition for each weight and token."""
+
+_ALL_REDUCES_PER_LAYER = 2
+"""After attention and after the MLP, with tensor parallelism (vLLM, ``RowParallelLinear``)."""
+
+_ACTIVATION_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixWork:
+    """All matrices of one number format on one rank, over all layers of all stages.
+
+    ``bytes`` are read in a step that touches all of them, ``flops`` computed for one token.
+    """
+
+    precision: Precision
+    bytes: int
+    flops: float
+
+
+@dataclass(frozen=True, slots=True)
+class StepWork:
+    """The work of a step on one rank of each pipeline stage, summed over the stages.
+
+    Attributes:
+        dense: matrices that every token passes.
+        head: the output projection, which only sampled tokens pass.
+        experts: routed experts; ``bytes`` are those of all experts on the rank, ``flops`` the part of one token that
+            falls on the rank.
+        expert_count: routed experts of a layer; 0 without any.
+        experts_per_token: experts that one token visits.
+        caches: reads of the KV cache and of recurrent states, and the attention of prefills.
+        has_small_cache: whether the cache has fewer than 16 bits.
+        layers: decoder layers of all stages.
+        expert_layers: layers with routed experts.
+        all_reduces: all-reduces of a step among tensor-parallel ranks.
+        exchanges: all-to-alls of a step among expert-parallel ranks.
+        token_bytes: bytes of one token's hidden state in those messages.
+        logits_bytes: bytes of one sampled token's logits of all ranks.
+    """
+
+    dense: tuple[MatrixWork, ...]
+    head: tuple[MatrixWork, ...]
+    experts: tuple[MatrixWork, ...]
+    expert_count: int
+    experts_per_token: int
+    caches: tuple[CacheWork, ...]
+    has_small_cache: bool
+    layers: int
+    expert_layers: int
+    all_reduces: int
+    exchanges: int
+    token_bytes: int
+    logits_bytes: int
+
+
+@lru_cache(maxsize=4096)
+def step_work(model: ModelFacts, precision: Precision, kv_precision: KvPrecision, split: Split) -> StepWork:
+    """Count the work of a step.
+
+    Raises:
+        ValueError: there are more stages than layers.
+        UnsupportedModel: a cache has no layout in ``kv_precision``.
+    """
+    stages = split.pipeline_parallel
+    sums: dict[str, dict[Precision, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0.0]))
+    for stage in range(stages):
+        for part, each, size, flops in _matrices(model, precision, split, stage):
+            total = sums[part][each]
+            total[0] += size
+            total[1] += flops
+    expert_layers = sum(1 for layer in model.order if _has_experts(model, layer))
+    ranks = split.tensor_parallel
+    spreads = split.expert_parallel and split.expert_ranks > 1
+    experts = model.experts
+    return StepWork(
+        dense=_works(sums["dense"]),
+        head=_works(sums["head"]),
+        experts=_works(sums["experts"]),
+        expert_count=0 if experts is None else experts.experts,
+        experts_per_token=0 if experts is None else experts.experts_per_token,
+        caches=cache_work(model, kv_precision, split),
+        has_small_cache=kv_precision in (KvPrecision.FP8, KvPrecision.NVFP4),
+        layers=model.layers,
+        expert_layers=expert_layers,
+        all_reduces=_ALL_REDUCES_PER_LAYER * model.layers + 1 if ranks > 1 else 0,
+        exchanges=2 * expert_layers if spreads and split.data_parallel > 1 else 0,
+        token_bytes=model.hidden * _ACTIVATION_BYTES,
+        logits_bytes=model.vocabulary * _ACTIVATION_BYTES if ranks > 1 else 0,
+    )
+
+
+def _works(sums: dict[Precision, list[float]]) -> tuple[MatrixWork, ...]:
+    return tuple(MatrixWork(precision, int(size), flops) for precision, (size, flops) in sums.items())
+
+
+@lru_cache(maxsize=256)
+def _expert_kinds(model: ModelFacts) -> frozenset[int]:
+    kinds = enumerate(model.kinds)
+    return frozenset(index for index, kind in kinds if any(each.sharding in _EXPERTS for each in kind.weights))
+
+
+def _has_experts(model: ModelFacts, layer: int) -> bool:
+    return layer in _expert_kinds(model)
+
+
+def _matrices(
+    model: ModelFacts, precision: Precision, split: Split, stage: int
+) -> Iterator[tuple[str, Precision, int, float]]:
+    """Yield the part, number format, bytes and flops per token of every weight that a step of text reads."""
+    form = weight_format(model, precision)
+    for count, weights in stage_tensors(model, precision, split, stage).layers:
+        for each in weights:
+            matrices, outputs, inputs = rank_shape(each.weight, split)
+            routed = each.weight.sharding in _EXPERTS
+            used = _used_experts(model, each.weight, matrices, split) if routed else matrices
+            flops = 0.0 if inputs == 1 else _FLOPS * used * outputs * inputs
+            part = "experts" if routed else "dense"
+            yield part, form.of(each.weight).precision, count * each.total, count * flops
+    if stage == split.pipeline_parallel - 1:
+        yield from _head(model, precision, split)
+
+
+def _used_experts(model: ModelFacts, weight: Weight, on_rank: int, split: Split) -> float:
+    """Return how many of a rank's expert matrices one token of the rank's own visits, on average.
+
+    With data parallelism, the tokens of all engines meet at the experts, so that each rank computes as much as if it
+    had served its own tokens alone.
+    """
+    if model.experts is None:
+        return on_rank
+    taken = model.experts.experts_per_token * weight.count / model.experts.experts
+    return taken * split.data_parallel * on_rank / weight.count
+
+
+def _head(model: ModelFacts, precision: Precision, split: Split) -> Iterator[tuple[str, Precision, int, float]]:
+    """Yield the output projection; with tied embeddings it is the table of tokens."""
+    form = weight_format(model, precision)
+    tables = [each for each in model.embedding if each.sharding is Sharding.VOCABULARY][:1]
+    for weight in (*model.head, *(tables if model.tied_embeddings else ())):
+        count, outputs, inputs = rank_shape(weight, split)
+        storage = form.of(weight)
+        flops = 0.0 if inputs == 1 else float(_FLOPS * count * outputs * inputs)
+        yield "head", storage.precision, count * storage.bytes_of(outputs, inputs), flops
