@@ -13,7 +13,7 @@ from benchmarks.placement.policies.awarding import Given, awards
 from benchmarks.placement.policies.shelf import Shelf
 from plimsoll.domain.outcomes import Option
 from plimsoll.placement.demand import Demand
-from plimsoll.placement.place import rank
+from plimsoll.placement.preference import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
 
 Spot = tuple[Option, int, int]

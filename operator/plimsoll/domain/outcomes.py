@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.latency import Performance
 from plimsoll.domain.reasons import Numbers, Reason, RemedyKind
 from plimsoll.domain.terms import (
     ACTIVATIONS,
@@ -248,13 +249,27 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A target and the engine settings: everything that defines a replica. ``gpu`` is the target's GPU type."""
+    """A target and the engine settings: everything that defines a replica. ``gpu`` is the target's GPU type.
+
+    ``performance`` is the speed at the declared load; None where it is not known. ``is_slow`` means that the user
+    declares no latency and the option is too slow for a person who reads along.
+    """
 
     gpu: GpuType
     target: Target
     settings: EngineSettings
     estimate: MemoryEstimate
     hourly_price: Decimal | None = None
+    performance: Performance | None = None
+    is_slow: bool = False
+
+    @property
+    def doubts(self) -> int:
+        """Return 0 for an option without a doubt. Options with fewer doubts come first, whatever they cost.
+
+        Slowness counts more than a fit that is only probable, because an engine that does not start is placed anew.
+        """
+        return 2 * self.is_slow + (self.estimate.fit is not Fit.SURE)
 
     @property
     def split(self) -> Split:

@@ -32,6 +32,8 @@ class Reason(StrEnum):
     GPUS_TAKEN = "GpusTaken"
     TOO_EXPENSIVE = "TooExpensive"
     PRICE_UNKNOWN = "PriceUnknown"
+    TOO_SLOW = "TooSlow"
+    SLOWER_THAN_USUAL = "SlowerThanUsual"
     COSTS_MORE = "CostsMore"
     FITS_ONLY_PROBABLY = "FitsOnlyProbably"
     ROOM_FOR_FEWER = "RoomForFewer"

@@ -10,6 +10,7 @@ from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Split
@@ -73,7 +74,8 @@ class Request:
     ``created`` is the object's RFC 3339 creation time; competing requests are ordered by it. ``replicas`` is how many
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
-    what the pod of one replica requests besides GPUs.
+    what the pod of one replica requests besides GPUs. ``slo`` is the latency that the user declares; None asks for
+    the usual one of a person who reads along, as far as GPUs allow.
     """
 
     key: ObjectKey
@@ -93,6 +95,7 @@ class Request:
     failed_starts: tuple[tuple[str, Split], ...] = ()
     cpu_millis: int = DEFAULT_CPU_MILLIS
     memory_bytes: int = DEFAULT_MEMORY_BYTES
+    slo: Slo | None = None
 
     @property
     def host_need(self) -> HostNeed:

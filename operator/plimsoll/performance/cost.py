@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from plimsoll.domain.gpus import Price
+from plimsoll.domain.latency import Performance
 from plimsoll.domain.outcomes import Split
-from plimsoll.performance.model import Load, Performance
+from plimsoll.performance.model import Load
 
 _MILLION = 1_000_000
 _SECONDS_PER_HOUR = 3600

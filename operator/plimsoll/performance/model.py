@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from math import ceil
 
 from plimsoll.domain.engine_options import Residency
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.latency import Bound, Performance
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.performance.kernel_speed import speed_of
 from plimsoll.performance.step_costs import Seconds, StepCosts, step_costs
-
 
 USUAL_ROUNDS = 10.0
 """Requests of each user in the benchmarks behind most of the measured rows (InferenceMAX: prompts = 10 x users)."""
@@ -32,44 +31,6 @@ class Load:
     output_tokens: float
     running: float
     rounds: float = USUAL_ROUNDS
-
-
-class Bound(StrEnum):
-    """What most of the time of a token is spent on."""
-
-    MEMORY = "Memory"
-    COMPUTE = "Compute"
-    COMMUNICATION = "Communication"
-    HOST = "Host"
-
-
-@dataclass(frozen=True, slots=True)
-class Performance:
-    """The speed of one replica under a load.
-
-    Attributes:
-        ttft_seconds: mean time to the first token in the closed loop, without waiting for a free slot. The first round
-            is part of the mean: its prompts wait for each other.
-        typical_ttft_seconds: the same for a request that comes at any later moment (about the median).
-        tpot_seconds: mean time between two tokens of a request (TPOT, ITL), prompts of other requests included.
-        output_tokens_per_second: tokens that the replica generates.
-        bound: what most of ``tpot_seconds`` is spent on.
-        margin: by which share of ``tpot_seconds`` the bound is ahead of the next.
-        ttft_band, tpot_band: low and high edges in seconds, from errors on GPUs and models that were left out.
-        validated: whether the constants were tested on cards of this class.
-        trust: the class of GPUs that the bands are from.
-    """
-
-    ttft_seconds: float
-    typical_ttft_seconds: float
-    tpot_seconds: float
-    output_tokens_per_second: float
-    bound: Bound
-    margin: float
-    ttft_band: tuple[float, float]
-    tpot_band: tuple[float, float]
-    validated: bool
-    trust: str
 
 
 def performance(

@@ -5,16 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.performance.model import Performance
-
-
-@dataclass(frozen=True, slots=True)
-class Slo:
-    """The longest times at the declared load, as medians. None means that there is no limit."""
-
-    ttft_seconds: float | None = None
-    tpot_seconds: float | None = None
-
+from plimsoll.domain.latency import Performance, Slo
 
 INTERACTIVE = Slo(ttft_seconds=5.0, tpot_seconds=0.1)
 """The default where a deployment declares none: a person reads along.
@@ -52,7 +43,7 @@ class SloMiss:
 def slo_misses(slo: Slo, found: Performance) -> tuple[SloMiss, ...]:
     """Return the figures that miss their limits, the larger excess first; empty where the promise is kept."""
     checks = (
-        (SloFigure.TTFT, found.ttft_seconds, slo.ttft_seconds, found.ttft_band[0]),
+        (SloFigure.TTFT, found.typical_ttft_seconds, slo.ttft_seconds, found.ttft_band[0]),
         (SloFigure.TPOT, found.tpot_seconds, slo.tpot_seconds, found.tpot_band[0]),
     )
     misses = [

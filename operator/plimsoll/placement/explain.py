@@ -139,6 +139,14 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.PRICE_UNKNOWN: lambda f: (
         f"has no price, spec.gpu.maxHourlyPrice allows ${f['limit']}/h: set one in the ConfigMap"
     ),
+    Reason.TOO_SLOW: lambda f: (
+        f"has a {f['figure']} of {f['milliseconds']} ms at the declared load, spec.slo allows {f['limit']} ms"
+        + (f"; {f['nearest']} keeps it" if "nearest" in f else "")
+    ),
+    Reason.SLOWER_THAN_USUAL: lambda f: (
+        f"fits, but its {f['figure']} of {f['milliseconds']} ms at the declared load is over the usual {f['limit']} ms "
+        "for people who read along (spec.slo sets another limit)"
+    ),
     Reason.COSTS_MORE: _costs_more,
     Reason.FITS_ONLY_PROBABLY: lambda f: (
         f"fits by the estimate ({_gib(f, 'need_bytes')} of {_gib(f, 'have_bytes')} per GPU), not at the upper edge of "

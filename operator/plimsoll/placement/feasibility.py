@@ -1,7 +1,7 @@
 """Judge one candidate: return a choice with its estimate, or a rejection with its numbers.
 
 The checks run in the order that is most useful to the reader: the user's own rules, the hardware's capabilities, the
-split, the memory, and the price. This module does not look at free GPUs.
+split, the memory, the price, and the speed. This module does not look at free GPUs.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.speed import missed, misses_usual, speed_of
 
 
 def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Option | Rejection:
@@ -31,11 +32,11 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | Non
         or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
     )
-    return refusal or _by_memory_and_price(request, candidate, memo)
+    return refusal or _by_figures(request, candidate, memo)
 
 
-def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | None) -> Option | Rejection:
-    """Check the last two points: whether the candidate fits, and whether its price is allowed."""
+def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Option | Rejection:
+    """Check the last points: whether the candidate fits, and whether its price and its speed are allowed."""
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
     if (candidate.gpu.name, candidate.split) in request.failed_starts and not forced:
@@ -55,12 +56,18 @@ def _by_memory_and_price(request: Request, candidate: Candidate, memo: Memo | No
         return _rejection(candidate, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
     if limit is not None and price is not None and price > limit:
         return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
+    found = speed_of(request, candidate, settings)
+    miss = () if request.slo is None else missed(request.slo, found)
+    if miss:
+        return _rejection(candidate, Reason.TOO_SLOW, miss)
     return Option(
         gpu=candidate.gpu,
         target=candidate.target,
         settings=settings,
         estimate=figures,
         hourly_price=price,
+        performance=found,
+        is_slow=misses_usual(request, found),
     )
 
 

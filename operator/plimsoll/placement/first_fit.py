@@ -11,7 +11,8 @@ from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.feasibility import hourly_price, judge
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import preference, room_of
+from plimsoll.placement.place import room_of
+from plimsoll.placement.preference import preference
 
 
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:

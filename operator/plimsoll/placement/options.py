@@ -6,15 +6,18 @@ size of its nodes. They are computed once for each kind of request.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Rejection
+from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import candidates
 from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.explain import place_words
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.preference import rank
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,23 @@ def options(request: Request, fleet: Fleet, memo: Memo | None = None) -> Options
 
 
 def _options(request: Request, fleet: Fleet, memo: Memo | None) -> Options:
-    return Options(tuple(judge(request, candidate, fleet, memo) for candidate in candidates(request, fleet, memo)))
+    verdicts = tuple(judge(request, candidate, fleet, memo) for candidate in candidates(request, fleet, memo))
+    return Options(_with_nearest(verdicts) if request.slo is not None else verdicts)
+
+
+def _with_nearest(verdicts: tuple[Option | Rejection, ...]) -> tuple[Option | Rejection, ...]:
+    """Add the cheapest option that keeps the declared latency to the candidates that miss it."""
+    kept = [verdict for verdict in verdicts if isinstance(verdict, Option)]
+    if not kept:
+        return verdicts
+    nearest = min(kept, key=lambda option: (option.doubts, rank(option)))
+    words = ("nearest", place_words(*nearest.target.place))
+    return tuple(
+        replace(each, numbers=(*each.numbers, words))
+        if isinstance(each, Rejection) and each.reason is Reason.TOO_SLOW
+        else each
+        for each in verdicts
+    )
 
 
 def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:

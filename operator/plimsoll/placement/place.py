@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
-from plimsoll.domain.outcomes import Fit, Option, Outcome, Placed, Rejection, Split, Unplaceable
+from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
+from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import Options, options
+from plimsoll.placement.preference import rank
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.shortage import shortage
+from plimsoll.placement.speed import missed
 from plimsoll.placement.warnings import warnings_for
-
-NO_PRICE = Decimal("Infinity")
-"""Types without a price rank behind all priced types, so that an unknown cost is never the first choice."""
 
 
 def place(
@@ -32,7 +30,8 @@ def place(
 ) -> Outcome:
     """Place ``request.replicas`` replicas on one GPU type, or as many as there is room for.
 
-    Candidates that fit for sure come before those that fit probably. Then feasible candidates are ranked by how many of
+    Candidates that are fast enough come before slow ones, and those that fit for sure before those that fit probably.
+    Then feasible candidates are ranked by how many of
     the replicas they take, by price per replica, fewer GPUs, fewer stages, and name. So the same facts always give the
     same choice. The request's overrides are obeyed, and warnings report their consequences. ``closed`` are GPU types
     and splits whose pods recently found no node: they are judged, but not taken. If there is a ``memo``, estimates
@@ -67,7 +66,7 @@ def pick(
             (fitting if wants(verdict) else unwanted).append((verdict, min(room, request.replicas)))
     if not fitting:
         return Unplaceable((*(_not_moved_to(choice) for choice, _ in unwanted), *rejections))
-    best, replicas = min(fitting, key=lambda pair: (_fit_order(pair[0]), -pair[1], *rank(pair[0])))
+    best, replicas = min(fitting, key=lambda pair: (pair[0].doubts, -pair[1], *rank(pair[0])))
     others = [
         _passed_over(choice, room, best, replicas) for choice, room in (*fitting, *unwanted) if choice is not best
     ]
@@ -92,30 +91,25 @@ def alternatives_to(kept: Option, request: Request, fleet: Fleet, memo: Memo | N
 
 
 def _not_preferred(choice: Option, kept: Option) -> Rejection:
-    if _fit_order(choice) > _fit_order(kept):
-        return _only_probably(choice)
+    if choice.doubts > kept.doubts:
+        return _doubtful(choice, kept)
     return costs_more(choice, kept) if rank(choice) > rank(kept) else _not_moved_to(choice)
-
-
-def rank(choice: Option) -> tuple[Decimal, int, int, str]:
-    """Return the sort key of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
-    return preference(choice.gpu, choice.split, choice.hourly_price)
-
-
-def preference(gpu: GpuType, split: Split, price: Decimal | None) -> tuple[Decimal, int, int, str]:
-    """Return the same sort key for a candidate, given the price of one replica."""
-    return NO_PRICE if price is None else price, split.gpus, split.pipeline_parallel, gpu.name
-
-
-def _fit_order(choice: Option) -> int:
-    return 0 if choice.estimate.fit is Fit.SURE else 1
 
 
 def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:
     """Return why a feasible candidate is not the choice."""
-    if _fit_order(choice) > _fit_order(best):
-        return _only_probably(choice)
+    if choice.doubts > best.doubts:
+        return _doubtful(choice, best)
     return costs_more(choice, best) if room == best_room else _room_for_fewer(choice, room, best_room)
+
+
+def _doubtful(choice: Option, best: Option) -> Rejection:
+    """Return the doubt that the choice has and the best one does not have."""
+    if choice.is_slow and not best.is_slow:
+        return Rejection(
+            choice.gpu.name, choice.split, Reason.SLOWER_THAN_USUAL, missed(INTERACTIVE, choice.performance)
+        )
+    return _only_probably(choice)
 
 
 def _only_probably(choice: Option) -> Rejection:

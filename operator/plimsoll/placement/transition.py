@@ -13,8 +13,9 @@ from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.other_remedies import other_remedies
-from plimsoll.placement.place import NO_PRICE, alternatives_to, rank
+from plimsoll.placement.place import alternatives_to
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
+from plimsoll.placement.preference import NO_PRICE, rank
 from plimsoll.placement.rehoming import Departure
 from plimsoll.placement.remedies import Adviser, only_waits
 from plimsoll.placement.solvers.protocol import Award

@@ -1,4 +1,4 @@
-"""The order of goals: nobody without a place who could have one, then sure fits, then the bill.
+"""The order of goals: nobody without a place who could have one, then options without doubts, then the bill.
 
 Where not all replicas have a place, the older deployments come first: a deployment stays without a place only because
 of those before it in the order of decisions.
@@ -49,17 +49,17 @@ def _solved(posed: Posed, milp: Milp, aim: Aim) -> Decided | None:
 
 
 def _all_placed(posed: Posed, milp: Milp) -> Decided | None:
-    """Place all replicas, some of them where they fit only probably."""
+    """Place all replicas, some of them with options that have doubts."""
     least = _least(posed, milp, Aim(Goal.DOUBT, doubt=True))
-    return None if least is None else _solved(posed, milp, Aim(doubt=True, doubtful=least))
+    return None if least is None else _solved(posed, milp, Aim(doubt=True, doubts=least))
 
 
 def _some_missing(posed: Posed, milp: Milp) -> Decided | None:
     missing = _least(posed, milp, Aim(Goal.MISSING, doubt=True))
     if missing is None:
         return None
-    doubtful = _least(posed, milp, Aim(Goal.DOUBT, doubt=True, missing=missing))
-    return None if doubtful is None else _solved(posed, milp, Aim(doubt=True, missing=missing, doubtful=doubtful))
+    doubts = _least(posed, milp, Aim(Goal.DOUBT, doubt=True, missing=missing))
+    return None if doubts is None else _solved(posed, milp, Aim(doubt=True, missing=missing, doubts=doubts))
 
 
 def _least(posed: Posed, milp: Milp, aim: Aim) -> int | None:

@@ -23,7 +23,7 @@ class Goal(StrEnum):
     MISSING = "missing"
     """Replicas without a place."""
     DOUBT = "doubt"
-    """Replicas whose option fits only probably."""
+    """The doubts of all replicas."""
     BILL = "bill"
     """US dollars an hour."""
 
@@ -32,14 +32,14 @@ class Goal(StrEnum):
 class Aim:
     """The goal of one solve.
 
-    ``minimised`` is what the programme minimises. ``doubt`` allows options that fit only probably where a kind has
-    others. ``missing`` and ``doubtful`` are the most of each that the solution may have; None sets no limit.
+    ``minimised`` is what the programme minimises. ``doubt`` allows options with more doubts than others of
+    the kind. ``missing`` and ``doubts`` are the most of each that the solution may have; None sets no limit.
     """
 
     minimised: Goal = Goal.BILL
     doubt: bool = False
     missing: int | None = None
-    doubtful: int | None = None
+    doubts: int | None = None
 
 
 @dataclass(slots=True)
@@ -104,14 +104,15 @@ class Formulation:
         return columns
 
     def _allowed(self, kind: Kind) -> list[int]:
-        good = [index for index, choice in enumerate(kind.choices) if not choice.doubtful]
-        return good if good and not self.aim.doubt else list(range(len(kind.choices)))
+        """Return the choices with the fewest doubts, or all of them where the aim allows more doubts."""
+        fewest = min((choice.doubts for choice in kind.choices), default=0)
+        return [index for index, choice in enumerate(kind.choices) if self.aim.doubt or choice.doubts == fewest]
 
     def _cost(self, kind: Kind, choice: Choice, replicas: int) -> float:
         if self.aim.minimised is Goal.BILL:
             rank = kind.choices.index(choice)  # among equal bills, the preferred choices
             return replicas * (choice.price + 1e-6 * rank)
-        return float(replicas * choice.doubtful) if self.aim.minimised is Goal.DOUBT else 0.0
+        return float(replicas * choice.doubts) if self.aim.minimised is Goal.DOUBT else 0.0
 
     def _charge(self, kind: Kind) -> float:
         if self.aim.minimised is not Goal.BILL:
@@ -169,7 +170,7 @@ class Formulation:
             yield from self._replicas(self.problem.kinds[number], columns, index)
 
     def _limit_totals(self) -> None:
-        """Keep what earlier solves reached: the number of missing replicas, and that of doubtful ones."""
+        """Keep what earlier solves reached: the number of missing replicas, and that of doubts."""
         paired = list(zip(self.problem.kinds, self.columns, strict=True))
         if self.aim.missing is not None:
             short = [
@@ -178,15 +179,19 @@ class Formulation:
                 if columns.short is not None
             ]
             self.programme.row(tuple(short), at_most=self.aim.missing)
-        if self.aim.doubtful is not None:
+        if self.aim.doubts is not None:
             doubtful = [
                 each
                 for kind, columns in paired
                 for index in columns.whole
-                if kind.choices[index].doubtful
-                for each in self._replicas(kind, columns, index)
+                if kind.choices[index].doubts
+                for each in self._doubts(kind, columns, index)
             ]
-            self.programme.row(tuple(doubtful), at_most=self.aim.doubtful)
+            self.programme.row(tuple(doubtful), at_most=self.aim.doubts)
+
+    def _doubts(self, kind: Kind, columns: Columns, choice: int) -> Iterator[tuple[int, float]]:
+        doubts = kind.choices[choice].doubts
+        return ((column, weight * doubts) for column, weight in self._replicas(kind, columns, choice))
 
     def _share(self, kind: Kind, columns: Columns, solution: Solution) -> Share:
         value = solution.values

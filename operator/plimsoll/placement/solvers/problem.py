@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
-from plimsoll.domain.outcomes import Fit, Option, Split
+from plimsoll.domain.outcomes import Option, Split
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
@@ -28,15 +28,15 @@ Place = tuple[str, Split]
 class Choice:
     """One GPU type and split of a kind, for one replica.
 
-    ``price`` is in US dollars an hour. ``doubtful`` options fit only probably: they are taken only where no
-    other option has room. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is the
+    ``price`` is in US dollars an hour. Options with fewer ``doubts`` (:class:`~plimsoll.domain.outcomes.Option`) come
+    first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is the
     index of the quota that it uses up.
     """
 
     place: Place
     gpus: int
     price: float
-    doubtful: bool
+    doubts: int
     groups: tuple[int, ...]
     quota: int | None = None
 
@@ -194,7 +194,7 @@ class _Poser:
                     place=option.target.place,
                     gpus=option.split.gpus,
                     price=UNPRICED * option.split.gpus if option.hourly_price is None else float(option.hourly_price),
-                    doubtful=option.estimate.fit is not Fit.SURE,
+                    doubts=option.doubts,
                     groups=grouped[id(nodes)],
                     quota=self._quota(request.key.namespace, option.target.resource),
                 )
@@ -238,11 +238,11 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
     larger one fits, and costs less.
     """
-    ordered = sorted(choices, key=lambda each: (each.doubtful, each.price, each.gpus, each.place))
+    ordered = sorted(choices, key=lambda each: (each.doubts, each.price, each.gpus, each.place))
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
-            each.place[0] == choice.place[0] and each.gpus <= choice.gpus and each.doubtful <= choice.doubtful
+            each.place[0] == choice.place[0] and each.gpus <= choice.gpus and each.doubts <= choice.doubts
             for each in kept
         ):
             kept.append(choice)

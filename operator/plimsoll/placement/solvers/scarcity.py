@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Fit, Option, Placed, Rejection
+from plimsoll.domain.outcomes import Option, Placed, Rejection
 from plimsoll.domain.reasons import Reason
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import costs_more, rank, room_of
+from plimsoll.placement.place import costs_more, room_of
+from plimsoll.placement.preference import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
 
 
@@ -66,7 +67,7 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
         option = options.get((rejection.gpu_type, rejection.split))
         if rejection.reason is not Reason.GPUS_TAKEN or option is None or not _had_room(award, option, stock, before):
             return rejection
-        if (option.estimate.fit is not Fit.SURE, rank(option)) > (best.estimate.fit is not Fit.SURE, rank(best)):
+        if (option.doubts, rank(option)) > (best.doubts, rank(best)):
             return costs_more(option, best)
         gain = others.most(option.gpu.name, award.demand.request.key)
         return rejection if gain is None else _scarce(award.demand.request.key, option, best, gain)

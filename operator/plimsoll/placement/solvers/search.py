@@ -21,7 +21,7 @@ Parts = tuple[tuple[int, int, int], ...]
 """Replicas of one deployment: index of the choice, index of the group, number."""
 
 Score = tuple[tuple[int, ...], int, float]
-"""Missing replicas by deployment, the oldest first; replicas that fit only probably; US dollars an hour."""
+"""Missing replicas by deployment, the oldest first; doubts; US dollars an hour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class _Search:
 
     def in_turn(self) -> Decided | None:
         found = self._greedy(range(len(self.units)))
-        missing, doubtful, bill = self._score(found)
-        if len(self.units) > 1 and (any(missing) or doubtful or bill > self._bound(found)):
+        missing, doubts, bill = self._score(found)
+        if len(self.units) > 1 and (any(missing) or doubts > self._fewest() or bill > self._bound(found)):
             return None
         return Decided(self.posed, self._shares(found), Appraisal("in turn", bill, bill, len(self.units)))
 
@@ -147,23 +147,29 @@ class _Search:
 
     def _score(self, found: Sequence[Parts]) -> Score:
         scores = [self._score_of(unit, parts) for unit, parts in zip(self.units, found, strict=True)]
-        missing, doubtful, bill = zip(*scores, strict=True)
-        return missing, sum(doubtful), sum(bill)
+        missing, doubts, bill = zip(*scores, strict=True)
+        return missing, sum(doubts), sum(bill)
 
     def _score_of(self, unit: _Unit, parts: Parts) -> tuple[int, int, float]:
-        """Return the missing and the doubtful replicas of one deployment, and its bill."""
+        """Return the missing replicas of one deployment, its doubts and its bill."""
         chosen = [(unit.kind.choices[index], replicas) for index, _, replicas in parts]
         bill = sum(replicas * choice.price for choice, replicas in chosen)
         if len({choice.place for choice, _ in chosen}) > 1:
             bill += MIXING * unit.kind.replicas * min(choice.price for choice in unit.kind.choices)
         missing = unit.kind.replicas - sum(replicas for _, replicas in chosen)
-        return missing, sum(replicas for choice, replicas in chosen if choice.doubtful), bill
+        return missing, sum(replicas * choice.doubts for choice, replicas in chosen), bill
 
     def _bound(self, found: Sequence[Parts]) -> float:
         """Return the bill if everybody had the cheapest choice: no plan for these replicas costs less."""
         return sum(
             sum(replicas for _, _, replicas in parts) * min((choice.price for choice in unit.kind.choices), default=0.0)
             for unit, parts in zip(self.units, found, strict=True)
+        )
+
+    def _fewest(self) -> int:
+        """Return the doubts if everybody had the choice with the fewest."""
+        return sum(
+            unit.kind.replicas * min((choice.doubts for choice in unit.kind.choices), default=0) for unit in self.units
         )
 
     def _shares(self, found: Sequence[Parts]) -> tuple[Share, ...]:
