@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.outcomes import Split
@@ -131,3 +132,10 @@ def test_every_gpu_of_an_uncreated_pod_is_charged_to_the_quota() -> None:
     who = tenant(request(name="a", created="1"), pair)
     quotas = {"default": {"nvidia.com/gpu": 3}}
     assert placed(plan([who, honest(3)], fleet(node("h", H100, 8)), quotas=quotas)) == 1
+
+
+def test_a_recorded_pool_without_gpus_keeps_nothing_and_the_next_one_is_kept() -> None:
+    """A broken status may name a split of no GPUs. Its deployment cannot be planned, so no refusal reports it."""
+    broken = replace(pool(L40S, **NO_PODS), target=replace(pool(L40S).target, split=Split(0)))
+    decisions = plan([honest(2)], fleet(node("l", L40S, 2)), unplanned=[broken, pool(L40S, **NO_PODS)])
+    assert placed(decisions) == 1

@@ -29,6 +29,11 @@ def test_a_sample_of_this_moment_or_of_a_clock_ahead_is_no_second_old() -> None:
     assert judged(*at(29, 14, -1)).age_seconds == 0
 
 
+def test_a_clock_may_be_five_seconds_ahead_and_no_more() -> None:
+    assert judged(*at(25, 10, -5)).state is SignalState.FRESH
+    assert judged(*at(25, 9.5, -5.5)).state is SignalState.INVALID
+
+
 def test_a_hole_may_be_as_long_as_the_age_and_no_longer() -> None:
     assert judged(*at(15, 0)).state is SignalState.FRESH
     assert judged(*at(15.5, 0.5)).state is SignalState.FRESH
