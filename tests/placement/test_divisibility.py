@@ -109,5 +109,16 @@ def test_blocks_stay_whole_in_weights_that_are_cut_by_rows_and_in_those_cut_by_c
     assert refused(replace(facts, kinds=kinds), Split(4)) is None
 
 
+@pytest.mark.parametrize(("columns", "reason"), [(1, None), (2, Reason.WIDTH_NOT_DIVISIBLE), (4, None)])
+def test_a_single_column_of_an_expert_is_kept_whole_and_more_are_divided(columns: int, reason: Reason | None) -> None:
+    """A value for each output of an expert, such as a bias, has one column. Every rank holds it."""
+    facts = model("mistralai/Mixtral-8x7B-v0.1")
+    (kind,) = facts.kinds
+    down = next(each for each in kind.weights if each.sharding is Sharding.EXPERT_INPUTS)
+    changed = replace(kind, weights=(*kind.weights, replace(down, name="extra", inputs=columns)))
+    found = refused(replace(facts, kinds=(changed,)), Split(4))
+    assert (None if found is None else found.reason) is reason
+
+
 def test_the_next_degree_may_be_one() -> None:
     assert reason_and_numbers(widened(model(), 14_337), Split(2))[1]["next_degree"] == 1
