@@ -70,6 +70,12 @@ def test_the_largest_exact_capacity_is_plausible_and_a_larger_one_is_not() -> No
     assert judged(*at(29, 15, 1, kv_capacity_tokens=0)).state is SignalState.INVALID
 
 
+def test_the_largest_exact_count_of_a_metric_is_plausible_and_a_larger_one_is_not() -> None:
+    assert judged(*at(29, 15, 1, preemptions_total=LARGEST_COUNT)).state is SignalState.FRESH
+    assert judged(*at(29, 15, 1, preemptions_total=LARGEST_COUNT + 2)).state is SignalState.INVALID
+    assert judged(*at(29, 15, 1, waiting=0, kv_usage=1)).state is SignalState.FRESH
+
+
 def test_a_rate_is_the_increase_over_all_the_time_between_the_first_sample_and_the_last() -> None:
     first, middle, last = at(28, 13, 0)
     window = judged(
