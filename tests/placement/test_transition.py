@@ -175,6 +175,7 @@ def test_a_pool_that_is_only_recorded_has_no_pods_and_its_gpus_are_kept_for_it()
         generation=1,
         replicas=2,
     )
+    assert not recorded.served, "no engine has served there"
     first = tenant(request(name="a", created="1", replicas=2), recorded)
     second = tenant(request(name="b", created="2", replicas=2))
     kept, other = plan([first, second], fleet(there))
