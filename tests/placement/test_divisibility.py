@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from plimsoll.domain.model import ExpertFacts, ModelFacts
+from plimsoll.domain.model import ExpertFacts, ModelFacts, Sharding
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.reasons import Reason
@@ -95,6 +95,29 @@ def test_blocks_stay_whole_in_the_precision_of_the_checkpoint_only() -> None:
     said = refused(model(FP8_EXPERTS), Split(8))
     assert said is not None
     assert (said.reason, said.number("width")) == (Reason.QUANT_BLOCK_NOT_DIVISIBLE, 192)
+
+
+@pytest.mark.parametrize("cut", [Sharding.EXPERT_OUTPUTS, Sharding.EXPERT_INPUTS])
+def test_blocks_stay_whole_in_weights_that_are_cut_by_rows_and_in_those_cut_by_columns(cut: Sharding) -> None:
+    facts = model(FP8_EXPERTS)
+    kinds = tuple(
+        replace(kind, weights=tuple(each for each in kind.weights if each.sharding is cut)) for kind in facts.kinds
+    )
+    assert any(kind.weights for kind in kinds)
+    numbers = {"what": "moe_intermediate_size", "width": 192, "block": 128, "next_degree": 4}
+    assert reason_and_numbers(replace(facts, kinds=kinds), Split(8)) == (Reason.QUANT_BLOCK_NOT_DIVISIBLE, numbers)
+    assert refused(replace(facts, kinds=kinds), Split(4)) is None
+
+
+@pytest.mark.parametrize(("columns", "reason"), [(1, None), (2, Reason.WIDTH_NOT_DIVISIBLE), (4, None)])
+def test_a_single_column_of_an_expert_is_kept_whole_and_more_are_divided(columns: int, reason: Reason | None) -> None:
+    """A value for each output of an expert, such as a bias, has one column. Every rank holds it."""
+    facts = model("mistralai/Mixtral-8x7B-v0.1")
+    (kind,) = facts.kinds
+    down = next(each for each in kind.weights if each.sharding is Sharding.EXPERT_INPUTS)
+    changed = replace(kind, weights=(*kind.weights, replace(down, name="extra", inputs=columns)))
+    found = refused(replace(facts, kinds=(changed,)), Split(4))
+    assert (None if found is None else found.reason) is reason
 
 
 def test_the_next_degree_may_be_one() -> None:

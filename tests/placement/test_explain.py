@@ -120,6 +120,22 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "fits at $1.86/h, but has room for 1 replicas where the choice takes 3",
     ),
     (
+        Reason.TOO_SLOW,
+        {"figure": "TPOT", "milliseconds": 140, "limit": 50},
+        "has a TPOT of 140 ms at the declared load, spec.slo allows 50 ms",
+    ),
+    (
+        Reason.TOO_SLOW,
+        {"figure": "TTFT", "milliseconds": 6000, "limit": 2000, "nearest": "h100-sxm-80gb x 2"},
+        "has a TTFT of 6000 ms at the declared load, spec.slo allows 2000 ms; h100-sxm-80gb x 2 keeps it",
+    ),
+    (
+        Reason.SLOWER_THAN_USUAL,
+        {"figure": "TPOT", "milliseconds": 140, "limit": 100},
+        "fits, but its TPOT of 140 ms at the declared load is over the usual 100 ms for people who read along "
+        "(spec.slo sets another limit)",
+    ),
+    (
         Reason.SCARCE_FOR_OTHERS,
         {"price": "2.24", "best_price": "6.88", "other": "qwen-32b", "saved": "31.05"},
         "fits at $2.24/h where the choice costs $6.88/h, but its free GPUs save $31.05/h for qwen-32b",

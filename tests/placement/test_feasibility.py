@@ -379,6 +379,8 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.COSTS_MORE,
         Reason.ROOM_FOR_FEWER,
         Reason.SCARCE_FOR_OTHERS,
+        Reason.TOO_SLOW,
+        Reason.SLOWER_THAN_USUAL,
         Reason.PLACEMENT_KEPT,
         Reason.FITS_ONLY_PROBABLY,
         Reason.STAGES_CUT_SHARED_LAYERS,

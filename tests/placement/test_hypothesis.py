@@ -199,3 +199,24 @@ class TestTaken:
         share = taken_between(self.before, left)
         assert share is not None
         assert share.given_back_to(left).room_for(nodes, 4) == 2
+
+    @pytest.mark.parametrize("need", [HostNeed(), HostNeed(1000), HostNeed(0, 2**30)], ids=["none", "CPU", "memory"])
+    def test_a_pod_without_a_request_for_cpu_or_memory_gives_back_none_of_it(self, need: HostNeed) -> None:
+        left = self.before.take(self.where.nodes, 2, 3, need)
+        share = taken_between(self.before, left)
+        assert share is not None
+        assert share.given_back_to(left) == self.before
+
+    def test_the_last_of_a_node_s_resources_comes_back_too(self) -> None:
+        before = Ledger({"a": 4, "b": 4}, {"a": HostRoom(1000, 2**30, 1)}, {"x": {"r": 2}})
+        left = self.after(before, 1, "x")
+        assert (left.hosts["a"], left.quota) == (HostRoom(0, 0, 0), {"x": {"r": 0}})
+        share = taken_between(before, left)
+        assert share is not None
+        assert share.given_back_to(left) == before
+
+    def test_nodes_and_namespaces_without_a_difference_are_left_out(self) -> None:
+        share = taken_between(self.before, self.after(self.before, 1, "x"))
+        assert share is not None
+        assert (share.gpus, share.hosts) == ({"a": 2}, {"a": HostRoom(1000, 2**30, 1)})
+        assert share.quota == {"x": {"r": 2, "s": 0}}

@@ -10,6 +10,7 @@ from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import demand, options, transition
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
+from plimsoll.placement.place import pick
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
@@ -85,6 +86,22 @@ def test_an_error_while_promises_are_kept_costs_nobody_else_the_plan(monkeypatch
     assert sum(each.replicas for each in decisions["honest"].pools) == 2
 
 
+def test_an_error_while_a_place_is_searched_gives_its_gpus_to_those_after_it(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def throw(wanted: Any, *rest: Any) -> Any:
+        if wanted.key.name == POISON:
+            raise error
+        return pick(wanted, *rest)
+
+    monkeypatch.setattr("plimsoll.placement.solvers.turn.pick", throw)
+    bad, good = request(name=POISON, created="1"), request(name="honest", created="2")
+    failed, honest = plan([tenant(bad), tenant(good)], fleet(node("l", L40S, 1)))
+    assert (failed.pools, failed.is_refusal) == ((), isinstance(error, UnsupportedModel))
+    assert str(error) in failed.failure
+    assert ([(each.gpu_type, each.replicas) for each in honest.pools], honest.failure) == ([(L40S, 1)], "")
+
+
 def test_those_after_it_do_not_get_what_those_before_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
     def late(wanted: Any, *_: Any) -> Any:
         if wanted.key.name == POISON:
@@ -95,4 +112,5 @@ def test_those_after_it_do_not_get_what_those_before_it_took(monkeypatch: pytest
     names = ("first", POISON, "last", "very-last")
     wanted = [request(name=name, created=str(number)) for number, name in enumerate(names)]
     decisions = plan([tenant(each) for each in wanted], fleet(node("l", L40S, 2)))
+    assert [each.request.key.name for each in decisions] == list(names)
     assert [sum(pool.replicas for pool in each.pools) for each in decisions] == [1, 0, 1, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.outcomes import Split
@@ -142,3 +143,10 @@ def test_the_largest_replicas_are_promised_first() -> None:
     where = fleet(node("a", L40S, 4), node("b", L40S, 5))
     decisions = plan([older, pair, tenant(request(name="honest", created="3"))], where)
     assert (placed(decisions, "older"), placed(decisions, "large"), placed(decisions)) == (1, 2, 0)
+
+
+def test_a_recorded_pool_without_gpus_keeps_nothing_and_the_next_one_is_kept() -> None:
+    """A broken status may name a split of no GPUs. Its deployment cannot be planned, so no refusal reports it."""
+    broken = replace(pool(L40S, **NO_PODS), target=replace(pool(L40S).target, split=Split(0)))
+    decisions = plan([honest(2)], fleet(node("l", L40S, 2)), unplanned=[broken, pool(L40S, **NO_PODS)])
+    assert placed(decisions) == 1

@@ -119,6 +119,10 @@ class TestPlan:
         assert (places(stays), stays.departures, stays.rehomings_spent) == ({L40S: 1}, (), True)
         assert (places(moves), moves.rehomings_spent) == ({L4: 1}, False)
 
+    def test_a_suspended_deployment_has_spent_no_move(self) -> None:
+        (decision,) = plan([tenant(request(), pool(L40S), suspended=True)], fleet(node("l", L40S, 1, held=1)))
+        assert (decision.departures, decision.rehomings_spent) == ((), False)
+
     def test_a_pool_whose_nodes_were_all_tainted_stays(self) -> None:
         tainted = node("l", L40S, 4, taints=(Taint("dedicated", "x", "NoSchedule"),))
         (decision,) = plan([tenant(request(), stranded(L40S))], fleet(tainted, node("h", H100, 4)))

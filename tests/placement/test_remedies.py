@@ -77,6 +77,19 @@ def test_fewer_requests_place_and_one_more_does_not(wanted: Request) -> None:
     assert not places(at(number(remedy, "to") + 1), TWO)
 
 
+def test_a_deployment_without_replicas_gets_the_same_proposals_as_one_with_a_replica() -> None:
+    wanted = request(LLAMA_70B_FP8, context=131_072, concurrency=2)
+    assert proposals(replace(wanted, replicas=0), TWO) == proposals(wanted, TWO) != {}
+
+
+def test_one_request_at_a_time_is_proposed_where_two_do_not_fit() -> None:
+    lengths = range(32_768, 131_073, 8192)
+    wanted = (request(LLAMA_70B_FP8, context=tokens, concurrency=2) for tokens in lengths)
+    tight = next(each for each in wanted if not places(each, TWO))
+    assert places(replace(tight, shape=replace(tight.shape, concurrency=1)), TWO)
+    assert dict(proposals(tight, TWO)[RemedyKind.REDUCE_CONCURRENCY].numbers) == {"from": 2, "to": 1}
+
+
 def test_no_context_below_the_expected_lengths_is_proposed() -> None:
     wanted = replace(request(LLAMA_70B_FP8), shape=ServingShape(32_768, 64, 20_000, 10_000))
     offered = proposals(wanted, TWO)

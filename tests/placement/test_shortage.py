@@ -82,6 +82,12 @@ def short(*nodes: GpuNode, quota: int | None = None) -> tuple[Reason, dict[str, 
             id="no cpu at all",
         ),
         pytest.param(
+            (host(HostRoom(3000, 64 * GIB, 1), UNKNOWN_HOST),),
+            Reason.NODE_LACKS_CPU,
+            (("asked_millis", 4000), ("free_millis", 3000), ("largest_millis", 0)),
+            id="the total of a node is not known",
+        ),
+        pytest.param(
             (host(HostRoom(-500, 64 * GIB, 1)),),
             Reason.NODE_LACKS_CPU,
             (("asked_millis", 4000), ("free_millis", 0), ("largest_millis", 64_000)),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from plimsoll.domain.fleet import GpuNode
+from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.serving import GpuConstraints, ObservedCapacity
+from plimsoll.domain.units import GIB
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, pool_name
-from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
+from tests.support.planning import A100, ENGINE, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
 
 NOT_L40S = GpuConstraints(deny=(L40S,))
 RETIRING = PoolState.RETIRING
@@ -136,6 +140,17 @@ class TestExplanations:
         same = decided(tenant(request(), pool(H100)), *self.nodes)
         assert (same.placed_now, same.rejections) == (False, ())
 
+    def test_the_kept_place_is_no_alternative_to_itself_though_the_wanted_step_would_not_fit_there(self) -> None:
+        """Its engines run with a smaller step and keep it. The old pool shows that the spec has changed."""
+        learned = Correction(request().engine_kind(H100, Split(1)), rest_bytes=52 * GIB)
+        wanted = request(corrections=(learned,), engine=replace(ENGINE, max_batched_tokens=16_384))
+        kept, old = pool(H100, batched_tokens=2048, generation=2), pool(L40S, state=RETIRING)
+        decision = decided(tenant(wanted, kept, old, generation=2), *self.nodes)
+        assert (active(decision), decision.pools[0].step_tokens) == ({H100: 1}, 2048)
+        others = {(each.gpu_type, each.split.gpus) for each in decision.rejections}
+        assert (H100, 1) not in others
+        assert {(H100, 2), (L40S, 1)} <= others
+
 
 def test_the_choice_of_a_decision_is_that_of_the_first_pool_that_still_fits() -> None:
     wanted = request(replicas=2, observed=(ObservedCapacity(L40S, Split(1), 100),))
@@ -160,6 +175,7 @@ def test_a_pool_that_is_only_recorded_has_no_pods_and_its_gpus_are_kept_for_it()
         generation=1,
         replicas=2,
     )
+    assert not recorded.served, "no engine has served there"
     first = tenant(request(name="a", created="1", replicas=2), recorded)
     second = tenant(request(name="b", created="2", replicas=2))
     kept, other = plan([first, second], fleet(there))

@@ -68,3 +68,25 @@ def test_what_one_deployment_takes_is_charged_to_its_namespace_for_all_its_repli
     quotas = {"default": {"nvidia.com/gpu": 3}}
     decisions = plan([tenant(first), tenant(second)], fleet(node("h", H100, 8)), quotas=quotas)
     assert [(active(each), each.missing) for each in decisions] == [({H100: 2}, 0), ({H100: 1}, 1)]
+
+
+def test_a_deployment_without_replicas_gets_a_place_and_takes_no_gpu_from_others() -> None:
+    paused, other = request(name="a", created="1", replicas=0), request(name="b", created="2")
+    decisions = plan([tenant(paused), tenant(other)], fleet(node("h", H100, 1)))
+    assert [active(each) for each in decisions] == [{H100: 0}, {H100: 1}]
+    assert [(each.missing, each.rejections != ()) for each in decisions] == [(0, True), (0, True)]
+
+
+def test_a_deployment_without_replicas_gets_a_place_where_every_gpu_is_taken() -> None:
+    (decision,) = plan([tenant(request(replicas=0))], fleet(node("h", H100, 1, held=1)))
+    assert (active(decision), decision.missing, decision.remedies) == ({H100: 0}, 0, ())
+
+
+def test_a_change_that_needs_no_new_replica_takes_no_gpu_from_others() -> None:
+    """The H100 already holds the only replica that is wanted, so the pool on the forbidden type just retires."""
+    denied = request(name="a", created="1", constraints=GpuConstraints(deny=(L40S,)))
+    who = tenant(denied, pool(H100, generation=2), pool(L40S, generation=1), generation=2)
+    nodes = (node("h", H100, 2, held=1), node("l", L40S, 1, held=1))
+    changed, other = plan([who, tenant(request(name="b", created="2"))], fleet(*nodes))
+    assert (active(changed), changed.missing, changed.change_blocked) == ({H100: 1}, 0, False)
+    assert (active(other), other.missing) == ({H100: 1}, 0)

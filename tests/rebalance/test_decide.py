@@ -109,6 +109,12 @@ def test_the_ceiling_is_learned_from_load_alone() -> None:
     assert ceiling_of(by_spec, TWO, LOAD, NOW) is None
 
 
+@pytest.mark.parametrize("ready", [1, 0])
+def test_the_ceiling_of_one_ready_replica_or_of_none_is_the_whole_traffic(ready: int) -> None:
+    """The last ready replica may end between the scrape and the decision."""
+    assert ceiling_of(decided(PRESSED), replace(TWO, ready=ready), PRESSED, NOW) == Ceiling(NOW, 10.0, 10.0)
+
+
 @pytest.mark.parametrize(
     ("state", "reason"),
     [

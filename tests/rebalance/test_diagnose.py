@@ -105,6 +105,7 @@ def test_an_estimate_above_the_gpu_counts_where_no_engine_refutes_it() -> None:
     assert found(bytes_per_gpu=81, kv_tokens=0) == outgrown
     assert kind_and_reason(bytes_per_gpu=80, smallest_capacity_tokens=None) == HEALTHY
     assert kind_and_reason(bytes_per_gpu=81, smallest_capacity_tokens=500) == HEALTHY
+    assert kind_and_reason(bytes_per_gpu=81, kv_tokens=1) == HEALTHY, "a minimum of one token is a minimum"
 
 
 def test_pressure_begins_at_the_bound() -> None:
@@ -122,6 +123,12 @@ def test_pressure_begins_at_the_bound() -> None:
         ),
     )
     assert kind_and_reason(demanded_sustained_tokens=1599) == HEALTHY
+
+
+def test_pressure_is_reported_in_percent_of_the_capacity_and_may_exceed_it() -> None:
+    pressures = (1999, 2000, 5000)
+    found_percents = [dict(found(demanded_sustained_tokens=each).numbers)["pressure_percent"] for each in pressures]
+    assert found_percents == [99, 100, 250]
 
 
 def test_a_queue_counts_from_the_bound_of_all_replicas_on() -> None:
@@ -209,6 +216,8 @@ def test_the_only_replica_is_never_superfluous() -> None:
     one = {"replicas": 1, "ready": 1, "min_replicas": 1, "pods": FRESH[:1], "held_tokens": 1000}
     assert kind_and_reason(**IDLE, **one) == HEALTHY
     assert kind_and_reason(demanded_sustained_tokens=0, demanded_peak_tokens=0, **one) == HEALTHY
+    updating = one | {"ready": 2, "pods": FRESH, "held_tokens": 2000}
+    assert kind_and_reason(**IDLE, **updating) == HEALTHY, "an update runs a second pod only for a while"
 
 
 def test_a_replica_that_does_not_start_is_superfluous_where_all_that_serve_may_stay() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -29,10 +30,32 @@ def test_a_sample_of_this_moment_or_of_a_clock_ahead_is_no_second_old() -> None:
     assert judged(*at(29, 14, -1)).age_seconds == 0
 
 
+def test_a_clock_may_be_five_seconds_ahead_and_no_more() -> None:
+    assert judged(*at(25, 10, -5)).state is SignalState.FRESH
+    assert judged(*at(25, 9.5, -5.5)).state is SignalState.INVALID
+
+
+def test_a_sample_without_a_real_time_is_invalid_and_has_no_age() -> None:
+    for time in (math.inf, math.nan):
+        window = judged(*at(29, 15), replace(SAMPLE, at=time))
+        assert (window.state, window.age_seconds) == (SignalState.INVALID, None)
+
+
 def test_a_hole_may_be_as_long_as_the_age_and_no_longer() -> None:
     assert judged(*at(15, 0)).state is SignalState.FRESH
     assert judged(*at(15.5, 0.5)).state is SignalState.FRESH
     assert judged(*at(14.5, 0)).state is SignalState.COLD
+
+
+def test_a_sample_as_old_as_the_window_is_outside_of_it() -> None:
+    before, *within = at(30, 15, 0)
+    assert judged(replace(before, preemptions_total=1), *within).preemptions == 0
+    assert judged(replace(before, at=NOW - 29.5, preemptions_total=1), *within).preemptions == 6
+
+
+def test_the_newest_sample_may_be_as_old_as_the_bound_and_no_older() -> None:
+    assert judged(*at(29, 15)).state is SignalState.FRESH
+    assert judged(*at(29, 15.5)).state is SignalState.STALE
 
 
 @pytest.mark.parametrize(("running", "demanded"), [(1, 500 + 3 * 500), (2, 500 + 3 * 250), (0, 500 + 3 * 40)])
@@ -45,6 +68,12 @@ def test_the_largest_exact_capacity_is_plausible_and_a_larger_one_is_not() -> No
     assert judged(*at(29, 15, 1, kv_capacity_tokens=LARGEST_COUNT)).state is SignalState.FRESH
     assert judged(*at(29, 15, 1, kv_capacity_tokens=LARGEST_COUNT + 1)).state is SignalState.INVALID
     assert judged(*at(29, 15, 1, kv_capacity_tokens=0)).state is SignalState.INVALID
+
+
+def test_the_largest_exact_count_of_a_metric_is_plausible_and_a_larger_one_is_not() -> None:
+    assert judged(*at(29, 15, 1, preemptions_total=LARGEST_COUNT)).state is SignalState.FRESH
+    assert judged(*at(29, 15, 1, preemptions_total=LARGEST_COUNT + 2)).state is SignalState.INVALID
+    assert judged(*at(29, 15, 1, waiting=0, kv_usage=1)).state is SignalState.FRESH
 
 
 def test_a_rate_is_the_increase_over_all_the_time_between_the_first_sample_and_the_last() -> None:

@@ -247,10 +247,14 @@ def test_a_new_remedy_is_within_the_same_bounds() -> None:
 
 
 def test_of_several_waits_the_first_is_reported() -> None:
-    decided = decide(situation(PRESSED), about(running(), FULL), WITH_TOY)
-    [alone] = [decide(situation(PRESSED), about(running(), FULL), (whole_step,))]
-    assert decided.decision == alone.decision
-    assert decided.decision.reason is DecisionReason.NO_PLACE_FOUND
+    other = Wait(DecisionReason.AT_MAX_REPLICAS, (("wanted", "SustainedKvPressure"), ("max", 1)))
+
+    def full(*_: object) -> Wait:
+        return other
+
+    asked = situation(PRESSED), about(running(), FULL)
+    assert decide(*asked, (full, *REMEDIES)).decision == other
+    assert decide(*asked, (*REMEDIES, full)).decision.reason is DecisionReason.NO_PLACE_FOUND
 
 
 def test_what_no_remedy_treats_is_kept_with_its_diagnosis() -> None:

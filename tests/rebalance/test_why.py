@@ -50,3 +50,19 @@ def test_a_pod_is_named_where_it_is_known() -> None:
     assert named.startswith("Waiting: there are no metrics for pod llama-1; ")
     unnamed = sentence(Wait(DecisionReason.METRICS_MISSING, (*known, ("pod", ""))))
     assert unnamed.startswith("Waiting: there are no metrics for a pod; ")
+
+
+@pytest.mark.parametrize(
+    ("nearest", "end"), [("", "."), ("l4-24gb x 1 fits", "; nearest: l4-24gb x 1 fits.")], ids=["none", "one"]
+)
+def test_the_nearest_place_is_named_where_there_is_one(nearest: str, end: str) -> None:
+    wait = Wait(DecisionReason.NO_PLACE_FOUND, (("wanted", "SustainedQueue"), ("nearest", nearest)))
+    assert sentence(wait) == f"Waiting (SustainedQueue): no place was found for it{end}"
+
+
+def test_unknown_replicas_are_counted_where_there_are_any() -> None:
+    numbers = (("seconds", 120), ("waiting", 15), ("replicas", 3), ("unknown", 1), ("bound", 15))
+    assert sentence(AddReplica(DecisionReason.SUSTAINED_QUEUE, numbers)) == (
+        "One replica more is needed: for 120 s at least 15 requests waited at 3 replicas, 1 of them unknown, and 15 "
+        "are too many."
+    )

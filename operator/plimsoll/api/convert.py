@@ -27,6 +27,7 @@ from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
 from plimsoll.domain.units import parse_bytes, parse_quantity
@@ -72,7 +73,18 @@ def to_request(
         created=resource.metadata.creation_timestamp,
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
+        slo=_slo(spec),
     )
+
+
+def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
+    if spec.slo is None:
+        return None
+    return Slo(ttft_seconds=_seconds(spec.slo.ttft_milliseconds), tpot_seconds=_seconds(spec.slo.tpot_milliseconds))
+
+
+def _seconds(milliseconds: int | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
 
 
 def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int:

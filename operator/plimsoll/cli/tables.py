@@ -17,7 +17,7 @@ _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does n
 
 def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
     """Print one line per deployment."""
-    table = Table("DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "$/h", box=None)
+    table = Table("DEPLOYMENT", "PLACED", "GPU", "TP", "REPLICAS", "GiB/GPU", "KV TOKENS", "TPOT", "$/h", box=None)
     for outcome in outcomes:
         placement, estimate = outcome.status.placement, outcome.status.estimate
         table.add_row(
@@ -28,6 +28,7 @@ def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
             str(sum(pool.replicas for pool in outcome.status.pools or ())),
             "-" if estimate is None else estimate.gib_per_gpu,
             "-" if estimate is None else str(estimate.kv_capacity_tokens),
+            "-" if placement is None or placement.performance is None else f"{placement.performance.tpot_milliseconds} ms",
             "-" if placement is None else placement.hourly_price or "-",
         )
     console.print(table)

@@ -96,7 +96,7 @@ def _against_heads(model: ModelFacts, split: Split) -> Refusal | None:
         if heads is not None and heads % degree and degree % heads:
             return Reason.KV_HEADS_NOT_DIVISIBLE, (("kv_heads", heads),)
     shared = split.context_parallel
-    if shared > 1 and (degree % shared or _copies(model, degree) % shared):
+    if degree % shared or _copies(model, degree) % shared:
         return Reason.CONTEXT_RANKS_NOT_DIVISIBLE, (("ranks", shared), ("copies", _copies(model, degree)))
     return None
 
@@ -126,7 +126,7 @@ def _against_weight(weight: Weight, split: Split, *, quantized: bool) -> Refusal
     name = _CONFIG_NAMES.get(weight.name, weight.name)
     if size % ranks:
         return Reason.WIDTH_NOT_DIVISIBLE, (("what", name), ("width", size))
-    if step and ranks > 1 and size % step == 0 and (size // ranks) % step:
+    if step and size % step == 0 and (size // ranks) % step:
         return Reason.QUANT_BLOCK_NOT_DIVISIBLE, (("what", name), ("width", size // ranks), ("block", step))
     return None
 

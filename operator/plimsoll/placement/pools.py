@@ -62,11 +62,6 @@ class Pool:
         """How its replicas are cut."""
         return self.target.split
 
-    @property
-    def place(self) -> tuple[str, Split]:
-        """The GPU type and the split."""
-        return self.target.place
-
 
 @dataclass(frozen=True, slots=True)
 class PlannedPool:

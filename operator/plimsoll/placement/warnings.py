@@ -6,13 +6,27 @@ from plimsoll.domain.model import Evidence
 from plimsoll.domain.outcomes import Fit, Option
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
+from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.placement.speed import missed
 
 
 def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     """Return one sentence for each warning; empty where there are none."""
     probable = choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice)
     fit_warnings = (_probable_warning(choice),) if probable else ()
-    return (*choice_warnings(request, choice), *fit_warnings, *model_warnings(request))
+    return (*choice_warnings(request, choice), *fit_warnings, *_slow_warnings(choice), *model_warnings(request))
+
+
+def _slow_warnings(choice: Option) -> tuple[str, ...]:
+    """Return that people who read along have to wait, where the deployment declares no latency itself."""
+    if not choice.is_slow or choice.performance is None:
+        return ()
+    figures = dict(missed(INTERACTIVE, choice.performance))
+    return (
+        f"No faster GPU is free: {figures['figure']} is {figures['milliseconds']} ms at the declared load, more than "
+        f"the usual {figures['limit']} ms for people who read along. Set spec.slo to wait for a faster one, or to "
+        "allow this.",
+    )
 
 
 def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:

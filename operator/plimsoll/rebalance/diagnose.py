@@ -103,8 +103,8 @@ def _by_pressure(placement: PlacementState, load: LoadSummary, policy: Rebalance
     """Find whether the demand of the known pods alone is too high for the capacity of *all* replicas."""
     if not load.fresh_pods:
         return None
-    unknown = max(0, max(placement.replicas, len(load.pods)) - load.fresh_pods)
-    replicas = load.fresh_pods + unknown
+    replicas = max(placement.replicas, len(load.pods))
+    unknown = replicas - load.fresh_pods
     held = load.held_tokens + unknown * placement.kv_capacity_tokens
     demanded = load.demanded_sustained_tokens
     common: Numbers = (("replicas", replicas), ("unknown", unknown), ("seconds", load.window_seconds))

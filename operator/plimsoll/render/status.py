@@ -14,9 +14,11 @@ from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, 
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
 from plimsoll.memory.load import needed_tokens
+from plimsoll.performance.cost import cost
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.names import pod_selector, service_url, stages
@@ -151,6 +153,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
         "priceSource": None if choice.gpu.price is None else choice.gpu.price.source,
+        "performance": _performance(decision, choice),
         "warnings": list(decision.warnings),
         "engine": {
             "maxModelLen": settings.max_model_len,
@@ -164,6 +167,29 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
             "version": report.engine_version,
         },
     }
+
+
+def _performance(decision: Decision, choice: Option) -> dict[str, Any] | None:
+    found = choice.performance
+    if found is None:
+        return None
+    price = choice.gpu.price
+    load = load_of(decision.request)
+    tokens = None if price is None else cost(price, choice.split, load, found).usd_per_million_tokens
+    return {
+        "tpotMilliseconds": _milliseconds(found.tpot_seconds),
+        "tpotLowMilliseconds": _milliseconds(found.tpot_band[0]),
+        "tpotHighMilliseconds": _milliseconds(found.tpot_band[1]),
+        "ttftMilliseconds": _milliseconds(found.typical_ttft_seconds),
+        "outputTokensPerSecond": round(found.output_tokens_per_second),
+        "usdPerMillionTokens": None if tokens is None else f"{tokens:.2f}",
+        "bound": found.bound.value,
+        "validated": found.validated,
+    }
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def _total_price(decision: Decision) -> str | None:

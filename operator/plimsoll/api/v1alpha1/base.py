@@ -17,6 +17,7 @@ MODEL_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$"
 """A Hugging Face id, or a name of the user's."""
 
 Tokens = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
+Milliseconds = Annotated[int, Field(ge=1, le=3_600_000)]
 Bytes64 = Annotated[int, Field(ge=0, le=LARGEST_BOUND)]
 GpuTypeName = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 

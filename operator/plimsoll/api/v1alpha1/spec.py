@@ -15,7 +15,7 @@ from plimsoll.api.bounds import (
     MOST_CONCURRENCY,
     STEP_TOKENS,
 )
-from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, GpuTypeName, Tokens, rule
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, GpuTypeName, Milliseconds, Tokens, rule
 from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.speculation import SpeculationSpec
@@ -121,6 +121,17 @@ class ExpectedTokens(ApiModel):
 
     prompt: Tokens = Field(description="Mean prompt length in tokens.")
     output: Tokens = Field(description="Mean output length in tokens.")
+
+
+class SloSpec(ApiModel):
+    """The latency that users must get at the declared load. GPUs that are too slow for it are not used."""
+
+    ttft_milliseconds: Milliseconds | None = Field(
+        default=None, description="Longest median time to the first token, without waiting for a free slot."
+    )
+    tpot_milliseconds: Milliseconds | None = Field(
+        default=None, description="Longest median time between two tokens of an answer."
+    )
 
 
 class GpuSpec(ApiModel):
@@ -386,6 +397,11 @@ class InferenceDeploymentSpec(ApiModel):
     )
     replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
         default=1, description="Replicas to run. In Auto mode, the number to start from."
+    )
+    slo: SloSpec | None = Field(
+        default=None,
+        description="The latency that users must get. Default: 5000 ms to the first token and 100 ms per token, as far "
+        "as GPUs allow.",
     )
     gpu: GpuSpec | None = Field(default=None, description="Which GPUs may be used.")
     engine: EngineSpec = Field(default_factory=EngineSpec, description="How the engine is run.")

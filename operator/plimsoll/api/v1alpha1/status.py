@@ -94,6 +94,21 @@ class EngineSettingsStatus(ApiModel):
     version: str = Field(description="Release of the engine whose memory law was used.")
 
 
+class PerformanceStatus(ApiModel):
+    """The speed of one replica at the declared load, by the performance model."""
+
+    tpot_milliseconds: int = Field(description="Time between two tokens of an answer.")
+    tpot_low_milliseconds: int = Field(description="Lower edge of its error band.")
+    tpot_high_milliseconds: int = Field(description="Upper edge of its error band.")
+    ttft_milliseconds: int = Field(description="Median time to the first token, without waiting for a free slot.")
+    output_tokens_per_second: int = Field(description="Tokens that one replica generates.")
+    usd_per_million_tokens: str | None = Field(
+        default=None, description="US dollars per million tokens, prompt and output, at full load."
+    )
+    bound: str = Field(description="What takes most of the time: Memory, Compute, Communication or Host.")
+    validated: bool = Field(description="Whether the model was tested against measurements on GPUs of this class.")
+
+
 class PlacementStatus(ApiModel):
     """The decision."""
 
@@ -107,6 +122,7 @@ class PlacementStatus(ApiModel):
     )
     hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
     price_source: str | None = Field(default=None, description="Source of the price.")
+    performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 

@@ -29,8 +29,8 @@ class Choice:
     """One GPU type and split of a kind, for one replica.
 
     ``price`` is in US dollars an hour. Options with fewer ``doubts`` (:class:`~plimsoll.domain.outcomes.Option`) come
-    first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is the
-    index of the quota that it uses up.
+    first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is
+    the index of the quota that it uses up.
     """
 
     place: Place
