@@ -207,10 +207,15 @@ def test_there_is_no_estimate_for_a_gpu_that_the_fleet_has_lost() -> None:
 
 def test_an_object_with_a_problem_changes_nothing_until_it_is_solved() -> None:
     case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}), pools=(pool(H100),))
-    case.request, case.decision, case.manifests = request(), PLACED, [{"kind": "Service"}]
+    case.resource, case.request, case.decision = deployment(), request(), PLACED
+    case.manifests = manifests_of(case)
+    assert case.manifests != []
     problem = Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)
     case.stand_still(problem)
-    assert (case.problem, case.request, case.decision, case.turn, case.manifests) == (problem, None, None, None, [])
+    assert case.problem == problem
+    assert tenant_of(case) is None
+    assert manifests_of(case) == []
+    assert case.manifests == []
     assert case.pools == (pool(H100),)
 
 
@@ -233,3 +238,9 @@ def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_l
     assert wanted_signals(case).window_seconds == 60
     case.resource = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 300})
     assert wanted_signals(case).window_seconds == 360
+
+
+def test_the_order_in_which_a_spec_is_written_does_not_bear_on_memory() -> None:
+    body = inference_deployment_body("chat")
+    body["spec"] = {"contextLength": 4096, "model": {"name": "a/b"}}
+    assert Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})).spec_digest == digest()

@@ -11,12 +11,12 @@ import pytest
 from prometheus_client import generate_latest
 
 from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
 from plimsoll.app import case, passes
 from plimsoll.app.faults import Step
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement import transition
-from tests.support.bodies import Body, inference_deployment_body
+from tests.support.bodies import Body, inference_deployment_body, pod_body
 from tests.support.desk import Desk
 
 POISON, HONEST = "a-poison", "b-honest"
@@ -266,3 +266,22 @@ async def test_an_object_that_is_being_deleted_is_no_longer_planned_and_those_af
     await desk.planner.one_pass()
     assert desk.planner.latest is not None
     assert [key.name for key in desk.planner.latest.reports] == [HONEST]
+
+
+async def test_false_pods_and_quotas_that_cannot_be_evaluated_are_logged_and_the_object_is_placed(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = {"name": "q", "namespace": "ns", "uid": "q", "resourceVersion": "1"}
+    quota = {"hard": {"requests.nvidia.com/gpu": "8"}, "scopes": ["Unknown"]}
+    desk.store.replace(RESOURCE_QUOTAS, [{"metadata": head, "spec": quota}])
+    forged = pod_body("forged", owner=HONEST)
+    forged["metadata"]["ownerReferences"] = []
+    desk.store.replace(PODS, [forged])
+    with caplog.at_level("WARNING", "plimsoll.passes"):
+        await desk.settle(HONEST)
+    said = [record.getMessage() for record in caplog.records if record.name == "plimsoll.passes"]
+    assert [each.split(" limits ")[0].split(" is ignored")[0] for each in said] == [
+        "Pod ns/forged",
+        "ResourceQuota ns/q",
+    ]
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]

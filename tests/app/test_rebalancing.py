@@ -394,3 +394,13 @@ def test_an_engine_counts_with_its_latest_figure_and_a_pool_with_its_smallest_en
     assert told_now(around, reading) == {"a": 500}
     starting = Surroundings({"a": (replace(around.pods["a"][0], ready=False), around.pods["a"][1])}, {})
     assert told_now(starting, reading) == {"a": 700}
+
+
+def test_a_silent_engine_adds_no_cache_where_the_estimate_is_unknown() -> None:
+    standing = Standing(2, 2, ChangeHistory())
+    around, reading = pods_of(2), reading_of(pods_of(1), PRESSURE)
+    spec = spec_of(2, mode="Recommend")
+    unknown = take_turn(spec, standing, None, SHAPE, around, reading, room_for_all(2), now=NOW)
+    assert dict(unknown.decision.numbers)["held_tokens"] == CAPACITY
+    known = take_turn(spec, standing, FIGURES, SHAPE, around, reading, room_for_all(2), now=NOW)
+    assert known.decision.reason is DecisionReason.METRICS_MISSING, "twice the cache is no pressure"
