@@ -32,13 +32,14 @@ class Area:
                 yield path.relative_to(root).as_posix()
 
     def stages(self, root: Path, module: str) -> list[list[str]]:
-        """Return pytest's arguments, one list for each run: the tests named after the module first, then all.
+        """Return pytest's arguments, one list for each run: the tests named after the module or its folder, then all.
 
         Most mutants end in the first run, which is short.
         """
-        stem = PurePosixPath(module).stem
-        found = [path for folder in self.tests for path in sorted((root / folder).glob(f"test_{stem}*.py"))]
-        names = [path.relative_to(root).as_posix() for path in found]
+        path = PurePosixPath(module)
+        patterns = (f"test_{path.stem}*.py", f"test_{path.parent.name}_*.py")
+        found = {each for folder in self.tests for pattern in patterns for each in (root / folder).glob(pattern)}
+        names = [each.relative_to(root).as_posix() for each in sorted(found)]
         own = [name for name in names if name not in self.tests_left_out]
         return [own, self.arguments] if own else [self.arguments]
 
@@ -64,7 +65,7 @@ AREAS = {
             f"tests/app/test_{name}.py"
             for name in (
                 "executor", "health", "leadership", "model_book", "model_book_hub", "prices", "relist", "shell",
-                "store",
+                "store", "record_properties", "workload_trust_properties",
             )
         ),
     ),

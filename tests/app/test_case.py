@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from plimsoll.app.case import Case, is_passing, report_of, wanted_signals
+from plimsoll.app.case import (
+    Case,
+    figures_of,
+    is_judged,
+    is_passing,
+    manifests_of,
+    report_of,
+    tenant_of,
+    wanted_signals,
+)
+from plimsoll.app.contests import Contest
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS
 from plimsoll.app.objects import Surroundings
+from plimsoll.app.refusals import Refusal
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.placement.feasibility import sized
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.render.report import Problem
 from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
+from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request, tenant
+
+PLACED = plan([tenant(request(replicas=2))], fleet(node("h", H100)))[0]
 
 
 def digest(**changed: Any) -> str:
@@ -93,3 +113,134 @@ def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or
 def test_an_object_that_cannot_be_read_shows_the_replicas_that_it_declares(declared: object, shown: int) -> None:
     body = inference_deployment_body("chat", spec={"replicas": declared})
     assert report_of(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})), 0.0).replicas == shown
+
+
+def test_a_digest_that_an_earlier_release_wrote_into_a_status_still_counts() -> None:
+    assert digest() == "b8cbf930604d"
+
+
+@pytest.mark.parametrize(
+    ("mode", "suspend", "shown"), [("Off", False, (True, False)), ("Auto", True, (False, True))], ids=str
+)
+def test_the_report_says_whether_the_loop_is_off_and_the_object_suspended(
+    mode: str,
+    suspend: bool,  # noqa: FBT001 - a table's column
+    shown: tuple[bool, bool],
+) -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    unread = report_of(case, 0.0)
+    assert (unread.rebalancing_off, unread.suspended, unread.engine_version) == (False, False, "")
+    case.resource = deployment(rebalancing={"mode": mode, "maxReplicas": 3}, suspend=suspend)
+    report = report_of(case, 0.0)
+    assert (report.rebalancing_off, report.suspended) == shown
+    assert report.engine_version == case.resource.spec.engine.version
+
+
+@pytest.mark.parametrize("passing", [True, False])
+def test_the_report_quotes_what_the_api_server_refused(passing: bool) -> None:  # noqa: FBT001
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    assert (report_of(case, 0.0).refused, report_of(case, 0.0).refusal_passes) == ("", False)
+    case.refusal = Refusal("apply Deployment ns/chat", "", 403, "exceeded quota", 0.0, is_passing=passing)
+    report = report_of(case, 0.0)
+    assert "apply Deployment ns/chat: exceeded quota" in report.refused
+    assert report.refusal_passes is passing
+
+
+def test_the_report_says_who_scales_a_deployment_and_what_was_decided_for_it() -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.contests = ((PLACED.pools[0].name, Contest("ns/chat-h100", "hpa", 3, 9, 0.0, 0.0)),)
+    assert "Plimsoll wants 0 " in report_of(case, 0.0).contested
+    case.decision = PLACED
+    assert "hpa set spec.replicas of Deployment ns/chat-h100 to 9" in report_of(case, 0.0).contested
+    assert "Plimsoll wants 2 " in report_of(case, 0.0).contested
+
+
+def test_an_object_is_planned_only_with_a_spec_and_a_request_and_keeps_its_generation_and_pools() -> None:
+    body = inference_deployment_body("chat")
+    body["metadata"]["generation"] = 7
+    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), pools=(pool(H100),))
+    assert tenant_of(case) is None
+    case.resource = deployment(suspend=True)
+    assert tenant_of(case) is None
+    case.request = request()
+    tenant = tenant_of(case)
+    assert tenant is not None
+    assert (tenant.request, tenant.generation, tenant.pools) == (case.request, 7, case.pools)
+    assert tenant.suspended
+    case.resource = None
+    assert tenant_of(case) is None
+
+
+def test_a_body_without_a_generation_is_of_the_first() -> None:
+    body = inference_deployment_body("chat")
+    del body["metadata"]["generation"]
+    assert Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})).generation == 1
+
+
+def test_a_placement_is_of_this_spec_if_all_pools_that_stay_are() -> None:
+    body = inference_deployment_body("chat")
+    body["metadata"]["generation"] = 3
+
+    def judged(*pools: Pool) -> bool:
+        return is_judged(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), pools=pools))
+
+    now, before = replace(pool(H100), generation=3), replace(pool(L4), generation=2)
+    assert judged()
+    assert judged(now)
+    assert not judged(now, before)
+    assert judged(now, replace(before, state=PoolState.RETIRING))
+
+
+def test_the_estimate_is_that_of_the_first_pool_that_stays() -> None:
+    both = fleet(node("h", H100), node("l", L40S))
+    old, new, newest = replace(pool(L40S), state=PoolState.RETIRING), pool(H100), pool(L40S)
+    figures = figures_of(request(), (old, new, newest), both, Memo())
+    assert figures is not None
+    assert figures == sized(request(), gpu(H100), Split(1), Memo())[1]
+    assert figures_of(request(), (old,), both, Memo()) is None
+    assert figures_of(request(), (), both, Memo()) is None
+
+
+def test_there_is_no_estimate_for_a_gpu_that_the_fleet_has_lost() -> None:
+    assert figures_of(request(), (pool(H100),), fleet(node("l", L40S)), Memo()) is None
+
+
+def test_an_object_with_a_problem_changes_nothing_until_it_is_solved() -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}), pools=(pool(H100),))
+    case.resource, case.request, case.decision = deployment(), request(), PLACED
+    case.manifests = manifests_of(case)
+    assert case.manifests != []
+    problem = Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True)
+    case.stand_still(problem)
+    assert case.problem == problem
+    assert tenant_of(case) is None
+    assert manifests_of(case) == []
+    assert case.manifests == []
+    assert case.pools == (pool(H100),)
+
+
+def test_the_objects_of_a_decision_are_a_service_a_budget_and_a_deployment_for_each_pool() -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    assert manifests_of(case) == []
+    case.resource = deployment()
+    assert manifests_of(case) == []
+    case.decision = PLACED
+    assert [each["kind"] for each in manifests_of(case)] == ["Service", "PodDisruptionBudget", "Deployment"]
+    case.decision = replace(PLACED, pools=())
+    assert manifests_of(case) == []
+    case.decision, case.resource = PLACED, deployment(suspend=True)
+    assert manifests_of(case) == []
+
+
+def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_longer_than_its_window() -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.resource = deployment(rebalancing={"mode": "Off"})
+    assert wanted_signals(case).window_seconds == 60
+    case.resource = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 300})
+    assert wanted_signals(case).window_seconds == 360
+
+
+def test_the_order_in_which_a_spec_is_written_does_not_bear_on_memory() -> None:
+    body = inference_deployment_body("chat")
+    body["spec"] = {"contextLength": 4096, "model": {"name": "a/b"}}
+    assert Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})).spec_digest == digest()

@@ -11,12 +11,12 @@ import pytest
 from prometheus_client import generate_latest
 
 from plimsoll.adapters.api_errors import ClusterRefused
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, RESOURCE_QUOTAS
 from plimsoll.app import case, passes
 from plimsoll.app.faults import Step
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.placement import transition
-from tests.support.bodies import Body
+from tests.support.bodies import Body, inference_deployment_body, pod_body
 from tests.support.desk import Desk
 
 POISON, HONEST = "a-poison", "b-honest"
@@ -214,3 +214,74 @@ async def test_a_slow_write_holds_up_nobody_and_its_decision_counts_meanwhile(
 
 def page(desk: Desk) -> str:
     return generate_latest(desk.metrics.registry).decode()
+
+
+def changed(desk: Desk, name: str, **spec: Any) -> None:
+    """Let the author of one object change parts of its spec."""
+    [body] = [each for each in desk.store.all(INFERENCE_DEPLOYMENTS) if each["metadata"]["name"] == name]
+    head = {**body["metadata"], "generation": 2, "resourceVersion": "9"}
+    desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**body, "metadata": head, "spec": {**body["spec"], **spec}})
+
+
+HOST = {"volumes": [{"name": "host", "hostPath": {"path": "/"}}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"podTemplate": HOST}, "NotPermitted"),
+        ({"gpu": {"allow": ["no-such-gpu"]}}, "InvalidSpec"),
+    ],
+    ids=["not permitted", "not valid"],
+)
+async def test_an_object_that_only_its_author_can_mend_is_stalled_and_its_neighbour_is_not(
+    desk: Desk, spec: dict[str, Any], reason: str
+) -> None:
+    await desk.settle(POISON, HONEST)
+    changed(desk, POISON, **spec)
+    await desk.planner.one_pass()
+    assert (desk.recorder.reason(POISON), desk.recorder.reason(POISON, "Stalled")) == (reason, reason)
+    assert reason in desk.recorder.notes
+    assert desk.recorder.reason(HONEST, "Stalled") != reason
+
+
+async def test_a_status_that_cannot_be_trusted_is_logged_once_and_again_when_it_comes_back(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    body = inference_deployment_body(HONEST, uid=f"uid-{HONEST}")
+    with caplog.at_level("WARNING", "plimsoll.passes"):
+        for version, status in enumerate((["x"], ["x"], {}, ["x"])):
+            head = {**body["metadata"], "resourceVersion": str(version)}
+            desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**body, "metadata": head, "status": status})
+            await desk.planner.one_pass()
+    said = [record.getMessage() for record in caplog.records if record.name == "plimsoll.passes"]
+    assert said == [f"ns/{HONEST}: status is ignored: it is no mapping"] * 2
+
+
+async def test_an_object_that_is_being_deleted_is_no_longer_planned_and_those_after_it_are(desk: Desk) -> None:
+    await desk.settle(POISON, HONEST)
+    gone, _ = desk.store.all(INFERENCE_DEPLOYMENTS)
+    head = {**gone["metadata"], "deletionTimestamp": "2026-11-21T04:00:00Z", "resourceVersion": "9"}
+    desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**gone, "metadata": head})
+    await desk.planner.one_pass()
+    assert desk.planner.latest is not None
+    assert [key.name for key in desk.planner.latest.reports] == [HONEST]
+
+
+async def test_false_pods_and_quotas_that_cannot_be_evaluated_are_logged_and_the_object_is_placed(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    head = {"name": "q", "namespace": "ns", "uid": "q", "resourceVersion": "1"}
+    quota = {"hard": {"requests.nvidia.com/gpu": "8"}, "scopes": ["Unknown"]}
+    desk.store.replace(RESOURCE_QUOTAS, [{"metadata": head, "spec": quota}])
+    forged = pod_body("forged", owner=HONEST)
+    forged["metadata"]["ownerReferences"] = []
+    desk.store.replace(PODS, [forged])
+    with caplog.at_level("WARNING", "plimsoll.passes"):
+        await desk.settle(HONEST)
+    said = [record.getMessage() for record in caplog.records if record.name == "plimsoll.passes"]
+    assert [each.split(" limits ")[0].split(" is ignored")[0] for each in said] == [
+        "Pod ns/forged",
+        "ResourceQuota ns/q",
+    ]
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]

@@ -4,6 +4,8 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from typing_extensions import override
@@ -115,3 +117,58 @@ async def test_a_slow_server_is_asked_about_several_objects_at_once_and_not_abou
     wanted = {ObjectKey("x", str(index)): Wanted(("p",)) for index in range(12)}
     await rounds(LiveSignals(FakeReader(slow), lambda: changed.append(None), wanted), lambda: len(changed) > 0)
     assert 1 < most <= live.READERS
+
+
+class CountingThreads(ThreadPoolExecutor):
+    """Threads that note the most pieces of work that were under way at once."""
+
+    def __init__(self) -> None:
+        super().__init__(16)
+        self.under_way: list[Future[Any]] = []
+        self.most = 0
+
+    @override
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.under_way = [each for each in self.under_way if not each.done()]
+        self.under_way.append(super().submit(fn, *args, **kwargs))
+        self.most = max(self.most, len(self.under_way))
+        return self.under_way[-1]
+
+
+async def test_a_hanging_server_is_asked_about_four_objects_at_a_time() -> None:
+    release, changed, threads = threading.Event(), list[None](), CountingThreads()
+
+    def hang() -> Reading:
+        release.wait(10)
+        return Reading()
+
+    wanted = {ObjectKey("x", str(index)): Wanted(("p",)) for index in range(12)}
+    signals = LiveSignals(FakeReader(hang), lambda: changed.append(None), wanted, threads=threads)
+    task = asyncio.create_task(signals.run(0.01))
+    try:
+        async with asyncio.timeout(10):
+            while not threads.under_way:  # noqa: ASYNC110 - as in ``rounds``
+                await asyncio.sleep(0)
+            assert threads.most == 4
+            release.set()
+            while not changed:  # noqa: ASYNC110 - as in ``rounds``
+                await asyncio.sleep(0.01)
+    finally:
+        release.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        threads.shutdown()
+    assert threads.most == 4
+    assert all(signals.reading(key) == Reading() for key in wanted)
+
+
+def test_a_reading_may_take_ten_seconds() -> None:
+    assert live.READING_DEADLINE_SECONDS == 10
+
+
+async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> None:
+    changed: list[None] = []
+    reader = FakeReader()
+    signals = LiveSignals(reader, lambda: changed.append(None), readings={A: Reading()})
+    await rounds(signals, lambda: signals.reading(A) is None)
+    assert (changed, reader.asked) == ([], [])

@@ -9,14 +9,24 @@ import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
-from plimsoll.app.objects import Surroundings, pool_views, read_pools, surroundings_of, wanted_replicas
+from plimsoll.app.objects import (
+    Surroundings,
+    is_updating,
+    pool_views,
+    read_pools,
+    surroundings_of,
+    wanted_replicas,
+)
 from plimsoll.app.record.reading import Record, read
-from plimsoll.app.store import Store
+from plimsoll.app.store import Body, Store
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split, Target
+from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import of_last_hour
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL
 from tests.support.bodies import POOL, inference_deployment_body, pod_body, workload_body
 
 KEY = ObjectKey("ns", "llama")
@@ -236,3 +246,178 @@ def test_how_many_are_wanted_is_the_user_s_number_or_the_live_loop_s_where_it_ma
     for mode, wanted in (("Auto", 4), ("Recommend", 2)):
         spec = {"replicas": 2, "rebalancing": {"mode": mode}}
         assert wanted_replicas(inference_deployment_body(spec=spec, status={"rebalancing": loop})) == wanted
+
+
+def test_a_pod_that_cannot_be_read_is_named_and_the_others_of_its_pool_count(store: Store) -> None:
+    for name in ("odd", "plain"):
+        store.observe(PODS, "ADDED", pod_body(name))
+
+    def fail_on_one(body: Body) -> PodFacts:
+        if body["metadata"]["name"] == "odd":
+            raise TypeError("no such thing")
+        return read_pod(body, read_failure)
+
+    seen = surroundings_of(store.picture(), fail_on_one)[KEY]
+    assert [pod.name for pod in seen.pods[POOL]] == ["plain"]
+    assert seen.complaints == ("Pod ns/odd cannot be read: TypeError: no such thing",)
+
+
+def test_a_pod_with_one_of_the_two_labels_belongs_to_no_pool(store: Store) -> None:
+    for name, label in (("without-pool", POOL_LABEL), ("without-owner", DEPLOYMENT_LABEL)):
+        body = pod_body(name)
+        del body["metadata"]["labels"][label]
+        store.observe(PODS, "ADDED", body)
+        made = workload_body()
+        made["metadata"] |= {"name": name, "uid": name}
+        made["metadata"]["labels"] = body["metadata"]["labels"]
+        store.observe(DEPLOYMENTS, "ADDED", made)
+    assert around(store) == Surroundings({}, {})
+
+
+def test_a_pod_that_waits_for_something_else_is_not_stuck_while_another_leaves(store: Store) -> None:
+    waits = unschedulable("2026-11-21T03:00:00Z")
+    waits["conditions"][0]["message"] = CPU
+    store.observe(PODS, "ADDED", pod_body("waits", **waits))
+    leaving = pod_body("leaving")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:59Z"
+    store.observe(PODS, "ADDED", leaving)
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.stuck) == (0, 0)
+
+
+def test_a_pod_that_is_deleted_before_it_had_a_node_holds_nothing_up_and_is_not_stranded(store: Store) -> None:
+    for name in ("gone", "waits"):
+        body = pod_body(name, **unschedulable("2026-11-21T03:00:00Z"))
+        del body["spec"]["nodeName"]
+        if name == "gone":
+            body["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:59Z"
+        store.observe(PODS, "ADDED", body)
+    [pool] = pools(store, RECORDED)
+    assert (pool.stranded, pool.bound) == (1, 0)
+
+
+@pytest.mark.parametrize(("pod", "workload", "kept"), [
+    ("02:59:59", None, False), ("03:00:00", None, True),
+    ("02:30:00", "02:00:00", True), ("02:00:00", "02:00:00", True), ("01:59:59", "02:00:00", False), (None, None, True),
+])  # fmt: skip
+def test_an_older_pod_counts_only_if_its_workload_is_not_newer(
+    store: Store, pod: str | None, workload: str | None, *, kept: bool
+) -> None:
+    body = pod_body("one")
+    body["metadata"]["creationTimestamp"] = None if pod is None else f"2026-11-21T{pod}Z"
+    store.observe(PODS, "ADDED", body)
+    if workload is not None:
+        adopted = workload_body()
+        adopted["metadata"] |= {"creationTimestamp": f"2026-11-21T{workload}Z", "ownerReferences": []}
+        store.observe(DEPLOYMENTS, "ADDED", adopted)
+    assert bool(around(store).pods) is kept
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [({}, 1), ({"replicas": "many"}, 1), ({"replicas": 0}, 0), ({"replicas": -3}, 0), ({"replicas": 5000}, 1000)],
+    ids=str,
+)
+def test_how_many_are_wanted_is_a_number_from_0_to_1000_and_1_where_none_is_given(
+    spec: dict[str, Any], wanted: int
+) -> None:
+    assert wanted_replicas(inference_deployment_body(spec=spec)) == wanted
+
+
+def test_a_target_of_the_live_loop_counts_only_for_the_number_that_it_began_with() -> None:
+    loop = {"decision": "Keep", "reason": "R", "message": "", "baseReplicas": 2, "targetReplicas": 4}
+    for replicas, wanted in ((2, 4), (3, 3)):
+        spec = {"replicas": replicas, "rebalancing": {"mode": "Auto"}}
+        assert wanted_replicas(inference_deployment_body(spec=spec, status={"rebalancing": loop})) == wanted
+    spec = {"replicas": 2, "rebalancing": {"mode": "Auto"}}
+    assert wanted_replicas(inference_deployment_body(spec=spec)) == 2
+
+
+def test_a_pool_that_is_read_from_its_workload_has_no_generation_and_none_of_replicas_that_are_not_set(
+    store: Store,
+) -> None:
+    body = workload_body()
+    del body["spec"]["replicas"]
+    store.observe(DEPLOYMENTS, "ADDED", body)
+    [pool] = pools(store)
+    assert (pool.replicas, pool.generation) == (0, 0)
+
+
+def test_more_pods_than_replicas_leave_none_to_create(store: Store) -> None:
+    for name in ("one", "two", "three"):
+        store.observe(PODS, "ADDED", pod_body(name))
+    [pool] = pools(store, RECORDED)
+    assert (pool.bound, pool.uncreated) == (3, 0)
+
+
+def test_a_promise_lasts_for_the_whole_sixtieth_second(store: Store) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", refusing("2026-11-21T03:00:00Z"))
+    [pool] = pools(store, RECORDED)
+    assert (pool.refused, pool.promise_over) == (True, False)
+
+
+def test_a_pod_is_not_stranded_at_the_last_moment_of_its_grace_period(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("waits", **unschedulable("2026-11-21T03:00:50Z")))
+    [pool] = pools(store, RECORDED)
+    assert pool.stranded == 0
+
+
+def test_the_view_of_a_pool_shows_what_a_waiting_pod_waits_for(store: Store) -> None:
+    body = pod_body("waits", **unschedulable("2026-11-21T03:00:00Z"))
+    del body["spec"]["nodeName"]
+    store.observe(PODS, "ADDED", pod_body("ready", conditions=[READY]))
+    store.observe(PODS, "ADDED", body)
+    leaving = pod_body("leaving")
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-21T03:00:59Z"
+    store.observe(PODS, "ADDED", leaving)
+    [view] = pool_views(around(store), Record(), {})
+    assert (view.pods, view.ready, view.unbound) == (2, 1, 1)
+    assert view.scheduler_message.startswith("0/2 nodes are available: 1 Insufficient nvidia.com/gpu")
+    assert "GPU" in view.waits_for
+
+
+def test_the_view_of_a_pool_that_waits_for_nothing_has_no_words(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("starting"))
+    [view] = pool_views(around(store), Record(), {})
+    assert (view.pods, view.ready, view.unbound) == (1, 0, 0)
+    assert (view.scheduler_message, view.waits_for, view.workload_error, view.served) == ("", "", "", False)
+    assert (view.kv_tokens_reported, view.kv_tokens_predicted, view.predicted_at_generation) == (None, None, None)
+
+
+def test_the_view_of_a_pool_has_the_tokens_that_were_predicted_and_those_that_are_reported(store: Store) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", workload_body())
+    entry = {**RECORDED, "readyReplicas": 0, "kvTokensPredicted": 500, "served": True}
+    [view] = pool_views(around(store), read({"pools": [entry]}), {POOL: 400})
+    assert (view.kv_tokens_reported, view.kv_tokens_predicted, view.predicted_at_generation) == (400, 500, 3)
+    assert view.served
+
+
+def test_the_view_of_a_pool_quotes_why_its_pods_are_not_created_while_it_is_true(store: Store) -> None:
+    store.observe(DEPLOYMENTS, "ADDED", refusing("2026-11-21T03:00:00Z"))
+    assert [view.workload_error for view in pool_views(around(store), Record(), {})] == ["exceeded quota"]
+    for change in ({"status": "False"}, {"type": "Progressing"}):
+        body = refusing("2026-11-21T03:00:00Z")
+        body["status"]["conditions"][0] |= change
+        assert [view.workload_error for view in pool_views(Surroundings({}, {POOL: body}), Record(), {})] == [""]
+
+
+@pytest.mark.parametrize(
+    ("generation", "observed", "wanted", "updated", "updating"),
+    [(2, 2, 3, 3, False), (2, 1, 3, 3, True), (2, 2, 3, 2, True), (2, 3, 3, 4, False), (1, None, 0, None, True),
+     (None, None, 0, None, False), (None, None, 1, None, True), (None, None, None, None, False)],
+)  # fmt: skip
+def test_a_workload_is_updating_until_its_controller_has_seen_it_and_replaced_all_pods(
+    generation: int | None, observed: int | None, wanted: int | None, updated: int | None, *, updating: bool
+) -> None:
+    body: dict[str, Any] = {
+        "metadata": {} if generation is None else {"generation": generation},
+        "spec": {} if wanted is None else {"replicas": wanted},
+        "status": {
+            name: value
+            for name, value in (("observedGeneration", observed), ("updatedReplicas", updated))
+            if value is not None
+        },
+    }
+    assert is_updating(body) is updating
+    assert is_updating({key: value for key, value in body.items() if value or key == "metadata"}) is updating
+    assert not is_updating(None)

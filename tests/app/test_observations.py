@@ -35,7 +35,7 @@ from plimsoll.placement.feasibility import sized
 from plimsoll.placement.pools import Pool
 from plimsoll.render.report import Report
 from tests.support.model_configs import facts_of
-from tests.support.planning import H100, L4, fleet, gpu, node, pool, request
+from tests.support.planning import H100, L4, L40S, fleet, gpu, node, pool, request
 
 SPEC = "a-spec"
 FLEET = fleet(node("h", H100, 8), node("l", L4, 4), node("b", "b300-sxm-288gb", 8))
@@ -281,3 +281,52 @@ def test_an_older_engine_s_blocks_become_tokens_of_full_requests() -> None:
     assert known == pytest.approx(figures.kv_capacity_tokens, rel=0.001)
     assert known != pytest.approx(told[standing.name], rel=0.05)
     assert capacities(wanted, [standing], told, FLEET) == told
+
+
+def test_a_status_keeps_forty_observations_the_newest_ones() -> None:
+    (seen,) = observe(tokens=400_000)
+    kinds = [replace(seen.observation.kind, split=Split(degree)) for degree in range(1, 51)]
+    kept = merged([Seen(replace(seen.observation, kind=kind), SPEC) for kind in kinds], ())
+    assert [each.observation.kind.split.tensor_parallel for each in kept] == list(range(11, 51))
+
+
+def tokens_if_weights_took(share: float) -> int:
+    """The tokens that an engine reports if it holds this share of the estimated weights and nothing else."""
+    figures = sized(WANTED, gpu(H100), Split(1))[1]
+    return int((figures.budget_bytes - figures.weights_bytes * share) // figures.kv_bytes_per_token)
+
+
+@pytest.mark.parametrize(("share", "believed"), [(0.895, False), (0.905, True)])
+def test_an_engine_is_believed_if_it_holds_nine_tenths_of_its_weights(
+    share: float,
+    believed: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    assert bool(observe(tokens=tokens_if_weights_took(share))) is believed
+
+
+def test_pools_that_show_nothing_hide_no_others() -> None:
+    old, good = replace(pool(L4), generation=0), pool(H100)
+    seen = Surroundings({good.name: (serving(),), old.name: (serving(),)}, {})
+    tokens = {good.name: 400_000, old.name: 1000}
+    for pools in ((old, good), (good, old), (replace(pool(L4), ready=0), good)):
+        found = observed_now(WANTED, pools, seen, tokens, FLEET, generation=1, spec=SPEC)
+        assert [each.observation.kind.gpu_type for each in found] == [H100]
+
+
+def test_every_pool_that_serves_is_observed_on_its_own_gpu() -> None:
+    both = (pool(L40S), pool(H100))
+    seen = Surroundings({each.name: (serving(),) for each in both}, {})
+    tokens = {both[0].name: 20_000, both[1].name: 400_000}
+    there = fleet(node("h", H100, 8), node("l", L40S, 4))
+    found = observed_now(WANTED, both, seen, tokens, there, generation=1, spec=SPEC)
+    assert [each.observation.kind.gpu_type for each in found] == [L40S, H100]
+
+
+def test_a_pool_that_is_not_too_large_teaches_nothing_by_an_old_crash() -> None:
+    assert observe(where=pool(H100, ready=0), seen=around(crashed(OUT_OF_MEMORY))) == ()
+
+
+def test_tokens_of_a_pool_or_a_gpu_that_is_not_known_stay_as_they_are() -> None:
+    tokens = {"h100-sxm-80gb-tp1": 7, "other": 5}
+    assert capacities(WANTED, [pool(H100)], tokens, fleet(node("l", L4))) == tokens
+    assert capacities(WANTED, [pool(H100)], {}, FLEET) == {}

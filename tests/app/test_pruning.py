@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from plimsoll.app import pruning
+from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.facts.cluster.quota_reading import read_quotas
-from tests.support.bodies import Body, pod_body
+from tests.support.bodies import Body, node_body, pod_body, workload_body
 
 GPUS = "requests.nvidia.com/gpu"
 
@@ -59,3 +60,82 @@ def test_of_a_quota_only_what_it_says_of_gpus_is_kept_and_others_are_not() -> No
     assert kept["status"] == {"used": {GPUS: "3"}}
     assert read_quotas([kept]) == read_quotas([body])
     assert pruning.quota({**body, "spec": {"hard": {"pods": "9"}}}) is None
+
+
+def test_of_our_pods_everything_that_is_read_of_them_is_kept() -> None:
+    body = pod_body("ours")
+    resources = {"limits": {"nvidia.com/gpu": "1"}}
+    body["spec"] |= {
+        "containers": [{"name": "engine", "image": "x", "resources": resources}],
+        "initContainers": [{"name": "first", "image": "x", "restartPolicy": "Always", "resources": resources}],
+        "overhead": {"cpu": "1"},
+        "volumes": [],
+    }
+    kept = pruning.pod(body)
+    assert kept is not None
+    assert kept["spec"] == {
+        "nodeName": "h100-0",
+        "containers": [{"name": "engine", "resources": resources}],
+        "initContainers": [{"name": "first", "resources": resources, "restartPolicy": "Always"}],
+        "overhead": {"cpu": "1"},
+    }
+    assert kept["metadata"]["labels"] == body["metadata"]["labels"]
+    assert kept["metadata"]["creationTimestamp"] == body["metadata"]["creationTimestamp"]
+    assert kept["status"] == body["status"]
+
+
+def test_our_pod_without_a_spec_a_status_or_references_is_kept_with_empty_ones() -> None:
+    head = {key: value for key, value in pod_body("ours")["metadata"].items() if key != "ownerReferences"}
+    kept = pruning.pod({"metadata": head})
+    assert kept is not None
+    assert kept["metadata"]["ownerReferences"] == []
+    assert kept["spec"] == {"nodeName": None, "containers": [], "initContainers": []}
+    assert kept["status"] == {}
+
+
+def test_of_a_pod_without_labels_gpus_and_a_node_nothing_is_kept() -> None:
+    body = plain("waits")
+    body["metadata"]["labels"] = None
+    assert pruning.is_plain(pruning.pod(body) or {})
+    del body["spec"]["nodeName"]
+    assert pruning.pod(body) is None
+
+
+def test_the_managers_of_a_deployment_s_replicas_are_kept_without_ours_and_without_the_fields() -> None:
+    def managed(*entries: tuple[str, Body | None]) -> Body:
+        fields = [{"manager": manager, "fieldsV1": owned} for manager, owned in entries]
+        return workload_body() | {"metadata": workload_body()["metadata"] | {"managedFields": fields}}
+
+    replicas: Body = {"f:spec": {"f:replicas": {}}}
+    both = pruning.workload(managed(("kubectl", replicas), ("plimsoll", replicas), ("hpa", replicas), ("x", None)))
+    assert both[REPLICAS_MANAGERS] == ["hpa", "kubectl"]
+    assert "managedFields" not in both["metadata"]
+    ours = pruning.workload(managed(("plimsoll", replicas), ("other", {"f:spec": {"f:paused": {}}})))
+    assert ours == workload_body()
+    assert pruning.workload(workload_body()) == workload_body()
+
+
+def test_of_a_node_its_heartbeats_and_images_are_not_kept() -> None:
+    kept = pruning.node(node_body())
+    assert kept == pruning.node(node_body(beat="04:00:00"))
+    assert kept == {
+        "metadata": {"name": "h100-0", "uid": "node-h100-0", "resourceVersion": "1", "labels": {"a": "b"}},
+        "spec": {"taints": []},
+        "status": {
+            "allocatable": {"nvidia.com/gpu": "8"},
+            "conditions": [{"type": "Ready", "status": "True", "reason": "Kubelet"}],
+        },
+    }
+    bare = pruning.node({"metadata": {"name": "new"}})
+    assert bare == {"metadata": {"name": "new"}, "spec": {}, "status": {"allocatable": {}, "conditions": []}}
+
+
+def test_a_quota_that_cannot_be_evaluated_is_kept_so_that_it_is_named() -> None:
+    head = {"name": "q", "namespace": "ns", "uid": "q", "resourceVersion": "1"}
+    scoped = {"hard": {GPUS: "8"}, "scopes": ["Terminating-Of-Tomorrow"]}
+    kept = pruning.quota({"metadata": head, "spec": scoped})
+    assert kept is not None
+    assert kept["spec"] == scoped
+    assert kept["status"] == {"used": {}}
+    assert read_quotas([kept]).complaints
+    assert pruning.quota({"metadata": head}) is None

@@ -9,9 +9,10 @@ import pytest
 
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
+from plimsoll.app import rebalancing
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Standing, Turn, policy_of, take_turn
+from plimsoll.app.rebalancing import Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
@@ -22,6 +23,7 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import RebalancingReport, Report
@@ -340,3 +342,65 @@ def test_engines_that_are_being_replaced_say_nothing_of_those_to_come() -> None:
     body = {"metadata": {"generation": 2}, "spec": {"replicas": 1}, "status": {"observedGeneration": 1}}
     pool = Pool("b", L40S_TARGET, PoolState.ACTIVE, 4, 1)
     assert observed_capacities(Record(), "x", [pool], Surroundings({}, {"b": body}), {"b": 90_000}) == ()
+
+
+# -- limits and loads --------------------------------------------------------------------------------------------------
+
+
+def test_without_an_upper_limit_recommend_mode_proposes_up_to_1000_replicas() -> None:
+    open_ended = spec_of(mode="Recommend", maxReplicas=None)
+    assert policy_of(open_ended).max_replicas == 1000
+    assert policy_of(spec_of(maxReplicas=3)).max_replicas == 3
+
+
+def test_no_more_are_kept_than_the_upper_limit_allows() -> None:
+    assert policy_of(spec_of(minReplicas=2, maxReplicas=3)).min_replicas == 2
+
+
+@pytest.mark.parametrize(
+    ("prompt", "output", "tokens"), [(None, None, 4096), (100, None, 4096), (None, 50, 4096), (100, 50, 150)]
+)
+def test_a_request_is_as_long_as_expected_and_fills_the_context_where_that_is_unknown(
+    monkeypatch: pytest.MonkeyPatch, prompt: int | None, output: int | None, tokens: int
+) -> None:
+    asked: list[int] = []
+
+    def summarized(*arguments: Any, request_tokens: int, **options: Any) -> Any:
+        asked.append(request_tokens)
+        return summarize(*arguments, request_tokens=request_tokens, **options)
+
+    monkeypatch.setattr(rebalancing, "summarize", summarized)
+    around = pods_of(1)
+    shape = replace(SHAPE, expected_prompt_tokens=prompt, expected_output_tokens=output)
+    load_of(shape, around, reading_of(around, EASY), policy_of(spec_of()), now=NOW)
+    assert asked == [tokens]
+
+
+def test_only_auto_with_the_number_that_it_began_with_keeps_its_target() -> None:
+    entry = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "lastChange": "03:00: one replica more"}}
+    kept = Standing.read(spec_of(1), recorded(entry))
+    assert (kept.target_replicas, kept.last_change) == (3, "03:00: one replica more")
+    undecided = {"rebalancing": {"baseReplicas": 1}}
+    assert Standing.read(spec_of(1), recorded(undecided)).target_replicas == 1
+    unknown = {"rebalancing": {"targetReplicas": 3}}
+    assert Standing.read(spec_of(1), recorded(unknown)).target_replicas == 1
+
+
+def test_an_engine_counts_with_its_latest_figure_and_a_pool_with_its_smallest_engine() -> None:
+    around = pods_of(2)
+    first = (EngineSample(at=NOW - 1, kv_capacity_tokens=500), EngineSample(at=NOW - 9, kv_capacity_tokens=900))
+    second = (EngineSample(at=NOW - 1, kv_capacity_tokens=700),)
+    reading = Reading({"a-0": PodSignals("a-0", first), "a-1": PodSignals("a-1", second)})
+    assert told_now(around, reading) == {"a": 500}
+    starting = Surroundings({"a": (replace(around.pods["a"][0], ready=False), around.pods["a"][1])}, {})
+    assert told_now(starting, reading) == {"a": 700}
+
+
+def test_a_silent_engine_adds_no_cache_where_the_estimate_is_unknown() -> None:
+    standing = Standing(2, 2, ChangeHistory())
+    around, reading = pods_of(2), reading_of(pods_of(1), PRESSURE)
+    spec = spec_of(2, mode="Recommend")
+    unknown = take_turn(spec, standing, None, SHAPE, around, reading, room_for_all(2), now=NOW)
+    assert dict(unknown.decision.numbers)["held_tokens"] == CAPACITY
+    known = take_turn(spec, standing, FIGURES, SHAPE, around, reading, room_for_all(2), now=NOW)
+    assert known.decision.reason is DecisionReason.METRICS_MISSING, "twice the cache is no pressure"

@@ -5,26 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from plimsoll import __version__
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app import pruning
-from plimsoll.app.capacities import observed_capacities, reported_tokens
-from plimsoll.app.objects import Surroundings, pool_views, read_pools, wanted_replicas
-from plimsoll.app.observations import remembered
-from plimsoll.app.rebalancing import Standing
 from plimsoll.app.record.reading import Record, read, record_of, with_status
-from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.app.record.values import split_of
+from plimsoll.app.record.writing import document_of
+from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.placement.rehoming import Rehoming, of_last_hour
+from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
-from plimsoll.render.report import Report
 from tests.support.bodies import POOL, inference_deployment_body
 
 Json = dict[str, Any]
@@ -302,48 +296,28 @@ def test_a_status_that_is_being_written_counts_in_place_of_the_one_that_is_shown
     assert written["status"]["pools"][0]["replicas"] == 7
 
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
-json = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
-    max_leaves=8,
-)
+def test_a_live_loop_at_no_replicas_and_at_the_most_is_used() -> None:
+    for number in (0, 1000):
+        loop = {**LOOP, "baseReplicas": number, "targetReplicas": number}
+        assert (fields(read({"rebalancing": loop}))["rebalancing"], read({"rebalancing": loop}).complaints) == (
+            loop,
+            (),
+        )
 
 
-def damaged(entry: Json) -> st.SearchStrategy[Json]:
-    """An entry with some of its fields replaced by anything."""
-    return st.dictionaries(st.sampled_from(sorted(entry)), json, max_size=3).map(lambda change: {**entry, **change})
+@pytest.mark.parametrize("name", ["baseReplicas", "targetReplicas"])
+def test_a_live_loop_that_has_not_decided_a_number_yet_is_used(name: str) -> None:
+    loop = {key: value for key, value in LOOP.items() if key != name}
+    assert read({"rebalancing": loop}).complaints == ()
 
 
-statuses = json | st.fixed_dictionaries(
-    {},
-    optional={
-        "pools": st.lists(damaged(ENTRY), max_size=3) | json,
-        "rehomings": st.lists(damaged(LEFT), max_size=3) | json,
-        "observations": st.lists(damaged(SEEN), max_size=2) | json,
-        "tooSmall": st.lists(damaged(TOO_SMALL), max_size=2) | json,
-        "rebalancing": damaged(LOOP) | json,
-        "conditions": st.lists(damaged(PLANNED), max_size=3) | json,
-        "placement": damaged(PLACEMENT) | json,
-        "estimate": damaged(ESTIMATE) | json,
-        "observedGeneration": json,
-    },
-)
+def test_splits_of_one_stage_and_of_several_are_told_apart() -> None:
+    flat = {**TOO_SMALL, "tensorParallel": 2}
+    record = read({"tooSmall": [flat, {**flat, "pipelineParallel": 3}]})
+    assert [split_of(entry) for entry in record.status.too_small or ()] == [Split(2, 1), Split(2, 3)]
 
 
-@given(statuses)
-@settings(max_examples=300, deadline=None)
-def test_whatever_a_status_holds_every_reader_of_it_copes(raw: Any) -> None:
-    record = record_of(pruning.inference_deployment(inference_deployment_body(status=raw)))
-    around = Surroundings({}, {})
-    pools = read_pools(record, around, wanted=1, now=NOW, grace_seconds=1)
-    assert all(0 <= pool.replicas <= 1000 and 1 <= pool.split.gpus <= 64 for pool in pools)
-    assert 0 <= wanted_replicas(inference_deployment_body(status=raw, spec={"replicas": 2})) <= 1000
-    of_last_hour(record.rehomings, NOW)
-    remembered(record.observations, "s")
-    observed_capacities(record, "s", pools, around, reported_tokens(record, 1, {}))
-    pool_views(around, record, {})
-    spec = InferenceDeploymentSpec.model_validate({"model": {"name": "a/b"}, "contextLength": 9, "concurrency": 1})
-    Standing.read(spec, record)
-    written = document_of(new_status(Report("x", 1, 1), record, "2026-01-01T00:00:00Z"))
-    assert read(written).complaints == ()
+def test_an_observation_without_an_engine_is_of_the_default_one() -> None:
+    plain, other = read({"observations": [SEEN]}), read({"observations": [{**SEEN, "engine": "other"}]})
+    assert [each.observation.kind.engine for each in plain.observations] == [DEFAULT_ENGINE]
+    assert [each.observation.kind.engine for each in other.observations] == ["other"]

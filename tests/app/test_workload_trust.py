@@ -7,16 +7,22 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.app import pruning
 from plimsoll.app.objects import MOST_COMPLAINTS, Surroundings, read_pools, surroundings_of
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.store import Store
-from plimsoll.app.workload_trust import is_adoptable
+from plimsoll.app.workload_trust import (
+    controller_of,
+    is_adoptable,
+    is_of_namesake,
+    is_ours,
+    record_doubt,
+    target_of,
+)
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
 from tests.app.test_record_reading import ENTRY
 from tests.support.bodies import POOL, Body, inference_deployment_body, pod_body, service_manifest, workload_body
@@ -94,37 +100,6 @@ def test_what_does_not_agree_with_itself_is_ignored_and_named(change: Callable[[
     assert complaint.startswith("Deployment ns/llama-")
     assert why in complaint
     assert read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1) == ()
-
-
-any_annotations = st.dictionaries(
-    st.sampled_from([POOL_ANNOTATION, HASH_ANNOTATION, "x"]),
-    st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps),
-)
-any_labels = st.dictionaries(
-    st.sampled_from([DEPLOYMENT_LABEL, POOL_LABEL, MANAGED_BY]), st.sampled_from(["llama", POOL, "x"])
-)
-any_references: st.SearchStrategy[list[Any]] = st.lists(
-    st.fixed_dictionaries(
-        {}, optional={"kind": st.text(), "name": st.text(), "uid": st.just("u1"), "controller": st.booleans()}
-    ),
-    max_size=2,
-)
-
-
-@given(any_labels, any_annotations, any_references)
-@settings(max_examples=150, deadline=None)
-def test_no_labels_annotations_or_references_harm_anybody(
-    labelled: dict[str, str], annotated: dict[str, str], referred: list[Any]
-) -> None:
-    def change(head: Body) -> None:
-        head["labels"] |= labelled
-        head["annotations"] = annotated
-        head["ownerReferences"] = referred
-
-    pod = pod_body("p")
-    change_pod = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], **labelled}, "ownerReferences": referred}
-    seen = around(changed(change), pods=({**pod, "metadata": change_pod},))
-    read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1)
 
 
 def test_what_a_deleted_namesake_left_is_no_lie() -> None:
@@ -206,3 +181,80 @@ class TestWhatTheStatusSays:
         broken = read({"pools": [{**ENTRY, "replicas": -7}, other]})
         pools = read_pools(broken, around(workload_body()), wanted=2, now=0, grace_seconds=1)
         assert [(pool.name, pool.replicas) for pool in pools] == [("l4-24gb-tp1", 2), (POOL, 2)]
+
+
+class TestOwnership:
+    def test_a_workload_is_of_the_object_whose_uid_its_controller_has(self) -> None:
+        owner = inference_deployment_body("llama", uid="u1")
+        assert is_ours(workload_body(uid="u1"), owner)
+        assert not is_ours(workload_body(uid="u2"), owner)
+
+    def test_a_workload_without_a_controller_is_ours_if_it_may_be_taken_back(self) -> None:
+        owner, other = inference_deployment_body("llama", uid="u1"), inference_deployment_body("honest", uid="u2")
+        orphan = workload_body()
+        orphan["metadata"]["ownerReferences"] = []
+        assert is_ours(orphan, owner)
+        assert not is_ours(orphan, other)
+
+    def test_a_reference_that_is_no_controller_makes_nobody_the_owner(self) -> None:
+        orphan = workload_body()
+        orphan["metadata"]["ownerReferences"][0]["controller"] = False
+        assert controller_of(orphan) is None
+        assert is_ours(orphan, inference_deployment_body("llama", uid="another"))
+
+    def test_only_an_object_of_the_same_kind_and_name_and_another_uid_is_a_namesake(self) -> None:
+        owner = inference_deployment_body("llama", uid="u1")
+        assert is_of_namesake(workload_body(uid="gone"), owner)
+        assert not is_of_namesake(workload_body(uid="u1"), owner)
+        assert not is_of_namesake(workload_body(owner="honest", uid="gone"), owner)
+        foreign = workload_body(uid="gone")
+        foreign["metadata"]["ownerReferences"][0]["kind"] = "Thing"
+        assert not is_of_namesake(foreign, owner)
+        foreign["metadata"]["ownerReferences"] = []
+        assert not is_of_namesake(foreign, owner)
+
+
+class TestRecords:
+    def test_a_record_without_stages_is_of_one_stage(self) -> None:
+        assert target_of(workload_body()).split == Split(1, 1)
+
+    def test_a_record_with_stages_names_its_pool_after_them(self) -> None:
+        staged = changed(recorded(tensorParallel=2, pipelineParallel=3), pool="h100-sxm-80gb-tp2-pp3")
+        assert record_doubt(staged, "llama") == ""
+        assert target_of(staged).split == Split(2, 3)
+
+    def test_a_record_without_a_split_is_named(self) -> None:
+        def forget(head: Body) -> None:
+            record = json.loads(head["annotations"][POOL_ANNOTATION])
+            del record["tensorParallel"]
+            head["annotations"][POOL_ANNOTATION] = json.dumps(record)
+
+        assert record_doubt(changed(forget), "llama") == "its pool record has no tensorParallel"
+
+    def test_a_record_of_no_gpu_type_is_named(self) -> None:
+        assert record_doubt(changed(recorded(gpuType="")), "llama") == "gpuType '' of its pool record is no name"
+
+    def test_labels_of_another_object_are_named(self) -> None:
+        assert "its labels do not name" in record_doubt(workload_body(), "honest")
+
+
+def test_twenty_complaints_about_one_object_are_kept() -> None:
+    def forged(name: str) -> Body:
+        body = pod_body(name)
+        body["metadata"]["ownerReferences"] = []
+        return body
+
+    assert len(around(workload_body(), pods=tuple(forged(f"p{index}") for index in range(50))).complaints) == 20
+
+
+@pytest.mark.parametrize(
+    "controller",
+    [{"kind": "StatefulSet", "name": f"llama-{POOL}-7d9"}, {"kind": "ReplicaSet", "name": "other-7d9"}],
+    ids=str,
+)
+def test_a_pod_of_another_kind_of_controller_or_of_another_name_is_named(controller: Body) -> None:
+    pod = pod_body("one")
+    pod["metadata"]["ownerReferences"] = [{**controller, "uid": "x", "controller": True}]
+    seen = around(workload_body(), pods=(pod,))
+    assert seen.pods == {}
+    assert seen.complaints == (f"Pod ns/one is ignored: it has the labels of pool {POOL} and not its ReplicaSet",)

@@ -1,0 +1,78 @@
+"""Any JSON at all as a status: every reader of it copes, and what is written from it is sound."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.app import pruning
+from plimsoll.app.capacities import observed_capacities, reported_tokens
+from plimsoll.app.objects import Surroundings, pool_views, read_pools, wanted_replicas
+from plimsoll.app.observations import remembered
+from plimsoll.app.rebalancing import Standing
+from plimsoll.app.record.reading import read, record_of
+from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.placement.rehoming import of_last_hour
+from plimsoll.render.report import Report
+from tests.app.test_record_reading import (
+    ENTRY,
+    ESTIMATE,
+    LEFT,
+    LOOP,
+    NOW,
+    PLACEMENT,
+    PLANNED,
+    SEEN,
+    TOO_SMALL,
+    Json,
+)
+from tests.support.bodies import inference_deployment_body
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
+json = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def damaged(entry: Json) -> st.SearchStrategy[Json]:
+    """An entry with some of its fields replaced by anything."""
+    return st.dictionaries(st.sampled_from(sorted(entry)), json, max_size=3).map(lambda change: {**entry, **change})
+
+
+statuses = json | st.fixed_dictionaries(
+    {},
+    optional={
+        "pools": st.lists(damaged(ENTRY), max_size=3) | json,
+        "rehomings": st.lists(damaged(LEFT), max_size=3) | json,
+        "observations": st.lists(damaged(SEEN), max_size=2) | json,
+        "tooSmall": st.lists(damaged(TOO_SMALL), max_size=2) | json,
+        "rebalancing": damaged(LOOP) | json,
+        "conditions": st.lists(damaged(PLANNED), max_size=3) | json,
+        "placement": damaged(PLACEMENT) | json,
+        "estimate": damaged(ESTIMATE) | json,
+        "observedGeneration": json,
+    },
+)
+
+
+@given(statuses)
+@settings(max_examples=300, deadline=None)
+def test_whatever_a_status_holds_every_reader_of_it_copes(raw: Any) -> None:
+    record = record_of(pruning.inference_deployment(inference_deployment_body(status=raw)))
+    around = Surroundings({}, {})
+    pools = read_pools(record, around, wanted=1, now=NOW, grace_seconds=1)
+    assert all(0 <= pool.replicas <= 1000 and 1 <= pool.split.gpus <= 64 for pool in pools)
+    assert 0 <= wanted_replicas(inference_deployment_body(status=raw, spec={"replicas": 2})) <= 1000
+    of_last_hour(record.rehomings, NOW)
+    remembered(record.observations, "s")
+    observed_capacities(record, "s", pools, around, reported_tokens(record, 1, {}))
+    pool_views(around, record, {})
+    spec = InferenceDeploymentSpec.model_validate({"model": {"name": "a/b"}, "contextLength": 9, "concurrency": 1})
+    Standing.read(spec, record)
+    written = document_of(new_status(Report("x", 1, 1), record, "2026-01-01T00:00:00Z"))
+    assert read(written).complaints == ()
