@@ -21,6 +21,8 @@ from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.performance.cost import cost
+from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from tests.app.test_record_reading import GOOD
@@ -72,6 +74,10 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
     assert about.decision is not None
     assert about.decision.choice is not None
     figures, settings = about.decision.choice.estimate, about.decision.choice.settings
+    speed, price = about.decision.choice.performance, about.decision.choice.gpu.price
+    assert speed is not None
+    assert price is not None
+    dollars = cost(price, about.decision.choice.split, load_of(about.decision.request), speed)
     document = written(about)
     assert document["estimate"] == {
         "gpuType": "h100-sxm-80gb",
@@ -105,6 +111,16 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
         "hourlyPricePerReplica": "6.88",
         "hourlyPrice": "6.88",
         "priceSource": about.decision.choice.gpu.price.source if about.decision.choice.gpu.price else None,
+        "performance": {
+            "tpotMilliseconds": round(speed.tpot_seconds * 1000),
+            "tpotLowMilliseconds": round(speed.tpot_band[0] * 1000),
+            "tpotHighMilliseconds": round(speed.tpot_band[1] * 1000),
+            "ttftMilliseconds": round(speed.typical_ttft_seconds * 1000),
+            "outputTokensPerSecond": round(speed.output_tokens_per_second),
+            "usdPerMillionTokens": f"{dollars.usd_per_million_tokens:.2f}",
+            "bound": speed.bound.value,
+            "validated": speed.validated,
+        },
         "engine": {
             "maxModelLen": settings.max_model_len,
             "maxNumSeqs": settings.max_num_seqs,

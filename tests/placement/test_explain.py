@@ -132,8 +132,10 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     (
         Reason.SLOWER_THAN_USUAL,
         {"figure": "TPOT", "milliseconds": 140, "limit": 100},
-        "fits, but its TPOT of 140 ms at the declared load is over the usual 100 ms for people who read along "
-        "(spec.slo sets another limit)",
+        (
+            "fits, but its TPOT of 140 ms at the declared load is over the usual 100 ms for people who read along "
+            "(spec.slo sets another limit)"
+        ),
     ),
     (
         Reason.SCARCE_FOR_OTHERS,

@@ -28,7 +28,9 @@ def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
             str(sum(pool.replicas for pool in outcome.status.pools or ())),
             "-" if estimate is None else estimate.gib_per_gpu,
             "-" if estimate is None else str(estimate.kv_capacity_tokens),
-            "-" if placement is None or placement.performance is None else f"{placement.performance.tpot_milliseconds} ms",
+            "-"
+            if placement is None or placement.performance is None
+            else f"{placement.performance.tpot_milliseconds} ms",
             "-" if placement is None else placement.hourly_price or "-",
         )
     console.print(table)

@@ -22,11 +22,12 @@ def _slow_warnings(choice: Option) -> tuple[str, ...]:
     if not choice.is_slow or choice.performance is None:
         return ()
     figures = dict(missed(INTERACTIVE, choice.performance))
-    return (
+    warning = (
         f"No faster GPU is free: {figures['figure']} is {figures['milliseconds']} ms at the declared load, more than "
         f"the usual {figures['limit']} ms for people who read along. Set spec.slo to wait for a faster one, or to "
-        "allow this.",
+        "allow this."
     )
+    return (warning,)
 
 
 def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:

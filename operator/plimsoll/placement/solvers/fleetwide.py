@@ -43,9 +43,11 @@ class Fleetwide:
         if len(demands) == 1:  # a hypothesis about one deployment must not displace the pass
             return _Pass(demands, stock, self).awards()
         asked = tuple(demands), stock
-        if self._last is None or self._last[0] != asked:
-            self._last = asked, list(_Pass(demands, stock, self).awards())
-        return iter(self._last[1])
+        if self._last is not None and self._last[0] == asked:
+            return iter(self._last[1])
+        awards = list(_Pass(demands, stock, self).awards())
+        self._last = None if any(award.failure for award in awards) else (asked, awards)
+        return iter(awards)
 
     def decide(self, posed: Posed) -> Decided:
         """Return the decision on a problem: the remembered one, or a new one."""
