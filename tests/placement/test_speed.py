@@ -1,0 +1,97 @@
+"""Latency in placement: a declared limit rejects, the usual limit only ranks and warns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.latency import Slo
+from plimsoll.domain.outcomes import Option, Placed, Rejection
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import ServingShape
+from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.placement.options import options
+from plimsoll.placement.place import place
+from plimsoll.placement.speed import load_of, missed
+from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, placed, request, unplaceable
+
+FLEET = fleet(node("h", H100), node("l", L40S), node("l4", L4))
+
+
+def verdicts(slo: Slo | None) -> dict[tuple[str, int], Option | Rejection]:
+    found = options(request(LLAMA_70B_FP8, context=8192, concurrency=16, slo=slo), FLEET).verdicts
+    return {
+        (each.gpu.name if isinstance(each, Option) else each.gpu_type, each.split.tensor_parallel): each
+        for each in found
+    }
+
+
+class TestDeclared:
+    def test_a_gpu_that_misses_the_limit_is_rejected_with_the_figure_and_the_nearest_that_keeps_it(self) -> None:
+        slow = verdicts(Slo(tpot_seconds=0.05))[L4, 8]
+        assert isinstance(slow, Rejection)
+        figures = dict(slow.numbers)
+        assert (slow.reason, figures["figure"], figures["limit"]) == (Reason.TOO_SLOW, "TPOT", 50)
+        assert int(figures["milliseconds"]) > 50
+        assert str(figures["nearest"]).startswith("h100-sxm-80gb x ")
+
+    def test_the_limit_decides_and_the_price_only_among_those_that_keep_it(self) -> None:
+        fast = placed(request(LLAMA_70B_FP8, context=8192, concurrency=16, slo=Slo(tpot_seconds=0.02)), FLEET).choice
+        assert fast.performance is not None
+        assert fast.performance.tpot_seconds <= 0.02
+        assert fast.gpu.name == H100
+
+    def test_a_limit_that_nobody_keeps_leaves_the_deployment_without_a_place(self) -> None:
+        outcome = unplaceable(request(slo=Slo(tpot_seconds=0.001)), FLEET)
+        reasons = {(each.gpu_type, each.split.tensor_parallel): each.reason for each in outcome.rejections}
+        assert {reasons[H100, 1], reasons[L40S, 1]} == {Reason.TOO_SLOW}
+        assert all("nearest" not in dict(each.numbers) for each in outcome.rejections)
+
+    def test_a_loose_limit_allows_what_the_usual_one_does_not(self) -> None:
+        usual, loose = verdicts(None)[L4, 8], verdicts(Slo(ttft_seconds=600, tpot_seconds=10))[L4, 8]
+        assert isinstance(usual, Option)
+        assert isinstance(loose, Option)
+        assert (usual.is_slow, loose.is_slow) == (True, False)
+
+    def test_the_time_to_the_first_token_has_a_limit_of_its_own(self) -> None:
+        slow = verdicts(Slo(ttft_seconds=0.2))[L4, 8]
+        assert isinstance(slow, Rejection)
+        assert dict(slow.numbers)["figure"] == "TTFT"
+
+
+class TestUsual:
+    def test_a_slow_gpu_is_not_taken_where_a_faster_one_is_free(self) -> None:
+        wanted = request(LLAMA_70B_FP8, context=8192, concurrency=16)
+        outcome = placed(wanted, FLEET)
+        assert outcome.choice.gpu.name == H100
+        slow = next(each for each in outcome.rejections if (each.gpu_type, each.split.tensor_parallel) == (L4, 8))
+        assert slow.reason is Reason.SLOWER_THAN_USUAL
+        assert outcome.warnings == ()
+
+    def test_a_slow_gpu_is_taken_with_a_warning_where_no_faster_one_is_free(self) -> None:
+        outcome = placed(request(LLAMA_70B_FP8, context=8192, concurrency=16), fleet(node("l4", L4)))
+        assert outcome.choice.gpu.name == L4
+        [warning] = [each for each in outcome.warnings if "No faster GPU is free" in each]
+        assert "spec.slo" in warning
+
+    def test_an_unknown_speed_is_no_reason_against_a_gpu(self) -> None:
+        assert missed(INTERACTIVE, None) == ()
+
+
+class TestLoad:
+    def test_expected_lengths_are_the_load(self) -> None:
+        shape = ServingShape(8192, 16, expected_prompt_tokens=700, expected_output_tokens=90)
+        found = load_of(replace(request(), shape=shape))
+        assert (found.prompt_tokens, found.output_tokens, found.running) == (700, 90, 16)
+
+    @pytest.mark.parametrize(("context", "prompt", "output"), [(8192, 1638, 410), (4, 2, 1), (1, 2, 1)])
+    def test_without_them_a_quarter_of_the_context_is_usual(self, context: int, prompt: int, output: int) -> None:
+        found = load_of(request(context=context))
+        assert (found.prompt_tokens, found.output_tokens) == (prompt, output)
+
+
+def test_the_placement_of_a_small_model_is_not_changed_by_the_usual_limit() -> None:
+    outcome = place(request(), fleet(node("l", L40S), node("h", H100)))
+    assert isinstance(outcome, Placed)
+    assert (outcome.choice.gpu.name, outcome.choice.is_slow) == (L40S, False)
