@@ -15,6 +15,7 @@ from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_CPU_MILLIS, DEFAULT_MEMORY, DEFAULT_MEMORY_BYTES
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import GpuConstraints, Overrides, ServingShape
@@ -63,6 +64,7 @@ def test_everything_that_can_be_said_arrives() -> None:
                 "tolerations": [toleration, {"operator": "Exists"}],
             },
             overrides={"gpuType": "l40s-48gb", "tensorParallel": 2, "memoryPerGpu": "40Gi"},
+            slo={"ttftMilliseconds": 1500, "tpotMilliseconds": 40},
         ),
         model(),
     )
@@ -71,6 +73,7 @@ def test_everything_that_can_be_said_arrives() -> None:
     assert wanted.engine == EngineChoice(EngineVersion(0, 21), 85, 4096, enforce_eager=True)
     assert wanted.constraints == GpuConstraints(("l40s-48gb",), ("t4-16gb",), 2, Decimal("12.50"))
     assert wanted.overrides == Overrides("l40s-48gb", 2, 40 * GIB)
+    assert wanted.slo == Slo(ttft_seconds=1.5, tpot_seconds=0.04)
     assert wanted.node_selector == (("disk", "ssd"), ("zone", "a"))
     assert wanted.tolerations == (Toleration("team", "Equal", "a", "NoSchedule"), Toleration("", "Exists", "", ""))
 

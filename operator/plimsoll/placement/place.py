@@ -91,16 +91,20 @@ def alternatives_to(kept: Option, request: Request, fleet: Fleet, memo: Memo | N
 
 
 def _not_preferred(choice: Option, kept: Option) -> Rejection:
-    if choice.doubts > kept.doubts:
-        return _doubtful(choice, kept)
-    return costs_more(choice, kept) if rank(choice) > rank(kept) else _not_moved_to(choice)
+    if (choice.doubts, rank(choice)) > (kept.doubts, rank(kept)):
+        return less_preferred(choice, kept)
+    return _not_moved_to(choice)
 
 
 def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:
     """Return why a feasible candidate is not the choice."""
-    if choice.doubts > best.doubts:
-        return _doubtful(choice, best)
-    return costs_more(choice, best) if room == best_room else _room_for_fewer(choice, room, best_room)
+    fewer = choice.doubts <= best.doubts and room != best_room
+    return _room_for_fewer(choice, room, best_room) if fewer else less_preferred(choice, best)
+
+
+def less_preferred(choice: Option, best: Option) -> Rejection:
+    """Return why the best choice comes before another one: the other has doubts, or costs more."""
+    return _doubtful(choice, best) if choice.doubts > best.doubts else _costs_more(choice, best)
 
 
 def _doubtful(choice: Option, best: Option) -> Rejection:
@@ -136,8 +140,7 @@ def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rej
     return Rejection(choice.gpu.name, choice.split, reason, numbers)
 
 
-def costs_more(choice: Option, best: Option) -> Rejection:
-    """Return that a choice would do and that the best one is preferred: by price, then GPUs, stages and name."""
+def _costs_more(choice: Option, best: Option) -> Rejection:
     numbers = (
         ("price", "unknown" if choice.hourly_price is None else str(choice.hourly_price)),
         ("best_price", "unknown" if best.hourly_price is None else str(best.hourly_price)),

@@ -10,7 +10,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Placed, Rejection
 from plimsoll.domain.reasons import Reason
 from plimsoll.placement.ledger import Ledger
-from plimsoll.placement.place import costs_more, room_of
+from plimsoll.placement.place import less_preferred, room_of
 from plimsoll.placement.preference import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
 
@@ -68,7 +68,7 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
         if rejection.reason is not Reason.GPUS_TAKEN or option is None or not _had_room(award, option, stock, before):
             return rejection
         if (option.doubts, rank(option)) > (best.doubts, rank(best)):
-            return costs_more(option, best)
+            return less_preferred(option, best)
         gain = others.most(option.gpu.name, award.demand.request.key)
         return rejection if gain is None else _scarce(award.demand.request.key, option, best, gain)
 
