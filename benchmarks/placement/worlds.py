@@ -57,14 +57,18 @@ class World:
         return Stock(self.fleet, Ledger.of(self.fleet))
 
 
-def world_of(place: Place, percent: int, prices: str, order: str = "mixed", count: int | None = None) -> World:
-    """Return the world in which the demand is ``percent`` of the largest one; or in which ``count`` deployments ask."""
+def world_of(place: Place, percent: int, prices: str, order: str = "mixed") -> World:
+    """Return the world in which the demand is ``percent`` of the largest one."""
     drawn = _drawn(place)
-    number = max(1, round(len(drawn) * percent / 100)) if count is None else count
+    wanted = drawn[: max(1, round(len(drawn) * percent / 100))]
     fleet, memo = fleet_with_prices(place, prices)
-    wanted = drawn[:number] if number <= len(drawn) else _deployments(place, number)
     ordered = ORDERS[order]([Tenant(each, 1) for each in wanted], fleet, memo)
     return World(fleet, tuple(map(_arrived, range(len(ordered)), ordered)), memo)
+
+
+def arrivals(place: Place, number: int) -> tuple[Request, ...]:
+    """Return the first deployments of the draw, whether or not the fleet can hold them."""
+    return tuple(replace(each, created=f"{index:06d}") for index, each in enumerate(_deployments(place, number)))
 
 
 @cache

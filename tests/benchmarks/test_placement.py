@@ -15,12 +15,13 @@ from benchmarks.placement.bound.optimum import optimum
 from benchmarks.placement.bound.packing import divide_each_other, patterns, slot_rows
 from benchmarks.placement.judging import OverCommitted, Verdict, check, verdict_on
 from benchmarks.placement.policies import all_solvers
-from benchmarks.placement.worlds import ORDERS, Place, largest, world_of
+from benchmarks.placement.worlds import ORDERS, Place, arrivals, largest, world_of
 from plimsoll.domain.outcomes import Fit, Option, Placed
 from plimsoll.placement.demand import Demand, demand_of
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import Options
+from plimsoll.placement.pools import Tenant
 from plimsoll.placement.solvers import SOLVERS, Award, Stock
 from tests.support.exhaustive_solver import cost, solve_exhaustively
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, request, tenant
@@ -134,8 +135,8 @@ def test_the_largest_demand_fits_and_nobody_else_does() -> None:
     world = world_of(TINY, 100, "market")
     assert len(world.tenants) == largest(TINY)
     assert optimum(instance_of(world.demands(), world.stock)).unplaced == 0
-    more = world_of(TINY, 100, "market", count=4 * largest(TINY))
-    assert optimum(instance_of(more.demands(), more.stock)).unplaced > 0
+    more = [demand_of(Tenant(each, 1), world.fleet, world.memo) for each in arrivals(TINY, 4 * largest(TINY))]
+    assert optimum(instance_of(more, world.stock)).unplaced > 0
 
 
 def test_a_world_is_drawn_alike_every_time_and_each_seed_has_its_own() -> None:
