@@ -57,7 +57,7 @@ def _quality(wanted: Asked) -> list[Case]:
 def _replays(wanted: Asked) -> list[Replay]:
     found: list[Replay] = []
     for nodes, hours in wanted.scope.replay:
-        for name, solver in wanted.solvers.items():
+        for name, solver in wanted.own.items():
             for anew in (False, True):
                 _say(f"replay of {hours} hours on {nodes} nodes: {name}")
                 found.append(replayed(name, solver, Place("llm", nodes), hours, anew=anew))
@@ -67,9 +67,10 @@ def _replays(wanted: Asked) -> list[Replay]:
 def _speeds(wanted: Asked) -> list[Speed]:
     found: list[Speed] = []
     for sizes in wanted.scope.speed:
-        for name in wanted.solvers:
-            _say(f"speed on {sizes[0]} nodes with {sizes[1]} deployments of {sizes[2]} kinds: {name}")
-            found.append(in_fresh_process(name, *sizes, wanted.inject))
+        nodes, deployments, kinds = sizes
+        for name in wanted.own:
+            _say(f"speed on {nodes} nodes with {deployments} deployments of {kinds} kinds: {name}")
+            found.append(in_fresh_process(name, Place("llm", nodes, kinds=kinds), deployments, wanted.inject))
     return found
 
 

@@ -53,11 +53,18 @@ class Cluster:
         for pool in self.pools.pop(key, ()):
             self._release(pool, self.pods.pop((key, pool.name)), 0)
 
-    def carry_out(self, decisions: Sequence[Decision]) -> int:
-        """Do what was decided, and return how many running replicas stopped. They start again at another place."""
+    def carry_out(self, decisions: Sequence[Decision], *, repack: bool = False) -> int:
+        """Do what was decided, and return how many running replicas left their GPU type and split.
+
+        With ``repack``, all pods get new nodes. That is not counted: a plan made anew is compared at its best.
+        """
         wanted = {decision.request.key: _active(decision) for decision in decisions}
         stopped = sum(self._shrink(key, pools) for key, pools in wanted.items())
         self.pools |= wanted
+        if repack:
+            for key, pools in self.pools.items():
+                for pool in pools:
+                    self._release(pool, self.pods.get((key, pool.name), []), 0)
         growing = [(pool, key) for key, pools in wanted.items() for pool in pools]
         nodes = _by_type(self.empty.nodes)
         for pool, key in sorted(growing, key=lambda each: -each[0].split.gpus):

@@ -108,7 +108,7 @@ def _pass(cluster: Cluster, there: Sequence[Request], memo: Memo, solver: Solver
         decisions = plan([Tenant(request, 1) for request in there], cluster.empty, memo=memo, solver=solver)
     else:
         decisions = plan(cluster.tenants(there), cluster.fleet(), memo=memo, solver=solver)
-    return cluster.carry_out(decisions)
+    return cluster.carry_out(decisions, repack=anew)
 
 
 def _against_bound(cluster: Cluster, there: Sequence[Request], world: World) -> tuple[float, float]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from benchmarks.placement.cases import DEMANDS
 from benchmarks.placement.fleets import FLEETS
-from benchmarks.placement.policies import all_solvers
+from benchmarks.placement.policies import POLICIES, all_solvers
 from benchmarks.placement.prices import PRICE_LISTS
 from benchmarks.placement.worlds import ORDERS
 from plimsoll.placement.solvers import Solver
@@ -41,11 +41,15 @@ FULL = Scope(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The arguments of the command."""
+    """The arguments of the command.
+
+    ``own`` are the solvers to replay and to time: those of the operator, where no others are asked for.
+    """
 
     scope: Scope
     parts: Sequence[str]
     solvers: Mapping[str, Solver]
+    own: Mapping[str, Solver]
     inject: Sequence[str]
     fleets: Sequence[str]
     prices: Sequence[str]
@@ -64,10 +68,13 @@ def asked(arguments: Sequence[str] | None) -> Asked:
         scope = Scope(tuple(found.nodes or scope.nodes), found.seeds or scope.seeds, scope.speed, scope.replay)
     try:
         known = all_solvers(found.inject)
+        solvers = {name: known[name] for name in _known(found.solvers, known, "--solvers")}
+        peers = () if found.solvers or found.full else POLICIES
         return Asked(
             scope=scope,
             parts=_known(found.only, PARTS, "--only"),
-            solvers={name: known[name] for name in _known(found.solvers, known, "--solvers")},
+            solvers=solvers,
+            own={name: solver for name, solver in solvers.items() if name not in peers},
             inject=found.inject,
             fleets=_known(found.fleets, FLEETS, "--fleets"),
             prices=_known(found.prices, PRICE_LISTS, "--prices"),

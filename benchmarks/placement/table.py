@@ -49,14 +49,32 @@ def speed_table(speeds: Sequence[Speed]) -> Table:
     """Return a table with a row for each solver and size."""
     table = _table(
         "CPU seconds of whole passes, and the most memory of a fresh process",
-        "one new: the slowest of ten; 300 waiting: on full nodes",
+        "one new: the slowest of ten; 300 waiting: on full nodes; before: memory before the first pass",
     )
-    for label in ("nodes", "deployments", "kinds", "solver", "cold", "again", "idle", "one new", "300 waiting", "MiB"):
+    for label in (
+        "nodes",
+        "deployments",
+        "kinds",
+        "solver",
+        "cold",
+        "again",
+        "idle",
+        "one new",
+        "300 waiting",
+        "MiB",
+        "before",
+    ):
         table.add_column(label, justify="left" if label == "solver" else "right")
     for each in speeds:
         seconds = (each.cold, each.again, each.idle, each.one_new, each.waiting)
         sizes = (str(each.nodes), str(each.deployments), str(each.kinds))
-        table.add_row(*sizes, each.solver, *(f"{value:.3f}" for value in seconds), f"{each.rss_mib:.0f}")
+        table.add_row(
+            *sizes,
+            each.solver,
+            *(f"{value:.3f}" for value in seconds),
+            f"{each.rss_mib:.0f}",
+            f"{each.rss_before_mib:.0f}",
+        )
     return table
 
 
