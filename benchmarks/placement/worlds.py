@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 
-from benchmarks.placement.bound.instance import Choices, Instance, Supply, choices_of, supply_of
+from benchmarks.placement.bound.instance import Choices, Instance, Supply, by_table, choices_of, supply_of
 from benchmarks.placement.bound.optimum import unplaced_at_least
 from benchmarks.placement.fleets import fleet_of
 from benchmarks.placement.kinds import kinds_of
@@ -161,16 +161,17 @@ def _mixed(tenants: Sequence[Tenant], _fleet: Fleet, _memo: Memo) -> Sequence[Te
 
 
 def _large_first(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Sequence[Tenant]:
-    return sorted(tenants, key=lambda tenant: -_size(tenant, fleet, memo))
+    return sorted(tenants, key=_dearness(fleet, memo), reverse=True)
 
 
 def _small_first(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Sequence[Tenant]:
-    return sorted(tenants, key=lambda tenant: _size(tenant, fleet, memo))
+    return sorted(tenants, key=_dearness(fleet, memo))
 
 
-def _size(tenant: Tenant, fleet: Fleet, memo: Memo) -> float:
-    """Return the dollars of the cheapest choice of one replica: large models are dear."""
-    return min(choice.dollars for choice in choices_of(demand_of(tenant, fleet, memo)))
+def _dearness(fleet: Fleet, memo: Memo) -> Callable[[Tenant], float]:
+    """Return a key: the dollars of the cheapest choice of one replica. Large models are dear."""
+    cheapest = by_table(lambda demand: min(choice.dollars for choice in choices_of(demand)))
+    return lambda tenant: cheapest(demand_of(tenant, fleet, memo))
 
 
 ORDERS: dict[str, Order] = {"mixed": _mixed, "large-first": _large_first, "small-first": _small_first}
