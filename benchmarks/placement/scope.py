@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         "--inject", action="append", default=[], metavar="NAME=MODULE:FACTORY", help="one more solver; may be repeated"
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure")
-    parser.add_argument("--width", type=int, default=180, metavar="N", help="columns of the terminal, usually 180")
+    parser.add_argument("--width", type=int, default=200, metavar="N", help="columns of the terminal, usually 200")
     return parser
 
 

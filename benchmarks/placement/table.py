@@ -92,9 +92,9 @@ def _quality_table(name: str, cases: Sequence[Case]) -> Table:
     table.add_column("solver")
     columns = list(_columns(cases))
     for label, _ in columns:
-        table.add_column(label, justify="right")
+        table.add_column(label, justify="right", no_wrap=True)
     for label in ("all", "SLO\nmissed", "doubt-\nful", "whole nodes\nleft, 80 %"):
-        table.add_column(label, justify="right")
+        table.add_column(label, justify="right", no_wrap=True)
     for solver in dict.fromkeys(case.solver for case in cases):
         own = [case for case in cases if case.solver == solver]
         cells = [_cell([case for case in own if pick(case)]) for _, pick in columns]
@@ -122,9 +122,9 @@ def _cell(cases: Sequence[Case]) -> str:
     if not cases:
         return NOTHING
     above = [case.verdict.above for case in cases]
-    money = f"{_percent(mean(above))} / {_percent(max(above))}"
+    money = f"{_percent(mean(above))}/{_percent(max(above))}"
     stranded = max(100 * case.stranded / case.verdict.wanted for case in cases)
-    return f"{money}\n-{_percent(stranded)}" if stranded > 0 else money
+    return f"{money}\n-{_percent(stranded)} %" if stranded > 0 else money
 
 
 def _percent(value: float) -> str:
