@@ -83,15 +83,16 @@ class _Drawn(NamedTuple):
     model: str
     context_tokens: int
     concurrency: int
+    allow: Sequence[str]
     replicas: int
 
     @staticmethod
     def of(request: Request) -> _Drawn:
-        shape = request.shape
-        return _Drawn(request.model.name, shape.context_tokens, shape.concurrency, request.replicas)
+        shape, allow = request.shape, request.constraints.allow
+        return _Drawn(request.model.name, shape.context_tokens, shape.concurrency, allow, request.replicas)
 
     def request(self, number: int) -> Request:
-        kind = request_for(self.model, ServingShape(self.context_tokens, self.concurrency))
+        kind = request_for(self.model, ServingShape(self.context_tokens, self.concurrency), tuple(self.allow))
         return replace(
             kind, key=ObjectKey("default", f"d{number:05d}"), replicas=self.replicas, created=f"{number:06d}"
         )

@@ -142,7 +142,7 @@ def _deployment(index: int, kind: Request, rng: Random) -> Request:
 
 def _choices(request: Request, fleet: Fleet, memo: Memo, known: dict[tuple[object, ...], Choices]) -> Choices:
     """Return the choices without prices, so that there are fewer kinds to count."""
-    key = (request.model.name, request.shape)
+    key = (request.model.name, request.shape, request.constraints)
     if key not in known:
         priced = choices_of(demand_of(Tenant(request, 1), fleet, memo))
         known[key] = tuple(sorted(replace(each, dollars=0.0, doubtful=False) for each in priced))
