@@ -10,21 +10,24 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from benchmarks.placement.__main__ import main
-from benchmarks.placement.bound.instance import Choice, Instance, instance_of
+from benchmarks.placement.bound.instance import Choice, Instance, choice_of, instance_of
 from benchmarks.placement.bound.optimum import optimum
 from benchmarks.placement.bound.packing import divide_each_other, patterns, slot_rows
 from benchmarks.placement.cluster import Cluster
+from benchmarks.placement.goals import misses_slo
 from benchmarks.placement.judging import OverCommitted, Verdict, check, verdict_on
 from benchmarks.placement.policies import POLICIES, all_solvers
 from benchmarks.placement.replay import replayed
 from benchmarks.placement.speed import in_fresh_process
 from benchmarks.placement.worlds import ORDERS, Place, arrivals, largest, world_of
 from plimsoll.domain.fleet import GpuNode
-from plimsoll.domain.outcomes import Fit, Option, Placed
+from plimsoll.domain.outcomes import Option, Placed
 from plimsoll.placement.demand import Demand, demand_of
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
@@ -88,19 +91,19 @@ def test_other_sizes_need_patterns() -> None:
 
 
 def small_world(seed: int) -> tuple[list[Demand], Stock]:
-    """Three deployments with one replica each, which compete for a few nodes. All their options fit for sure."""
+    """Three deployments with one replica each, which compete for a few nodes. No option is doubtful or slow."""
     rng = Random(seed)  # noqa: S311 - same
     nodes = [node(f"n{index}", rng.choice((L4, L40S, H100)), rng.choice((1, 2, 4))) for index in range(3)]
     where = fleet(*nodes)
     models = ("meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-14B", LLAMA_70B_FP8)
     wanted = [request(rng.choice(models), context=8192, name=f"d{index}") for index in range(3)]
     demands = [demand_of(tenant(each), where, Memo()) for each in wanted]
-    return [replace(each, options=sure_only(each)) for each in demands], Stock(where, Ledger.of(where))
+    return [replace(each, options=without_doubts(each)) for each in demands], Stock(where, Ledger.of(where))
 
 
-def sure_only(demand: Demand) -> Options:
+def without_doubts(demand: Demand) -> Options:
     verdicts = demand.options.verdicts
-    return Options(tuple(each for each in verdicts if isinstance(each, Option) and each.estimate.fit is Fit.SURE))
+    return Options(tuple(each for each in verdicts if isinstance(each, Option) and not choice_of(each).doubts))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -182,7 +185,7 @@ def test_awards_that_take_more_than_there_is_are_refused() -> None:
 
 
 def test_a_slow_choice_is_taken_after_a_doubtful_one_although_it_is_the_cheapest() -> None:
-    """The order of goals: replicas without a place, missed latency, doubtful fits, and dollars last."""
+    """The order of goals: replicas without a place, doubts (a missed latency goal counts twice), and dollars last."""
     slow = Choice(misses=True, doubtful=False, dollars=1.0, gpus=1, gpu_type=L4)
     doubtful = Choice(misses=False, doubtful=True, dollars=2.0, gpus=1, gpu_type=L40S)
     good = Choice(misses=False, doubtful=False, dollars=9.0, gpus=1, gpu_type=H100)
@@ -191,8 +194,13 @@ def test_a_slow_choice_is_taken_after_a_doubtful_one_although_it_is_the_cheapest
     assert (best.unplaced, best.misses, best.doubtful) == (0, 1, 1)
     assert best.dollars == pytest.approx(12.0)
     assert best.mix == {(good, doubtful, slow): {good: 1, doubtful: 1, slow: 1}}
-    allowed = optimum(Instance({(good, doubtful, slow): 3}, room), most_misses=3, most_doubtful=0)
+    allowed = optimum(Instance({(good, doubtful, slow): 3}, room), most_doubts=6)
     assert allowed.dollars == pytest.approx(3.0)
+
+
+def test_an_option_that_says_nothing_about_speed_is_not_counted_as_quick() -> None:
+    slow, silent = SimpleNamespace(is_slow=True), SimpleNamespace()
+    assert [misses_slo(cast("Option", each)) for each in (slow, silent)] == [True, None]
 
 
 def test_an_optimum_by_type_ignores_that_a_replica_needs_one_whole_node() -> None:
@@ -265,12 +273,11 @@ def test_the_command_prints_its_tables_and_writes_every_figure(tmp_path: Path, c
     assert main([*arguments, "--solvers", "greedy,exact-mix", "--json", str(out)]) == 0
     printed = capsys.readouterr().out
     assert "llm, 12 nodes" in printed
-    assert "n/a" in printed  # options say nothing about speed
     figures = json.loads(out.read_text())["quality"]
     assert [(each["solver"], each["prices"]) for each in figures] == [
         (solver, prices) for prices in ("catalogue", "market") for solver in ("greedy", "exact-mix")
     ]
-    assert all(each["bound_proven"] and each["slo_misses"] is None for each in figures)
+    assert all(each["bound_proven"] for each in figures)
     assert all(each["dollars"] >= each["dollars_bound_of_placed"] - 0.01 for each in figures)
 
 

@@ -25,6 +25,11 @@ class Choice:
     gpu_type: str
 
     @property
+    def doubts(self) -> int:
+        """What speaks against the choice, whatever it costs. A missed latency goal counts like two doubtful fits."""
+        return 2 * self.misses + self.doubtful
+
+    @property
     def place(self) -> tuple[str, int]:
         """The GPU type and the number of GPUs."""
         return self.gpu_type, self.gpus
