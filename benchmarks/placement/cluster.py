@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from benchmarks.placement.bound.instance import choice_of
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.serving import Request
@@ -46,6 +47,15 @@ class Cluster:
             if pods
             for pool in self.pools[key]
             if pool.name == name
+        )
+
+    def doubts(self) -> int:
+        """Return what speaks against the choices of all pods."""
+        return sum(
+            choice_of(pool.choice).doubts * len(self.pods[key, pool.name])
+            for key, pools in self.pools.items()
+            for pool in pools
+            if pool.choice is not None
         )
 
     def remove(self, key: ObjectKey) -> None:

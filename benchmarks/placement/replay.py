@@ -119,6 +119,8 @@ def _against_bound(cluster: Cluster, there: Sequence[Request], world: World) -> 
     best = optimum(wanted)
     missing = sum(request.replicas for request in there) - sum(running.values()) - best.unplaced
     placed = replicas_of((demand, running[demand.request.key]) for demand in demands)
-    least = best.dollars if placed == wanted.replicas else optimum(wanted.with_replicas(placed)).dollars
+    doubts = cluster.doubts()
+    same = placed == wanted.replicas and doubts == best.doubts
+    least = best.dollars if same else optimum(wanted.with_replicas(placed), most_doubts=doubts).dollars
     above = 100 * (cluster.dollars() / least - 1) if least else 0.0
     return above, 100 * missing / max(1, sum(request.replicas for request in there))
