@@ -2,90 +2,81 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from rich.console import Console
 
-from benchmarks.placement.cases import DEMANDS, Case, cases
-from benchmarks.placement.fleets import FLEETS
-from benchmarks.placement.policies import all_solvers
-from benchmarks.placement.prices import PRICE_LISTS
-from benchmarks.placement.table import quality_tables
-from benchmarks.placement.worlds import ORDERS, Place
-from plimsoll.placement.solvers import Solver
+from benchmarks.placement.cases import Case, cases
+from benchmarks.placement.replay import Replay, replayed
+from benchmarks.placement.scope import Asked, asked
+from benchmarks.placement.speed import Speed, in_fresh_process
+from benchmarks.placement.table import quality_tables, replay_table, speed_table
+from benchmarks.placement.worlds import Place
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
-    asked = _parser().parse_args(arguments)
-    console = Console(width=asked.width)
-    found = _quality(asked)
-    for table in quality_tables(found):
-        console.print(table)
-    if asked.json:
-        figures = {"quality": [case.figures() for case in found]}
-        asked.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+    wanted = asked(arguments)
+    console = Console(width=wanted.width)
+    figures: dict[str, list[dict[str, object]]] = {}
+    if "quality" in wanted.parts:
+        found = _quality(wanted)
+        figures["quality"] = [case.figures() for case in found]
+        for table in quality_tables(found):
+            console.print(table)
+    if "replay" in wanted.parts:
+        replays = _replays(wanted)
+        figures["replay"] = [replay.figures() for replay in replays]
+        console.print(replay_table(replays))
+    if "speed" in wanted.parts:
+        speeds = _speeds(wanted)
+        figures["speed"] = [speed.figures() for speed in speeds]
+        console.print(speed_table(speeds))
+    if wanted.json:
+        wanted.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
-def _quality(asked: argparse.Namespace) -> list[Case]:
+def _quality(wanted: Asked) -> list[Case]:
     places = [
-        Place(fleet, nodes, seed) for fleet in asked.fleets for nodes in asked.nodes for seed in range(asked.seeds)
+        Place(fleet, nodes, seed)
+        for fleet in wanted.fleets
+        for nodes in wanted.scope.nodes
+        for seed in range(wanted.scope.seeds)
     ]
     found: list[Case] = []
-    for case in cases(places, asked.prices, _solvers(asked), asked.demands, asked.orders):
+    for case in cases(places, wanted.prices, wanted.solvers, wanted.demands, wanted.orders):
         found.append(case)
-        if len(found) % len(asked.solvers) == 0:
-            _say(f"{len(found)} cases: {case.place.fleet}, {case.place.nodes} nodes, {case.prices}, {case.percent} %")
+        if len(found) % len(wanted.solvers) == 0:
+            _say(f"{case.place.fleet}, {case.place.nodes} nodes, {case.prices}, {case.percent} %, {case.order}")
     return found
 
 
-def _solvers(asked: argparse.Namespace) -> Mapping[str, Solver]:
-    everything = all_solvers()
-    return {name: everything[name] for name in asked.solvers}
+def _replays(wanted: Asked) -> list[Replay]:
+    found: list[Replay] = []
+    for nodes, hours in wanted.scope.replay:
+        for name, solver in wanted.own.items():
+            for anew in (False, True):
+                _say(f"replay of {hours} hours on {nodes} nodes: {name}")
+                found.append(replayed(name, solver, Place("llm", nodes), hours, anew=anew))
+    return found
+
+
+def _speeds(wanted: Asked) -> list[Speed]:
+    found: list[Speed] = []
+    for sizes in wanted.scope.speed:
+        nodes, deployments, kinds = sizes
+        for name in wanted.own:
+            _say(f"speed on {nodes} nodes with {deployments} deployments of {kinds} kinds: {name}")
+            found.append(in_fresh_process(name, Place("llm", nodes, kinds=kinds), deployments, wanted.inject))
+    return found
 
 
 def _say(line: str) -> None:
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.placement", description=__doc__)
-    parser.add_argument("--nodes", type=_numbers, default=[50, 250], metavar="N,N", help="sizes of the fleets")
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="how many worlds of each kind")
-    parser.add_argument("--fleets", type=_names(FLEETS), default=list(FLEETS), metavar="NAMES", help=", ".join(FLEETS))
-    solvers = all_solvers()
-    parser.add_argument(
-        "--solvers", type=_names(solvers), default=list(solvers), metavar="NAMES", help=", ".join(solvers)
-    )
-    parser.add_argument("--prices", type=_names(PRICE_LISTS), default=list(PRICE_LISTS), metavar="NAMES")
-    parser.add_argument("--orders", type=_names(ORDERS), default=list(ORDERS), metavar="NAMES", help=", ".join(ORDERS))
-    parser.add_argument(
-        "--demands", type=_numbers, default=list(DEMANDS), metavar="N,N", help="per cent of the largest"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="every figure")
-    parser.add_argument("--width", type=int, default=200, metavar="N", help="columns of the terminal")
-    return parser
-
-
-def _numbers(text: str) -> list[int]:
-    return [int(each) for each in text.split(",")]
-
-
-class _names:  # noqa: N801 - it is used like a function
-    def __init__(self, known: Mapping[str, object]) -> None:
-        self.known = known
-
-    def __call__(self, text: str) -> list[str]:
-        asked = text.split(",")
-        if unknown := [each for each in asked if each not in self.known]:
-            raise argparse.ArgumentTypeError(f"{', '.join(unknown)} is not one of {', '.join(self.known)}")
-        return asked
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from plimsoll.domain.outcomes import Option
 def misses_slo(option: Option) -> bool | None:
     """Return whether an option misses the goals; None where options say nothing about speed.
 
-    The benchmark counts misses as soon as options carry the attribute ``misses_slo``.
+    Options that know their speed have the attribute ``is_slow``.
     """
-    missed: bool | None = getattr(option, "misses_slo", None)
+    missed: bool | None = getattr(option, "is_slow", None)
     return missed

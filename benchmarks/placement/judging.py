@@ -60,23 +60,24 @@ def verdict_on(solver: Solver, demands: Sequence[Demand], stock: Stock, best: Op
     known = any(misses_slo(each.choice) is not None for each in granted)
     missed = sum(each.replicas for each in granted if misses_slo(each.choice)) if known else None
     dollars = sum(each.replicas * choice_of(each.choice).dollars for each in granted)
-    same = (unplaced, missed or 0, doubtful) == (best.unplaced, best.misses, best.doubtful) and unplaced == 0
+    doubts = 2 * (missed or 0) + doubtful
+    same = (unplaced, doubts) == (0, best.doubts)
     return Verdict(
         wanted=wanted,
         unplaced=unplaced,
         doubtful=doubtful,
         missed=missed,
         dollars=dollars,
-        least_dollars=best.dollars if same else _least_dollars(awards, stock, missed or 0, doubtful),
+        least_dollars=best.dollars if same else _least_dollars(awards, stock, doubts),
         whole_nodes=whole_nodes(stock, awards[-1].left if awards else stock.ledger),
     )
 
 
-def _least_dollars(awards: Sequence[Award], stock: Stock, missed: int, doubtful: int) -> float:
-    """Return the optimum for the replicas that the awards placed, with as many bad choices as they have."""
+def _least_dollars(awards: Sequence[Award], stock: Stock, doubts: int) -> float:
+    """Return the optimum for the replicas that the awards placed, with as many doubts as they have."""
     placed = replicas_of((award.demand, sum(each.replicas for each in award.granted)) for award in awards)
     same = instance_of([], stock).with_replicas(placed)
-    return optimum(same, most_misses=missed, most_doubtful=doubtful).dollars
+    return optimum(same, most_doubts=doubts).dollars
 
 
 def check(awards: Sequence[Award], stock: Stock) -> None:

@@ -1,8 +1,9 @@
-"""Kinds of requests: models of the catalogue from 1B to 405B with a context length and a concurrency."""
+"""Kinds of requests: models of the catalogue from 1B to 405B with a context length, a concurrency and GPU types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from random import Random
@@ -14,7 +15,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Option
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.serving import GpuConstraints, Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import options
@@ -47,6 +48,12 @@ CONTEXTS = (4096, 8192, 16_384, 32_768)
 CONCURRENCIES = (4, 8, 16, 32)
 FINE_CONTEXTS = tuple(range(4096, 32_769, 4096))
 FINE_CONCURRENCIES = tuple(range(4, 33))
+PICKY = 0.2
+"""The part of the kinds that allow only some GPU types."""
+
+ALLOWED = 3
+"""The number of GPU types that these allow."""
+
 FEW = 40
 """Up to this number, kinds have the usual loads; more kinds need loads in finer steps."""
 
@@ -54,8 +61,15 @@ FEW = 40
 def kinds_of(fleet: Fleet, count: int, seed: int, memo: Memo) -> tuple[Request, ...]:
     """Return ``count`` different requests that fit on at least one node of the empty fleet."""
     rng = Random(f"kinds/{count}/{seed}")  # noqa: S311 - a reproducible draw
-    fitting = (each for each in _drawn(rng, fine=count > FEW) if _fits(each, fleet, memo))
-    return tuple(islice(fitting, count))
+    gpu_types = [gpu.name for gpu in fleet.gpu_types()]
+    drawn = (_with_taste(each, gpu_types, rng) for each in _drawn(rng, fine=count > FEW))
+    return tuple(islice((each for each in drawn if _fits(each, fleet, memo)), count))
+
+
+def _with_taste(request: Request, gpu_types: Sequence[str], rng: Random) -> Request:
+    """Return the request, perhaps with the GPU types that its owner allows."""
+    allow = tuple(sorted(rng.sample(gpu_types, min(ALLOWED, len(gpu_types)))))
+    return replace(request, constraints=GpuConstraints(allow=allow)) if rng.random() < PICKY else request
 
 
 def _drawn(rng: Random, *, fine: bool) -> Iterator[Request]:
@@ -71,7 +85,7 @@ def _loads(contexts: tuple[int, ...], concurrencies: tuple[int, ...]) -> Iterato
     return ((context, concurrency) for context in contexts for concurrency in concurrencies)
 
 
-def request_for(name: str, shape: ServingShape) -> Request:
+def request_for(name: str, shape: ServingShape, allow: tuple[str, ...] = ()) -> Request:
     """Return the request of a catalogued model as the operator resolves it."""
     facts = _facts(name)
     return Request(
@@ -81,6 +95,7 @@ def request_for(name: str, shape: ServingShape) -> Request:
         kv_precision=facts.checkpoint.kv_precision or _automatic(facts),
         shape=shape,
         engine=EngineChoice(EngineVersion(0, 32)),
+        constraints=GpuConstraints(allow=allow),
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from random import Random
 
-from benchmarks.placement.bound.instance import Choices, Instance, Supply, choices_of, supply_of
+from benchmarks.placement.bound.instance import Choices, Instance, Supply, by_table, choices_of, supply_of
 from benchmarks.placement.bound.optimum import unplaced_at_least
 from benchmarks.placement.fleets import fleet_of
 from benchmarks.placement.kinds import kinds_of
@@ -57,14 +57,18 @@ class World:
         return Stock(self.fleet, Ledger.of(self.fleet))
 
 
-def world_of(place: Place, percent: int, prices: str, order: str = "mixed", count: int | None = None) -> World:
-    """Return the world in which the demand is ``percent`` of the largest one; or in which ``count`` deployments ask."""
+def world_of(place: Place, percent: int, prices: str, order: str = "mixed") -> World:
+    """Return the world in which the demand is ``percent`` of the largest one."""
     drawn = _drawn(place)
-    number = max(1, round(len(drawn) * percent / 100)) if count is None else count
+    wanted = drawn[: max(1, round(len(drawn) * percent / 100))]
     fleet, memo = fleet_with_prices(place, prices)
-    wanted = drawn[:number] if number <= len(drawn) else _deployments(place, number)
     ordered = ORDERS[order]([Tenant(each, 1) for each in wanted], fleet, memo)
     return World(fleet, tuple(map(_arrived, range(len(ordered)), ordered)), memo)
+
+
+def arrivals(place: Place, number: int) -> tuple[Request, ...]:
+    """Return the first deployments of the draw, whether or not the fleet can hold them."""
+    return tuple(replace(each, created=f"{index:06d}") for index, each in enumerate(_deployments(place, number)))
 
 
 @cache
@@ -138,7 +142,7 @@ def _deployment(index: int, kind: Request, rng: Random) -> Request:
 
 def _choices(request: Request, fleet: Fleet, memo: Memo, known: dict[tuple[object, ...], Choices]) -> Choices:
     """Return the choices without prices, so that there are fewer kinds to count."""
-    key = (request.model.name, request.shape)
+    key = (request.model.name, request.shape, request.constraints)
     if key not in known:
         priced = choices_of(demand_of(Tenant(request, 1), fleet, memo))
         known[key] = tuple(sorted(replace(each, dollars=0.0, doubtful=False) for each in priced))
@@ -157,16 +161,17 @@ def _mixed(tenants: Sequence[Tenant], _fleet: Fleet, _memo: Memo) -> Sequence[Te
 
 
 def _large_first(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Sequence[Tenant]:
-    return sorted(tenants, key=lambda tenant: -_size(tenant, fleet, memo))
+    return sorted(tenants, key=_dearness(fleet, memo), reverse=True)
 
 
 def _small_first(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Sequence[Tenant]:
-    return sorted(tenants, key=lambda tenant: _size(tenant, fleet, memo))
+    return sorted(tenants, key=_dearness(fleet, memo))
 
 
-def _size(tenant: Tenant, fleet: Fleet, memo: Memo) -> float:
-    """Return the dollars of the cheapest choice of one replica: large models are dear."""
-    return min(choice.dollars for choice in choices_of(demand_of(tenant, fleet, memo)))
+def _dearness(fleet: Fleet, memo: Memo) -> Callable[[Tenant], float]:
+    """Return a key: the dollars of the cheapest choice of one replica. Large models are dear."""
+    cheapest = by_table(lambda demand: min(choice.dollars for choice in choices_of(demand)))
+    return lambda tenant: cheapest(demand_of(tenant, fleet, memo))
 
 
 ORDERS: dict[str, Order] = {"mixed": _mixed, "large-first": _large_first, "small-first": _small_first}

@@ -3,30 +3,44 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
 from random import Random
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from benchmarks.placement.bound.instance import Choice, Instance, instance_of
+from benchmarks.placement.__main__ import main
+from benchmarks.placement.bound.instance import Choice, Instance, choice_of, instance_of
 from benchmarks.placement.bound.optimum import optimum
 from benchmarks.placement.bound.packing import divide_each_other, patterns, slot_rows
+from benchmarks.placement.cluster import Cluster
+from benchmarks.placement.goals import misses_slo
 from benchmarks.placement.judging import OverCommitted, Verdict, check, verdict_on
-from benchmarks.placement.policies import all_solvers
-from benchmarks.placement.worlds import ORDERS, Place, largest, world_of
-from plimsoll.domain.outcomes import Fit, Option, Placed
+from benchmarks.placement.policies import POLICIES, all_solvers
+from benchmarks.placement.replay import replayed
+from benchmarks.placement.speed import in_fresh_process
+from benchmarks.placement.worlds import ORDERS, Place, arrivals, largest, world_of
+from plimsoll.domain.fleet import GpuNode
+from plimsoll.domain.outcomes import Option, Placed
 from plimsoll.placement.demand import Demand, demand_of
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import Options
-from plimsoll.placement.solvers import SOLVERS, Award, Stock
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, Tenant
+from plimsoll.placement.solvers import SOLVERS, Award, Solver, Stock
 from tests.support.exhaustive_solver import cost, solve_exhaustively
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, request, tenant
 
 SIZES = (1, 2, 4, 8)
 TINY = Place("llm", 12)
+Capture = pytest.CaptureFixture[str]
 
 
 def fits(replicas: Sequence[int], nodes: tuple[int, ...]) -> bool:
@@ -77,19 +91,19 @@ def test_other_sizes_need_patterns() -> None:
 
 
 def small_world(seed: int) -> tuple[list[Demand], Stock]:
-    """Three deployments with one replica each, which compete for a few nodes. All their options fit for sure."""
+    """Three deployments with one replica each, which compete for a few nodes. No option is doubtful or slow."""
     rng = Random(seed)  # noqa: S311 - same
     nodes = [node(f"n{index}", rng.choice((L4, L40S, H100)), rng.choice((1, 2, 4))) for index in range(3)]
     where = fleet(*nodes)
     models = ("meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-14B", LLAMA_70B_FP8)
     wanted = [request(rng.choice(models), context=8192, name=f"d{index}") for index in range(3)]
     demands = [demand_of(tenant(each), where, Memo()) for each in wanted]
-    return [replace(each, options=sure_only(each)) for each in demands], Stock(where, Ledger.of(where))
+    return [replace(each, options=without_doubts(each)) for each in demands], Stock(where, Ledger.of(where))
 
 
-def sure_only(demand: Demand) -> Options:
+def without_doubts(demand: Demand) -> Options:
     verdicts = demand.options.verdicts
-    return Options(tuple(each for each in verdicts if isinstance(each, Option) and each.estimate.fit is Fit.SURE))
+    return Options(tuple(each for each in verdicts if isinstance(each, Option) and not choice_of(each).doubts))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -134,8 +148,8 @@ def test_the_largest_demand_fits_and_nobody_else_does() -> None:
     world = world_of(TINY, 100, "market")
     assert len(world.tenants) == largest(TINY)
     assert optimum(instance_of(world.demands(), world.stock)).unplaced == 0
-    more = world_of(TINY, 100, "market", count=4 * largest(TINY))
-    assert optimum(instance_of(more.demands(), more.stock)).unplaced > 0
+    more = [demand_of(Tenant(each, 1), world.fleet, world.memo) for each in arrivals(TINY, 4 * largest(TINY))]
+    assert optimum(instance_of(more, world.stock)).unplaced > 0
 
 
 def test_a_world_is_drawn_alike_every_time_and_each_seed_has_its_own() -> None:
@@ -168,3 +182,115 @@ def test_awards_that_take_more_than_there_is_are_refused() -> None:
         check([Award(demand, stock.ledger, granted=(Placed(option, 1),))], stock)
     with pytest.raises(OverCommitted, match="more replicas"):
         check([Award(demand, stock.ledger, granted=(Placed(option, 2),))], stock)
+
+
+def test_a_slow_choice_is_taken_after_a_doubtful_one_although_it_is_the_cheapest() -> None:
+    """The order of goals: replicas without a place, doubts (a missed latency goal counts twice), and dollars last."""
+    slow = Choice(misses=True, doubtful=False, dollars=1.0, gpus=1, gpu_type=L4)
+    doubtful = Choice(misses=False, doubtful=True, dollars=2.0, gpus=1, gpu_type=L40S)
+    good = Choice(misses=False, doubtful=False, dollars=9.0, gpus=1, gpu_type=H100)
+    room = {L4: {8: 1}, L40S: {1: 1}, H100: {1: 1}}
+    best = optimum(Instance({(good, doubtful, slow): 3}, room))
+    assert (best.unplaced, best.misses, best.doubtful) == (0, 1, 1)
+    assert best.dollars == pytest.approx(12.0)
+    assert best.mix == {(good, doubtful, slow): {good: 1, doubtful: 1, slow: 1}}
+    allowed = optimum(Instance({(good, doubtful, slow): 3}, room), most_doubts=6)
+    assert allowed.dollars == pytest.approx(3.0)
+
+
+def test_an_option_that_says_nothing_about_speed_is_not_counted_as_quick() -> None:
+    slow, silent = SimpleNamespace(is_slow=True), SimpleNamespace()
+    assert [misses_slo(cast("Option", each)) for each in (slow, silent)] == [True, None]
+
+
+def test_an_optimum_by_type_ignores_that_a_replica_needs_one_whole_node() -> None:
+    wide = (Choice(misses=False, doubtful=False, dollars=8.0, gpus=8, gpu_type=H100),)
+    halves = Instance({wide: 1}, {H100: {4: 2}})
+    assert optimum(halves).unplaced == 1
+    assert optimum(halves, by_type_only=True).unplaced == 0
+
+
+def small_cluster() -> tuple[Cluster, Decision]:
+    """Two nodes with two GPUs each, and a decision for two replicas on the first."""
+    where = fleet(node("a", L40S, 2), node("b", H100, 2))
+    [decision] = plan([tenant(request(replicas=2))], where, solver=SOLVERS["greedy"])
+    return Cluster(where), decision
+
+
+def test_a_cluster_carries_out_decisions_and_counts_the_replicas_that_leave_their_place() -> None:
+    cluster, decision = small_cluster()
+    key, [pool] = decision.request.key, decision.pools
+    assert cluster.carry_out([decision]) == 0
+    assert (cluster.replicas(key), cluster.free) == (2, [0, 2])
+    assert cluster.dollars() == pytest.approx(2 * float(gpu_price(cluster.empty.nodes[0])))
+    assert [each.free for each in cluster.fleet().nodes] == [0, 2]
+    [seen] = cluster.tenants([decision.request])
+    assert [(each.replicas, each.bound, each.ready) for each in seen.pools] == [(2, 2, 2)]
+    elsewhere = replace(pool, name="other", target=replace(pool.target, gpu_type=H100), replicas=1)
+    assert cluster.carry_out([replace(decision, pools=(replace(pool, replicas=1), elsewhere))]) == 1
+    assert cluster.free == [1, 1]
+    cluster.remove(key)
+    assert (cluster.replicas(key), cluster.free) == (0, [2, 2])
+
+
+def test_a_pod_without_room_is_not_counted_as_running() -> None:
+    cluster, decision = small_cluster()
+    [pool] = decision.pools
+    cluster.carry_out([replace(decision, pools=(replace(pool, replicas=3),))])
+    assert cluster.replicas(decision.request.key) == 2
+    assert cluster.free == [0, 2]
+
+
+def gpu_price(on: GpuNode) -> Decimal:
+    assert on.gpu.price is not None
+    return on.gpu.price.usd_per_hour
+
+
+def test_a_replay_keeps_what_runs_and_solving_anew_reaches_the_bound() -> None:
+    kept, anew = (replayed("exact-mix", POLICIES["exact-mix"], TINY, 2, anew=each) for each in (False, True))
+    assert kept.passes == anew.passes > 1
+    assert kept.moves_per_hour == 0
+    assert anew.above == pytest.approx(0, abs=1e-2)
+    assert anew.stranded == 0
+    assert anew.moves_per_hour > 0
+    assert kept.above >= -1e-3
+
+
+def test_a_fresh_process_measures_the_solver_that_it_is_given() -> None:
+    speed = in_fresh_process("mine", TINY, 5, ["mine=tests.benchmarks.test_placement:injected"])
+    assert (speed.solver, speed.nodes, speed.deployments, speed.kinds) == ("mine", 12, 5, 40)
+    assert 0 < speed.idle < speed.cold
+    assert 0 < speed.rss_before_mib <= speed.rss_mib
+
+
+def injected() -> Solver:
+    return SOLVERS["greedy"]
+
+
+def test_the_command_prints_its_tables_and_writes_every_figure(tmp_path: Path, capsys: Capture) -> None:
+    out = tmp_path / "figures.json"
+    arguments = ["--only", "quality", "--fleets", "llm", "--nodes", "12", "--demands", "95", "--orders", "mixed"]
+    assert main([*arguments, "--solvers", "greedy,exact-mix", "--json", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "llm, 12 nodes" in printed
+    figures = json.loads(out.read_text())["quality"]
+    assert [(each["solver"], each["prices"]) for each in figures] == [
+        (solver, prices) for prices in ("catalogue", "market") for solver in ("greedy", "exact-mix")
+    ]
+    assert all(each["bound_proven"] for each in figures)
+    assert all(each["dollars"] >= each["dollars_bound_of_placed"] - 0.01 for each in figures)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--solvers", "magic"], "--solvers: magic is unknown; give some of first-fit"),
+        (["--fleets", "mine"], "--fleets: mine is unknown; give some of openb, llm"),
+        (["--inject", "mine"], "--inject mine: give NAME=MODULE:FACTORY"),
+        (["--nodes", "0"], "argument --nodes"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments: list[str], says: str, capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert says in capsys.readouterr().err

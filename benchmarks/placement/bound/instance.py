@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from benchmarks.placement.goals import misses_slo
 from plimsoll.domain.outcomes import Fit, Option
 from plimsoll.placement.demand import Demand
+from plimsoll.placement.options import Options
 from plimsoll.placement.solvers.protocol import Stock
 
 
@@ -23,10 +25,17 @@ class Choice:
     gpu_type: str
 
     @property
+    def doubts(self) -> int:
+        """What speaks against the choice, whatever it costs. A missed latency goal counts like two doubtful fits."""
+        return 2 * self.misses + self.doubtful
+
+    @property
     def place(self) -> tuple[str, int]:
         """The GPU type and the number of GPUs."""
         return self.gpu_type, self.gpus
 
+
+Answer = TypeVar("Answer")
 
 Choices = tuple[Choice, ...]
 Supply = Mapping[str, Mapping[int, int]]
@@ -55,12 +64,25 @@ def instance_of(demands: Iterable[Demand], stock: Stock) -> Instance:
 
 def replicas_of(wanted: Iterable[tuple[Demand, int]]) -> dict[Choices, int]:
     """Return the replicas of each kind. Demands with the same choices are one kind."""
-    known: dict[int, Choices] = {}  # the memo gives equal requests the same table of options
+    table = by_table(choices_of)
     counts: Counter[Choices] = Counter()
     for demand, replicas in wanted:
         if replicas > 0:
-            counts[known.setdefault(id(demand.options), choices_of(demand))] += replicas
+            counts[table(demand)] += replicas
     return dict(counts)
+
+
+def by_table(find: Callable[[Demand], Answer]) -> Callable[[Demand], Answer]:
+    """Return a function that finds each answer once for a table of options. Equal requests share their table."""
+    known: dict[int, tuple[Options, Answer]] = {}
+
+    def ask(demand: Demand) -> Answer:
+        table = demand.options
+        if id(table) not in known:
+            known[id(table)] = table, find(demand)  # the table is kept, so that no other one gets its id
+        return known[id(table)][1]
+
+    return ask
 
 
 def choices_of(demand: Demand) -> Choices:

@@ -1,4 +1,4 @@
-"""The optimum of an instance: fewest replicas without a place, then fewest bad choices, then US dollars an hour.
+"""The optimum of an instance: fewest replicas without a place, then fewest doubts, then US dollars an hour.
 
 A deployment's replicas may be mixed over GPU types, so no solver can do better. Nodes are packed exactly.
 """
@@ -6,7 +6,7 @@ A deployment's replicas may be mixed over GPU types, so no solver can do better.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from benchmarks.placement.bound.instance import Choice, Choices, Instance, sizes_of
@@ -28,20 +28,24 @@ class Optimum:
     proven: bool
     mix: Mapping[Choices, Mapping[Choice, int]]
 
+    @property
+    def doubts(self) -> int:
+        """What speaks against its choices; see :class:`Choice`."""
+        return 2 * self.misses + self.doubtful
+
 
 def optimum(
     instance: Instance,
     *,
     by_type_only: bool = False,
-    most_misses: int | None = None,
-    most_doubtful: int | None = None,
+    most_doubts: int | None = None,
 ) -> Optimum:
     """Return the optimum.
 
-    ``by_type_only`` counts the GPUs of a type as if one node had all of them. If ``most_misses`` or ``most_doubtful``
-    is given, that many bad choices are allowed, and only dollars are minimised among them.
+    ``by_type_only`` counts the GPUs of a type as if one node had all of them. If ``most_doubts`` is given, that many
+    doubts are allowed, and dollars are minimised among all plans with no more of them.
     """
-    return _Model(instance, by_type_only=by_type_only).optimum(most_misses, most_doubtful)
+    return _Model(instance, by_type_only=by_type_only).optimum(most_doubts)
 
 
 def unplaced_at_least(instance: Instance) -> int:
@@ -102,25 +106,26 @@ class _Model:
     def unplaced(self, solved: Solved) -> int:
         return round(sum(solved.values[column] for column in self.short.values()))
 
-    def optimum(self, most_misses: int | None, most_doubtful: int | None) -> Optimum:
-        misses = {column: 1.0 for (_, choice), column in self.taken.items() if choice.misses}
-        doubtful = {column: 1.0 for (_, choice), column in self.taken.items() if choice.doubtful}
+    def optimum(self, most_doubts: int | None) -> Optimum:
+        doubts = {column: float(choice.doubts) for (_, choice), column in self.taken.items() if choice.doubts}
         dollars = {column: choice.dollars for (_, choice), column in self.taken.items()}
         goals = [self.unplaced_goal()]
-        for bad, most in ((misses, most_misses), (doubtful, most_doubtful)):
-            if most is None:
-                goals.append(bad)
-            elif bad:
-                self.programme.row(bad, most=most)
+        if most_doubts is None:
+            goals.append(doubts)
+        elif doubts:
+            self.programme.row(doubts, most=most_doubts)
         solved = self.programme.minimise([*goals, dollars])
         return Optimum(
             unplaced=self.unplaced(solved),
-            misses=round(sum(solved.values[column] for column in misses)),
-            doubtful=round(sum(solved.values[column] for column in doubtful)),
+            misses=self._count(solved, lambda choice: choice.misses),
+            doubtful=self._count(solved, lambda choice: choice.doubtful),
             dollars=solved.bound,
             proven=solved.optimal,
             mix=self._mix(solved),
         )
+
+    def _count(self, solved: Solved, counts: Callable[[Choice], bool]) -> int:
+        return round(sum(solved.values[column] for (_, choice), column in self.taken.items() if counts(choice)))
 
     def _mix(self, solved: Solved) -> dict[Choices, dict[Choice, int]]:
         mix: defaultdict[Choices, dict[Choice, int]] = defaultdict(dict)

@@ -52,7 +52,10 @@ class Programme:
         Raises:
             NotSolved: there is no solution, or none was found in time.
         """
-        solver, solved = self._loaded(), Solved((), 0.0, optimal=True)
+        solved = Solved((), 0.0, optimal=True)
+        if not self.integer:
+            return solved
+        solver = self._loaded()
         asked = [goal for goal in goals[:-1] if goal] + [goals[-1]]
         for number, goal in enumerate(asked):
             solved = self._minimise(solver, goal)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from importlib import import_module
 
 from benchmarks.placement.policies.by_programme import solve_by_exact_mix, solve_by_type
 from benchmarks.placement.policies.one_by_one import (
@@ -28,6 +29,20 @@ POLICIES: dict[str, Solver] = {
 """
 
 
-def all_solvers() -> Mapping[str, Solver]:
-    """Return the policies, and every solver that the operator has."""
-    return {**POLICIES, **SOLVERS, "fleetwide": fleetwide()}
+def all_solvers(inject: Iterable[str] = ()) -> dict[str, Solver]:
+    """Return the policies, every solver of the operator, and those of ``NAME=MODULE:FACTORY``."""
+    return {**POLICIES, **SOLVERS, "fleetwide": fleetwide(), **dict(map(_made, inject))}
+
+
+def _made(entry: str) -> tuple[str, Solver]:
+    """Return the name and the solver that a factory makes.
+
+    Raises:
+        ValueError: the entry has another form.
+    """
+    name, _, factory = entry.partition("=")
+    module, _, attribute = factory.partition(":")
+    if not (name and module and attribute):
+        raise ValueError(f"--inject {entry}: give NAME=MODULE:FACTORY, e.g. mine=my_solvers.fast:make")
+    solver: Solver = getattr(import_module(module), attribute)()
+    return name, solver

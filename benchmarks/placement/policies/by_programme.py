@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from benchmarks.placement.bound.instance import Choice, Choices, choice_of, choices_of, instance_of, options_of
+from benchmarks.placement.bound.instance import (
+    Choice,
+    Choices,
+    by_table,
+    choice_of,
+    choices_of,
+    instance_of,
+    options_of,
+)
 from benchmarks.placement.bound.optimum import optimum
 from benchmarks.placement.policies.awarding import Given, awards
 from benchmarks.placement.policies.shelf import Shelf
@@ -43,16 +51,21 @@ def _solve(demands: Sequence[Demand], stock: Stock, *, by_type_only: bool) -> It
 def _shared_out(demands: Sequence[Demand], mix: Mapping[Choices, Mapping[Choice, int]]) -> Iterator[Wish]:
     """Yield an option for each replica, as far as its kind has any left. The oldest demands choose first."""
     left = {kind: Counter(counts) for kind, counts in mix.items()}
+    kinds, tables = by_table(choices_of), by_table(_by_choice)
     for number, demand in enumerate(demands):
         if demand.missing <= 0:
             continue
-        options = {choice_of(option): option for option in reversed(list(options_of(demand)))}
-        kind = choices_of(demand)
+        options, kind = tables(demand), kinds(demand)
         for _ in range(demand.missing):
             choice = next((each for each in kind if left.get(kind, Counter())[each] > 0), None)
             if choice is not None:
                 left[kind][choice] -= 1
                 yield number, options[choice]
+
+
+def _by_choice(demand: Demand) -> dict[Choice, Option]:
+    """Return the first option for each choice."""
+    return {choice_of(option): option for option in reversed(list(options_of(demand)))}
 
 
 def _pack(option: Option, given: Given, shelf: Shelf) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from benchmarks.placement.bound.instance import choice_of, options_of
+from benchmarks.placement.bound.instance import by_table, choice_of, options_of
 from benchmarks.placement.policies.awarding import Given, awards
 from benchmarks.placement.policies.shelf import Shelf
 from plimsoll.domain.outcomes import Option
@@ -35,9 +35,8 @@ def best_fit(demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
 
 def first_fit_decreasing(demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
     """Deal with the dearest replicas first. Each takes its cheapest option with room, on the first node."""
-    order = sorted(
-        demands, key=lambda demand: min((rank(each) for each in options_of(demand)), default=()), reverse=True
-    )
+    cheapest = by_table(lambda demand: min((rank(each) for each in options_of(demand)), default=()))
+    order = sorted(demands, key=cheapest, reverse=True)
     return _place(demands, stock, order, lambda spot: (*rank(spot[0]), spot[2]))
 
 
@@ -74,10 +73,9 @@ def _smallest(demand: Demand) -> list[Option]:
 def _popularity(demands: Iterable[Demand]) -> Mapping[int, float]:
     """Return the part of the replicas whose smallest option has so many GPUs."""
     sizes: Counter[int] = Counter()
+    least = by_table(lambda demand: min((option.split.gpus for option in options_of(demand)), default=0))
     for demand in demands:
-        smallest = min((option.split.gpus for option in options_of(demand)), default=None)
-        if smallest is not None:
-            sizes[smallest] += demand.request.replicas
+        sizes[least(demand)] += demand.request.replicas
     return {size: count / sizes.total() for size, count in sizes.items()}
 
 
@@ -86,9 +84,9 @@ def _fragments(free: int, popular: Mapping[int, float]) -> float:
 
 
 def _place(demands: Sequence[Demand], stock: Stock, order: Iterable[Demand], taste: Taste) -> Iterator[Award]:
-    shelf, given = Shelf(stock), {id(demand): Given() for demand in demands}
+    shelf, given, smallest = Shelf(stock), {id(demand): Given() for demand in demands}, by_table(_smallest)
     for demand in order:
-        fitting = _smallest(demand)
+        fitting = smallest(demand)
         for _ in range(max(0, demand.missing)):
             spots = ((option, *room) for option in fitting for room in shelf.rooms(option.gpu.name, option.split.gpus))
             best = min(spots, key=taste, default=None)

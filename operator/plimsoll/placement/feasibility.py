@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.latency import Performance
 from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Option, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
@@ -56,7 +57,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Op
         return _rejection(candidate, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
     if limit is not None and price is not None and price > limit:
         return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
-    found = speed_of(request, candidate, settings)
+    found = _speed(request, candidate, settings, memo)
     miss = () if request.slo is None else missed(request.slo, found)
     if miss:
         return _rejection(candidate, Reason.TOO_SLOW, miss)
@@ -69,6 +70,13 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Op
         performance=found,
         is_slow=misses_usual(request, found),
     )
+
+
+def _speed(request: Request, candidate: Candidate, settings: EngineSettings, memo: Memo | None) -> Performance | None:
+    if memo is None:
+        return speed_of(request, candidate, settings)
+    question = ("speed", candidate.gpu.name, candidate.split, settings.max_num_batched_tokens)
+    return memo.recall(request, question, candidate.gpu, lambda: speed_of(request, candidate, settings))
 
 
 def sized(

@@ -58,7 +58,7 @@ class Memo:
         ``basis`` is everything that the answer depends on, except the request. ``find`` may call the memo as well.
         """
         known = self._about(request).get(question)
-        if known is not None and known[0] == basis:
+        if known is not None and (known[0] is basis or known[0] == basis):
             remembered: Answer = known[1]
             return remembered
         found = find()
