@@ -51,6 +51,7 @@ from plimsoll.app.observations import (
     observed_now,
     remembered,
 )
+from plimsoll.app.price_watch import PriceWatch
 from plimsoll.app.prices import PriceList
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
@@ -114,6 +115,7 @@ class Passes:
     reading: ReadingMemo = field(default_factory=ReadingMemo)
     memo: Memo = field(default_factory=Memo)
     rendered: Rendered = field(default_factory=Rendered)
+    price_watch: PriceWatch = field(default_factory=PriceWatch)
     solver: Solver = DEFAULT_SOLVER
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
@@ -145,6 +147,7 @@ class Passes:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now)
         self._show(snapshot)
+        self._watch_prices(fleet, now)
         return PassResult(tuple(cases), snapshot, tuple(self._due(cases, now)))
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
@@ -366,6 +369,12 @@ class Passes:
         self.metrics.show_cases(snapshot.reports)
         self.metrics.show_learning(snapshot.reports)
         self.shown = snapshot
+
+    def _watch_prices(self, fleet: Fleet, now: float) -> None:
+        """Show what is doubtful about the fleet's prices, if fleet or day have changed."""
+        remarks = self.price_watch.look(fleet, now)
+        if remarks is not None:
+            self.metrics.show_prices(remarks)
 
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
         """Yield the seconds until an object must be planned again even if nothing happens."""
