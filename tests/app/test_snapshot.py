@@ -127,7 +127,7 @@ async def test_a_fault_of_one_object_leaves_its_neighbour_s_report(
     assert [pool.name for pool in honest.decision.pools] == [POOL]
 
 
-ATOMS = (str, int, float, Decimal, Fraction, Enum, type(None))
+ATOMS = (str, int, float, Decimal, Fraction, Enum, date, type(None))
 
 
 def changeable(value: Any, path: str = "snapshot") -> Iterator[str]:

@@ -289,7 +289,7 @@ class Passes:
             self.beats.beat("planning", f"reading demands, after {demand.request.key}")
             demands.append(demand)
         stock = stock_for(demands, fleet, unplanned, self.quotas.remaining)
-        adviser = Adviser(fleet, self.gpu_types, self.memo)
+        adviser = Adviser(fleet, self.reading.priced(self.gpu_types, self.prices.current), self.memo)
         answered = self._beating(answers(demands, stock, adviser, self.solver))
         planned = Plan.of(answered, stock, adviser, self.solver)
         for case in cases:

@@ -21,7 +21,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
-from plimsoll.facts.prices.repricing import OwnPrices
+from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 T = TypeVar("T")
 
@@ -88,6 +88,7 @@ class ReadingMemo:
     """The parsed objects of one store. Not thread-safe: one pass is made at a time."""
 
     _fleet: _SeenFleet | None = None
+    _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
     _converted: Kept[_Converted] = field(default_factory=Kept)
@@ -97,6 +98,13 @@ class ReadingMemo:
         """Begin a pass: drop what the last pass did not use."""
         for kept in (self._pods, self._objects, self._converted, self._changed):
             kept.begin()
+
+    def priced(self, types: Sequence[GpuType], prices: OwnPrices) -> tuple[GpuType, ...]:
+        """The catalogue with the prices in force: new objects only if a price has changed."""
+        known = self._priced
+        if known is None or known[0] is not prices:
+            self._priced = known = (prices, tuple(repriced(gpu, prices) for gpu in types))
+        return known[1]
 
     def fleet(self, picture: Picture, types: Sequence[GpuType], prices: OwnPrices) -> Fleet:
         """The fleet. It is read again if a node, a pod or a price has changed; an equal result is the known object."""

@@ -27,7 +27,12 @@ class PriceFile:
 
     def types(self) -> list[GpuType]:
         """Return all GPU types with the prices that hold: the file's own, else the catalogue's."""
-        return [repriced(gpu, self.own) for gpu in load_gpu_types()]
+        return priced_types(self.own)
+
+
+def priced_types(own: OwnPrices) -> list[GpuType]:
+    """Return all GPU types with the prices in force."""
+    return [repriced(gpu, own) for gpu in load_gpu_types()]
 
 
 def read_prices(path: str | None, option: str) -> PriceFile:

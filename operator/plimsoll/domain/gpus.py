@@ -115,6 +115,10 @@ class MigSlice:
         return Price(usd, f"{card.source}, {self.share} of {self.card}", spot, card.market)
 
 
+RARE_IN_SERVERS = frozenset({"geforce", "radeon", "embedded"})
+"""Families that few sellers put into servers: nobody is advised to buy them who has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuType:
     """One kind of GPU, as the engine sees it.

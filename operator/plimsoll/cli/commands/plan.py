@@ -17,6 +17,7 @@ from plimsoll.cli.documents import no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
 from plimsoll.cli.planning import Outcome, Planned, plan_located
+from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.tables import print_details, print_ignored, print_plan
 from plimsoll.cli.today import today
@@ -66,9 +67,10 @@ def command(
     note = manifests.note()
     if note is not None:
         click.echo(f"note: {note}", err=True)
-    seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), prices_from(prices))
+    own = prices_from(prices)
+    seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), own)
     show = _SHOW.get(output, Planned.document)
-    shown, problems = plan_located(manifests.found, seen, show)
+    shown, problems = plan_located(manifests.found, seen, show, priced_types(own))
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)
