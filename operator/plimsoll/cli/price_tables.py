@@ -32,6 +32,7 @@ def print_prices(priced: Sequence[GpuType], remarks: Iterable[PriceRemark]) -> N
     for index in (1, 2, 3):
         table.columns[index].justify = "right"
     table.columns[0].no_wrap = True
+    table.columns[_HEAD.index("SOURCE")].overflow = "fold"
     for gpu in sorted(priced, key=lambda each: (-_usd(each), each.name)):
         price = gpu.price
         if price is not None:
