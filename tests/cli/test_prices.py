@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
-from plimsoll.cli.commands import plan, prices
 from tests.cli.conftest import Run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,13 +18,6 @@ MINIMAL, FLEET = str(ROOT / "examples/01-minimal/deployment.yaml"), str(ROOT / "
 GOOD = "gpu_type,capacity_type,usd_per_hour,date_to\nh100-sxm-80gb,,2.95,2026-11-01\nh100-sxm-80gb,spot,1.10,\n"
 THIN = "gpu_type,usd_per_hour,voters\nl4-24gb,0.50,1\nh100-sxm-80gb,3,9\n"
 CONFIG_MAP = "kind: ConfigMap\nmetadata: {name: p, namespace: n}\ndata:\n"
-
-
-@pytest.fixture(autouse=True)
-def _day(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The commands run on one day for ever."""
-    for module in (plan, prices):
-        monkeypatch.setattr(module, "today", lambda: date(2026, 11, 22))
 
 
 @pytest.fixture
