@@ -6,13 +6,18 @@ import logging
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from plimsoll.app.price_watch import PriceWatch
+from plimsoll.app.prices import PriceList
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import CapacityType, Market, Price
 from plimsoll.facts.prices.remarks import OLDEST_DAYS
+from tests.support.office import Office
 from tests.support.planning import H100, L4, fleet, gpu, node
 
 NEWEST = date(2026, 8, 21)
@@ -64,3 +69,25 @@ def test_a_price_grows_old_while_the_operator_runs(caplog: pytest.LogCaptureFixt
 def test_a_spot_price_is_looked_at_only_where_there_are_spot_nodes() -> None:
     assert looked(PriceWatch(), fleet_of()) == []
     assert looked(PriceWatch(), fleet_of(spot=True)) == [("ThinPrice", H100, "spot")]
+
+
+def doubts(office: Office) -> dict[str, str]:
+    """The series of doubtful prices: GPU type and reason."""
+    (found,) = (each for each in office.passes.metrics.registry.collect() if each.name == "plimsoll_price_doubts")
+    return {sample.labels["gpu_type"]: sample.labels["reason"] for sample in found.samples}
+
+
+async def test_a_pass_shows_the_doubts_about_the_prices_in_force_and_forgets_those_that_are_mended(
+    tmp_path: Path,
+) -> None:
+    office = Office.open(tmp_path)
+    bought = Price(Decimal(1), "contract")
+    types = [each.name for each in office.make().snapshot.fleet.gpu_types()]
+    thin = dict.fromkeys(types, bought) | {types[0]: replace(bought, market=Market(voters=1))}
+    office.passes.prices = cast("PriceList", SimpleNamespace(current=thin))
+    office.make()
+    assert doubts(office) == {types[0]: "ThinPrice"}
+    office.passes.prices = cast("PriceList", SimpleNamespace(current={**thin, types[0]: bought}))
+    office.make()
+    assert doubts(office) == {}
+    await office.passes.models.close()

@@ -149,7 +149,7 @@ class TestPricesInForce:
 
     def test_a_list_with_errors_is_refused(self, run: Run, write: Callable[..., str]) -> None:
         status, shown, said = run("prices", "--prices", write(GOOD + "x,,1,\n"))
-        assert (status, shown) == (1, "")
+        assert (status, shown) == (2, "")
         assert "line 4: gpu_type: 'x' is no GPU type" in said
 
     def test_json_has_one_document_for_each_price(self, run: Run) -> None:

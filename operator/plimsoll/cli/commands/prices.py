@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.price_files import read_prices
 from plimsoll.cli.price_tables import price_documents, print_prices, remark_documents
 from plimsoll.cli.today import today
@@ -30,7 +30,7 @@ def command(context: click.Context, prices: str | None, output: str) -> None:
     if found.complaints:
         for complaint in found.complaints:
             click.echo(f"error: {complaint}.", err=True)
-        sys.exit(EXIT_UNPLACED)
+        sys.exit(EXIT_BAD_INPUT)
     priced = [gpu for gpu in found.types() if gpu.price is not None and not gpu.is_slice]
     _show(priced, output, complaints=(), details=False)
 
