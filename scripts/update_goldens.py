@@ -20,6 +20,7 @@ from plimsoll.app.record.values import split_of
 from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import load_deployments
 from plimsoll.cli.planning import Planned, plan_manifests
+from plimsoll.cli.price_files import priced_types
 from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.explain import place_words
 
@@ -49,8 +50,9 @@ def story(folder: Path) -> str:
 
 
 def _planned(manifest: Path, nodes: Path, prices: Path | None) -> tuple[list[Planned], Fleet]:
-    fleet = fleet_from(str(nodes), ClusterAccess(), prices_from(str(prices) if prices else None))
-    return plan_manifests(load_deployments([str(manifest)]), fleet), fleet
+    own = prices_from(str(prices) if prices else None)
+    fleet = fleet_from(str(nodes), ClusterAccess(), own)
+    return plan_manifests(load_deployments([str(manifest)]), fleet, priced_types(own)), fleet
 
 
 def _outcome(entry: Planned) -> dict[str, Any]:

@@ -76,6 +76,15 @@ def test_gpu_types_are_plausible() -> None:
         assert (gpu.gfx is None) is (gpu.vendor is Vendor.NVIDIA)
         assert gpu.host_bandwidth_gb_per_second >= 1
         assert gpu.price is None or (gpu.price.usd_per_hour > 0 and gpu.price.source.startswith("catalog: "))
+        assert gpu.price is None or gpu.is_slice or (gpu.price.market is not None and gpu.price.market.origin)
+        assert gpu.family in {"datacenter", "geforce", "rtx-pro", "embedded", "instinct", "radeon"}
+
+
+def test_the_shipped_price_list_must_be_without_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"prices.csv": "gpu_type,usd_per_hour\nl4,1\n", "gpus.json": catalog._text("gpus.json")}  # noqa: SLF001
+    monkeypatch.setattr(catalog, "_text", texts.__getitem__)
+    with pytest.raises(ValueError, match=r"prices cannot be used: catalog: line 2: gpu_type: 'l4' is no GPU type"):
+        catalog.load_gpu_types.__wrapped__()
 
 
 def test_every_usable_memory_is_measured_or_follows_the_stated_law() -> None:

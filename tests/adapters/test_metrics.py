@@ -8,8 +8,11 @@ import pytest
 from prometheus_client import generate_latest
 
 from plimsoll.adapters.metrics import Metrics
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.reasons import PriceDoubt
+from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.render.report import PoolView, Problem, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
@@ -40,6 +43,17 @@ def test_metrics_show_the_fleet_by_type_and_state() -> None:
     assert page(metrics) == {
         f'fleet_gpus{{gpu_type="{H100}",state="held"}}': 3.0,
         f'fleet_gpus{{gpu_type="{H100}",state="free"}}': 13.0,
+    }
+
+
+def test_metrics_show_doubtful_prices_and_forget_those_that_are_mended() -> None:
+    metrics = Metrics()
+    old = PriceRemark(PriceDoubt.OLD_PRICE, L4, CapacityType.SPOT)
+    thin = PriceRemark(PriceDoubt.THIN_PRICE, H100, CapacityType.ON_DEMAND)
+    metrics.show_prices([old, thin])
+    metrics.show_prices([thin])
+    assert page(metrics) == {
+        f'price_doubts{{capacity_type="on-demand",gpu_type="{H100}",reason="ThinPrice"}}': 1.0,
     }
 
 

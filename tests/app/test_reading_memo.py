@@ -23,7 +23,7 @@ from plimsoll.domain.gpus import Price
 from plimsoll.domain.observations import Correction
 from plimsoll.facts.cluster import fleet_reading
 from tests.support.office import MACHINES, NOW, OBJECTS, Office
-from tests.support.planning import request
+from tests.support.planning import H100, L4, gpu, request
 
 
 @pytest.fixture
@@ -177,3 +177,12 @@ async def test_a_status_is_read_when_it_changes_and_by_no_pass(office: Office, m
     assert office.calls == {"read": 1}
     assert office.make().cases[2].record.status.replicas == 7
     assert office.calls == {}
+
+
+def test_the_priced_catalogue_is_made_anew_only_for_new_prices() -> None:
+    memo, catalog = ReadingMemo(), (gpu(L4), gpu(H100))
+    own = {L4: Price(Decimal("0.5"), "own")}
+    first = memo.priced(catalog, own)
+    assert memo.priced(catalog, own) is first
+    assert [each.price for each in first] == [own[L4], gpu(H100).price]
+    assert memo.priced(catalog, {}) == catalog

@@ -108,8 +108,8 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
         "tensorParallel": 1,
         "pipelineParallel": 1,
         "gpusPerReplica": 1,
-        "hourlyPricePerReplica": "6.88",
-        "hourlyPrice": "6.88",
+        "hourlyPricePerReplica": "3.08",
+        "hourlyPrice": "3.08",
         "priceSource": about.decision.choice.gpu.price.source if about.decision.choice.gpu.price else None,
         "performance": {
             "tpotMilliseconds": round(speed.tpot_seconds * 1000),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
+from datetime import date
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
@@ -127,7 +128,7 @@ async def test_a_fault_of_one_object_leaves_its_neighbour_s_report(
     assert [pool.name for pool in honest.decision.pools] == [POOL]
 
 
-ATOMS = (str, int, float, Decimal, Fraction, Enum, type(None))
+ATOMS = (str, int, float, Decimal, Fraction, Enum, date, type(None))
 
 
 def changeable(value: Any, path: str = "snapshot") -> Iterator[str]:

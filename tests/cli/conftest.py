@@ -6,12 +6,17 @@ import io
 import socket
 import sys
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 from plimsoll.cli import main as command_line
+from plimsoll.cli.commands import plan, prices
+
+TODAY = date(2026, 11, 22)
+"""The day of every command: prices grow old."""
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -25,6 +30,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
 
     monkeypatch.setattr(socket, "getaddrinfo", no_network)
     monkeypatch.setattr(socket.socket, "connect", no_network)
+    for module in (plan, prices):
+        monkeypatch.setattr(module, "today", lambda: TODAY)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "no-kubeconfig"))
 

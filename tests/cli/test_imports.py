@@ -14,6 +14,7 @@ MODEL = "Qwen/Qwen3-8B"
 GPU = "h100-sxm-80gb"
 DEPLOYMENT = str(ROOT / "examples" / "02-70b-fp8" / "deployment.yaml")
 FLEET = str(ROOT / "examples" / "fleet.yaml")
+CARRIED = str(ROOT / "operator" / "plimsoll" / "catalog" / "prices.csv")
 PRICES = str(ROOT / "examples" / "prices.yaml")
 
 SLOW = frozenset({"asyncio", "pydantic", "pydantic_core", "socket", "ssl", "yaml"})
@@ -51,6 +52,20 @@ def test_lists_read_no_configuration(tmp_path: Path) -> None:
     for ran in (models, gpus):
         assert imported(ran.modules, SLOW | EXTRAS | {"plimsoll.facts", "plimsoll.memory"}) == set()
     assert "rich" not in models.modules
+
+
+@pytest.mark.parametrize("words", [("prices",), ("prices", "check", CARRIED)], ids=" ".join)
+def test_prices_in_csv_are_read_without_anything_slow(words: tuple[str, ...], tmp_path: Path) -> None:
+    ran = command(list(words), tmp_path)
+    assert ran.status == 0, ran.err
+    assert GPU in ran.out
+    assert imported(ran.modules, SLOW | EXTRAS | {"plimsoll.memory", "plimsoll.placement"}) == set()
+
+
+def test_prices_of_a_manifest_are_checked_without_the_api_s_models(tmp_path: Path) -> None:
+    ran = command(["prices", "check", PRICES], tmp_path)
+    assert ran.status == 0, ran.err
+    assert imported(ran.modules, (SLOW | EXTRAS) - {"yaml"}) == set()
 
 
 def test_an_estimate_that_only_a_manifest_can_ask_for_needs_no_extra(tmp_path: Path) -> None:
@@ -97,5 +112,5 @@ def test_a_fault_of_the_package_is_not_taken_for_a_missing_extra(tmp_path: Path)
 def test_help_needs_no_extra(tmp_path: Path) -> None:
     ran = command(["--help"], tmp_path)
     assert ran.status == 0, ran.err
-    for name in ("estimate", "explain", "gpus", "models", "plan", "run"):
+    for name in ("estimate", "explain", "gpus", "models", "plan", "prices", "run"):
         assert f"  {name} " in ran.out

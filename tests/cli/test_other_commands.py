@@ -51,7 +51,7 @@ def test_every_gpu_type_is_listed_with_what_is_known_of_it() -> None:
     listed = {line.split()[0] for line in lines[1:]}
     assert {gpu.name for gpu in load_gpu_types()} <= listed
     (h100,) = (line for line in lines if line.split()[:1] == ["h100-sxm-80gb"])
-    assert h100.split()[:4] == ["h100-sxm-80gb", "79.15", "NVIDIA-H100-80GB-HBM3", "6.88"]
+    assert h100.split()[:4] == ["h100-sxm-80gb", "79.15", "NVIDIA-H100-80GB-HBM3", "3.08"]
     (unpriced,) = (line for line in lines if line.split()[:1] == ["h20-96gb"])
     assert unpriced.split()[-2:] == ["-", "-"]
 
@@ -85,6 +85,7 @@ class TestExplain:
             "Ready=True Serving: 1 of 1 replicas serve.",
             "One GPU of h100-sxm-80gb at tensor parallel 1:",
             "It fits for sure: expected",
+            "Price: $3.08/h for one replica (catalog: 14 votes of 26 offers, newest 2026-08-21).",
             f"1/1 replicas, Active, engine reports {view.kv_tokens_reported} KV tokens (estimate +",
             "some/model on h100-sxm-80gb x 2, vLLM 0.32.0: 1.00 GiB for its KV cache, 2.00 GiB predicted (Metrics).",
             "some/model on l4-24gb x 1 x 2 stages, vLLM 0.32.0: ran out of memory, 2.00 GiB predicted (OutOfMemory).",

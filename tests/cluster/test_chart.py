@@ -274,7 +274,8 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
             "tokenSecretNamespaces": ["default"],
             "tokenSecretNames": ["hugging-face"],
         },
-        "prices": {"l4-24gb": "0.71", "h100-sxm-80gb": "2.95"},
+        "prices": {"l4-24gb": "0.71", "h100-sxm-80gb.spot": "1.10"},
+        "priceList": "gpu_type,usd_per_hour\n# mine\nh100-sxm-80gb,2.95\n",
         "serviceAccount": {"annotations": {"example.com/role": "reader"}},
         "networkPolicy": {
             "enabled": True,
@@ -315,6 +316,10 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
     assert environment["PLIMSOLL_ENGINE_IMAGE_AMD"]["value"] == "house/vllm-rocm"
     assert read(empty, "configmap/load-line-fleet", "--namespace", NAMESPACE)["data"] == {
         "fleet.yaml": "kind: List\nitems: []\n"
+    }
+    assert read(empty, "configmap/load-line-prices", "--namespace", NAMESPACE)["data"] == {
+        **values["prices"],  # type: ignore[dict-item]
+        "prices.csv": values["priceList"],
     }
     assert container["image"] == f"registry.example/plimsoll@sha256:{'0' * 64}"
     assert environment["PLIMSOLL_PRICES_CONFIGMAP"]["value"] == "load-line-prices"

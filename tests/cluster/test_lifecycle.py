@@ -62,7 +62,7 @@ def test_apply_brings_estimate_placement_pods_service_and_budget(here: View) -> 
     assert budget["spec"]["maxUnavailable"] == 1
     assert here.wait(
         lambda: [event["note"] for event in here.all("events") if event["reason"] == "PlacementDecided"], "the event"
-    ) == ["1 replicas on l4-24gb, tensor parallel 1 at $0.9776/h each."]
+    ) == ["1 replicas on l4-24gb, tensor parallel 1 at $0.418/h each."]
 
 
 def test_kubectl_wait_and_the_printer_columns_work(here: View) -> None:
@@ -125,7 +125,7 @@ def test_a_change_that_needs_another_gpu_makes_before_it_breaks(here: View) -> N
     def moved() -> bool:
         pods = here.all("pods", "moves")
         serving.append(sum(1 for pod in pods if condition(pod, "Ready").get("status") == "True"))
-        return here.workloads("moves") == ["moves-mi300x-192gb-tp1"] and here.nodes_of("moves") == ["mi300x-0"]
+        return here.workloads("moves") == ["moves-l40s-48gb-tp1"] and here.nodes_of("moves") == ["l40s-0"]
 
     here.wait(moved, "the new pool alone")
     body = here.wait_ready("moves")
@@ -136,7 +136,7 @@ def test_a_change_that_needs_another_gpu_makes_before_it_breaks(here: View) -> N
         index
         for index, event in enumerate(events)
         if event.resource == "pods/status"
-        and "mi300x" in event.name
+        and "l40s" in event.name
         and '"AllReady"' not in json.dumps(event.body)
         and any(entry["type"] == "Ready" and entry["status"] == "True" for entry in _sent_conditions(event.body))
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from plimsoll.app.faults import Step
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
-from plimsoll.domain.reasons import NodeReason, Reason, RemedyKind
+from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind
 from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 
@@ -19,7 +19,18 @@ PACKAGE = ROOT / "operator" / "plimsoll"
 PAGE = (ROOT / "docs" / "reasons.md").read_text(encoding="utf-8")
 DOCUMENTED = Counter(re.findall(r"^\| `(\w+)` \|", PAGE, flags=re.MULTILINE))
 
-KINDS = (Reason, NodeReason, RemedyKind, StartFailure, DecisionReason, Obstacle, Step, ConditionReason, EventReason)
+KINDS = (
+    Reason,
+    NodeReason,
+    RemedyKind,
+    PriceDoubt,
+    StartFailure,
+    DecisionReason,
+    Obstacle,
+    Step,
+    ConditionReason,
+    EventReason,
+)
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
 KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"}
 NOT_A_REASON = KUBERNETES | {"Decide", "Rebalanced", "Entry"}

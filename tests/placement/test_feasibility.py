@@ -74,7 +74,7 @@ def rejection(wanted: Request, kind: str = H100, degree: int = 1, where: Fleet =
 def test_what_fits_is_a_choice_with_its_working() -> None:
     said = verdict(request())
     assert isinstance(said, Option)
-    assert (said.gpu.name, said.split, said.hourly_price) == (H100, Split(1), Decimal("6.88"))
+    assert (said.gpu.name, said.split, said.hourly_price) == (H100, Split(1), Decimal("3.078"))
     assert said.estimate.fit is Fit.SURE
 
 
@@ -172,11 +172,11 @@ def test_what_fits_is_a_choice_with_its_working() -> None:
         ),
         pytest.param(replace(request(), failed_starts=((H100, ONE),)), H100, 1, Reason.START_FAILED, {}, id="failed"),
         pytest.param(
-            request(constraints=GpuConstraints(max_hourly_price=Decimal("6.87"))),
+            request(constraints=GpuConstraints(max_hourly_price=Decimal("3.07"))),
             H100,
             1,
             Reason.TOO_EXPENSIVE,
-            {"price": "6.88", "limit": "6.87"},
+            {"price": "3.078", "limit": "3.07"},
             id="price",
         ),
     ],
@@ -213,7 +213,7 @@ def test_a_price_limit_turns_down_what_has_no_price() -> None:
 
 
 def test_the_limit_itself_may_be_paid() -> None:
-    assert isinstance(verdict(request(constraints=GpuConstraints(max_hourly_price=Decimal("6.88")))), Option)
+    assert isinstance(verdict(request(constraints=GpuConstraints(max_hourly_price=Decimal("3.078")))), Option)
 
 
 def test_the_users_wish_is_named_before_what_the_hardware_lacks_and_that_before_what_does_not_fit() -> None:

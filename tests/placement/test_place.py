@@ -96,10 +96,10 @@ def test_a_type_without_a_price_is_the_last_resort() -> None:
 
 
 def test_the_price_is_that_of_the_replica() -> None:
-    where = fleet(node("h", H100), node("m", gpu(MI300X, price="13.75")))
+    where = fleet(node("h", H100), node("m", gpu(MI300X, price="6.15")))
     both = placed(request(LLAMA_70B_FP8), where)
-    assert chosen(both.choice) == (MI300X, 1)  # 2 x 6.88 is one cent more than one at 13.75
-    assert refusal(both, H100, 2).number("price") == "13.76"
+    assert chosen(both.choice) == (MI300X, 1)  # 2 x 3.078 is half a cent more than one at 6.15
+    assert refusal(both, H100, 2).number("price") == "6.156"
 
 
 def test_every_other_candidate_is_told_with_its_reason() -> None:
@@ -201,4 +201,4 @@ def test_what_runs_is_kept_though_something_cheaper_is_there_now() -> None:
 def test_tolerations_of_the_request_open_tainted_nodes() -> None:
     where = fleet(node("h", H100, taints=(Taint("team", "a", "NoSchedule"),)))
     assert set(refusals(unplaceable(request(), where)).values()) == {Reason.NODES_NOT_SELECTED}
-    assert placed(request(tolerations=(Toleration("team", "Exists"),)), where).choice.hourly_price == Decimal("6.88")
+    assert placed(request(tolerations=(Toleration("team", "Exists"),)), where).choice.hourly_price == Decimal("3.078")

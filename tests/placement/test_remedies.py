@@ -10,7 +10,7 @@ import pytest
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import GpuType, Market
 from plimsoll.domain.outcomes import Fit, Placed, Remedy
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import RemedyKind
@@ -190,6 +190,22 @@ class TestNewGpus:
     def test_a_type_without_a_price_is_nothing_to_recommend(self) -> None:
         unpriced = [gpu(H100, price=None)]
         assert RemedyKind.ADD_GPUS not in proposals(request(LLAMA_70B), fleet(node("l4", L4, 1)), unpriced)
+
+    def test_a_price_of_one_or_two_voters_is_no_advice_and_one_s_own_price_is(self) -> None:
+        wanted, where = request(LLAMA_70B_FP8), fleet(node("l4", L4, 1))
+        dear, cheap = gpu(H100, price="9"), gpu("a100-sxm-80gb", price="1")
+        assert cheap.price is not None
+        thin = replace(cheap, price=replace(cheap.price, market=Market(voters=2)))
+        solid = replace(cheap, price=replace(cheap.price, market=Market(voters=3)))
+        bought = [proposals(wanted, where, (dear, each))[RemedyKind.ADD_GPUS] for each in (cheap, solid, thin)]
+        assert [dict(remedy.numbers)["gpu_type"] for remedy in bought] == [cheap.name, cheap.name, H100]
+
+    def test_cards_that_servers_rarely_have_are_advised_only_to_who_has_such_cards(self) -> None:
+        card, dear = gpu("rtx-4090-24gb", price="0.1"), gpu(H100, price="9")
+        wanted = request(LLAMA_70B_FP8)
+        here = proposals(wanted, fleet(node("l4", L4, 1)), (card, dear))[RemedyKind.ADD_GPUS]
+        there = proposals(wanted, fleet(node("own", gpu("rtx-5090-32gb"), 1)), (card, dear))[RemedyKind.ADD_GPUS]
+        assert [dict(remedy.numbers)["gpu_type"] for remedy in (here, there)] == [H100, card.name]
 
 
 def test_the_nearest_remedy_comes_first() -> None:

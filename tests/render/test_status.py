@@ -99,7 +99,7 @@ def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
     document = written(SERVING)
     assert (document["replicas"], document["readyReplicas"], document["replicasSummary"]) == (1, 1, "1/1")
     assert document["selector"] == "plimsoll.dev/deployment=llama"
-    assert document["placement"]["hourlyPricePerReplica"] == document["placement"]["hourlyPrice"] == "6.88"
+    assert document["placement"]["hourlyPricePerReplica"] == document["placement"]["hourlyPrice"] == "3.08"
     assert document["placement"]["nodeSelector"] == {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
     assert document["model"] == {
         "architecture": "LlamaForCausalLM",
@@ -144,7 +144,7 @@ def test_an_override_shows_both_figures_and_its_warnings() -> None:
 
 
 def test_the_price_of_all_is_known_only_when_every_part_is() -> None:
-    assert written(SPREAD)["placement"]["hourlyPrice"] == "11.36"  # 2 x 2.2421 + 6.88
+    assert written(SPREAD)["placement"]["hourlyPrice"] == "5.39"  # 2 x 1.154 + 3.078
     assert "hourlyPrice" not in written(UNPRICED)["placement"]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from pkgutil import get_data
@@ -13,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 from plimsoll.adapters.speeds import slice_speed, speed_of
+from plimsoll.api.price_list import read_price_list
 from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
@@ -23,10 +23,12 @@ def load_gpu_types() -> tuple[GpuType, ...]:
     """Return every catalogued GPU type, sorted by name: whole GPUs and the slices they can be cut into.
 
     Raises:
-        ValueError: the shipped file names a type or a label twice, which is a bug in the package.
+        ValueError: the shipped files name a type or a label twice, or hold a price that cannot be used. That is a bug
+            in the package.
     """
     entries = _document("gpus.json")["gpus"]
-    types = tuple(sorted((gpu for entry in entries for gpu in _gpu_types(entry)), key=lambda gpu: gpu.name))
+    prices = _prices(frozenset(entry["name"] for entry in entries))
+    types = tuple(sorted((gpu for entry in entries for gpu in _gpu_types(entry, prices)), key=lambda gpu: gpu.name))
     _refuse_duplicates("GPU type", [gpu.name for gpu in types])
     _refuse_duplicates("product label", [label.casefold() for gpu in types for label in gpu.product_labels])
     return types
@@ -52,8 +54,16 @@ def catalogued_models() -> tuple[str, ...]:
     return tuple(sorted(_models()))
 
 
-def _gpu_types(entry: Mapping[str, Any]) -> Iterator[GpuType]:
-    card = _gpu_type(entry)
+def _prices(known: frozenset[str]) -> Mapping[str, Price]:
+    """Return the prices of the shipped market list. It is a file of its own: prices change, and hardware does not."""
+    found = read_price_list(_text("prices.csv"), "catalog", known)
+    if found.complaints:
+        raise ValueError(f"the catalogue's prices cannot be used: {found.complaints[0]}")
+    return found.prices
+
+
+def _gpu_types(entry: Mapping[str, Any], prices: Mapping[str, Price]) -> Iterator[GpuType]:
+    card = _gpu_type(entry, prices.get(entry["name"]))
     yield card
     if mig := entry.get("mig"):
         for profile, part in mig["profiles"].items():
@@ -84,8 +94,8 @@ def _slice(card: GpuType, mig: MigSlice, memory: Fraction, size: int) -> GpuType
     )
 
 
-def _gpu_type(entry: Mapping[str, Any]) -> GpuType:
-    capability, price = entry["compute_capability"], entry["price"]
+def _gpu_type(entry: Mapping[str, Any], price: Price | None) -> GpuType:
+    capability = entry["compute_capability"]
     major, minor = capability.split(".") if capability else (0, 0)
     return GpuType(
         name=entry["name"],
@@ -100,8 +110,9 @@ def _gpu_type(entry: Mapping[str, Any]) -> GpuType:
         memory_bandwidth_gb_per_second=entry["memory_bandwidth_gb_per_second"],
         host_bandwidth_gb_per_second=entry["host_bandwidth_gb_per_second"],
         unified_memory=entry.get("unified_memory", False),
-        price=Price(Decimal(price["usd_per_hour"]), price["source"]) if price else None,
         speed=speed_of(entry),
+        price=price,
+        family=entry["family"],
     )
 
 
@@ -120,7 +131,11 @@ def _models() -> Mapping[str, Mapping[str, Any]]:
 
 
 def _document(name: str) -> Any:
-    return json.loads(get_data("plimsoll.catalog", name) or b"")
+    return json.loads(_text(name))
+
+
+def _text(name: str) -> str:
+    return (get_data("plimsoll.catalog", name) or b"").decode()
 
 
 def _refuse_duplicates(what: str, names: list[str]) -> None:

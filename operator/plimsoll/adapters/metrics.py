@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -13,6 +13,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.terms import KV_CACHE
+from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.learning import CapacityReading
 from plimsoll.render.report import Report
@@ -45,6 +46,9 @@ class Metrics:
         )
         self._gpus = self._gauge("plimsoll_fleet_gpus", "GPUs of the fleet.", ("gpu_type", "state"))
         self._nodes = self._gauge("plimsoll_fleet_ignored_nodes", "GPU nodes left out.", ("reason",))
+        self._doubts = self._gauge(
+            "plimsoll_price_doubts", "Prices of the fleet that may be wrong.", ("gpu_type", "capacity_type", "reason")
+        )
         self._estimate = self._gauge(
             "plimsoll_estimated_gpu_memory_bytes", "Estimated memory of one GPU.", (*_OBJECT, "component")
         )
@@ -112,6 +116,12 @@ class Metrics:
             self._gpus.labels(node.gpu.name, "free").inc(node.free)
         for ignored in fleet.ignored:
             self._nodes.labels(ignored.reason.value).inc()
+
+    def show_prices(self, remarks: Iterable[PriceRemark]) -> None:
+        """Show which prices of the fleet are doubtful, and why."""
+        self._doubts.clear()
+        for remark in remarks:
+            self._doubts.labels(remark.gpu_type, remark.capacity.value, remark.doubt.value).set(1)
 
     def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show the state of every object; remove the series of objects that are gone."""

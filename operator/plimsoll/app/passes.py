@@ -52,6 +52,7 @@ from plimsoll.app.observations import (
     observed_now,
     remembered,
 )
+from plimsoll.app.price_watch import PriceWatch
 from plimsoll.app.prices import PriceList
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
@@ -116,6 +117,7 @@ class Passes:
     memo: Memo = field(default_factory=Memo)
     rendered: Rendered = field(default_factory=Rendered)
     solver: Solver = field(default_factory=fleetwide)
+    price_watch: PriceWatch = field(default_factory=PriceWatch)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -146,6 +148,7 @@ class Passes:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now)
         self._show(snapshot)
+        self._watch_prices(fleet, now)
         return PassResult(tuple(cases), snapshot, tuple(self._due(cases, now)))
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
@@ -287,7 +290,7 @@ class Passes:
             self.beats.beat("planning", f"reading demands, after {demand.request.key}")
             demands.append(demand)
         stock = stock_for(demands, fleet, unplanned, self.quotas.remaining)
-        adviser = Adviser(fleet, self.gpu_types, self.memo)
+        adviser = Adviser(fleet, self.reading.priced(self.gpu_types, self.prices.current), self.memo)
         answered = self._beating(answers(demands, stock, adviser, self.solver))
         planned = Plan.of(answered, stock, adviser, self.solver)
         for case in cases:
@@ -367,6 +370,12 @@ class Passes:
         self.metrics.show_cases(snapshot.reports)
         self.metrics.show_learning(snapshot.reports)
         self.shown = snapshot
+
+    def _watch_prices(self, fleet: Fleet, now: float) -> None:
+        """Show what is doubtful about the fleet's prices, if fleet or day have changed."""
+        remarks = self.price_watch.look(fleet, now)
+        if remarks is not None:
+            self.metrics.show_prices(remarks)
 
     def _due(self, cases: Sequence[Case], now: float) -> Iterator[float]:
         """Yield the seconds until an object must be planned again even if nothing happens."""

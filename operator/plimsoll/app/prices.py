@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from plimsoll.adapters.cluster import CONFIG_MAPS, Cluster
 from plimsoll.api.prices import parse_prices
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.gpus import Price
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.facts.prices.repricing import OwnPrices
 
 PAUSE_SECONDS = 10.0
 """The longest time until an edit is noticed. Prices change by the day, so this is enough."""
@@ -26,9 +27,9 @@ class PriceList:
     cluster: Cluster
     key: ObjectKey
     on_change: Callable[[], None]
-    gpu_types: Collection[str]
+    gpu_types: Sequence[GpuType]
     complaints: tuple[str, ...] = ()
-    current: Mapping[str, Price] = field(default_factory=dict)
+    current: OwnPrices = field(default_factory=dict)
 
     async def run(self) -> None:
         """Read repeatedly until cancelled. If the ConfigMap cannot be read, the last prices stay in force."""

@@ -15,15 +15,15 @@ from plimsoll.adapters.cluster import NODES, PODS
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.store import Body, Picture, uid_of
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import GpuType, Price
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
+from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 T = TypeVar("T")
-Prices = Mapping[str, Price]
 
 
 @dataclass(slots=True)
@@ -53,7 +53,7 @@ class _SeenFleet:
     """A fleet and the versions and prices that it was read from."""
 
     versions: tuple[int, int]
-    prices: Prices
+    prices: OwnPrices
     fleet: Fleet
 
 
@@ -88,6 +88,7 @@ class ReadingMemo:
     """The parsed objects of one store. Not thread-safe: one pass is made at a time."""
 
     _fleet: _SeenFleet | None = None
+    _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
     _converted: Kept[_Converted] = field(default_factory=Kept)
@@ -98,7 +99,14 @@ class ReadingMemo:
         for kept in (self._pods, self._objects, self._converted, self._changed):
             kept.begin()
 
-    def fleet(self, picture: Picture, types: Sequence[GpuType], prices: Prices) -> Fleet:
+    def priced(self, types: Sequence[GpuType], prices: OwnPrices) -> tuple[GpuType, ...]:
+        """The catalogue with the prices in force: new objects only if a price has changed."""
+        known = self._priced
+        if known is None or known[0] is not prices:
+            self._priced = known = (prices, tuple(repriced(gpu, prices) for gpu in types))
+        return known[1]
+
+    def fleet(self, picture: Picture, types: Sequence[GpuType], prices: OwnPrices) -> Fleet:
         """The fleet. It is read again if a node, a pod or a price has changed; an equal result is the known object."""
         versions = picture.versions[NODES], picture.versions[PODS]
         known = self._fleet if self._fleet is not None and self._fleet.prices is prices else None

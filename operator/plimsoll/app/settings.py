@@ -49,7 +49,8 @@ class Settings:
     """Base URL of Prometheus. None: no live signals, no rebalancing, and the status says so."""
 
     prices_configmap: str = "plimsoll-prices"
-    """ConfigMap whose data are ``GPU type: US dollars per GPU and hour``; replaces the catalogue's prices."""
+    """ConfigMap whose data are ``GPU type: US dollars per GPU and hour``, or a whole list as ``prices.csv``. It
+    replaces the catalogue's prices."""
 
     pod_policy: str = ""
     """JSON with the pod options that are allowed; see ``plimsoll.api.pod_policy``. Empty: its defaults."""

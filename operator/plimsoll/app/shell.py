@@ -190,7 +190,7 @@ class Shell:
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
-        return PriceList(cluster, key, wake.set, frozenset(gpu.name for gpu in load_gpu_types()))
+        return PriceList(cluster, key, wake.set, load_gpu_types())
 
     def _live(self, wake: asyncio.Event) -> LiveSignals:
         url = self.settings.prometheus_url

@@ -9,17 +9,17 @@ from typing import Any
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.models import ModelSources
-from plimsoll.api.prices import parse_prices
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
-from plimsoll.cli.documents import load_bodies, load_fleet_objects
+from plimsoll.cli.documents import load_fleet_objects
 from plimsoll.cli.later import hub_models, inference_deployment, nodes_and_pods
+from plimsoll.cli.price_files import read_prices
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.gpus import Price
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.prices.repricing import OwnPrices
 
 Body = dict[str, Any]
 
@@ -42,35 +42,22 @@ class ClusterAccess:
         return self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
 
-def fleet_from(path: str | None, access: ClusterAccess, prices: dict[str, Price]) -> Fleet:
+def fleet_from(path: str | None, access: ClusterAccess, prices: OwnPrices) -> Fleet:
     """The fleet of a file, or of the cluster."""
     nodes, pods = load_fleet_objects(path) if path else nodes_and_pods(access.file, access.context)
     return read_fleet(nodes, pods, load_gpu_types(), prices)
 
 
-def prices_from(path: str | None) -> dict[str, Price]:
-    """Prices from the ConfigMap manifests of a file; empty without a file.
+def prices_from(path: str | None) -> OwnPrices:
+    """Prices from a file, a ConfigMap manifest or a list in CSV; empty without a file.
 
     Raises:
-        InvalidInput: the file cannot be read, holds no ConfigMap, or holds an entry that is no price of a GPU type.
+        InvalidInput: the file cannot be read, is neither, or holds an entry that is no price of a GPU type.
     """
-    if path is None:
-        return {}
-    maps = [body for body in load_bodies(path) if body.get("kind") == "ConfigMap"]
-    if not maps:
-        raise InvalidInput(
-            "--prices", path, "Name a file with a ConfigMap: GPU type and US dollars per hour as its data."
-        )
-    prices: dict[str, Price] = {}
-    for body in maps:
-        metadata = body.get("metadata") or {}
-        data = {str(key): str(text) for key, text in (body.get("data") or {}).items()}
-        source = f"{metadata.get('namespace', 'default')}/{metadata.get('name')}"
-        found, complaints = parse_prices(data, source, frozenset(gpu.name for gpu in load_gpu_types()))
-        if complaints:
-            raise InvalidInput("--prices", path, f"{complaints[0]}.")
-        prices |= found
-    return prices
+    found = read_prices(path, "--prices")
+    if found.complaints:
+        raise InvalidInput("--prices", path, f"{found.complaints[0]}.")
+    return found.own
 
 
 class Models:

@@ -5,14 +5,16 @@ All these imports of the command line are here. A missing extra becomes an error
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plimsoll.cli.asked import Asked, Question
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
     from plimsoll.adapters.hub import HubModels
@@ -77,6 +79,13 @@ def hub_models(cache: Path) -> HubModels:
     with _from_extra("hub", "Asking the Hub for a model", _WITHOUT_HUB):
         from plimsoll.adapters.hub import HubModels
     return HubModels(cache)
+
+
+def manifest_prices(name: str, text: str, catalog: Sequence[GpuType]) -> tuple[OwnPrices, tuple[str, ...]] | None:
+    """Return the prices of a text's ConfigMaps. Importing YAML takes as long as reading the catalogue."""
+    from plimsoll.cli import price_manifests
+
+    return price_manifests.manifest_prices(name, text, catalog)
 
 
 def manifest_question(source: str, asked: Asked) -> Question:

@@ -19,6 +19,7 @@ from plimsoll.cli.context import Models
 from plimsoll.cli.documents import Located, UnusableDocument, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
@@ -115,15 +116,17 @@ class Planned:
         )
 
 
-def plan_manifests(resources: Sequence[InferenceDeployment], fleet: Fleet) -> list[Planned]:
-    """Plan manifests together, as if applied in this order.
+def plan_manifests(
+    resources: Sequence[InferenceDeployment], fleet: Fleet, catalog: Sequence[GpuType] | None = None
+) -> list[Planned]:
+    """Plan manifests together, as if applied in this order. ``catalog`` is that of :func:`plan_located`.
 
     Raises:
         PlimsollError: a manifest or its model cannot be used.
     """
     _refuse_namesakes(resources)
     asked = [Asked("", resource, _request(resource, Models())) for resource in resources]
-    return [_unfailed(entry) for _, entry in _planned(asked, fleet)]
+    return [_unfailed(entry) for _, entry in _planned(asked, _Stock(fleet, _or_shipped(catalog)))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +139,7 @@ class Asked:
 
 
 def plan_located(
-    found: Sequence[Located], fleet: Fleet, show: Callable[[Planned], T]
+    found: Sequence[Located], fleet: Fleet, show: Callable[[Planned], T], catalog: Sequence[GpuType] | None = None
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -144,14 +147,27 @@ def plan_located(
         found: the objects of the user's files.
         fleet: the fleet that they share.
         show: turns each decision into what is printed.
+        catalog: all GPU types with the prices in force; None for those of the shipped catalogue.
     """
     problems: list[str] = []
     models = Models()
     asked = [each for one in found if (each := _attempt(one.where, partial(_asked, one, models), problems)) is not None]
     asked = _without_namesakes(asked, problems)
-    planned = _planned_or_reported(asked, fleet, problems)
+    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog)), problems)
     shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
+
+
+@dataclass(frozen=True, slots=True)
+class _Stock:
+    """The GPUs that there are, and those that could be bought."""
+
+    fleet: Fleet
+    catalog: Sequence[GpuType]
+
+
+def _or_shipped(catalog: Sequence[GpuType] | None) -> Sequence[GpuType]:
+    return load_gpu_types() if catalog is None else catalog
 
 
 def _unfailed(entry: Planned) -> Planned:
@@ -202,24 +218,23 @@ def _without_namesakes(asked: Sequence[Asked], problems: list[str]) -> list[Aske
     return [each for each in asked if len(places[each.request.key]) == 1]
 
 
-def _planned_or_reported(asked: Sequence[Asked], fleet: Fleet, problems: list[str]) -> list[tuple[str, Planned]]:
+def _planned_or_reported(asked: Sequence[Asked], stock: _Stock, problems: list[str]) -> list[tuple[str, Planned]]:
     """Plan all objects. If that fails, leave out and report those that fail alone too, and plan the rest."""
     try:
-        return _planned(asked, fleet)
+        return _planned(asked, stock)
     except Exception:  # noqa: BLE001 - reported below, for the object that it belongs to
-        alone = [_attempt(each.where, partial(_planned, [each], fleet), problems) for each in asked]
-        return _planned([each for each, done in zip(asked, alone, strict=True) if done is not None], fleet)
+        alone = [_attempt(each.where, partial(_planned, [each], stock), problems) for each in asked]
+        return _planned([each for each, done in zip(asked, alone, strict=True) if done is not None], stock)
 
 
-def _planned(asked: Sequence[Asked], fleet: Fleet) -> list[tuple[str, Planned]]:
+def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]:
     """Plan the objects on one ledger, in their order."""
     tenants = [
         Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
         for index, each in enumerate(asked)
     ]
-    decisions = {
-        decision.request.key: decision for decision in plan(tenants, fleet, load_gpu_types(), solver=fleetwide())
-    }
+    planned = plan(tenants, stock.fleet, stock.catalog, solver=fleetwide())
+    decisions = {decision.request.key: decision for decision in planned}
     return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
 
 

@@ -40,6 +40,9 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     """Print the estimate, rejections and remedies of one deployment."""
     if status.estimate is not None:
         print_estimate(console, status.estimate)
+    if status.placement is not None and status.placement.hourly_price_per_replica is not None:
+        each, source = status.placement.hourly_price_per_replica, status.placement.price_source
+        console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
     for warning in () if status.placement is None else status.placement.warnings or ():
         console.print(f"Warning: {warning}", highlight=False, style="yellow")
     if status.rejections:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
 from plimsoll.domain.reasons import NodeReason
 
@@ -50,6 +50,7 @@ class GpuNode:
     ``allocatable`` and ``held`` count GPUs of ``resource``. ``held`` sums over *all* pods that are bound to the node
     and have not ended, whoever created them. ``selector`` is the node label ``(key, value)`` that selects nodes of this
     class. ``host`` is what the node offers besides GPUs. ``host_free`` is the part of it that those pods leave free.
+    ``capacity_type`` says whether the cloud may take the node back.
     """
 
     name: str
@@ -64,6 +65,7 @@ class GpuNode:
     host_free: HostRoom = UNKNOWN_HOST
     account: str = field(init=False, repr=False, compare=False)
     """The ledger key of its GPUs: the node's name, and for slices also the resource, separate from whole GPUs."""
+    capacity_type: CapacityType = CapacityType.ON_DEMAND
 
     def __post_init__(self) -> None:
         # A pass reads it about a million times, so it is made once.

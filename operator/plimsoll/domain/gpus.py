@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -25,12 +26,76 @@ class Interconnect(StrEnum):
     PCIE = "pcie"
 
 
+class CapacityType(StrEnum):
+    """How a node is paid for. A spot node is cheaper, and its cloud may take it back at any time."""
+
+    ON_DEMAND = "on-demand"
+    SPOT = "spot"
+
+
+class PriceBasis(StrEnum):
+    """How the figure of a market price was found.
+
+    ``LADDER`` is the level of a card over all providers, each provider's own level taken out. ``CLAMPED`` is a ladder
+    of one or two voters that contradicted better known cards, moved to the nearest price that does not. ``MEDIAN`` is
+    the middle of the votes.
+    """
+
+    LADDER = "ladder"
+    CLAMPED = "clamped"
+    MEDIAN = "median"
+
+
+FEW_VOTERS = 2
+"""A market price with so few voters or fewer is thin: one more offer can halve or double it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Market:
+    """The offers behind a market price; None where a list does not say.
+
+    ``voters`` is the number of providers that counted. Each has one vote, whatever the number of its offers.
+    ``first`` and ``last`` are the days of the oldest and the newest offer. ``ladder_usd`` is the figure before it was
+    clamped. ``hyperscaler_usd`` is what the largest clouds list, two to three times the price of all others.
+    """
+
+    offers: int | None = None
+    voters: int | None = None
+    first: date | None = None
+    last: date | None = None
+    basis: PriceBasis | None = None
+    ladder_usd: Decimal | None = None
+    hyperscaler_usd: Decimal | None = None
+    origin: str = ""
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether only one or two providers voted. A list that does not say is believed."""
+        return self.voters is not None and self.voters <= FEW_VOTERS
+
+    @property
+    def is_clamped(self) -> bool:
+        """Whether the figure was moved to stay in order with better known cards."""
+        return self.basis is PriceBasis.CLAMPED
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars for one GPU and hour, and where the figure is from."""
+    """US dollars for one GPU and hour, and where the figure is from.
+
+    ``usd_per_hour`` is the price on demand. ``spot`` is the price of spot capacity with its own source, or None if it
+    is not known: it is never derived from the other one. ``market`` is None for a price that somebody pays and wrote
+    down, without offers to count.
+    """
 
     usd_per_hour: Decimal
     source: str
+    spot: Price | None = None
+    market: Market | None = None
+
+    def of(self, capacity: CapacityType) -> Price | None:
+        """Return the price of one capacity type; None where spot has no price of its own."""
+        return self.spot if capacity is CapacityType.SPOT else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +113,12 @@ class MigSlice:
     def price(self, card: Price) -> Price:
         """Return the slice's share of the card's price, to a hundredth of a cent."""
         usd = (card.usd_per_hour * self.share.numerator / self.share.denominator).quantize(Decimal("0.0001"))
-        return Price(usd, f"{card.source}, {self.share} of {self.card}")
+        spot = None if card.spot is None else self.price(card.spot)
+        return Price(usd, f"{card.source}, {self.share} of {self.card}", spot, card.market)
+
+
+RARE_IN_SERVERS = frozenset({"geforce", "radeon", "embedded"})
+"""Families that few sellers put into servers: nobody is advised to buy them who has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +133,8 @@ class GpuType:
     ``host_bandwidth_gb_per_second`` is the bandwidth of copies from the host in one direction. ``mig`` is None for a
     whole GPU. A slice is a separate type, and two slices cannot serve one engine, because NCCL does not join them.
     ``speed`` is None where nothing is known of it; the bandwidths are always known.
+    ``family`` is the maker's line of products: prices of one family can be compared, while a graphics card for games
+    costs less than a slower one for servers.
     """
 
     name: str
@@ -80,8 +152,13 @@ class GpuType:
     unified_memory: bool = False
     mig: MigSlice | None = None
     speed: GpuSpeed | None = None
+    family: str = ""
 
     @property
     def is_slice(self) -> bool:
         """Whether this is a slice of a GPU and no whole one."""
         return self.mig is not None
+
+    def price_of(self, capacity: CapacityType) -> Price | None:
+        """Return what one GPU costs on capacity of that type; None where that is not known."""
+        return None if self.price is None else self.price.of(capacity)

@@ -69,6 +69,15 @@ class NodeReason(StrEnum):
     UNREADABLE = "Unreadable"
 
 
+class PriceDoubt(StrEnum):
+    """Why a price may be wrong."""
+
+    THIN_PRICE = "ThinPrice"
+    OLD_PRICE = "OldPrice"
+    PRICES_UPSIDE_DOWN = "PricesUpsideDown"
+    SPOT_COSTS_MORE = "SpotCostsMore"
+
+
 class RemedyKind(StrEnum):
     """A change that would make an unplaceable deployment fit."""
 

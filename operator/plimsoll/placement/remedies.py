@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
 from plimsoll.domain.host import HostNeed
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -37,6 +37,7 @@ class Adviser:
     catalog: Sequence[GpuType]
     memo: Memo
     _emptied: Ledger | None = field(default=None, init=False)
+    _shelf: tuple[GpuType, ...] | None = field(default=None, init=False)
 
     @property
     def empty_ledger(self) -> Ledger:
@@ -44,6 +45,14 @@ class Adviser:
         if self._emptied is None:
             self._emptied = Ledger.of(self.fleet.emptied)
         return self._emptied
+
+    @property
+    def shelf(self) -> tuple[GpuType, ...]:
+        """The types that one can be advised to buy."""
+        if self._shelf is None:
+            owned = frozenset(gpu.family for gpu in self.fleet.gpu_types())
+            self._shelf = tuple(gpu for gpu in self.catalog if _is_sold(gpu, owned))
+        return self._shelf
 
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
         """Do the same as :func:`remedies`. A search runs again only where its input has changed."""
@@ -53,7 +62,7 @@ class Adviser:
             *recall(request, ("free", *asker), emptied, lambda: tuple(self._free_gpus(request))),
             *recall(request, ("change", *asker), here, lambda: tuple(self._changes(request, ledger))),
             *self._relaxed(request, unbound, ledger),
-            *recall(request, "buy", tuple(self.catalog), lambda: tuple(self._other_gpus(request))),
+            *recall(request, "buy", self.shelf, lambda: tuple(self._other_gpus(request))),
         )
 
     def _free_gpus(self, request: Request) -> Iterator[Remedy]:
@@ -79,11 +88,17 @@ class Adviser:
 
     def _other_gpus(self, request: Request) -> Iterator[Remedy]:
         """Yield the cheapest catalogued type that fits one replica on a node within the request's own bounds."""
-        sold = (gpu for gpu in self.catalog if gpu.price is not None and not gpu.is_slice)
-        shop = Fleet(tuple(_for_sale(request, gpu) for gpu in sold))
+        shop = Fleet(tuple(_for_sale(request, gpu) for gpu in self.shelf))
         chosen = first_that_fits(request, shop, Ledger.of(shop))
         if chosen is not None:
             yield _gpus(RemedyKind.ADD_GPUS, chosen)
+
+
+def _is_sold(gpu: GpuType, owned: Collection[str]) -> bool:
+    """Whether a whole GPU has a price that its owner wrote or three providers ask, and is found in servers."""
+    if gpu.price is None or gpu.is_slice or (gpu.family in RARE_IN_SERVERS and gpu.family not in owned):
+        return False
+    return gpu.price.market is None or not gpu.price.market.is_thin
 
 
 def _asker(request: Request, ledger: Ledger) -> tuple[HostNeed, str]:

@@ -17,9 +17,14 @@ from plimsoll.cli.documents import no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
 from plimsoll.cli.planning import Outcome, Planned, plan_located
+from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.tables import print_details, print_ignored, print_plan
-from plimsoll.domain.fleet import IgnoredNode
+from plimsoll.cli.today import today
+from plimsoll.domain.fleet import Fleet, IgnoredNode
+from plimsoll.domain.gpus import CapacityType
+from plimsoll.facts.prices.remarks import remarks_on
+from plimsoll.render.price_words import remark_summaries
 
 
 @click.command("plan")
@@ -35,7 +40,7 @@ from plimsoll.domain.fleet import IgnoredNode
 @click.option(
     "--fleet", help="Nodes and pods from a file (or -) instead of the cluster: kubectl get nodes,pods -A -o yaml."
 )
-@click.option("--prices", help="ConfigMap manifest with US dollars per GPU and hour, by GPU type.")
+@click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "objects"]), default="table")
 @with_cluster
 def command(
@@ -62,18 +67,27 @@ def command(
     note = manifests.note()
     if note is not None:
         click.echo(f"note: {note}", err=True)
-    seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), prices_from(prices))
+    own = prices_from(prices)
+    seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), own)
     show = _SHOW.get(output, Planned.document)
-    shown, problems = plan_located(manifests.found, seen, show)
+    shown, problems = plan_located(manifests.found, seen, show, priced_types(own))
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)
+        _warn_of_prices(seen)
     unusable = len(manifests.problems) + len(problems)
     if shown and unusable:
         click.echo(f"error: {unusable} of the inputs cannot be used (see above): this plan is without them.", err=True)
     if unusable:
         sys.exit(EXIT_BAD_INPUT)
     sys.exit(EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED)
+
+
+def _warn_of_prices(fleet: Fleet) -> None:
+    """Say once what is doubtful about the prices of the fleet's GPUs."""
+    used = {CapacityType.ON_DEMAND, *(node.capacity_type for node in fleet.nodes)}
+    for summary in remark_summaries(remarks_on(fleet.gpu_types(), today(), used)):
+        click.echo(f"warning: {summary}", err=True)
 
 
 _SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType({"objects": Planned.objects, "table": Planned.outcome})

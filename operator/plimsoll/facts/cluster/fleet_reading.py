@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
-from plimsoll.domain.gpus import GpuType, Price
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB, parse_quantity
+from plimsoll.facts.cluster.capacity_type import capacity_type
 from plimsoll.facts.cluster.gpu_labels import (
     AMD_DEVICE,
     AMD_PRODUCT,
@@ -29,6 +30,7 @@ from plimsoll.facts.cluster.gpu_labels import (
 )
 from plimsoll.facts.cluster.gpu_match import match_gpu, usable_bytes_from_label
 from plimsoll.facts.cluster.host_reading import REQUESTS, host_room, is_bound, taken_by_node
+from plimsoll.facts.prices.repricing import OwnPrices, repriced
 
 Body = Mapping[str, Any]
 
@@ -40,7 +42,7 @@ def read_fleet(
     nodes: Iterable[Body],
     pods: Iterable[Body],
     types: Sequence[GpuType],
-    prices: Mapping[str, Price] | None = None,
+    prices: OwnPrices | None = None,
 ) -> Fleet:
     """Return the fleet at one moment.
 
@@ -52,7 +54,7 @@ def read_fleet(
     """
     pods = tuple(pods)
     held, taken = _held_by_node(pods), taken_by_node(pods)
-    priced = [_repriced(gpu, prices or {}) for gpu in types]
+    priced = [repriced(gpu, prices or {}) for gpu in types]
     nodes = list(nodes)
     seen = [each for node in nodes for each in _read_whole(node, priced, held, taken)]
     hosted = [each for each in seen if isinstance(each, GpuNode)]
@@ -132,14 +134,6 @@ def _name(node: Body) -> str:
     return str((node.get("metadata") or {}).get("name"))
 
 
-def _repriced(gpu: GpuType, prices: Mapping[str, Price]) -> GpuType:
-    if gpu.name in prices:
-        return replace(gpu, price=prices[gpu.name])
-    if gpu.mig is not None and gpu.mig.card in prices:
-        return replace(gpu, price=gpu.mig.price(prices[gpu.mig.card]))
-    return gpu
-
-
 def _reached_one_way(nodes: Sequence[GpuNode]) -> tuple[list[GpuNode], list[IgnoredNode]]:
     """Keep one resource for each type of slice: the one with more slices. The other nodes are ignored.
 
@@ -214,6 +208,7 @@ def _read_part(
         held=held.get((name, found.resource), 0),
         labels=tuple(sorted(labels.items())),
         taints=_taints(node),
+        capacity_type=capacity_type(labels),
     )
 
 

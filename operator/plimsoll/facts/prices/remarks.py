@@ -1,0 +1,85 @@
+"""Doubts about prices: few voters, old offers, and cards whose prices contradict their order."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from plimsoll.domain.gpus import CapacityType, GpuType, Price
+from plimsoll.domain.reasons import Numbers, PriceDoubt
+from plimsoll.facts.prices.order import is_better
+
+OLDEST_DAYS = 120
+"""A price whose newest offer is older than this is called old. Market prices of GPUs move by a tenth in a quarter."""
+
+
+@dataclass(frozen=True, slots=True)
+class PriceRemark:
+    """One doubt about the price of one card, with its numbers."""
+
+    doubt: PriceDoubt
+    gpu_type: str
+    capacity: CapacityType
+    numbers: Numbers = ()
+
+
+def remarks_on(
+    types: Iterable[GpuType],
+    today: date,
+    capacities: Collection[CapacityType] = tuple(CapacityType),
+) -> tuple[PriceRemark, ...]:
+    """Return every doubt, sorted by its word and the card.
+
+    Args:
+        types: GPU types with the prices in force. A slice stands for its card, because its price is a share of it.
+        today: the day on which the prices are used.
+        capacities: the capacity types whose prices are used.
+    """
+    cards = {(gpu.name if gpu.mig is None else gpu.mig.card): gpu for gpu in _slices_first(types)}
+    found = [
+        remark
+        for name, gpu in cards.items()
+        for capacity in CapacityType
+        if capacity in capacities and (price := gpu.price_of(capacity)) is not None
+        for remark in _on_figure(name, capacity, price, today)
+    ]
+    found += [
+        remark for name, gpu in cards.items() if CapacityType.SPOT in capacities for remark in _on_spot(name, gpu)
+    ]
+    found += _upside_down([gpu for gpu in cards.values() if not gpu.is_slice])
+    return tuple(sorted(found, key=lambda remark: (remark.doubt, remark.gpu_type, remark.capacity)))
+
+
+def _slices_first(types: Iterable[GpuType]) -> list[GpuType]:
+    """Return the types so that a whole card comes last among those of its name."""
+    return sorted(types, key=lambda gpu: (not gpu.is_slice, gpu.name))
+
+
+def _on_figure(name: str, capacity: CapacityType, price: Price, today: date) -> Iterator[PriceRemark]:
+    market = price.market
+    if market is None:
+        return
+    if market.is_thin:
+        thin = (("voters", market.voters or 0), ("clamped", int(market.is_clamped)))
+        yield PriceRemark(PriceDoubt.THIN_PRICE, name, capacity, thin)
+    if market.last is not None and (days := (today - market.last).days) > OLDEST_DAYS:
+        old = (("days", days), ("limit_days", OLDEST_DAYS), ("newest", market.last.isoformat()))
+        yield PriceRemark(PriceDoubt.OLD_PRICE, name, capacity, old)
+
+
+def _on_spot(name: str, gpu: GpuType) -> Iterator[PriceRemark]:
+    if gpu.price is not None and gpu.price.spot is not None and gpu.price.spot.usd_per_hour > gpu.price.usd_per_hour:
+        numbers = (("usd", str(gpu.price.spot.usd_per_hour)), ("on_demand_usd", str(gpu.price.usd_per_hour)))
+        yield PriceRemark(PriceDoubt.SPOT_COSTS_MORE, name, CapacityType.SPOT, numbers)
+
+
+def _upside_down(cards: list[GpuType]) -> Iterator[PriceRemark]:
+    """Yield each card that is cheaper than a lesser one of its family, with the dearest such card."""
+    priced = [(gpu, gpu.price.usd_per_hour) for gpu in cards if gpu.price is not None]
+    for gpu, usd in priced:
+        dearer = [(price, other.name) for other, price in priced if price > usd and is_better(gpu, other)]
+        if dearer:
+            price, other = max(dearer)
+            numbers = (("usd", str(usd)), ("lesser", other), ("lesser_usd", str(price)))
+            yield PriceRemark(PriceDoubt.PRICES_UPSIDE_DOWN, gpu.name, CapacityType.ON_DEMAND, numbers)
