@@ -6,15 +6,32 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.outcomes import Option, Placed, Rejection
-from plimsoll.domain.reasons import Reason
+from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import ServingShape
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.options import options
 from plimsoll.placement.place import place
+from plimsoll.placement.plan import plan
 from plimsoll.placement.speed import load_of, missed
-from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, placed, request, unplaceable
+from tests.support.planning import (
+    A100,
+    H100,
+    L4,
+    L40S,
+    LLAMA_70B_FP8,
+    MI300X,
+    fleet,
+    node,
+    placed,
+    request,
+    tenant,
+    unplaceable,
+)
+
+CATALOG = load_gpu_types()
 
 FLEET = fleet(node("h", H100), node("l", L40S), node("l4", L4))
 
@@ -95,3 +112,10 @@ def test_the_placement_of_a_small_model_is_not_changed_by_the_usual_limit() -> N
     outcome = place(request(), fleet(node("l", L40S), node("h", H100)))
     assert isinstance(outcome, Placed)
     assert (outcome.choice.gpu.name, outcome.choice.is_slow) == (L40S, False)
+
+
+def test_a_node_to_buy_is_one_that_is_fast_enough() -> None:
+    """Eight T4 would be cheaper, and a person would wait for every word."""
+    outcome = plan([tenant(request(LLAMA_70B_FP8, context=8192, concurrency=16))], fleet(node("l4", L4, 1)), CATALOG)
+    [bought] = [dict(each.numbers) for each in outcome[0].remedies if each.kind is RemedyKind.ADD_GPUS]
+    assert bought["gpu_type"] in (MI300X, H100, "h200-sxm-141gb", A100)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Fit, Option
+from plimsoll.domain.outcomes import Fit, Option, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.feasibility import hourly_price, judge
@@ -18,15 +18,19 @@ from plimsoll.placement.preference import preference
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
     """Return the choice of ``place`` for one replica; None where none fits for sure.
 
-    Candidates are judged in the order of preference, up to the first that fits. Candidates that have no room or cost
-    more are not judged.
+    Candidates are judged in the order of preference, up to the first that fits and is fast enough. Candidates that
+    have no room or cost more are not judged.
     """
     roomy = with_room(request, fleet, ledger, memo)
+    slow: Option | None = None
     for candidate in sorted(roomy, key=_preference):
         verdict = judge(request, candidate, fleet, memo)
-        if isinstance(verdict, Option) and verdict.estimate.fit is Fit.SURE:
+        if isinstance(verdict, Rejection) or verdict.estimate.fit is not Fit.SURE:
+            continue
+        if not verdict.is_slow:
             return verdict
-    return None
+        slow = slow or verdict
+    return slow
 
 
 def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> list[Candidate]:
