@@ -7,7 +7,7 @@ import random
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from plimsoll.placement.pools import MAX_POOLS, PoolState
+from plimsoll.placement.pools import PoolState
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from tests.laws.scheduled_world import Life, World, hours_of
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, request
@@ -57,7 +57,7 @@ def check_bounded(life: Life) -> None:
     """Few places are left in any hour, none is gone back to within it, so few pools are opened."""
     assert max((len(set(places)) for places in hours_of(life.departures)), default=0) <= MAX_REHOMINGS_PER_HOUR
     opened = max(map(len, hours_of(life.openings)), default=0)
-    assert opened <= MAX_REHOMINGS_PER_HOUR * life.wanted.replicas + MAX_POOLS
+    assert opened <= MAX_REHOMINGS_PER_HOUR * life.wanted.replicas + len(KINDS)
     for left_at, place in life.departures:
         assert [at for at, name in life.openings if name == place and left_at < at < left_at + 3600] == []
 

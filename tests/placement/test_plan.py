@@ -12,7 +12,7 @@ from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides,
 from plimsoll.domain.units import GIB
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import MAX_POOLS, Decision, PoolState, Tenant
+from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.remedies import only_waits
 from tests.support.planning import (
     A100,
@@ -64,11 +64,10 @@ class TestFirstPlacement:
         assert (sizes(decision), decision.missing) == ({L40S_TP1: 2}, 1)
         assert {each.reason for each in decision.rejections if each.gpu_type == L40S} >= {Reason.GPUS_TAKEN}
 
-    def test_no_deployment_spreads_over_more_types_than_the_bound(self) -> None:
+    def test_replicas_spread_over_as_many_types_as_they_need(self) -> None:
         kinds = (L40S, H100, A100, "l40-48gb", "a40-48gb", "rtx-6000-ada-48gb")
         decision = decided(tenant(request(replicas=9)), *(node(kind, kind, 1) for kind in kinds))
-        assert len(decision.pools) == MAX_POOLS
-        assert decision.missing == 9 - MAX_POOLS
+        assert (len(decision.pools), decision.missing) == (6, 3)
 
     def test_nothing_that_fits_leaves_no_pool_and_says_what_would_help(self) -> None:
         (decision,) = plan([tenant(request(LLAMA_70B_FP8))], fleet(node("l4", L4, 1)), [gpu(H100)])

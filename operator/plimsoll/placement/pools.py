@@ -154,10 +154,6 @@ class Decision:
         return next(active, None)
 
 
-MAX_POOLS = 4
-"""The most GPU types that one deployment may use. A larger number is not useful."""
-
-
 def as_it_is(pool: Pool) -> PlannedPool:
     """Return a planned pool that is equal to the given one."""
     return PlannedPool(

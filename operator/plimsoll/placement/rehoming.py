@@ -12,8 +12,8 @@ REMEMBERED_SECONDS = 3600
 sooner."""
 
 MAX_REHOMINGS_PER_HOUR = 4
-"""The most places that one deployment may leave in any hour. This is the number of GPU types that it may use. More
-moves would mean that planner and scheduler work against each other."""
+"""The most places that one deployment may leave in any hour. More moves would mean that planner and scheduler work
+against each other."""
 
 MOST_REMEMBERED = 20
 """The most entries that a status holds."""

@@ -273,7 +273,7 @@ class InferenceDeploymentStatus(ApiModel):
     placement: PlacementStatus | None = Field(default=None, description="Chosen GPUs, split and engine settings.")
     pools: list[PoolStatus] | None = Field(
         default=None,
-        max_length=8,
+        max_length=64,
         description="Replicas by kind: one pool, or two while a move or a spill-over lasts.",
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]},
     )

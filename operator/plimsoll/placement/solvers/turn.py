@@ -11,7 +11,7 @@ from plimsoll.placement.demand import Demand, Move
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import pick, taken
-from plimsoll.placement.pools import MAX_POOLS, pool_name
+from plimsoll.placement.pools import pool_name
 from plimsoll.placement.rehoming import Departure, is_spent
 from plimsoll.placement.remedies import only_waits
 from plimsoll.placement.solvers.protocol import Award
@@ -79,7 +79,7 @@ class Turn:
                 self.moves_spent = True
                 continue
             outcome = self._search(move.replicas, (*self._closed(), move.place))
-            if not isinstance(outcome, Placed) or not self._may_join(outcome):
+            if not isinstance(outcome, Placed):
                 continue  # no rejection is recorded: the replicas wait where they are
             self._note(outcome)
             self._book(outcome)
@@ -108,7 +108,7 @@ class Turn:
 
     def _fill(self) -> None:
         """Place the missing replicas, on several GPU types if necessary."""
-        while (missing := self._missing()) > 0 and len(self.replicas) < MAX_POOLS:
+        while (missing := self._missing()) > 0:
             decided = bool(self.share)
             if self._place(missing) is None and not decided:
                 break
@@ -147,11 +147,6 @@ class Turn:
         """Return the places that must not be used."""
         left = (each.place for each in self._departures()) if self.demand.remembers_moves else ()
         return (*self.demand.excluded, *left)
-
-    def _may_join(self, placed: Placed) -> bool:
-        """Whether the placed replicas have a pool, or one more pool is allowed."""
-        name = _name(placed)
-        return len(self.replicas) < MAX_POOLS or any(pool.name == name for pool in self.demand.tenant.pools)
 
     def _book(self, placed: Placed) -> None:
         request, choice = self.demand.request, placed.choice
