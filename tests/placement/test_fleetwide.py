@@ -17,11 +17,12 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Fit
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import GpuConstraints, Overrides
+from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
-from plimsoll.placement.solvers import SOLVERS, Appraisal, Fleetwide, Solver
+from plimsoll.placement.solvers import SOLVERS, Fleetwide, Solver
 from plimsoll.placement.solvers.programme import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.render.objects import deployment, disruption_budget, service
@@ -114,6 +115,11 @@ class Planned:
             model=self.decision.request.model,
             engine_version=self.resource.spec.engine.version,
         )
+
+
+def appraisal_of(planned: Iterable[Planned]) -> Appraisal | None:
+    """Return how good the placements of a plan are together; None where nothing was placed."""
+    return next((each.decision.appraisal for each in planned if each.decision.appraisal is not None), None)
 
 
 def plan_manifests(

@@ -11,6 +11,7 @@ from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, Rej
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
+from plimsoll.placement.appraisal import Appraisal
 
 _FIT = {"Sure": "fits for sure", "Probable": "fits only probably", "No": "does not fit"}
 
@@ -34,6 +35,15 @@ def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
             "-" if placement is None else placement.hourly_price or "-",
         )
     console.print(table)
+
+
+def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
+    """Print the bill of deployments that were decided together, and how much a better plan might save."""
+    if appraisal is None or appraisal.gap is None or appraisal.deployments == 1:
+        return
+    together = f"All {appraisal.deployments} together: ${appraisal.bill:.2f}/h."
+    proof = f"No other plan for these replicas saves more than {appraisal.gap:.1%}."
+    console.print(f"{together} {proof}", highlight=False)
 
 
 def print_details(console: Console, status: InferenceDeploymentStatus) -> None:

@@ -12,22 +12,18 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.remedies import Adviser
-from plimsoll.placement.solvers import Appraisal, Award, Solver, Stock
+from plimsoll.placement.solvers import Award, Solver, Stock
 from plimsoll.placement.transition import decision_of
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The decision for one deployment, and the free resources ``before`` it took its share and those ``left`` after.
-
-    ``appraisal`` is the solver's, of all awards of the pass together.
-    """
+    """The decision for one deployment, and the free resources ``before`` it took its share and those ``left`` after."""
 
     tenant: Tenant
     decision: Decision
     before: Ledger
     left: Ledger
-    appraisal: Appraisal | None = None
 
 
 def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: Solver) -> Iterator[Answer]:
@@ -43,11 +39,13 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
             continue
         award = next(awards)
         decision = _decided(award, stock.fleet, adviser)
+        if decision.placed_now:  # on the others it would make their decisions look new
+            decision = replace(decision, appraisal=award.appraisal)
         if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
             awards = solver(_open(demands[number + 1 :]), replace(stock, ledger=ledger))
             yield Answer(demand.tenant, decision, ledger, ledger)
         else:
-            yield Answer(demand.tenant, decision, ledger, award.left, award.appraisal)
+            yield Answer(demand.tenant, decision, ledger, award.left)
             ledger = award.left
 
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.answers import Answer, answers, read_demand
+from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.remedies import Adviser
-from plimsoll.placement.solvers import Appraisal, Solver, Stock
+from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.taken import Taken, taken_between
 
 
@@ -66,7 +67,7 @@ class Plan:
         taken: dict[ObjectKey, Taken] = {}
         left, appraisal = stock.ledger, None
         for answer in answered:
-            appraisal = appraisal or answer.appraisal
+            appraisal = appraisal or answer.decision.appraisal
             key, left = answer.tenant.request.key, answer.left
             tenants[key], decisions[key] = answer.tenant, answer.decision
             share = taken_between(answer.before, answer.left)

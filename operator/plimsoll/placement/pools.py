@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Target
 from plimsoll.domain.serving import Request
+from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
 
 
@@ -130,7 +131,8 @@ class Decision:
     ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour.
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
-    memory law.
+    memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment
+    got none, or where the solver does not say.
     """
 
     request: Request
@@ -146,6 +148,7 @@ class Decision:
     rehomings_spent: bool = False
     failure: str = ""
     is_refusal: bool = False
+    appraisal: Appraisal | None = None
 
     @property
     def choice(self) -> Option | None:

@@ -16,10 +16,10 @@ from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.planning import Outcome, Planned, plan_located
+from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
-from plimsoll.cli.tables import print_details, print_ignored, print_plan
+from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
 from plimsoll.cli.today import today
 from plimsoll.domain.fleet import Fleet, IgnoredNode
 from plimsoll.domain.gpus import CapacityType
@@ -74,6 +74,8 @@ def command(
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)
+        if output == "table":
+            print_appraisal(screen(), appraisal_of(entry for entry, _ in shown))
         _warn_of_prices(seen)
     unusable = len(manifests.problems) + len(problems)
     if shown and unusable:

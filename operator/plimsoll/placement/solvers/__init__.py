@@ -2,11 +2,11 @@
 
 from plimsoll.placement.solvers.fleetwide import Fleetwide
 from plimsoll.placement.solvers.greedy import solve_greedily
-from plimsoll.placement.solvers.protocol import Appraisal, Award, Solver, Stock
+from plimsoll.placement.solvers.protocol import Award, Solver, Stock
 
 SOLVERS: dict[str, Solver] = {"greedy": solve_greedily, "search": Fleetwide()}
 """The solvers by name that need no library. A new solver is a module in this folder and an entry here."""
 
 DEFAULT_SOLVER = SOLVERS["search"]
 
-__all__ = ["DEFAULT_SOLVER", "SOLVERS", "Appraisal", "Award", "Fleetwide", "Solver", "Stock"]
+__all__ = ["DEFAULT_SOLVER", "SOLVERS", "Award", "Fleetwide", "Solver", "Stock"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.solvers.formulation import Aim, Formulation, Goal, Share
 from plimsoll.placement.solvers.problem import Posed
 from plimsoll.placement.solvers.programme import Milp, Solution
-from plimsoll.placement.solvers.protocol import Appraisal
 
 MOST_ROUNDS = 6
 """How often the search continues behind a deployment that cannot have all its replicas. Behind the last one, the

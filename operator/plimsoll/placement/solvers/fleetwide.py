@@ -14,13 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.host import HostRoom
+from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.solvers.deciding import Decided, decide
 from plimsoll.placement.solvers.packing import Part, pack
 from plimsoll.placement.solvers.problem import Posed, pose, wanted
 from plimsoll.placement.solvers.programme import Milp
-from plimsoll.placement.solvers.protocol import Appraisal, Award, Stock
+from plimsoll.placement.solvers.protocol import Award, Stock
 from plimsoll.placement.solvers.scarcity import Others, with_scarcity
 from plimsoll.placement.solvers.search import in_turn, search
 from plimsoll.placement.solvers.turn import Turn

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.solvers.deciding import Decided
 from plimsoll.placement.solvers.formulation import MIXING, Share
 from plimsoll.placement.solvers.limits import Limit, Where, limits_of
 from plimsoll.placement.solvers.problem import Kind, Posed, Problem
-from plimsoll.placement.solvers.protocol import Appraisal
 
 ROUNDS = 300
 """How often some deployments give back their GPUs and choose again."""

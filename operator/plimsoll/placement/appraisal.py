@@ -1,0 +1,29 @@
+"""How good a plan is: its bill, and the proven least bill for the same replicas."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Appraisal:
+    """How good the new placements of a pass are together.
+
+    Attributes:
+        solver: what found them.
+        bill: US dollars an hour of all replicas that the solver placed. A mix of GPU types counts with its charge.
+        bound: the proven least bill for the same replicas; None where nothing was proven.
+        deployments: the number of deployments that were decided together.
+    """
+
+    solver: str
+    bill: float
+    bound: float | None
+    deployments: int
+
+    @property
+    def gap(self) -> float | None:
+        """The part of the bill that a better plan might save at most; None where nothing was proven."""
+        if self.bound is None:
+            return None
+        return 0.0 if self.bill <= 0 else max(0.0, 1 - self.bound / self.bill)
