@@ -53,6 +53,13 @@ check: $(READY) ## format, lint, types, import contracts, generated files
 accuracy: $(READY) ## our estimate and its peers against measured starts, one table (ARGS="--peers none", "--logs FILE")
 	$(BIN)/python -m benchmarks.accuracy $(ARGS)
 
+latency-accuracy: $(READY) ## our times per token and to the first token against measured ones (ARGS="--rows FILE")
+	$(BIN)/python -m benchmarks.latency $(ARGS)
+
+latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performance.json anew (half an hour)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group latency-fit
+	$(BIN)/python -m benchmarks.latency.fit
+
 mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
@@ -87,4 +94,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy latency-accuracy latency-fit mutants init format crds goldens build constraints clean help
