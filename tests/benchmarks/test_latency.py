@@ -89,7 +89,7 @@ def test_the_catalogue_holds_what_the_model_of_the_constants_says() -> None:
     slower = Fitted(families={"hopper": dict.fromkeys(FAMILY, 0.1)}).efficiency("hopper")
     assert slower.read_8bit / expected.read_8bit == pytest.approx(slower.read_16bit / expected.read_16bit)
     assert slower.step_seconds == expected.step_seconds
-    assert Fitted().efficiency("cdna").layer_seconds == pytest.approx(2 * expected.layer_seconds)
+    assert Fitted().efficiency("cdna").layer_seconds == pytest.approx(4 * expected.layer_seconds)
 
 
 def test_quantiles_and_errors() -> None:
