@@ -23,9 +23,6 @@ _TTFT_WEIGHT: Final = 0.5
 _MOST_ROWS_OF_A_GROUP: Final = 30
 """Rows of one source, model and GPU type are much alike: so many of them are fitted, evenly chosen."""
 
-_OLD_RELEASE_WEIGHT: Final = 0.3
-"""Engines before 0.14 waited for the host and had slower kernels. They say less of the releases that are deployed."""
-
 _STEP: Final = 2e-3
 
 Vector = Any
@@ -122,8 +119,7 @@ def _problem(cases: Sequence[Case]) -> _Problem:
         step = max(1.0, len(group) / _MOST_ROWS_OF_A_GROUP)
         kept = [group[int(place * step)] for place in range(int(len(group) / step))]
         chosen += kept
-        weight = sqrt(sizes[key]) / len(kept)
-        weights += [weight * (_OLD_RELEASE_WEIGHT if case.row.synchronous else 1) for case in kept]
+        weights += [sqrt(sizes[key]) / len(kept)] * len(kept)
     families = tuple(sorted({case.family for case in chosen}))
     return _Problem(tuple(chosen), tuple(weights), families)
 
