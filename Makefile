@@ -56,6 +56,13 @@ accuracy: $(READY) ## our estimate and its peers against measured starts, one ta
 bench-placement: $(READY) ## every solver against the proven optimum, in 3 minutes (ARGS="--full", "--nodes 50 --solvers greedy", "--json FILE")
 	$(BIN)/python -m benchmarks.placement $(ARGS)
 
+latency-accuracy: $(READY) ## our times per token and to the first token against measured ones (ARGS="--rows FILE")
+	$(BIN)/python -m benchmarks.latency $(ARGS)
+
+latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performance.json anew (half an hour)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group latency-fit
+	$(BIN)/python -m benchmarks.latency.fit
+
 mutants: $(READY) ## change the decision code in small ways: what do the tests notice? (ARGS="--only placement --sample 100 --seed 7", "--all")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --group mutants
 	$(BIN)/python -m benchmarks.mutants $(ARGS)
@@ -90,4 +97,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy bench-placement mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy bench-placement latency-accuracy latency-fit mutants init format crds goldens build constraints clean help

@@ -38,13 +38,13 @@ class Links:
 class Efficiency:
     """The shares of the peaks that an engine's kernels reach, and the time that it spends on anything else.
 
-    Reads of weights have a share of the memory bandwidth by the bits of a weight, matrix products a share of the
-    peak by the bits of what is multiplied. ``expert_read`` multiplies the first and ``expert_product`` the second
-    for routed experts. ``expert_spread`` is how many of a step's further tokens choose experts as if at random; the
-    rest follow others. ``kv_read`` and ``kv_read_8bit`` are the shares of reads of caches, ``attention`` that of
-    long prefills. Times are seconds: of the gaps between the kernels of a layer, what experts, quantized
-    activations and a step too large for a CUDA graph (``eager``) add to them, of a step, of one sequence in a step
-    (scheduling, sampling and streaming), and of a request outside its steps.
+    Reads of weights have a share of the memory bandwidth by the bits of a weight, matrix products a share of the peak
+    by the bits of what is multiplied. ``expert_read`` multiplies the first and ``expert_product`` the second for routed
+    experts. ``expert_spread`` is the share of a step's further tokens that choose experts as if at random; the rest
+    follow others. ``kv_read`` and ``kv_read_8bit`` are the shares of reads of caches, ``attention`` that of long
+    prefills. ``communication`` multiplies the measured times of collectives. Times are seconds: of the gaps between the
+    kernels of a layer, what experts, quantized activations and a step too large for a CUDA graph (``eager``) add to
+    them, of a step, of one sequence in a step (scheduling, sampling, streaming), and of a request outside its steps.
     """
 
     read_16bit: float
@@ -56,6 +56,7 @@ class Efficiency:
     product_8bit: float
     product_4bit: float
     attention: float
+    communication: float
     expert_read: float
     expert_product: float
     expert_spread: float

@@ -24,6 +24,7 @@ _CAUTIOUS = Efficiency(
     product_8bit=0.4,
     product_4bit=0.3,
     attention=0.4,
+    communication=1.0,
     expert_read=0.8,
     expert_product=0.5,
     expert_spread=0.7,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
 
 from plimsoll.domain.engine_options import Residency
 from plimsoll.domain.gpus import GpuType
@@ -78,22 +77,21 @@ def performance(
 def token_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> Seconds:
     """Return the mean time of a token: a step of decoding, and its part of the prompts that ride along.
 
-    While a request generates its tokens, each of the others begins once on average, and its prompt lengthens steps.
+    While a request generates its tokens, each of the others begins once on average. Prompts come one by one, in chunks
+    of what decoding leaves of the largest step; where there are more of them than steps, they share steps.
     """
-    decode = costs.step(load.running, _context(load))
-    others = (load.running / costs.split.data_parallel - 1) / costs.split.pipeline_parallel
-    if others <= 0:
+    context = context_tokens(load)
+    decode = costs.step(load.running, context)
+    prompts = _prompts_per_token(costs, load)
+    if prompts <= 0:
         return decode
-    return decode.plus(prompt_seconds(costs, load, batched_tokens, decode), others / load.output_tokens)
-
-
-def prompt_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Seconds) -> Seconds:
-    """Return the time that one prompt adds to the steps that carry it, in chunks of the step that decoding leaves."""
-    chunks = _chunks(costs, load, batched_tokens)
-    loaded = costs.step(load.running, _context(load), load.prompt_tokens / chunks)
-    added = loaded.plus(decode, -1.0)
-    attention = costs.prompt_attention(load.prompt_tokens)
-    return Seconds().plus(added, chunks).plus(Seconds(compute=attention))
+    room, waiting = _room(costs, load, batched_tokens), prompts * load.prompt_tokens
+    carried = max(min(load.prompt_tokens, room), min(waiting, room))
+    loaded, steps = costs.step(load.running, context, carried), waiting / carried
+    attention = Seconds(compute=prompts * costs.prompt_attention(load.prompt_tokens))
+    if steps >= 1:
+        return attention.plus(loaded, steps)
+    return attention.plus(loaded, steps).plus(decode, 1 - steps)
 
 
 def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token: Seconds) -> float:
@@ -102,16 +100,15 @@ def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token
     It waits for half of a step, and for prompts that came before it as in a queue with random arrivals and equal work
     (M/D/1): u / (2 (1 - u)) prompts at a share u of the time that prompts take, at most half of the others.
     """
-    chunks, stages = _chunks(costs, load, batched_tokens), costs.split.pipeline_parallel
+    chunks, stages = prompt_chunks(costs, load, batched_tokens), costs.split.pipeline_parallel
     passes = (chunks + stages - 1) / stages
-    own = passes * costs.step(load.running - 1, _context(load), load.prompt_tokens / chunks).total
+    own = passes * costs.step(load.running - 1, context_tokens(load), load.prompt_tokens / chunks).total
     own += costs.prompt_attention(load.prompt_tokens)
     others = load.running / costs.split.data_parallel - 1
     if others <= 0:
         return own + costs.request_seconds
-    decode = costs.step(load.running, _context(load)).total
-    busy = 1 - decode / token.total
-    queued = min(others / 2, busy / (2 * (1 - busy)))
+    decode = costs.step(load.running, context_tokens(load)).total
+    queued = min(others / 2, (token.total - decode) / (2 * decode))
     return own * (1 + queued) + decode / 2 + costs.request_seconds
 
 
@@ -121,18 +118,34 @@ def first_round_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> fl
     if others <= 0:
         return 0.0
     full = costs.step(0, 0, batched_tokens).total * load.prompt_tokens / batched_tokens
-    return (full + costs.prompt_attention(load.prompt_tokens)) * others / 2 / load.rounds
+    one = full + costs.prompt_attention(load.prompt_tokens) + costs.request_seconds
+    return one * others / 2 / load.rounds
 
 
-def _context(load: Load) -> float:
+def context_tokens(load: Load) -> float:
     """Return the mean length behind a token that is being decoded."""
     return load.prompt_tokens + load.output_tokens / 2
 
 
-def _chunks(costs: StepCosts, load: Load, batched_tokens: int) -> int:
-    """Return the steps over which a prompt is spread: each takes what decoding leaves of the largest step."""
-    room = max(1.0, batched_tokens - load.running / costs.split.data_parallel + 1)
-    return max(1, ceil(load.prompt_tokens / room))
+def prompt_chunks(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+    """Return the steps over which a prompt is spread: one, or as many as it fills."""
+    return max(1.0, load.prompt_tokens / _room(costs, load, batched_tokens))
+
+
+def prompts_per_step(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+    """Return how many chunks of prompts there are for each step of decoding."""
+    return _prompts_per_token(costs, load) * prompt_chunks(costs, load, batched_tokens)
+
+
+def _room(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+    """Return the tokens of the largest step that decoding leaves to prompts."""
+    return max(1.0, batched_tokens - load.running / costs.split.data_parallel + 1)
+
+
+def _prompts_per_token(costs: StepCosts, load: Load) -> float:
+    """Return how many prompts of others a stage serves while a request generates one token."""
+    others = load.running / costs.split.data_parallel - 1
+    return max(0.0, others / costs.split.pipeline_parallel / load.output_tokens)
 
 
 def _bound(token: Seconds) -> tuple[Bound, float]:
@@ -155,6 +168,7 @@ def _check(load: Load, batched_tokens: int) -> None:
         ("prompt_tokens", load.prompt_tokens),
         ("output_tokens", load.output_tokens),
         ("running", load.running),
+        ("rounds", load.rounds),
         ("max_num_batched_tokens", batched_tokens),
     ):
         if value < 1:

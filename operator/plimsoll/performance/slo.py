@@ -42,8 +42,9 @@ class SloMiss:
 
 def slo_misses(slo: Slo, found: Performance) -> tuple[SloMiss, ...]:
     """Return the figures that miss their limits, the larger excess first; empty where the promise is kept."""
+    low_ttft = found.typical_ttft_seconds * found.ttft_band[0] / found.ttft_seconds
     checks = (
-        (SloFigure.TTFT, found.typical_ttft_seconds, slo.ttft_seconds, found.ttft_band[0]),
+        (SloFigure.TTFT, found.typical_ttft_seconds, slo.ttft_seconds, low_ttft),
         (SloFigure.TPOT, found.tpot_seconds, slo.tpot_seconds, found.tpot_band[0]),
     )
     misses = [

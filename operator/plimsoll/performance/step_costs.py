@@ -19,8 +19,8 @@ from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
 _SMOOTHNESS = 3
 """The exponent that joins the time of reads and of products: the larger counts, and near the ridge both do.
 
-With 3, the times of 128 to 512 tokens are within 10 % of the GEMM tables of H100 and A100 (aiconfigurator @095f58a51)
-in 16 bits, and within 15 % in FP8. A plain maximum is up to 25 % too low there.
+In the GEMM tables of H100 (aiconfigurator @095f58a51), 256 tokens take 1.29 of one read at peak in 16 bits, where this
+gives 1.39 and a plain maximum 1.14; in FP8 1.56, 1.35 and 1.25. At 128 and 512 tokens this is within 11 %.
 """
 
 
@@ -36,7 +36,7 @@ _LARGEST_GRAPH = 512
 
 @dataclass(frozen=True, slots=True)
 class Seconds:
-    """The parts of a time. ``reads`` and ``products`` are joined in ``linear``; attention counts as what bounds it."""
+    """A time in its parts, by what it is spent on: reads, products, messages, and the host or gaps between kernels."""
 
     memory: float = 0.0
     compute: float = 0.0
@@ -66,13 +66,11 @@ class MatrixCosts:
     token_seconds: float
 
     def parts(self, tokens: float, touched: float = 1.0) -> tuple[float, float]:
-        """Return seconds bound by memory and by compute for a step of ``tokens``.
-
-        The joined time goes to the larger of the two.
-        """
+        """Return seconds bound by memory and by compute for a step of ``tokens``, in the proportion of the two."""
         read, product = self.read_seconds * touched, self.token_seconds * tokens
         joined = _joined(read, product)
-        return (joined, 0.0) if read >= product else (0.0, joined)
+        share = read / (read + product) if read + product else 0.0
+        return joined * share, joined * (1 - share)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +81,6 @@ class CacheCosts:
     token_product_seconds: float
     pair_seconds: float
     fixed_seconds: float
-    most_tokens: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +101,8 @@ class StepCosts:
     sequence_seconds: float
     request_seconds: float
     expert_spread: float
+    communication: float
     links: Links | None
-    offload_seconds: float
     is_synchronous: bool
 
     def step(self, sequences: float, context: float, prompt_tokens: float = 0.0) -> Seconds:
@@ -119,13 +116,13 @@ class StepCosts:
         memory, compute = self._matrices(tokens, own + (1.0 if prompt_tokens else 0.0))
         cache_memory, cache_compute = self._caches(own, context)
         work = Seconds(
-            memory=memory + cache_memory + self.offload_seconds,
+            memory=self._with_host_reads(memory + cache_memory),
             compute=compute + cache_compute,
             communication=self._communication(tokens, own),
-            host=self.layer_seconds
-            + stages * self.step_seconds
-            + (self.eager_seconds if tokens > _LARGEST_GRAPH else 0.0),
+            host=self.layer_seconds + stages * self.step_seconds,
         )
+        if tokens > _LARGEST_GRAPH:
+            work = replace(work, host=work.host + _joined(work.total, self.eager_seconds) - work.total)
         host = self.sequence_seconds * own * stages
         waits = host if self.is_synchronous else _joined(work.total, host) - work.total
         return replace(work, host=work.host + waits)
@@ -137,6 +134,11 @@ class StepCosts:
         for cost, work in zip(self.caches, self.work.caches, strict=True):
             total += cost.pair_seconds * work.pairs(prompt_tokens)
         return total * filled
+
+    def _with_host_reads(self, memory: float) -> float:
+        """Return the time of reads with those of weights in host memory, which streaming overlaps with the others."""
+        host = self.floor.host_seconds
+        return _joined(memory, host) if self.floor.overlaps else memory + host
 
     def _matrices(self, tokens: float, sampled: float) -> tuple[float, float]:
         memory = compute = 0.0
@@ -180,7 +182,7 @@ class StepCosts:
         if work.exchanges:
             spread = tokens * work.token_bytes * min(work.experts_per_token, self.split.expert_ranks)
             total += work.exchanges * all_to_all_seconds(self.links, self.split.expert_ranks, spread)
-        return total
+        return total * self.communication
 
 
 @lru_cache(maxsize=16384)
@@ -226,7 +228,6 @@ def costs_of(
                 token_product_seconds=cache.token_flops / attention,
                 pair_seconds=cache.prompt_flops / attention,
                 fixed_seconds=cache.fixed_bytes / cached,
-                most_tokens=cache.most_tokens,
             )
             for cache in work.caches
         ),
@@ -237,8 +238,8 @@ def costs_of(
         sequence_seconds=each.sequence_seconds,
         request_seconds=each.request_seconds,
         expert_spread=each.expert_spread,
+        communication=each.communication,
         links=speed.links,
-        offload_seconds=floor.host_seconds,
         is_synchronous=synchronous,
     )
 

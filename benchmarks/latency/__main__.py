@@ -1,0 +1,54 @@
+"""``python -m benchmarks.latency``: score the model and two simpler ones on measured rows, and print the tables."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.latency.bands import predictions
+from benchmarks.latency.cases import cases_of
+from benchmarks.latency.document import write_into
+from benchmarks.latency.folds import read_held_out
+from benchmarks.latency.prediction import bandwidth_floor, predict, roofline
+from benchmarks.latency.rows import ROWS, read_rows
+from benchmarks.latency.table import Column, report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command. The exit status is 2 where the rows cannot be read."""
+    asked = _parser().parse_args(arguments)
+    try:
+        cases = cases_of(read_rows(asked.rows))
+    except (KeyError, OSError, ValueError) as error:
+        sys.stderr.write(f"{asked.rows}: {error}\n")
+        return 2
+    columns = [Column("in the fit" if asked.rows == ROWS else "the catalogue's constants", [*map(predict, cases)])]
+    if asked.rows == ROWS:
+        held_out = read_held_out()
+        columns = [
+            Column("model held back", predictions(cases, held_out, "model")),
+            Column("GPU type held back", predictions(cases, held_out, "gpu")),
+            *columns,
+        ]
+    columns.append(Column("plain roofline", [*map(roofline, cases)]))
+    columns.append(Column("bandwidth floor", [*map(bandwidth_floor, cases)]))
+    text = report(cases, columns)
+    sys.stdout.write(f"{text}\n")
+    if asked.write:
+        write_into(asked.write, text)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.latency", description=__doc__)
+    parser.add_argument("--rows", type=Path, metavar="FILE", default=ROWS, help="rows as in data/rows.csv")
+    parser.add_argument(
+        "--write", type=Path, metavar="DOC", help="a document to put the tables into, between its markers"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

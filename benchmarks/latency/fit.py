@@ -1,0 +1,52 @@
+"""``python -m benchmarks.latency.fit``: fit the constants, hold back models and GPU types, write the catalogue's file.
+
+It needs scipy, which ``make latency-fit`` adds to the environment.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from benchmarks.latency.bands import write_constants
+from benchmarks.latency.cases import Case, cases_of
+from benchmarks.latency.fitting import fit, without
+from benchmarks.latency.folds import KINDS, folds, write_held_out
+from benchmarks.latency.parameters import Fitted
+from benchmarks.latency.rows import read_rows
+
+_WARM_EVALUATIONS = 3
+
+
+def main() -> int:
+    """Run the command."""
+    cases = cases_of(read_rows())
+    begin = time.monotonic()
+    fitted = fit(cases)
+    _say(f"all {len(cases)} rows: {time.monotonic() - begin:.0f} s")
+    held_out: dict[str, dict[str, Fitted]] = {}
+    for kind in KINDS:
+        held_out[kind] = _held_out(cases, kind, fitted)
+        _say(f"held back each {kind}: {time.monotonic() - begin:.0f} s")
+    write_held_out(held_out)
+    write_constants(cases, fitted, held_out)
+    return 0
+
+
+def _held_out(cases: list[Case], kind: str, fitted: Fitted) -> dict[str, Fitted]:
+    """Return the constants without each fold, begun from the constants of all rows."""
+    names = folds(cases, kind)
+    found: dict[str, Fitted] = {}
+    for name in sorted(set(names)):
+        kept = [case for case, each in zip(cases, names, strict=True) if each != name]
+        start = without(fitted, {case.family for case in kept})
+        found[name] = fit(kept, start, _WARM_EVALUATIONS)
+    return found
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

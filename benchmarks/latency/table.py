@@ -1,0 +1,117 @@
+"""The tables: errors by GPU type and by model, of rows held back and of rows in the fit, beside two simpler models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from benchmarks.latency.bands import MEASURED
+from benchmarks.latency.cases import Case
+from benchmarks.latency.folds import shape
+from benchmarks.latency.prediction import Prediction
+from benchmarks.latency.scoring import Order, covered, errors, order, ratios
+from plimsoll.performance.kernel_speed import speed_of
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One predictor's answers to all cases, in their order."""
+
+    name: str
+    answers: Sequence[Prediction]
+
+
+Pick = Callable[[Case], bool]
+
+
+def report(cases: Sequence[Case], columns: Sequence[Column]) -> str:
+    """Return all tables as Markdown."""
+    return "\n".join(_lines(cases, columns))
+
+
+def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
+    gpus = sorted({case.gpu.name for case in cases})
+    models = sorted({shape(case) for case in cases})
+    sources = sorted({case.row.source for case in cases})
+    for ttft, title in (
+        (False, "Time per output token"),
+        (True, "Time to the first token, without waiting for a slot"),
+    ):
+        yield from (f"**{title}: median / p90 of the error, bias (rows)**", "")
+        yield _row(["", *(column.name for column in columns)])
+        yield _row(["---"] * (len(columns) + 1))
+        yield _errors("all", cases, columns, lambda _: True, ttft=ttft)
+        for heading, names, key in (
+            ("by GPU type", gpus, _gpu),
+            ("by shape of the model", models, shape),
+            ("by source", sources, _source),
+        ):
+            yield _row([f"*{heading}*", *[""] * len(columns)])
+            for name in names:
+                yield _errors(name, cases, columns, _is(key, name), ttft=ttft)
+        yield ""
+    yield from _orders(cases, columns)
+    yield from _coverage(cases, columns)
+
+
+def _orders(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
+    yield from ("**Order of two places (GPU type or split) that differ by more than 20 % in time per token**", "")
+    yield _row(["", *(column.name for column in columns)])
+    yield _row(["---"] * (len(columns) + 1))
+    yield _row(["pairs in their order", *(_share(order(cases, column.answers)) for column in columns)])
+    yield ""
+
+
+def _coverage(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
+    """Yield how many measured figures are inside the band that the catalogue gives the GPU type."""
+    yield from ("**Measured figures inside the band**", "")
+    yield _row(["", *(column.name for column in columns)])
+    yield _row(["---"] * (len(columns) + 1))
+    for label, is_measured in (("GPU types with 20 rows or more", True), ("other GPU types", False)):
+        for name, ttft in (("per token", False), ("to the first token", True)):
+            cells = [_covered(cases, column, is_measured=is_measured, ttft=ttft) for column in columns]
+            yield _row([f"{label}, {name}", *cells])
+
+
+def _covered(cases: Sequence[Case], column: Column, *, is_measured: bool, ttft: bool) -> str:
+    inside = total = 0
+    for case, each in zip(cases, column.answers, strict=True):
+        trust = speed_of(case.gpu).trust
+        if (trust.name == MEASURED) is not is_measured:
+            continue
+        found = ratios([case], [each], ttft=ttft)
+        total += len(found)
+        inside += covered(found, trust.ttft if ttft else trust.tpot)
+    return f"{inside} of {total} ({inside / total:.0%})" if total else "none"
+
+
+def _errors(label: str, cases: Sequence[Case], columns: Sequence[Column], pick: Pick, *, ttft: bool) -> str:
+    cells = []
+    for column in columns:
+        kept = [(case, each) for case, each in zip(cases, column.answers, strict=True) if pick(case)]
+        found = errors(ratios([case for case, _ in kept], [each for _, each in kept], ttft=ttft))
+        if found is None:
+            cells.append("none")
+        else:
+            cells.append(f"{found.median:.1%} / {found.p90:.1%}, {found.bias:+.1%} ({found.count})")
+    return _row([label, *cells])
+
+
+def _share(found: Order) -> str:
+    return f"{found.right} of {found.pairs} ({found.right / found.pairs:.1%})" if found.pairs else "none"
+
+
+def _gpu(case: Case) -> str:
+    return case.gpu.name
+
+
+def _source(case: Case) -> str:
+    return case.row.source
+
+
+def _is(key: Callable[[Case], str], name: str) -> Pick:
+    return lambda case: key(case) == name
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,125 @@
+"""The latency benchmark: rows, cases, scores and tables."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.latency.__main__ import main
+from benchmarks.latency.bands import predictions
+from benchmarks.latency.cases import Case, cases_of
+from benchmarks.latency.document import BEGIN, END
+from benchmarks.latency.folds import FEW, folds, read_held_out
+from benchmarks.latency.parameters import COMMON, FAMILY, Fitted
+from benchmarks.latency.prediction import Prediction, bandwidth_floor, predict, roofline
+from benchmarks.latency.rows import ROWS, read_rows
+from benchmarks.latency.scoring import covered, errors, order, quantile, ratios
+
+HEADER, FIRST = ROWS.read_text(encoding="utf-8").splitlines()[:2]
+
+
+@pytest.fixture(name="cases", scope="module")
+def some_cases() -> list[Case]:
+    """Every 40th row: all of them take seconds."""
+    return cases_of(read_rows()[::40])
+
+
+def test_every_row_is_read_and_names_a_known_model_and_card() -> None:
+    rows = read_rows()
+    assert len(rows) > 1000
+    every_kind = {(row.model, row.precision, row.gpu): row for row in rows}
+    assert len(cases_of(every_kind.values())) == len(every_kind)
+
+
+def test_ttft_is_scored_only_where_no_reason_says_otherwise() -> None:
+    rows = read_rows()
+    assert all(row.scored_ttft is None for row in rows if row.ttft_left_out)
+    assert all(row.scored_ttft is not None for row in rows if not row.ttft_left_out)
+    assert {row.ttft_left_out for row in rows} >= {"", "all at once", "saturated", "few rounds", "not published"}
+
+
+def test_a_bad_figure_is_named_by_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.csv").write_text(f"{HEADER}\n{FIRST}\n{FIRST.replace(',request,', ',request,x', 1)}\n")
+    assert main(["--rows", str(tmp_path / "rows.csv")]) == 2
+    assert "row 2: could not convert string to float" in capsys.readouterr().err
+
+
+def test_own_rows_are_scored_with_the_catalogues_constants(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.csv").write_text(f"{HEADER}\n{FIRST}\n")
+    (tmp_path / "page.md").write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    assert main(["--rows", str(tmp_path / "rows.csv"), "--write", str(tmp_path / "page.md")]) == 0
+    page = (tmp_path / "page.md").read_text()
+    assert "the catalogue's constants" in capsys.readouterr().out
+    assert "bandwidth floor" in page
+    assert "old" not in page
+    assert page.startswith("before\n")
+    assert page.endswith("after\n")
+
+
+def test_simpler_models_are_faster_than_ours_and_the_floor_is_the_fastest(cases: list[Case]) -> None:
+    for case in cases:
+        ours, roof, floor = predict(case).tpot, roofline(case).tpot, bandwidth_floor(case).tpot
+        assert floor <= roof <= ours * 1.0001
+
+
+def test_what_is_held_back_is_a_whole_card_or_a_whole_shape(cases: list[Case]) -> None:
+    held_out = read_held_out()
+    everything = cases_of(read_rows())
+    for kind in ("gpu", "model"):
+        assert set(folds(everything, kind)) == set(held_out[kind])
+    assert FEW in held_out["gpu"]
+    assert len(predictions(everything[:20], held_out, "gpu")) == 20
+    same = {case.row.gpu: fold for case, fold in zip(everything, folds(everything, "gpu"), strict=True)}
+    assert same["h100-sxm-80gb"] == "h100-sxm-80gb"
+    assert cases
+
+
+def test_a_card_that_was_held_back_has_other_constants_than_in_the_fit() -> None:
+    (case,) = cases_of([row for row in read_rows() if row.gpu == "rtx-a6000-48gb"][:1])
+    held_out = read_held_out()["gpu"]["rtx-a6000-48gb"].efficiency(case.family)
+    assert case.gpu.speed is not None
+    assert held_out != case.gpu.speed.efficiency
+
+
+def test_the_catalogue_holds_what_the_model_of_the_constants_says() -> None:
+    expected = Fitted().efficiency("hopper")
+    assert expected.read_16bit == FAMILY["read_16bit"].value
+    assert expected.expert_spread == COMMON["expert_spread"].value
+    slower = Fitted(families={"hopper": dict.fromkeys(FAMILY, 0.1)}).efficiency("hopper")
+    assert slower.read_8bit / expected.read_8bit == pytest.approx(slower.read_16bit / expected.read_16bit)
+    assert slower.step_seconds == expected.step_seconds
+    assert Fitted().efficiency("cdna").layer_seconds == pytest.approx(4 * expected.layer_seconds)
+
+
+def test_quantiles_and_errors() -> None:
+    assert quantile([3, 1, 2], 0.5) == 2
+    assert quantile([0, 10], 0.9) == 9
+    found = errors([1.1, 0.9, 1.5])
+    assert found is not None
+    assert found.count == 3
+    assert found.median == pytest.approx(0.1)
+    assert found.bias == pytest.approx(0.1)
+    assert errors([]) is None
+    with pytest.raises(ValueError, match="values: none"):
+        quantile([], 0.5)
+
+
+def test_a_band_covers_what_was_measured_inside_it() -> None:
+    assert covered([1.0, 2.0, 0.5], (0.6, 1.5)) == 1
+    assert covered([1.0, 1.5], (0.6, 1.5)) == 2
+
+
+def test_order_compares_places_that_served_the_same_load() -> None:
+    rows = [
+        row
+        for row in read_rows()
+        if (row.source, row.model, row.prompt, row.output, row.running)
+        == ("aiconfigurator", "openai/gpt-oss-120b", 1024, 1024, 16)
+    ]
+    cases = cases_of(rows)
+    exact = [Prediction(case.row.tpot, None) for case in cases]
+    turned = [Prediction(1 / case.row.tpot, None) for case in cases]
+    assert order(cases, exact).right == order(cases, exact).pairs > 10
+    assert order(cases, turned).right == 0
+    assert ratios(cases, exact, ttft=False) == [1.0] * len(cases)

@@ -1,0 +1,109 @@
+"""The parts of a step: work counted from the model, messages from the table, kernels from the formats."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.speed import Links
+from plimsoll.performance.cache_work import CacheWork, cache_work
+from plimsoll.performance.collectives import all_reduce_seconds, all_to_all_seconds, interpolated
+from plimsoll.performance.kernel_speed import product_rate, quantizes_activations, speed_of
+from plimsoll.performance.step_work import step_work
+from tests.support.model_configs import facts_of
+from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, MI300X, gpu, model
+
+CURVE = ((1024, 1e-5), (1_048_576, 1e-4))
+LINKS = Links(100.0, 50.0, 200.0, all_reduce=((2, CURVE), (8, ((1024, 2e-5), (4096, 4e-5)))), all_to_all=((2, CURVE),))
+
+
+def test_a_dense_model_computes_two_operations_a_parameter() -> None:
+    work = step_work(model(LLAMA_8B), Precision.BF16, KvPrecision.BF16, Split(1))
+    parameters = 8.03e9 - 128_256 * 4096  # the table of embeddings is not multiplied
+    assert sum(each.flops for each in (*work.dense, *work.head)) == pytest.approx(2 * parameters, rel=0.001)
+    assert sum(each.bytes for each in (*work.dense, *work.head)) == pytest.approx(2 * parameters, rel=0.001)
+
+
+def test_a_token_of_experts_computes_its_active_parameters() -> None:
+    work = step_work(facts_of("Qwen__Qwen3-235B-A22B"), Precision.BF16, KvPrecision.BF16, Split(1))
+    flops = sum(each.flops for each in (*work.dense, *work.head, *work.experts))
+    assert flops == pytest.approx(2 * (22e9 - 151_936 * 4096), rel=0.02)  # published as A22B, table included
+    assert (work.expert_count, work.experts_per_token) == (128, 8)
+
+
+@pytest.mark.parametrize("split", [Split(4), Split(1, 4), Split(2, 2)])
+def test_ranks_share_the_work_and_stages_take_turns(split: Split) -> None:
+    whole = step_work(model(LLAMA_70B), Precision.BF16, KvPrecision.BF16, Split(1))
+    part = step_work(model(LLAMA_70B), Precision.BF16, KvPrecision.BF16, split)
+    assert part.dense[0].flops * split.tensor_parallel == pytest.approx(whole.dense[0].flops, rel=1e-3)
+    assert part.all_reduces == (161 if split.tensor_parallel > 1 else 0)
+
+
+def test_experts_of_all_engines_compute_what_all_tokens_need() -> None:
+    facts = facts_of("Qwen__Qwen3-235B-A22B")
+    one = step_work(facts, Precision.BF16, KvPrecision.BF16, Split(1)).experts[0]
+    spread = step_work(facts, Precision.BF16, KvPrecision.BF16, Split(1, data_parallel=8, expert_parallel=True))
+    assert spread.experts[0].bytes == pytest.approx(one.bytes / 8)
+    assert spread.experts[0].flops == pytest.approx(one.flops)
+    assert spread.exchanges == 2 * 94
+
+
+def test_latent_attention_is_read_whole_by_every_rank() -> None:
+    facts = facts_of("deepseek-ai__DeepSeek-V3")
+    (one,) = cache_work(facts, KvPrecision.BF16, Split(1))
+    (eight,) = cache_work(facts, KvPrecision.BF16, Split(8))
+    assert one.token_bytes == eight.token_bytes == 61 * (512 + 64) * 2
+    assert one.token_flops == pytest.approx(8 * eight.token_flops)
+
+
+def test_a_recurrent_state_is_read_and_written_whatever_the_context() -> None:
+    parts = cache_work(facts_of("Qwen__Qwen3-Next-80B-A3B-Instruct"), KvPrecision.BF16, Split(1))
+    assert sum(part.fixed_bytes for part in parts) > 10_000_000
+    assert sum(part.token_bytes for part in parts) == 12 * 2 * 2 * 256 * 2  # 12 layers of 2 heads, keys and values
+
+
+def test_a_window_cuts_both_reads_and_pairs() -> None:
+    work = CacheWork(token_bytes=1, token_flops=1, prompt_flops=1, most_tokens=100, fixed_bytes=0)
+    assert work.attended(40) == 40
+    assert work.attended(4000) == 100
+    assert work.pairs(40) == 800
+    assert work.pairs(1000) == 100 * 1000 - 5000
+
+
+def test_messages_are_interpolated_between_logarithms() -> None:
+    assert interpolated(CURVE, 10) == 1e-5
+    assert interpolated(CURVE, 32_768) == pytest.approx((1e-5 * 1e-4) ** 0.5)
+    assert interpolated(CURVE, 2 * 1_048_576) == pytest.approx(2e-4)
+
+
+def test_a_slower_link_takes_longer_above_the_least_time() -> None:
+    assert all_reduce_seconds(LINKS, 2, 1_048_576) == pytest.approx(1e-5 + 9e-5 * 4)  # two GPUs: a quarter of the rate
+    assert all_reduce_seconds(LINKS, 8, 4096) == pytest.approx(2e-5 + 2e-5 * 2)
+    assert all_reduce_seconds(LINKS, 4, 4096) == all_reduce_seconds(LINKS, 8, 4096)
+    assert all_reduce_seconds(LINKS, 2, 512) == 1e-5
+
+
+def test_one_gpu_and_cards_without_links_exchange_nothing() -> None:
+    assert all_reduce_seconds(LINKS, 1, 1e6) == 0
+    assert all_to_all_seconds(None, 8, 1e6) == 0
+    assert all_to_all_seconds(LINKS, 2, 0) == 0
+
+
+def test_formats_that_a_card_does_not_multiply_run_in_sixteen_bits() -> None:
+    old, new, amd = (speed_of(gpu(name)) for name in (A100, H100, MI300X))
+    assert product_rate(old, Precision.FP8) == product_rate(old, Precision.BF16)
+    assert product_rate(new, Precision.FP8) > product_rate(new, Precision.BF16)
+    assert product_rate(new, Precision.AWQ) == product_rate(new, Precision.BF16)
+    assert product_rate(old, Precision.INT8) > product_rate(old, Precision.BF16)
+    assert product_rate(new, Precision.FP32) == pytest.approx(product_rate(new, Precision.BF16) / 2)
+    assert product_rate(amd, Precision.NVFP4) == product_rate(amd, Precision.BF16)
+    assert [quantizes_activations(each, Precision.FP8) for each in (old, new, amd)] == [False, True, True]
+    assert not quantizes_activations(new, Precision.GPTQ)
+
+
+def test_a_card_with_a_given_share_multiplies_at_that_share() -> None:
+    speed = replace(speed_of(gpu(H100)), family="any")
+    assert product_rate(speed, Precision.BF16, 0.5) == pytest.approx(989e12 / 2)
