@@ -13,7 +13,7 @@ OUTSIDE_THE_CORE = {"asyncio", "multiprocessing", "selectors", "socket", "ssl", 
 ALLOWED = frozenset(sys.stdlib_module_names - OUTSIDE_THE_CORE)
 """No distribution at all."""
 
-PARTS = ("domain", "facts", "memory", "placement")
+PARTS = ("domain", "facts", "memory", "performance", "placement")
 
 IMPORT_ALL = f"""
 import importlib, pkgutil
