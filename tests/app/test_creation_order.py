@@ -30,12 +30,12 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     await made.book.close()
 
 
-def wish(name: str, gpus: int, *, namespace: str = "ns", gpu: str = H100, **spec: Any) -> Body:
+def wish(name: str, gpus: int, *, namespace: str = "ns", gpu_type: str = H100, **spec: Any) -> Body:
     plain = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 4096, "concurrency": 6}
     body = inference_deployment_body(
         name,
         uid=f"uid-{namespace}-{name}",
-        spec=plain | {"overrides": {"gpuType": gpu, "tensorParallel": gpus}} | spec,
+        spec=plain | {"overrides": {"gpuType": gpu_type, "tensorParallel": gpus}} | spec,
     )
     body["metadata"]["namespace"] = namespace
     return body
@@ -67,7 +67,7 @@ async def test_a_tenant_whose_large_pods_are_created_slowly_holds_up_no_other(
     monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
     desk.recorder.hold["large"] = asyncio.Event()
     made = await served(
-        desk, wish("large", 8, namespace="slow"), wish("small", 1), wish("other", 1, namespace="honest", gpu=L40S)
+        desk, wish("large", 8, namespace="slow"), wish("small", 1), wish("other", 1, namespace="honest", gpu_type=L40S)
     )
     assert sorted(made) == [f"other-{L40S}-tp1", f"small-{H100}-tp1"]
     desk.recorder.hold.pop("large").set()
@@ -87,6 +87,6 @@ async def test_objects_that_add_no_pod_come_last(desk: Desk) -> None:
 
 async def test_one_object_creates_the_pool_with_the_largest_pods_first(desk: Desk) -> None:
     model, gpu = {"name": "meta-llama/Llama-3.3-70B-Instruct"}, {"allow": [H100, L40S]}
-    load = {"precision": "fp8", "contextLength": 32768, "concurrency": 4}
+    load: dict[str, Any] = {"precision": "fp8", "contextLength": 32768, "concurrency": 4}
     made = await served(desk, wish("wide", 1, model=model, replicas=17, gpu=gpu, overrides={}, **load))
     assert made == [f"wide-{L40S}-tp4", f"wide-{H100}-tp2"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -19,7 +20,7 @@ SMALL, LARGE = 30, 6
 ALL_BOUND_SECONDS = 120.0
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
     """Ten nodes for the engines, and one of another GPU type for the neighbour."""
     with ControlPlane() as running:
@@ -31,7 +32,7 @@ def control_plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture
 def neighbour(control_plane: ControlPlane) -> Iterator[View]:
-    with namespace_of(control_plane, "neighbour") as view:
+    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
         yield view
 
 
@@ -70,3 +71,15 @@ def test_engines_of_a_whole_node_find_one_after_thirty_small_engines(
     assert len(bound(here, "small")) == SMALL, "no small engine lost its node"
     assert len({pod["spec"]["nodeName"] for pod in bound(here, "large")}) == LARGE
     assert neighbour.nodes_of("served") == ["l40s-0"]
+
+
+def test_small_and_large_engines_of_one_burst_all_find_nodes(here: View, neighbour: View) -> None:
+    small, large = on_gpu("h100-sxm-80gb"), on_gpu("h100-sxm-80gb", GPUS_PER_NODE)
+    burst = [inference_deployment(f"small-{i}", here.namespace, **small) for i in range(SMALL)]
+    burst += [inference_deployment(f"large-{i}", here.namespace, **large) for i in range(LARGE)]
+    here.control_plane.apply(burst)
+    neighbour.apply("served", **on_gpu("l40s-48gb"))
+    with OperatorProcess(here.control_plane):
+        here.wait(lambda: len(bound(here, "large")) == LARGE, "nodes for the large engines", ALL_BOUND_SECONDS)
+        here.wait(lambda: len(bound(here, "small")) == SMALL, "nodes for the small engines", ALL_BOUND_SECONDS)
+        neighbour.wait_ready("served")
