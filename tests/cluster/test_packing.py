@@ -11,7 +11,7 @@ import pytest
 from testbed.control_plane import ControlPlane
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
-from tests.support.installed import View, inference_deployment, install, namespace_of, on_gpu
+from tests.support.installed import View, condition, inference_deployment, install, namespace_of, on_gpu
 
 pytestmark = pytest.mark.cluster
 
@@ -83,3 +83,22 @@ def test_small_and_large_engines_of_one_burst_all_find_nodes(here: View, neighbo
         here.wait(lambda: len(bound(here, "large")) == LARGE, "nodes for the large engines", ALL_BOUND_SECONDS)
         here.wait(lambda: len(bound(here, "small")) == SMALL, "nodes for the small engines", ALL_BOUND_SECONDS)
         neighbour.wait_ready("served")
+
+
+def test_a_quota_that_forbids_affinity_across_namespaces_is_quoted(here: View, neighbour: View) -> None:
+    scope = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "no-affinity", "namespace": here.namespace},
+        "spec": {"hard": {"pods": "0"}, "scopeSelector": scope},
+    }
+    here.control_plane.apply([quota])
+    where = ("quota", "no-affinity", "-n", here.namespace, "-o", "jsonpath={.status}")
+    here.wait(lambda: "hard" in here.control_plane.kubectl("get", *where), "the quota counted")
+    with OperatorProcess(here.control_plane):
+        here.apply("refused", **on_gpu("h100-sxm-80gb"))
+        body = here.wait_condition("refused", "Ready", "False", "PodsNotCreated")
+        neighbour.apply("served", **on_gpu("l40s-48gb"))
+        neighbour.wait_ready("served")
+    assert "exceeded quota: no-affinity" in condition(body, "Placed")["message"]
