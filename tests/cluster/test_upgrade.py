@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,11 @@ from testbed.control_plane import ControlPlane
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import OperatorProcess
 from tests.support.installed import View, install, namespace_of, on_gpu, operator_writes
-from tests.support.other_release import BEFORE_DIGESTS
+from tests.support.other_release import BEFORE_DIGESTS, NEXT, SPREADING
 
 pytestmark = pytest.mark.cluster
 
 ROOT = Path(__file__).resolve().parents[2]
-NEXT = "3"
 
 
 @pytest.fixture(scope="module")
@@ -50,20 +50,36 @@ def has_had_its_say(here: View, operator: OperatorProcess) -> None:
     assert operator.is_running
 
 
-@pytest.mark.parametrize("before", [BEFORE_DIGESTS, NEXT], ids=["upgrade", "roll back"])
+def packs(here: View, name: str) -> bool:
+    """Whether every engine prefers nodes that other engines use."""
+    affinities = [pod["spec"]["affinity"] for pod in here.pods(name)]
+    return bool(affinities) and all("podAffinity" in affinity for affinity in affinities)
+
+
+def templates(here: View) -> dict[str, Any]:
+    """The pod template of every Deployment."""
+    return {str(body["metadata"]["name"]): body["spec"]["template"] for body in here.all("deployments")}
+
+
+@pytest.mark.parametrize("before", [BEFORE_DIGESTS, SPREADING, NEXT], ids=["upgrade", "later upgrade", "roll back"])
 def test_engines_run_on_across_releases_and_follow_their_spec(here: View, before: str) -> None:
+    packed_before = before == NEXT
     with release(here, before):
         here.apply("steady", replicas=2, **on_gpu("h100-sxm-80gb"))
         here.apply("changing", **on_gpu("h100-sxm-80gb"))
         here.wait_ready("steady")
         here.wait_ready("changing")
         steady, changing = engines(here, "steady"), engines(here, "changing")
+        rendered_before = templates(here)
+        assert packs(here, "steady") == packed_before
 
     since = AuditLog(here.control_plane.audit_log).offset()
     with release(here, None) as operator:
         has_had_its_say(here, operator)
         assert engines(here, "steady") == steady
         assert engines(here, "changing") == changing
+        here.wait(lambda: not here.all("deployments", "newcomer"), "the newcomer's Deployment gone")
+        assert templates(here) == rendered_before, "no template is changed"
         written = operator_writes(here.control_plane, since, here.namespace)
         ours = [event for event in written if event.name.startswith(("steady-h100", "changing-h100"))]
         assert {event.verb for event in ours if event.resource == "deployments"} <= {"patch"}
@@ -71,10 +87,12 @@ def test_engines_run_on_across_releases_and_follow_their_spec(here: View, before
         here.patch("steady", {"replicas": 3})
         here.wait(lambda: len(engines(here, "steady")) == 3, "one engine more")
         assert steady < engines(here, "steady"), "the others run on"
+        assert packs(here, "steady") == packed_before, "the new engine is like the others"
         here.patch("changing", {"contextLength": 8192})
         here.wait(lambda: engines(here, "changing").isdisjoint(changing), "an engine with the new context")
         here.wait_ready("changing")
         changing = engines(here, "changing")
+        assert packs(here, "changing"), "a change that restarts the engine brings the preference"
 
     with release(here, NEXT) as operator:
         has_had_its_say(here, operator)

@@ -22,7 +22,7 @@ def rendered(**changes: Any) -> Manifest:
 
 
 def by_another_release(manifest: Manifest, *, with_digest: bool = True) -> Manifest:
-    """The same, as a release rendered it whose pods had fewer volumes and no read-only root."""
+    """The same, as a release rendered it whose pods had fewer volumes, no read-only root and no preferred nodes."""
     live = copy.deepcopy(manifest)
     annotations = live["metadata"]["annotations"]
     annotations[RENDERING_ANNOTATION] = str(RENDERING + 1)
@@ -32,6 +32,7 @@ def by_another_release(manifest: Manifest, *, with_digest: bool = True) -> Manif
     spec["volumes"] = [volume for volume in spec["volumes"] if volume["name"] != "tmp"]
     spec["containers"][0]["securityContext"].pop("readOnlyRootFilesystem", None)
     spec["containers"][0]["env"] = spec["containers"][0]["env"][:4]
+    del spec["affinity"]["podAffinity"]
     return live
 
 
@@ -79,6 +80,15 @@ def test_a_change_of_what_they_are_made_from_replaces_them(changed: dict[str, An
 def test_what_cannot_be_recognised_is_rendered_anew(spoil: Callable[[Manifest], None]) -> None:
     live = by_another_release(rendered(), with_digest=False)
     spoil(live)
+    assert not is_left_running(live, rendered())
+
+
+def test_engines_of_a_release_before_digests_are_replaced_for_other_nodes() -> None:
+    live = by_another_release(rendered(), with_digest=False)
+    required = live["spec"]["template"]["spec"]["affinity"]["nodeAffinity"][
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ]
+    required["nodeSelectorTerms"][0]["matchExpressions"][0]["values"] = ["NVIDIA-H100-PCIe"]
     assert not is_left_running(live, rendered())
 
 

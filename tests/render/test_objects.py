@@ -16,7 +16,7 @@ from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
 from plimsoll.render.objects import deployment, digest, disruption_budget, service
 from plimsoll.render.pods import start_budget_seconds
 from tests.render.workloads import chosen_pool, container, options, rendered
-from tests.support.planning import LLAMA_70B_FP8, MI300X, fleet, node, request
+from tests.support.planning import H100, LLAMA_70B_FP8, MI300X, fleet, node, request
 
 OWNED_BY_THE_DEPLOYMENT = {
     "apiVersion": "plimsoll.dev/v1alpha1",
@@ -201,6 +201,22 @@ class TestPod:
         ]
         assert seen["nodeSelector"] == {"zone": "a"}
         assert "nodeSelector" not in pod_spec()
+
+    def test_a_pod_prefers_nodes_that_engines_of_any_namespace_use_and_never_insists(self) -> None:
+        template = rendered()["spec"]["template"]
+        affinity = template["spec"]["affinity"]
+        (wish,) = affinity["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+        term = wish["podAffinityTerm"]
+        assert wish["weight"] == 100
+        assert (term["topologyKey"], term["namespaceSelector"]) == ("kubernetes.io/hostname", {})
+        (engines,) = term["labelSelector"]["matchExpressions"]
+        assert engines["operator"] == "Exists"
+        assert engines["key"] in template["metadata"]["labels"], "engines find each other"
+        assert "requiredDuringSchedulingIgnoredDuringExecution" not in affinity["podAffinity"]
+
+    def test_the_template_of_an_engine_does_not_depend_on_the_largest_node(self) -> None:
+        small, large = (rendered(where=fleet(node("h", H100, gpus))) for gpus in (1, 8))
+        assert small["spec"]["template"] == large["spec"]["template"]
 
 
 class TestUsersWishes:

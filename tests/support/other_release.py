@@ -1,7 +1,7 @@
 """The operator as another release of it, which renders pods differently: ``python -m tests.support.other_release``.
 
 ``OTHER_RELEASE=before-digests`` plays a release that wrote no digest of what a template was made from and compared
-every field; a number plays a release with that rendering.
+every field; a number plays a release with that rendering. Releases before rendering 3 let the scheduler spread engines.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.render import inputs, objects
 
 BEFORE_DIGESTS = "before-digests"
+SPREADING = "2"
+NEXT = str(inputs.RENDERING + 1)
 
 
 def play(release: str) -> None:
@@ -25,6 +27,8 @@ def play(release: str) -> None:
         made: Manifest = real_template(*arguments)
         made["spec"]["terminationGracePeriodSeconds"] += 1
         made["spec"]["containers"][0]["env"] = made["spec"]["containers"][0]["env"][:-1]
+        if release in (BEFORE_DIGESTS, SPREADING):
+            del made["spec"]["affinity"]["podAffinity"]
         return made
 
     vars(objects)["pod_template"] = template

@@ -19,6 +19,7 @@ from plimsoll.adapters.cluster import ClusterRefused, NotLeading
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.app.backoff import Backoff
 from plimsoll.app.case import Case, is_passing
+from plimsoll.app.creation_order import largest_pods_first
 from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
@@ -99,8 +100,12 @@ class Writers:
             yield LOOKING_SECONDS
 
     async def carry_out(self, cases: Sequence[Case], now: float) -> None:
-        """Write the decisions; return when all are written, or after PATIENCE_SECONDS."""
-        for case in cases:
+        """Write the decisions; return when all are written, or after PATIENCE_SECONDS.
+
+        The order decides who asks first. Every write of an object is a request in its namespace's lane, so a slow
+        namespace delays no other.
+        """
+        for case in largest_pods_first(cases):
             if case.uid in self._running:
                 self._left_over.add(case.uid)
                 continue

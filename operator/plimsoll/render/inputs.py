@@ -18,7 +18,7 @@ from plimsoll.domain.outcomes import Option
 from plimsoll.domain.workload import Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
-RENDERING = 2
+RENDERING = 3
 """The template's version, increased with every change. Releases before 0.2 wrote no number; theirs is 1."""
 
 OLDEST_LEFT_RUNNING = 1
@@ -81,10 +81,11 @@ def _only_adds(live: Mapping[str, Any], manifest: Manifest) -> bool:
         return False
     container, wanted = old["containers"][0], new["containers"][0]
     same = all(container.get(part) == wanted.get(part) for part in _SAME_IN_ALL_RENDERINGS)
-    settings = all(old.get(part) == new.get(part) for part in ("affinity", "nodeSelector", "tolerations"))
+    settings = all(old.get(part) == new.get(part) for part in ("nodeSelector", "tolerations"))
     return (
         same
         and settings
+        and _node_affinity(old) == _node_affinity(new)
         and _values(container.get("env") or ()) <= _values(wanted.get("env") or ())
         and _names(old.get("volumes") or ()) <= _names(new.get("volumes") or ())
     )
@@ -93,6 +94,11 @@ def _only_adds(live: Mapping[str, Any], manifest: Manifest) -> bool:
 def _pod(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     spec = ((body.get("spec") or {}).get("template") or {}).get("spec") or {}
     return spec if spec.get("containers") else None
+
+
+def _node_affinity(pod: Mapping[str, Any]) -> Any:
+    """The rules about nodes. The preference for other engines has no input, and the old releases did not render it."""
+    return (pod.get("affinity") or {}).get("nodeAffinity")
 
 
 def _values(entries: Iterable[Mapping[str, Any]]) -> set[str]:

@@ -15,10 +15,13 @@ from plimsoll.domain.workload import (
 )
 from plimsoll.engines.base import Engine, Launch, Probe
 from plimsoll.engines.registry import engine_of
-from plimsoll.render.names import CONTAINER, pool_labels
+from plimsoll.render.names import CONTAINER, POOL_LABEL, pool_labels
 
 STOP_RESERVE_SECONDS = 15
 """The grace period is this much longer than pre-stop and drain together, so that the engine can stop by itself."""
+
+HIGHEST_WEIGHT = 100
+"""The highest weight of a preference. A webhook of the cluster that adds a preference to the pod cannot exceed it."""
 
 
 def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifest:
@@ -113,7 +116,27 @@ def _resources(user: PodOptions, choice: Option) -> Manifest:
 def _affinity(choice: Option) -> Manifest:
     key, value = choice.target.selector
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+    return {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}},
+        "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_beside_engines()]},
+    }
+
+
+def _beside_engines() -> Manifest:
+    """A preference for nodes that engines of any namespace already use, so that other nodes stay free as a whole.
+
+    The node affinity admits one GPU type only, so the engines on such a node are of the same type. The label is the one
+    that engines of earlier releases have too. An engine that needs a whole node has the preference as well: it changes
+    nothing there, and a template that depends on the fleet's largest node would change with the fleet.
+    """
+    return {
+        "weight": HIGHEST_WEIGHT,
+        "podAffinityTerm": {
+            "labelSelector": {"matchExpressions": [{"key": POOL_LABEL, "operator": "Exists"}]},
+            "namespaceSelector": {},
+            "topologyKey": "kubernetes.io/hostname",
+        },
+    }
 
 
 def _tolerations(choice: Option, user: PodOptions) -> list[Manifest]:
