@@ -191,9 +191,10 @@ def test_suspend_leaves_everything_as_it_is_until_it_ends(here: View) -> None:
 def test_replicas_that_one_gpu_type_cannot_hold_spill_over_to_a_second(here: View) -> None:
     here.apply("wide", replicas=10, gpu={"allow": ["h100-sxm-80gb", "l40s-48gb"]})
     body = here.wait_ready("wide", timeout=60)
+    # The cheaper GPUs are all taken, and the dearer ones as far as needed.
     assert {pool["gpuType"]: pool["replicas"] for pool in body["status"]["pools"]} == {
-        "h100-sxm-80gb": 8,
-        "l40s-48gb": 2,
+        "h100-sxm-80gb": 6,
+        "l40s-48gb": 4,
     }
     assert sorted(set(here.nodes_of("wide"))) == ["h100-0", "l40s-0"]
     assert len(here.nodes_of("wide")) == 10
