@@ -136,6 +136,14 @@ class TestShortage:
         assert missing(decisions) == [0, 0, 0, 0]
         assert sorted(next(iter(active(each))) for each in decisions) == [H100, H100, L40S, L40S]
 
+    def test_who_has_no_choice_at_all_does_not_make_the_plan_of_the_others_harder(self) -> None:
+        hopeless = tenant(request(name="hopeless", created="0", constraints=GpuConstraints(allow=(A100,))))
+        asking = [tenant(request(name=name, created=name)) for name in "ab"]
+        where = fleet(node("l", L40S, 1), node("h", H100, 2))
+        alone, together = planned(asking, where), planned([hopeless, *asking], where)
+        assert together.appraisal == alone.appraisal
+        assert [each.missing for each in together.decisions.values()] == [1, 0, 0]
+
 
 class TestMixing:
     where = staticmethod(

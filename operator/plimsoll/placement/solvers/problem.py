@@ -118,9 +118,11 @@ class _Poser:
         self.quotas: dict[tuple[str, str], int] = {}
 
     def pose(self, demands: Mapping[int, Demand]) -> Posed:
-        alike: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        alike: dict[tuple[object, ...], list[int]] = {}
         for index, demand in demands.items():
-            alike[self._likeness(demand)].append(index)
+            alike.setdefault(self._likeness(demand), []).append(index)
+        # A deployment without a choice cannot be helped here, and would only make a full plan impossible.
+        alike = {likeness: members for likeness, members in alike.items() if self._open(demands[members[0]])}
         firsts = [demands[members[0]] for members in alike.values()]
         for demand in firsts:
             for option in self._open(demand):
