@@ -255,10 +255,21 @@ class TestWithoutAnswer:
 
         asking = [tenant(request(name=name, created=name)) for name in "ab"]
         where = fleet(node("l", L40S, 1), node("h", H100, 1))
-        made = planned(asking, where, solver=Fleetwide(gives_up))
+        made = planned(asking, where, solver=Fleetwide(lambda: gives_up))
         assert [each.missing for each in made.decisions.values()] == [0, 0]
         assert made.appraisal is not None
         assert made.appraisal.solver == "search"
+
+    def test_a_decision_has_a_bounded_time_and_the_search_takes_over(self) -> None:
+        asking = [tenant(request(name=name, created=name)) for name in "ab"]
+        where = fleet(node("l", L40S, 1), node("h", H100, 1))
+        made = planned(asking, where, solver=Fleetwide(lambda: highs.Highs(seconds=0)))
+        assert [each.missing for each in made.decisions.values()] == [0, 0]
+        assert made.appraisal is not None
+        assert made.appraisal.solver == "search"
+        library = highs.Highs()
+        assert library(Programme([1.0], [1.0])) is not None
+        assert library.seconds < highs.MOST_SECONDS
 
     def test_an_unchanged_problem_is_solved_once(self) -> None:
         solved = 0
@@ -266,10 +277,10 @@ class TestWithoutAnswer:
         def counting(programme: Programme) -> Solution | None:
             nonlocal solved
             solved += 1
-            return highs.solve(programme)
+            return highs.Highs()(programme)
 
         asking = [tenant(request(name=name, created=name)) for name in "abc"]
-        solver, where = Fleetwide(counting), fleet(node("l", L40S, 1), node("h", H100, 2))
+        solver, where = Fleetwide(lambda: counting), fleet(node("l", L40S, 1), node("h", H100, 2))
         first = plan(asking, where, solver=solver)
         assert solved > 0
         solved = 0

@@ -12,11 +12,11 @@ from plimsoll.domain.serving import GpuConstraints
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
-from plimsoll.placement.solvers import SOLVERS, Award, Fleetwide, Solver, Stock
+from plimsoll.placement.solvers import SOLVERS, Award, Solver, Stock
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
 
-EVERY_SOLVER = SOLVERS | {"exhaustive": solve_exhaustively, "fleetwide": Fleetwide(highs.solve)}
+EVERY_SOLVER = SOLVERS | {"exhaustive": solve_exhaustively, "fleetwide": highs.fleetwide()}
 
 
 @pytest.fixture(params=EVERY_SOLVER)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
+from time import monotonic
 from typing import Any
 
 from plimsoll.placement.solvers import Fleetwide
@@ -14,21 +16,36 @@ RELATIVE_GAP = 1e-3
 MOST_NODES = 2_000
 """The most nodes of the search tree. A limit in nodes gives the same plan on every machine; one in seconds does not."""
 
-MOST_SECONDS = 20.0
-"""A last resort against a programme that one node takes too long for."""
+MOST_SECONDS = 15.0
+"""The most seconds for all programmes of one decision: a last resort, since a pass must end within a minute."""
 
 
 def fleetwide() -> Fleetwide:
     """Return a solver that decides for the whole fleet: with HiGHS, or by its own search where HiGHS is missing."""
-    return Fleetwide(solve if find_spec("highspy") else None)
+    return Fleetwide(Highs if find_spec("highspy") else None)
 
 
-def solve(programme: Programme) -> Solution | None:
-    """Solve a programme with one thread and a fixed seed; None where it has no solution or none was found."""
+@dataclass(slots=True)
+class Highs:
+    """Solves the programmes of one decision with one thread and a fixed seed, within ``seconds`` together."""
+
+    seconds: float = MOST_SECONDS
+
+    def __call__(self, programme: Programme) -> Solution | None:
+        """Return the best solution found; None where there is none, or none was found within the limits."""
+        if self.seconds <= 0:
+            return None
+        start = monotonic()
+        solution = _solve(programme, self.seconds)
+        self.seconds -= monotonic() - start
+        return solution
+
+
+def _solve(programme: Programme, seconds: float) -> Solution | None:
     import highspy  # noqa: PLC0415 - a fifth of a second that only those pay who solve something
 
     highs: Any = highspy.Highs()  # type: ignore[no-untyped-call]
-    for option, value in _OPTIONS.items():
+    for option, value in (_OPTIONS | {"time_limit": seconds}).items():
         highs.setOptionValue(option, value)
     highs.passModel(_model(highspy, programme))
     highs.run()
@@ -45,7 +62,6 @@ _OPTIONS: dict[str, Any] = {
     "random_seed": 7,
     "mip_rel_gap": RELATIVE_GAP,
     "mip_max_nodes": MOST_NODES,
-    "time_limit": MOST_SECONDS,
 }
 
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.host import HostRoom
@@ -33,9 +33,12 @@ MOST_REMEMBERED = 8
 
 @dataclass(slots=True)
 class Fleetwide:
-    """The solver. It remembers its last pass and its last solutions, and never changes a plan by that."""
+    """The solver. It remembers its last pass and its last solutions, and never changes a plan by that.
 
-    milp: Milp | None = None
+    ``library`` returns what solves the programmes of one decision; None where there is no library.
+    """
+
+    library: Callable[[], Milp] | None = None
     _last: tuple[tuple[tuple[Demand, ...], Stock], list[Award]] | None = field(default=None, repr=False)
     _known: OrderedDict[tuple[object, ...], Decided] = field(default_factory=OrderedDict, repr=False)
 
@@ -57,11 +60,14 @@ class Fleetwide:
             self._known.move_to_end(key)
             known = self._known[key]
             return replace(known, posed=replace(known.posed, nodes=posed.nodes))
-        decided = in_turn(posed) or (None if self.milp is None else decide(posed, self.milp)) or search(posed)
+        decided = in_turn(posed) or self._by_programme(posed) or search(posed)
         self._known[key] = decided
         if len(self._known) > MOST_REMEMBERED:
             self._known.popitem(last=False)
         return decided
+
+    def _by_programme(self, posed: Posed) -> Decided | None:
+        return None if self.library is None else decide(posed, self.library())
 
 
 class _Pass:
@@ -127,7 +133,7 @@ def _with_parts(parts: Sequence[Part], ledger: Ledger) -> Ledger:
     gpus: dict[str, int] = defaultdict(int)
     hosts: dict[str, HostRoom] = {}
     for part in parts:
-        for node, replicas in part.nodes.items():
+        for node, replicas in part.nodes:
             gpus[node.account] += replicas * part.gpus
             if node.name in ledger.hosts:
                 need = part.need

@@ -16,7 +16,10 @@ from plimsoll.placement.solvers.problem import Kind, Place
 
 @dataclass(slots=True)
 class Part:
-    """Replicas of one demand with one GPU type and split, and the nodes that they got."""
+    """Replicas of one demand with one GPU type and split, and the nodes that they got.
+
+    ``rank`` is the index of the choice in its kind, and ``kind`` that of the kind.
+    """
 
     demand: int
     place: Place
@@ -25,12 +28,12 @@ class Part:
     replicas: int
     rank: int
     kind: int
-    nodes: dict[GpuNode, int] = field(default_factory=dict)
+    nodes: list[tuple[GpuNode, int]] = field(default_factory=list)
 
     @property
     def packed(self) -> int:
         """The number of replicas that got a node."""
-        return sum(self.nodes.values())
+        return sum(replicas for _, replicas in self.nodes)
 
 
 def pack(decided: Decided, ledger: Ledger) -> tuple[list[Part], Ledger]:
@@ -91,7 +94,7 @@ class _Packer:
         self.queues = [self._queue(nodes) for nodes in decided.posed.nodes]
 
     def _queue(self, nodes: Sequence[GpuNode]) -> Queue:
-        """Return the accounts and names of nodes by their number of free GPUs, each list in order."""
+        """Return nodes by their number of free GPUs, each list in the order of accounts."""
         queue: Queue = defaultdict(list)
         for node in nodes:
             queue[self.free[node.account]].append(node)
@@ -131,7 +134,7 @@ class _Packer:
         if node.name in self.hosts:
             cpu, memory = replicas * part.need.cpu_millis, replicas * part.need.memory_bytes
             self.hosts[node.name] = self.hosts[node.name].less(cpu, memory, replicas)
-        part.nodes[node] = part.nodes.get(node, 0) + replicas
+        part.nodes.append((node, replicas))
 
     def left(self) -> Ledger:
         return Ledger(self.free, self.hosts, self.ledger.quota)
