@@ -1,4 +1,4 @@
-"""What is held back: one GPU type, or all models of one shape, with every row of theirs."""
+"""The rows that a fold holds back: all of one GPU type, or of all models of one shape."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables: errors by GPU type and by model, of rows held back and of rows in the fit, beside two simpler models."""
+"""The tables: errors by GPU type and by model, of rows held back and of rows in the fit, with two simpler models for comparison."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ MOST_DEPLOYMENTS_PER_NODE = 8
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a world is drawn from, apart from prices, demand and order."""
+    """The source of a world, apart from prices, demand and order."""
 
     fleet: str
     nodes: int

@@ -100,10 +100,10 @@ class TestCheck:
     def test_a_file_that_is_no_list_at_all_is_bad_input(
         self, run: Run, write: Callable[..., str], name: str, text: str, said: str
     ) -> None:
-        status, _, told = run("prices", "check", write(text, name))
+        status, _, errors = run("prices", "check", write(text, name))
         assert status == 2
-        assert told.startswith("error: ")
-        assert said in told
+        assert errors.startswith("error: ")
+        assert said in errors
 
     def test_a_file_that_is_not_there_is_bad_input(self, run: Run) -> None:
         status, _, said = run("prices", "check", "/no/such/file.csv")

@@ -26,7 +26,7 @@ class Choice:
 
     @property
     def doubts(self) -> int:
-        """What speaks against the choice, whatever it costs. A missed latency goal counts like two doubtful fits."""
+        """The doubts about the choice, whatever it costs. A missed latency goal counts like two doubtful fits."""
         return 2 * self.misses + self.doubtful
 
     @property

@@ -30,7 +30,7 @@ class Optimum:
 
     @property
     def doubts(self) -> int:
-        """What speaks against its choices; see :class:`Choice`."""
+        """The doubts about its choices; see :class:`Choice`."""
         return 2 * self.misses + self.doubtful
 
 

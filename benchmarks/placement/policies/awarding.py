@@ -14,7 +14,7 @@ from plimsoll.placement.solvers.protocol import Award, Stock
 
 @dataclass(slots=True)
 class Given:
-    """What one demand got: its options with their replicas, and the nodes with their GPUs."""
+    """The share of one demand: its options with their replicas, and the nodes with their GPUs."""
 
     replicas: Counter[Option] = field(default_factory=Counter)
     taken: list[tuple[int, int]] = field(default_factory=list)

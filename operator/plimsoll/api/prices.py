@@ -15,7 +15,7 @@ LIST_KEY = "prices.csv"
 """The key of a ConfigMap that holds a whole price list. The list replaces the catalogue's prices of all types."""
 
 SPOT_SUFFIX = ".spot"
-"""What an entry for spot capacity adds to the name of the GPU type."""
+"""The suffix of an entry for spot capacity, after the name of the GPU type."""
 
 _LONGEST_NAME = 100
 

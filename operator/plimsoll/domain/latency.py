@@ -15,7 +15,7 @@ class Slo:
 
 
 class Bound(StrEnum):
-    """What most of the time of a token is spent on."""
+    """The resource that takes most of the time of a token."""
 
     MEMORY = "Memory"
     COMPUTE = "Compute"

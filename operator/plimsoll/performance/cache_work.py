@@ -1,4 +1,4 @@
-"""What a token of decoding reads of the caches, and what the attention of a prompt computes."""
+"""The bytes that a token of decoding reads of the caches, and the work of the attention of a prompt."""
 
 from __future__ import annotations
 

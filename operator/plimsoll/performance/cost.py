@@ -1,4 +1,4 @@
-"""What serving costs: dollars per hour of a replica, and dollars per million tokens at a load."""
+"""The cost of serving: dollars per hour of a replica, and dollars per million tokens at a load."""
 
 from __future__ import annotations
 

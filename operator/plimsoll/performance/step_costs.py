@@ -85,7 +85,7 @@ class CacheCosts:
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """What a step costs on one GPU type, so that its time is arithmetic on batch and lengths."""
+    """The cost of a step on one GPU type, so that its time is arithmetic on batch and lengths."""
 
     work: StepWork
     split: Split
