@@ -1,4 +1,4 @@
-"""The tables: errors by GPU type and by model, of rows held back and of rows in the fit, with two simpler models for comparison."""
+"""The tables: errors by GPU type and by model, held back and in the fit, with two simpler models."""
 
 from __future__ import annotations
 

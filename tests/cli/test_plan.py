@@ -119,7 +119,7 @@ def test_a_bad_manifest_leaves_with_two_and_one_sentence(
 ) -> None:
     status, shown, told = run("plan", "-f", write(text), "--fleet", FLEET)
     assert (status, shown) == (2, "")
-    assert errors.startswith("error: ")
+    assert told.startswith("error: ")
     assert "Traceback" not in told
     assert [sentence for sentence in sentences if sentence not in told] == []
 

@@ -45,7 +45,7 @@ def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
 def keep(promises: Iterable[Promise], ledger: Ledger) -> Ledger:
     """Return the ledger without the GPUs of all promises.
 
-    Replicas with more GPUs come first: the smaller ones fit into what is left, and in the other order they might not all
+    Replicas with more GPUs come first: the smaller ones fit into what is left. In the other order they might not all
     fit.
     """
     for promise in sorted(promises, key=lambda promise: -promise.pool.split.gpus):
