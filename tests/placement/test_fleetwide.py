@@ -14,7 +14,6 @@ from plimsoll.adapters import highs
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import Fit
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import GpuConstraints, Overrides
 from plimsoll.placement.appraisal import Appraisal
@@ -46,10 +45,10 @@ def active(decision: Decision) -> dict[str, int]:
     return {each.gpu_type: each.replicas for each in decision.pools if each.state is PoolState.ACTIVE}
 
 
-def doubtful(decisions: Sequence[Decision]) -> int:
-    """Replicas that fit only probably."""
+def doubts(decisions: Sequence[Decision]) -> int:
+    """The doubts of all replicas: options that fit only probably, or are slow."""
     pools = [each for decision in decisions for each in decision.pools]
-    return sum(each.replicas for each in pools if each.choice and each.choice.estimate.fit is not Fit.SURE)
+    return sum(each.replicas * each.choice.doubts for each in pools if each.choice)
 
 
 def missing(decisions: Sequence[Decision]) -> list[int]:
@@ -176,7 +175,7 @@ class TestAgainstEveryWay:
         best = plan(asking, where, solver=solve_exhaustively)
         mine = plan(asking, where, solver=solver)
         assert sum(missing(mine)) <= sum(missing(best)) or missing(mine) < missing(best)
-        if sum(missing(mine)) == sum(missing(best)) == 0 and doubtful(mine) == doubtful(best):
+        if sum(missing(mine)) == sum(missing(best)) == 0 and doubts(mine) == doubts(best):
             assert bill(mine) <= bill(best) * Decimal("1.0011")
 
     @pytest.mark.parametrize("seed", range(15))
@@ -184,6 +183,20 @@ class TestAgainstEveryWay:
         where, asking = _small_world(random.Random(100 + seed))  # noqa: S311
         for make in MAKERS.values():
             assert plan(asking, where, solver=make()) == plan(asking, where, solver=make())
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_one_more_node_makes_no_plan_worse(self, seed: int) -> None:
+        """Nobody older loses a replica, and the same replicas do not cost more."""
+        dice = random.Random(300 + seed)  # noqa: S311
+        where, asking = _small_world(dice)
+        more = fleet(*where.nodes, node("new", dice.choice((L4, L40S, A100, H100)), dice.choice((1, 2, 4))))
+        before, after = (plan(asking, each, solver=highs.fleetwide()) for each in (where, more))
+        assert missing(after) <= missing(before)
+        assert sum(missing(after)) <= sum(missing(before))
+        if missing(after) == missing(before):
+            assert doubts(after) <= doubts(before)
+        if (missing(after), doubts(after)) == (missing(before), doubts(before)):
+            assert bill(after) <= bill(before) * Decimal("1.0011")
 
     @pytest.mark.parametrize("seed", range(15))
     def test_no_gpu_is_given_twice(self, solver: Solver, seed: int) -> None:
