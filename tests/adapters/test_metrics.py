@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Event, Thread
 
 import pytest
 from prometheus_client import generate_latest
@@ -94,3 +95,25 @@ def test_metrics_show_what_was_predicted_reported_and_how_far_off_it_was() -> No
     assert found[f"estimate_error_ratio{{{chat}}}"] == pytest.approx(1.0, abs=0.001)
     assert f"reported_kv_cache_tokens{{{mail}}}" not in found
     assert f"estimate_error_ratio{{{mail}}}" not in found
+
+
+def test_a_scrape_never_sees_a_fleet_that_is_half_replaced() -> None:
+    """The series are removed and written again in every pass."""
+    metrics, where, stop = Metrics(), fleet(node("h", H100)), Event()
+    metrics.show_fleet(where)
+
+    def replace_again_and_again() -> None:
+        while not stop.is_set():
+            metrics.show_fleet(where)
+
+    changing = Thread(target=replace_again_and_again)
+    changing.start()
+    try:
+        seen = [
+            metrics.registry.get_sample_value("plimsoll_fleet_gpus", {"gpu_type": H100, "state": "free"})
+            for _ in range(300)
+        ]
+    finally:
+        stop.set()
+        changing.join()
+    assert seen == [8.0] * 300

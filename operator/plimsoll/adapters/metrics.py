@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import partial, wraps
+from threading import RLock
+from typing import Concatenate, ParamSpec
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric, start_http_server
 
 from plimsoll import __version__
 from plimsoll.domain.fleet import Fleet
@@ -24,11 +26,38 @@ _COMPONENTS = {KV_CACHE: "kv"}
 """The values of the label ``component`` that differ from a term's key."""
 
 
+class WholeRegistry(CollectorRegistry):
+    """A registry that is never read while a set of series is being replaced: a scrape sees all of it or none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.changing = RLock()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield all metrics as they are at one moment."""
+        with self.changing:
+            return iter(list(super().collect()))
+
+
+Given = ParamSpec("Given")
+
+
+def _at_once(change: Callable[Concatenate[Metrics, Given], None]) -> Callable[Concatenate[Metrics, Given], None]:
+    """Let no scrape see the series that ``change`` replaces while it is at work."""
+
+    @wraps(change)
+    def changed(metrics: Metrics, /, *args: Given.args, **options: Given.kwargs) -> None:
+        with metrics.registry.changing:
+            change(metrics, *args, **options)
+
+    return changed
+
+
 class Metrics:
     """All series, in a separate registry, so that two operators in one process do not conflict."""
 
     def __init__(self) -> None:
-        self.registry = CollectorRegistry()
+        self.registry = WholeRegistry()
         Info("plimsoll_build", "Version of the operator.", registry=self.registry).info({"version": __version__})
         self._passes = Histogram("plimsoll_pass_duration_seconds", "Planning passes.", registry=self.registry)
         self._failed = Counter("plimsoll_pass_failures", "Planning passes that raised.", registry=self.registry)
@@ -107,6 +136,7 @@ class Metrics:
         """Count an object that could not be written."""
         self._writes.inc()
 
+    @_at_once
     def show_fleet(self, fleet: Fleet) -> None:
         """Show GPUs by type and state, and ignored nodes by reason."""
         self._gpus.clear()
@@ -117,12 +147,14 @@ class Metrics:
         for ignored in fleet.ignored:
             self._nodes.labels(ignored.reason.value).inc()
 
+    @_at_once
     def show_prices(self, remarks: Iterable[PriceRemark]) -> None:
         """Show which prices of the fleet are doubtful, and why."""
         self._doubts.clear()
         for remark in remarks:
             self._doubts.labels(remark.gpu_type, remark.capacity.value, remark.doubt.value).set(1)
 
+    @_at_once
     def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show the state of every object; remove the series of objects that are gone."""
         for gauge in (self._estimate, self._replicas, self._missing, self._rejections, self._problems):
@@ -133,6 +165,7 @@ class Metrics:
             if report.decision is not None:
                 self._show_decision(key, report.decision)
 
+    @_at_once
     def show_learning(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show predicted and reported KV tokens, and the error of the prediction."""
         for gauge in (self._predicted, self._reported, self._error):
