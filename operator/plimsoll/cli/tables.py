@@ -38,12 +38,11 @@ def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
 
 
 def print_appraisal(console: Console, appraisal: Appraisal | None) -> None:
-    """Print the bill of deployments that were decided together, and how much a better plan might save."""
+    """Print how much a better plan of deployments that were decided together might save, by the rules of placement."""
     if appraisal is None or appraisal.gap is None or appraisal.deployments == 1:
         return
-    together = f"All {appraisal.deployments} together: ${appraisal.bill:.2f}/h."
-    proof = f"No other plan for these replicas saves more than {appraisal.gap:.1%}."
-    console.print(f"{together} {proof}", highlight=False)
+    proof = f"No other plan by the same rules saves more than {appraisal.gap:.1%}."
+    console.print(f"{appraisal.deployments} deployments were decided together. {proof}", highlight=False)
 
 
 def print_details(console: Console, status: InferenceDeploymentStatus) -> None:

@@ -132,7 +132,6 @@ class Formulation:
             self.programme.row(entries, at_least=0.0, at_most=0.0)
         elif columns.short is not None:
             placed.append((columns.short, 1.0))
-        # A row without entries would lose the deployments of a kind that has no choice: its column stays empty.
         self.programme.row(tuple(placed), at_least=count, at_most=count)
 
     def _divide(self, kind: Kind, count: int, columns: Columns) -> None:

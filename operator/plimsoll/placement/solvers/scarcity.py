@@ -70,7 +70,9 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
         if (option.doubts, rank(option)) > (best.doubts, rank(best)):
             return less_preferred(option, best)
         gain = others.most(option.gpu.name, award.demand.request.key)
-        return rejection if gain is None else _scarce(award.demand.request.key, option, best, gain)
+        if gain is None or (gain.saved is not None and gain.saved <= 0):
+            return rejection  # nobody gains: the replicas were placed there for another reason
+        return _scarce(award.demand.request.key, option, best, gain)
 
     return replace(award, rejections=tuple(real(each) for each in award.rejections))
 
