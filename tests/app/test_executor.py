@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, SERVICES, Cluster, Kind, kind_of
 from plimsoll.app import pruning
 from plimsoll.app.executor import Executor, NameTaken, Note
@@ -138,6 +139,43 @@ async def test_what_a_deleted_namesake_left_goes_by_itself(executor: Executor, c
     with pytest.raises(NameTaken) as caught:
         await executor.check_names(OWNER, [service_manifest()])
     assert caught.value.passing
+
+
+PLACED: Body = inference_deployment_body(status={"replicas": 1})
+
+
+def of_another_uid(body: Body) -> None:
+    body["metadata"]["uid"] = "of-an-heir"
+
+
+def leaving(body: Body) -> None:
+    body["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize("change", [None, of_another_uid, leaving])
+async def test_nothing_is_created_again_for_an_owner_that_was_deleted(
+    executor: Executor, cluster: FakeCluster, change: Callable[[Body], None] | None
+) -> None:
+    executor.store.observe(INFERENCE_DEPLOYMENTS, None, PLACED)
+    if change:
+        current = copy.deepcopy(PLACED)
+        current["metadata"]["resourceVersion"] = "99"
+        change(current)
+        cluster.objects[INFERENCE_DEPLOYMENTS, key_of(PLACED)] = current
+    with pytest.raises(ClusterRefused) as caught:
+        await executor.apply(PLACED, service_manifest())
+    assert caught.value.status == 404
+    assert cluster.calls == []
+    held = executor.store.get(INFERENCE_DEPLOYMENTS, key_of(PLACED))
+    assert held is None or held["metadata"].get("deletionTimestamp")
+
+
+async def test_a_vanished_object_of_an_owner_that_exists_is_created_again(
+    executor: Executor, cluster: FakeCluster
+) -> None:
+    cluster.objects[INFERENCE_DEPLOYMENTS, key_of(PLACED)] = copy.deepcopy(PLACED)
+    assert await executor.apply(PLACED, service_manifest())
+    assert cluster.calls == ["apply Service"]
 
 
 async def test_free_and_own_names_pass(executor: Executor, cluster: FakeCluster) -> None:

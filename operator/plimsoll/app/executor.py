@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from plimsoll.adapters.api_errors import ClusterRefused
 from plimsoll.adapters.cluster import (
     DEPLOYMENTS,
     EVENTS,
@@ -37,6 +38,9 @@ FREE_SECONDS = 5.0
 
 MOST_REMEMBERED = 10_000
 """The most events and rewritten objects to remember; forgetting one costs a request that changes nothing."""
+
+_GONE = 404
+"""The HTTP status for an object that does not exist."""
 
 logger = logging.getLogger("plimsoll.executor")
 
@@ -101,6 +105,7 @@ class Executor:
 
         Raises:
             NameTaken: a name belongs to an object that this owner does not control.
+            ClusterRefused: the owner was deleted (HTTP 404), or a request was refused.
         """
         for manifest in manifests:
             await self._live(owner, manifest)
@@ -144,12 +149,34 @@ class Executor:
         if live is None and self._free.get((kind, key), float("-inf")) < time.monotonic():
             live = await self.cluster.get(kind, key)
             if live is None:
+                await self._check_owner(owner)
                 self._note_free(kind, key)
         if live is None or is_ours(live, owner):
             return live
         if _was_controlled_by_namesake(live, owner):
             raise NameTaken(f"{kind.kind} {key} of a deleted namesake is still there.", passing=True)
         raise NameTaken(f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either.")
+
+    async def _check_owner(self, owner: Body) -> None:
+        """Check that the owner of a vanished object still exists.
+
+        Kubernetes deletes the objects of a deleted owner. The report of the owner's own deletion may arrive later than
+        theirs, or be lost. Without this check its pods would be created again, on GPUs that others wait for. An owner
+        without a status is new: nothing of it can have vanished.
+
+        Raises:
+            ClusterRefused: it was deleted, or another object has its name now (HTTP 404).
+        """
+        if not owner.get("status"):
+            return
+        current = await self.cluster.get(INFERENCE_DEPLOYMENTS, key_of(owner))
+        if current is None or current["metadata"]["uid"] != owner["metadata"]["uid"]:
+            self.store.observe(INFERENCE_DEPLOYMENTS, "DELETED", owner)
+        elif current["metadata"].get("deletionTimestamp"):
+            self.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", current)
+        else:
+            return
+        raise ClusterRefused(f"get InferenceDeployment {key_of(owner)}", _GONE, "it was deleted")
 
     def _note_free(self, kind: Kind, key: ObjectKey) -> None:
         """Note that no object has this name.
