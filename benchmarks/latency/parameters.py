@@ -53,10 +53,12 @@ FAMILY: Final[Mapping[str, Expected]] = {
 }
 """The same tables; request: 15.6 ms, sequence: 46 us an output token in inference-sim's H100 fit."""
 
-_WITH_READS: Final = ("read_8bit", "read_4bit")
-_WITH_CACHE: Final = ("kv_read_8bit",)
-_WITH_PRODUCTS: Final = ("product_8bit", "product_4bit")
-_WITH_LAYERS: Final = ("expert_layer_seconds", "quantized_layer_seconds", "eager_layer_seconds")
+FOLLOWERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "read_16bit": ("read_8bit", "read_4bit"),
+    "kv_read": ("kv_read_8bit",),
+    "product_16bit": ("product_8bit", "product_4bit"),
+    "layer_seconds": ("expert_layer_seconds", "quantized_layer_seconds", "eager_layer_seconds"),
+}
 """Common constants that a generation's own factor scales, too."""
 
 Logs = Mapping[str, float]
@@ -87,12 +89,7 @@ class Fitted:
         own = dict.fromkeys(FAMILY, 0.0) | dict(self.families.get(family) or UNSEEN.get(family, {}))
         values = {name: each.value * exp(self.common[name]) for name, each in COMMON.items()}
         values |= {name: each.value * exp(own[name]) for name, each in FAMILY.items()}
-        for leader, followers in (
-            ("read_16bit", _WITH_READS),
-            ("kv_read", _WITH_CACHE),
-            ("product_16bit", _WITH_PRODUCTS),
-            ("layer_seconds", _WITH_LAYERS),
-        ):
+        for leader, followers in FOLLOWERS.items():
             for name in followers:
                 values[name] *= exp(own[leader])
         return Efficiency(**values)

@@ -69,11 +69,11 @@ def product_rate(speed: GpuSpeed, precision: Precision, share: float | None = No
 
     A format that the card does not multiply is expanded to 16 bits first (vLLM's Marlin kernels).
     """
-    peak, fitted = _peak(speed.peaks, speed.efficiency, precision)
+    peak, fitted = peak_and_share(speed.peaks, speed.efficiency, precision)
     return peak * _FLOPS_PER_TERAFLOP * (fitted if share is None else share)
 
 
-def _peak(peaks: Peaks, efficiency: Efficiency, precision: Precision) -> tuple[float, float]:
+def peak_and_share(peaks: Peaks, efficiency: Efficiency, precision: Precision) -> tuple[float, float]:
     """Return teraflops and the share that kernels reach."""
     wide = (peaks.bf16, efficiency.product_16bit)
     match precision:

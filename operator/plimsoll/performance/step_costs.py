@@ -16,7 +16,7 @@ from plimsoll.performance.decode_time import DecodeFloor, decode_floor
 from plimsoll.performance.kernel_speed import bandwidth, product_rate, quantizes_activations, read_share, speed_of
 from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
 
-_SMOOTHNESS = 3
+SMOOTHNESS = 3
 """The exponent that joins the time of reads and of products: the larger counts, and near the ridge both do.
 
 In the GEMM tables of H100 (aiconfigurator @095f58a51), 256 tokens take 1.29 of one read at peak in 16 bits, where this
@@ -26,11 +26,11 @@ gives 1.39 and a plain maximum 1.14; in FP8 1.56, 1.35 and 1.25. At 128 and 512 
 
 def _joined(first: float, second: float) -> float:
     """Return the time of two things that happen at the same time: a little more than the longer one."""
-    joined: float = (first**_SMOOTHNESS + second**_SMOOTHNESS) ** (1 / _SMOOTHNESS)
+    joined: float = (first**SMOOTHNESS + second**SMOOTHNESS) ** (1 / SMOOTHNESS)
     return joined
 
 
-_LARGEST_GRAPH = 512
+LARGEST_GRAPH = 512
 """The most tokens of a step that is captured as a CUDA graph by default (vLLM, ``max_cudagraph_capture_size``)."""
 
 
@@ -118,10 +118,10 @@ class StepCosts:
         work = Seconds(
             memory=self._with_host_reads(memory + cache_memory),
             compute=compute + cache_compute,
-            communication=self._communication(tokens, own),
+            communication=self.communication_seconds(tokens, own),
             host=self.layer_seconds + stages * self.step_seconds,
         )
-        if tokens > _LARGEST_GRAPH:
+        if tokens > LARGEST_GRAPH:
             work = replace(work, host=work.host + _joined(work.total, self.eager_seconds) - work.total)
         host = self.sequence_seconds * own * stages
         waits = host if self.is_synchronous else _joined(work.total, host) - work.total
@@ -173,7 +173,7 @@ class StepCosts:
                 compute += product
         return memory, compute
 
-    def _communication(self, tokens: float, sampled: float) -> float:
+    def communication_seconds(self, tokens: float, sampled: float) -> float:
         degree, work = self.split.tensor_parallel, self.work
         total = 0.0
         if work.all_reduces:
