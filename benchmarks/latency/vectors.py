@@ -234,10 +234,11 @@ class Stack:
             (self._experts, step.tokens, touched, True),
         ):
             for each in group:
-                read = each.read_seconds * part / constants[each.read_share, every]
+                share = known["expert_read"] if expert else constants[each.read_share, every]
+                read = each.read_seconds * part / share
                 product = each.token_seconds * tokens / constants[each.product_share, every]
                 if expert:
-                    read, product = read / known["expert_read"], product / known["expert_product"]
+                    product = product / known["expert_product"]
                 joined, both = _joined(read, product), read + product
                 share = np.divide(read, both, out=np.zeros_like(both), where=both > 0)
                 memory, compute = memory + joined * share, compute + joined * (1 - share)

@@ -50,6 +50,7 @@ class Efficiency:
     read_16bit: float
     read_8bit: float
     read_4bit: float
+    read_nvfp4: float
     kv_read: float
     kv_read_8bit: float
     product_16bit: float

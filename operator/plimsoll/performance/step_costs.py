@@ -268,6 +268,8 @@ def _matrices(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
 
 
 def _experts(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
-    plain = _matrices(work, memory, speed)
     each = speed.efficiency
-    return MatrixCosts(plain.read_seconds / each.expert_read, plain.token_seconds / each.expert_product)
+    return MatrixCosts(
+        read_seconds=work.bytes / (memory * each.expert_read),
+        token_seconds=work.flops / (product_rate(speed, work.precision) * each.expert_product),
+    )
