@@ -218,10 +218,9 @@ class Stack:
             + self._quantized_layers * known["quantized_layer_seconds"]
         )
         work = with_host + compute + step.messages * known["communication"] + gaps
-        work = work + self._stages * known["step_seconds"]
         eager = _joined(work, self._layers * known["eager_layer_seconds"])
         work = np.where(step.tokens > LARGEST_GRAPH, eager, work)
-        host = known["sequence_seconds"] * step.own * self._stages
+        host = self._stages * (known["step_seconds"] + known["sequence_seconds"] * step.own)
         return np.where(self._synchronous, work + host, _joined(work, host)), work
 
     def _matrix_seconds(self, step: _Step, constants: Vector, known: Constants) -> tuple[Vector, Vector]:

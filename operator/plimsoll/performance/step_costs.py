@@ -119,11 +119,11 @@ class StepCosts:
             memory=self._with_host_reads(memory + cache_memory),
             compute=compute + cache_compute,
             communication=self.communication_seconds(tokens, own),
-            host=self.layer_seconds + stages * self.step_seconds,
+            host=self.layer_seconds,
         )
         if tokens > LARGEST_GRAPH:
             work = replace(work, host=work.host + _joined(work.total, self.eager_seconds) - work.total)
-        host = self.sequence_seconds * own * stages
+        host = stages * (self.step_seconds + self.sequence_seconds * own)
         waits = host if self.is_synchronous else _joined(work.total, host) - work.total
         return replace(work, host=work.host + waits)
 
