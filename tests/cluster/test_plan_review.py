@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,13 @@ from typing import Any
 
 import pytest
 
+from plimsoll.api.defaults import with_defaults
+from plimsoll.api.rules import check_rules
+from plimsoll.domain.errors import InvalidInput
+from testbed.api_client import ApiError
 from testbed.control_plane import ControlPlane
 from testbed.operator_process import NAMESPACE, OperatorProcess
+from tests.support.broken_rules import broken_manifests
 from tests.support.installed import View, condition, inference_deployment, namespace_of, on_gpu
 from tests.support.reviewing import Said, plan
 
@@ -134,6 +140,25 @@ def test_a_user_who_may_only_read_gets_the_same_answer(
         assert reading.word(name) == full.word(name)
         assert reading.places(name) == full.places(name)
     assert (reading.status, reading.word("theirs")) == (0, "kept")
+
+
+@pytest.mark.parametrize(("message", "manifest"), broken_manifests("default"))
+def test_the_api_server_refuses_what_plan_refuses_with_the_same_message(
+    control_plane: ControlPlane, message: str, manifest: dict[str, Any]
+) -> None:
+    path = "/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments?dryRun=All"
+    with pytest.raises(ApiError, match=re.escape(message)):
+        control_plane.client.send("POST", path, manifest)
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        check_rules(manifest)
+
+
+def test_the_api_server_fills_in_the_same_defaults_as_plan_does(control_plane: ControlPlane) -> None:
+    path = "/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments?dryRun=All"
+    manifest = inference_deployment(
+        "good", "default", rebalancing={"mode": "Off"}, podTemplate={"env": [{"name": "A"}]}
+    )
+    assert control_plane.client.send("POST", path, manifest)["spec"] == with_defaults(manifest)["spec"]
 
 
 def reader(control_plane: ControlPlane, namespace: str) -> Path:

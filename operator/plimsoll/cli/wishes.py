@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from plimsoll.app.review.values import Wish
-from plimsoll.cli.documents import Located, parse_located
+from plimsoll.cli.documents import Located, check_located, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.keys import ObjectKey
 
@@ -20,6 +20,7 @@ def wishes_of(found: Sequence[Located], namespace: str) -> tuple[list[Wish], lis
     for each in found:
         try:
             parse_located(each)
+            check_located(each)
         except PlimsollError as error:
             problems.append(str(error))
             continue
