@@ -100,6 +100,21 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.history == ChangeHistory((NOW,), Ceiling(NOW, 4.0, None))
 
 
+def test_a_pool_on_nodes_with_several_labels_has_them_all_and_one_that_names_none_is_left_out() -> None:
+    labels = ["nvidia.com/gpu.product=H100", "nvidia.com/gpu.product=H100-SXM5", "plimsoll.dev/gpu-type=h100=x"]
+    (only,) = read({"pools": [{**ENTRY, "nodeLabels": labels}]}).pools
+    assert only.target.labels == (
+        ("nvidia.com/gpu.product", "H100"),
+        ("nvidia.com/gpu.product", "H100-SXM5"),
+        ("plimsoll.dev/gpu-type", "h100=x"),
+    )
+    wrong = read({"pools": [{**ENTRY, "nodeLabels": ["H100"]}]})
+    assert (wrong.pools, wrong.complaints) == (
+        (),
+        ("status.pools[0] is ignored: nodeLabels ['H100'] is no list of key=value",),
+    )
+
+
 def test_the_condition_of_a_type_is_found_by_its_type() -> None:
     planned, absent = read(GOOD).condition("Planned"), read(GOOD).condition("Stalled")
     assert planned is not None

@@ -202,6 +202,20 @@ class TestPod:
         assert seen["nodeSelector"] == {"zone": "a"}
         assert "nodeSelector" not in pod_spec()
 
+    def test_a_node_with_any_of_the_types_labels_takes_the_pod(self) -> None:
+        product, cloud = "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"
+        labels = ((product, "H100-SXM5"), (product, "H100-SXM5"), (cloud, "nvidia-h100-80gb"), (product, "A-H100"))
+        where = fleet(*(replace(node(f"n{i}", H100), selector=label) for i, label in enumerate(labels)))
+        seen = rendered(where=where)
+        affinity = seen["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        assert affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
+            {"matchExpressions": [{"key": product, "operator": "In", "values": ["A-H100", "H100-SXM5"]}]},
+            {"matchExpressions": [{"key": cloud, "operator": "In", "values": ["nvidia-h100-80gb"]}]},
+        ]
+        record = json.loads(seen["metadata"]["annotations"][POOL_ANNOTATION])
+        assert record["nodeSelector"] == {product: "H100-SXM5"}, "an earlier release reads one label"
+        assert record["nodeLabels"] == [f"{product}=H100-SXM5", f"{cloud}=nvidia-h100-80gb", f"{product}=A-H100"]
+
     def test_a_pod_prefers_nodes_that_engines_of_any_namespace_use_and_never_insists(self) -> None:
         template = rendered()["spec"]["template"]
         affinity = template["spec"]["affinity"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -112,6 +113,13 @@ class Fleet:
         """Return the nodes with GPUs of that type."""
         return self._by_type.get(name, ())
 
+    def labels_of(self, gpu_type: str) -> tuple[tuple[str, str], ...]:
+        """Return the labels that select nodes of the type: the one of the most nodes first, then the others, sorted.
+
+        A label that nodes of another type have too is left out where there is a better one.
+        """
+        return self._labels[gpu_type]
+
     def accepting(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> tuple[GpuNode, ...]:
         """Return the type's nodes that have all these labels and whose blocking taints are tolerated."""
         asked = (gpu_type, labels, tolerations)
@@ -154,6 +162,19 @@ class Fleet:
         for node in self.nodes:
             found.setdefault(node.gpu.name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def _labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        types: dict[tuple[str, str], set[str]] = {}
+        for node in self.nodes:
+            types.setdefault(node.selector, set()).add(node.gpu.name)
+        found = {}
+        for name, nodes in self._by_type.items():
+            counted = Counter(node.selector for node in nodes)
+            own = [label for label in counted if len(types[label]) == 1] or list(counted)
+            first = min(own, key=lambda label: (-counted[label], label))
+            found[name] = (first, *sorted(label for label in own if label != first))
+        return found
 
     @cached_property
     def _label_sets(self) -> Mapping[str, frozenset[tuple[str, str]]]:

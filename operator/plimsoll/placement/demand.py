@@ -130,7 +130,10 @@ class _Reader:
                 continue
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
-                kept.append(replace(as_it_is(pool), choice=verdict, generation=self.tenant.generation))
+                verdict = self._reaching_more(pool, verdict)
+                kept.append(
+                    replace(as_it_is(pool), choice=verdict, target=verdict.target, generation=self.tenant.generation)
+                )
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
             elif pool.exists:
@@ -145,6 +148,8 @@ class _Reader:
         for pool in kept:
             if pool.name not in stranded or self._is_ruled_out_by_nodes(pool):
                 continue
+            if pool.target != stranded[pool.name].target:
+                continue  # it reaches other nodes from now on
             leaving = min(stranded[pool.name].stranded, pool.replicas)
             if leaving:
                 found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle))
@@ -160,6 +165,21 @@ class _Reader:
         if isinstance(verdict, Option) or (as_it_runs is not request and not self.tenant.accepts_move):
             return verdict
         return judge(request, candidate, self.fleet, self.memo)
+
+    def _reaching_more(self, pool: Pool, verdict: Option) -> Option:
+        """Return the verdict with all labels of the type's nodes, where pods found no node with the pool's labels.
+
+        Otherwise a running pool keeps its labels, because others would restart its engines.
+        """
+        known = pool.target.labels
+        others = [label for label in self.fleet.labels_of(pool.gpu_type) if label not in known]
+        if not others or not pool.stranded:
+            return verdict
+        nodes = eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)
+        if not any(node.selector in others and node.free >= pool.split.gpus for node in nodes):
+            return verdict
+        labels = tuple(sorted((*pool.target.other_labels, *others)))
+        return replace(verdict, target=replace(verdict.target, other_labels=labels))
 
     def _with_step_of(self, pool: Pool) -> Request:
         """Return the request with the step of the pool's engines: learned corrections must not restart them."""

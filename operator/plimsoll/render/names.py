@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from plimsoll.domain.names import API_VERSION, GROUP, KIND
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.workload import ENGINE_PORT, Manifest, WorkloadOptions
 
 FIELD_MANAGER = "plimsoll"
@@ -66,6 +66,11 @@ def metadata(options: WorkloadOptions, name: str, labels: dict[str, str]) -> Man
         "labels": labels,
         "ownerReferences": [owner_reference(options)],
     }
+
+
+def node_labels(target: Target) -> dict[str, list[str]]:
+    """All labels of a target as ``key=value``; left out where there is one, which ``nodeSelector`` has."""
+    return {"nodeLabels": ["=".join(label) for label in target.labels]} if target.other_labels else {}
 
 
 def stages(split: Split) -> dict[str, int]:

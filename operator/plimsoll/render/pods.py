@@ -114,12 +114,20 @@ def _resources(user: PodOptions, choice: Option) -> Manifest:
 
 
 def _affinity(choice: Option) -> Manifest:
-    key, value = choice.target.selector
-    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
     return {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}},
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": _terms(choice)}},
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_beside_engines()]},
     }
+
+
+def _terms(choice: Option) -> list[Manifest]:
+    """Terms that a node with any of the target's labels matches: one for each key, with all values of the key."""
+    values: dict[str, list[str]] = {}
+    for key, value in choice.target.labels:
+        values.setdefault(key, []).append(value)
+    return [
+        {"matchExpressions": [{"key": key, "operator": "In", "values": sorted(each)}]} for key, each in values.items()
+    ]
 
 
 def _beside_engines() -> Manifest:

@@ -21,7 +21,7 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.conditions import Since, conditions
-from plimsoll.render.names import pod_selector, service_url, stages
+from plimsoll.render.names import node_labels, pod_selector, service_url, stages
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
@@ -147,6 +147,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
     return {
         "gpuType": choice.gpu.name,
         "nodeSelector": {choice.target.selector[0]: choice.target.selector[1]},
+        **node_labels(choice.target),
         "tensorParallel": choice.split.tensor_parallel,
         "pipelineParallel": choice.split.pipeline_parallel,
         "gpusPerReplica": choice.split.gpus,
@@ -208,6 +209,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "tensorParallel": pool.split.tensor_parallel,
         **stages(pool.split),
         "nodeSelector": {pool.target.selector[0]: pool.target.selector[1]},
+        **node_labels(pool.target),
         "resource": pool.target.resource,
         "state": pool.state.value,
         "generation": pool.generation,

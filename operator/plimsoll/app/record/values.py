@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from plimsoll import __version__
@@ -42,16 +43,24 @@ def split_of(entry: Cut) -> Split:
 
 def pool_of(entry: PoolStatus) -> Pool:
     """A pool as it was decided, without its pods."""
-    (selector,) = entry.node_selector.items()
     return Pool(
         name=entry.name,
-        target=Target(entry.gpu_type, split_of(entry), selector, entry.resource),
+        target=target_from(entry.gpu_type, split_of(entry), entry.node_selector, entry.node_labels, entry.resource),
         state=PoolState(entry.state),
         generation=entry.generation,
         replicas=entry.replicas,
         batched_tokens=entry.batched_tokens,
         served=bool(entry.served),
     )
+
+
+def target_from(
+    gpu_type: str, split: Split, selector: Mapping[str, str], labels: Sequence[str] | None, resource: str
+) -> Target:
+    """A target from the fields of a record, after :func:`~plimsoll.app.record.doubts.place_doubt` accepted them."""
+    (first,) = selector.items()
+    others = {(key, value) for key, _, value in (label.partition("=") for label in labels or ())} - {first}
+    return Target(gpu_type, split, first, resource, tuple(sorted(others)))
 
 
 def rehoming_of(entry: RehomingStatus) -> Rehoming | None:

@@ -16,6 +16,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.cluster.capacity_type import capacity_type
+from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL
 from plimsoll.facts.cluster.gpu_labels import (
     AMD_DEVICE,
     AMD_PRODUCT,
@@ -24,6 +25,7 @@ from plimsoll.facts.cluster.gpu_labels import (
     NVIDIA_PRODUCT,
     NVIDIA_RESOURCE,
     GpuLabels,
+    cloud_labels,
     is_gpu_resource,
     main_labels,
     slice_labels,
@@ -163,7 +165,7 @@ def _read_node(
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     sliced = sorted(key for key in allocatable if key.startswith(MIG_RESOURCES) and _count(allocatable[key]))
-    main = main_labels(labels)
+    main = main_labels(labels) or _by_cloud(labels, allocatable)
     if main is None:
         yield from _unlabelled(name, labels, allocatable)
     elif not sliced or _count(allocatable.get(main.resource, 0)):
@@ -212,15 +214,21 @@ def _read_part(
     )
 
 
+def _by_cloud(labels: Mapping[str, str], allocatable: Body) -> GpuLabels | None:
+    """Return the whole GPUs of a node by the label of a cloud or of the admin."""
+    present = [resource for resource in (NVIDIA_RESOURCE, AMD_RESOURCE) if _count(allocatable.get(resource, 0))]
+    return cloud_labels(labels, present[0]) if present else None
+
+
 def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iterator[IgnoredNode]:
     """Report GPUs without a product label: GPU Feature Discovery or AMD's node labeller does not run."""
     present = [resource for resource in (NVIDIA_RESOURCE, AMD_RESOURCE) if _count(allocatable.get(resource, 0))]
     if not present and labels.get("nvidia.com/gpu.present") != "true":
         return
     if AMD_RESOURCE in present:
-        missing = f"no {AMD_PRODUCT} or {AMD_DEVICE} label: run AMD's node labeller"
+        missing = f"no {AMD_PRODUCT} or {AMD_DEVICE} label: run AMD's node labeller, or label the node {GPU_TYPE_LABEL}"
     else:
-        missing = f"no {NVIDIA_PRODUCT} label: run GPU Feature Discovery"
+        missing = f"no {NVIDIA_PRODUCT} label: run GPU Feature Discovery, or label the node {GPU_TYPE_LABEL}"
     yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}")
 
 
