@@ -12,6 +12,7 @@ from plimsoll.app.record.reading import Record, read, record_of, with_status
 from plimsoll.app.record.values import split_of
 from plimsoll.app.record.writing import document_of
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -108,6 +109,10 @@ def test_a_pool_on_nodes_with_several_labels_has_them_all_and_one_that_names_non
         ("nvidia.com/gpu.product", "H100-SXM5"),
         ("plimsoll.dev/gpu-type", "h100=x"),
     )
+    (spot,) = read({"pools": [{**ENTRY, "capacityType": "Spot"}]}).pools
+    assert (spot.target.capacity, only.target.capacity) == (CapacityType.SPOT, None)
+    unknown = read({"pools": [{**ENTRY, "capacityType": "Free"}]})
+    assert unknown.complaints == ("status.pools[0] is ignored: capacityType 'Free' is none of OnDemand, Spot",)
     wrong = read({"pools": [{**ENTRY, "nodeLabels": ["H100"]}]})
     assert (wrong.pools, wrong.complaints) == (
         (),

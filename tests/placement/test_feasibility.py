@@ -380,6 +380,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.ROOM_FOR_FEWER,
         Reason.SCARCE_FOR_OTHERS,
         Reason.TOO_SLOW,
+        Reason.CAPACITY_TYPE_DENIED,
         Reason.SLOWER_THAN_USUAL,
         Reason.PLACEMENT_KEPT,
         Reason.FITS_ONLY_PROBABLY,

@@ -80,7 +80,9 @@ def record_doubt(body: Body, name: str) -> str:
     if "tensorParallel" not in record:
         return "its pool record has no tensorParallel"
     stages = record.get("pipelineParallel", 1)
-    doubt = place_doubt(record.get("nodeSelector"), record.get("resource"), record.get("nodeLabels"))
+    doubt = place_doubt(
+        record.get("nodeSelector"), record.get("resource"), record.get("nodeLabels"), record.get("capacityType")
+    )
     doubt = doubt or split_doubt(record["tensorParallel"], stages)
     if doubt:
         return f"{doubt} (in its pool record)"
@@ -96,7 +98,14 @@ def target_of(body: Body) -> Target:
     """The target in the pool record of a Deployment that :func:`record_doubt` accepts."""
     record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
     split = Split(record["tensorParallel"], record.get("pipelineParallel", 1))
-    return target_from(record["gpuType"], split, record["nodeSelector"], record.get("nodeLabels"), record["resource"])
+    return target_from(
+        record["gpuType"],
+        split,
+        record["nodeSelector"],
+        record["resource"],
+        labels=record.get("nodeLabels"),
+        capacity=record.get("capacityType"),
+    )
 
 
 def controller_of(body: Body) -> Mapping[str, Any] | None:

@@ -34,10 +34,15 @@ class Candidate:
         return self.target.split
 
 
-def candidate_on(gpu: GpuType, split: Split, fleet: Fleet) -> Candidate:
-    """Return a candidate whose labels and resource are those of the fleet's nodes of its GPU type."""
+def candidate_on(gpu: GpuType, split: Split, fleet: Fleet, *, restricted: bool = False) -> Candidate:
+    """Return a candidate whose labels and resource are those of the fleet's nodes of its GPU type.
+
+    With ``restricted``, its pods run on nodes of its capacity type alone. They do so too where the card is on both.
+    """
     selector, *others = fleet.labels_of(gpu.name)
-    return Candidate(gpu, Target(gpu.name, split, selector, fleet.of_type(gpu.name)[0].resource, tuple(others)))
+    resource = fleet.of_type(gpu.name)[0].resource
+    capacity = gpu.capacity if restricted or fleet.has_both_capacities(gpu.name) else None
+    return Candidate(gpu, Target(gpu.name, split, selector, resource, tuple(others), capacity))
 
 
 def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iterator[Candidate]:
@@ -45,7 +50,7 @@ def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iter
     splits = splits_for(request) if memo is None else memo.recall(request, "splits", (), lambda: splits_for(request))
     for gpu in fleet.gpu_types():
         for split in splits:
-            yield candidate_on(gpu, split, fleet)
+            yield candidate_on(gpu, split, fleet, restricted=request.constraints.restricts_capacity)
 
 
 def splits_for(request: Request) -> tuple[Split, ...]:

@@ -130,7 +130,7 @@ class _Reader:
                 continue
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
-                verdict = self._reaching_more(pool, verdict)
+                verdict = self._kept_off_others(self._reaching_more(pool, verdict))
                 kept.append(
                     replace(as_it_is(pool), choice=verdict, target=verdict.target, generation=self.tenant.generation)
                 )
@@ -156,7 +156,7 @@ class _Reader:
         return found
 
     def _judge(self, pool: Pool) -> Option | Rejection:
-        gpu = next((gpu for gpu in self.fleet.gpu_types() if gpu.name == pool.gpu_type), None)
+        gpu = self.fleet.named(pool.gpu_type)
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.target)
@@ -180,6 +180,12 @@ class _Reader:
             return verdict
         labels = tuple(sorted((*pool.target.other_labels, *others)))
         return replace(verdict, target=replace(verdict.target, other_labels=labels))
+
+    def _kept_off_others(self, verdict: Option) -> Option:
+        """Return the verdict with the restriction to a capacity type that the user may have added since."""
+        if verdict.target.capacity is not None or not self.tenant.request.constraints.restricts_capacity:
+            return verdict
+        return replace(verdict, target=replace(verdict.target, capacity=verdict.gpu.capacity))
 
     def _with_step_of(self, pool: Pool) -> Request:
         """Return the request with the step of the pool's engines: learned corrections must not restart them."""

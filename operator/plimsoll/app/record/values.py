@@ -22,6 +22,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.render.names import CAPACITY_WORDS
 
 
 class Cut(Protocol):
@@ -45,7 +46,14 @@ def pool_of(entry: PoolStatus) -> Pool:
     """A pool as it was decided, without its pods."""
     return Pool(
         name=entry.name,
-        target=target_from(entry.gpu_type, split_of(entry), entry.node_selector, entry.node_labels, entry.resource),
+        target=target_from(
+            entry.gpu_type,
+            split_of(entry),
+            entry.node_selector,
+            entry.resource,
+            labels=entry.node_labels,
+            capacity=entry.capacity_type,
+        ),
         state=PoolState(entry.state),
         generation=entry.generation,
         replicas=entry.replicas,
@@ -55,12 +63,19 @@ def pool_of(entry: PoolStatus) -> Pool:
 
 
 def target_from(
-    gpu_type: str, split: Split, selector: Mapping[str, str], labels: Sequence[str] | None, resource: str
+    gpu_type: str,
+    split: Split,
+    selector: Mapping[str, str],
+    resource: str,
+    *,
+    labels: Sequence[str] | None,
+    capacity: str | None,
 ) -> Target:
     """A target from the fields of a record, after :func:`~plimsoll.app.record.doubts.place_doubt` accepted them."""
     (first,) = selector.items()
     others = {(key, value) for key, _, value in (label.partition("=") for label in labels or ())} - {first}
-    return Target(gpu_type, split, first, resource, tuple(sorted(others)))
+    types = {word: each for each, word in CAPACITY_WORDS.items()}
+    return Target(gpu_type, split, first, resource, tuple(sorted(others)), types.get(capacity or ""))
 
 
 def rehoming_of(entry: RehomingStatus) -> Rehoming | None:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.reasons import NodeReason
+from plimsoll.domain.spot import spot_type
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.cluster.capacity_type import capacity_type
 from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL
@@ -201,16 +202,17 @@ def _read_part(
         gpu = replace(
             gpu, usable_bytes=usable_bytes_from_label(gpu, found.memory_mib), total_bytes=found.memory_mib * MIB
         )
+    capacity = capacity_type(labels)
     return GpuNode(
         name=name,
-        gpu=gpu,
+        gpu=spot_type(gpu) if capacity is CapacityType.SPOT else gpu,
         resource=found.resource,
         selector=found.selector,
         allocatable=count,
         held=held.get((name, found.resource), 0),
         labels=tuple(sorted(labels.items())),
         taints=_taints(node),
-        capacity_type=capacity_type(labels),
+        capacity_type=capacity,
     )
 
 
