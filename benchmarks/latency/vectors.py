@@ -111,9 +111,11 @@ class Stack:
         )
         self._cached = np.array([NAMES.index(_cache_share(case)) for case in cases])
         visited = self._each(
-            lambda each: each.costs.work.experts_per_token / each.costs.work.expert_count
-            if each.costs.experts and each.costs.work.expert_count
-            else 0.0
+            lambda each: (
+                each.costs.work.experts_per_token / each.costs.work.expert_count
+                if each.costs.experts and each.costs.work.expert_count
+                else 0.0
+            )
         )
         self._not_visited = np.minimum(1 - visited, 1.0)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from plimsoll.domain.engine_options import Residency
@@ -115,17 +115,14 @@ class StepCosts:
         tokens = own + prompt_tokens
         memory, compute = self._matrices(tokens, own + (1.0 if prompt_tokens else 0.0))
         cache_memory, cache_compute = self._caches(own, context)
-        work = Seconds(
-            memory=self._with_host_reads(memory + cache_memory),
-            compute=compute + cache_compute,
-            communication=self.communication_seconds(tokens, own),
-            host=self.layer_seconds,
-        )
+        memory, compute = self._with_host_reads(memory + cache_memory), compute + cache_compute
+        communication = self.communication_seconds(tokens, own)
+        work, gaps = memory + compute + communication, self.layer_seconds
         if tokens > LARGEST_GRAPH:
-            work = replace(work, host=work.host + _joined(work.total, self.eager_seconds) - work.total)
-        host = stages * (self.step_seconds + self.sequence_seconds * own)
-        waits = host if self.is_synchronous else _joined(work.total, host) - work.total
-        return replace(work, host=work.host + waits)
+            gaps = _joined(work + gaps, self.eager_seconds) - work
+        serving = stages * (self.step_seconds + self.sequence_seconds * own)
+        waits = serving if self.is_synchronous else _joined(work + gaps, serving) - (work + gaps)
+        return Seconds(memory, compute, communication, gaps + waits)
 
     def prompt_attention(self, prompt_tokens: float) -> float:
         """Return the seconds of the attention of one prompt. Short prompts fill the card badly."""
