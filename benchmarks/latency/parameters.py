@@ -41,8 +41,8 @@ COMMON: Final[Mapping[str, Expected]] = {
     "step_seconds": Expected(0.5e-3, 0.5),
 }
 """Shares: medians of the kernel tables of aiconfigurator @095f58a51 (A100, H100, H200, B200, L40S, RTX PRO 6000).
-NVFP4: 0.51 to 0.64 on B200 and B300, 0.52 to 0.57 on RTX PRO 6000. Experts: 0.6 to 0.8 for 8 to 128 tokens, whatever the
-format. Spread: models are trained to use their experts evenly (DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
+NVFP4: 0.51 to 0.64 on B200 and B300, 0.52 to 0.57 on RTX PRO 6000. Experts: 0.6 to 0.8 for 8 to 128 tokens, in all
+formats. Spread: models are trained to use their experts evenly (DeepSeek-V3, arXiv 2412.19437, section 2.1.2).
 Communication: vLLM fuses or overlaps part of it; inference-sim @f90a1e3a fitted 0.75. Times: inference-sim fitted 32 us
 a layer and 126 us a step on H100; the split between kinds of layers is this benchmark's."""
 

@@ -171,6 +171,7 @@ class StepCosts:
         return memory, compute
 
     def communication_seconds(self, tokens: float, sampled: float) -> float:
+        """Return the seconds of the messages of a step: of all its tokens, and of the logits of the sampled ones."""
         degree, work = self.split.tensor_parallel, self.work
         total = 0.0
         if work.all_reduces:
