@@ -42,18 +42,18 @@ def test_a_node_that_does_not_say_is_not_limited() -> None:
         (
             HostRoom(1500, 999 * GIB, 99),
             Reason.NODE_LACKS_CPU,
-            {"asked_millis": 2000, "free_millis": 1500, "largest_millis": 192_000},
+            {"asked_millis": 2000, "free_millis": 1500, "largest_millis": 192_000, "node": "h"},
         ),
         (
             HostRoom(64_000, 2 * GIB, 99),
             Reason.NODE_LACKS_MEMORY,
-            {"asked_bytes": 8 * GIB, "free_bytes": 2 * GIB, "largest_bytes": 2048 * GIB},
+            {"asked_bytes": 8 * GIB, "free_bytes": 2 * GIB, "largest_bytes": 2048 * GIB, "node": "h"},
         ),
         (HostRoom(64_000, 999 * GIB, 0), Reason.NODE_LACKS_PODS, {"largest": 110}),
         (
             HostRoom(-500, 999 * GIB, 99),
             Reason.NODE_LACKS_CPU,
-            {"asked_millis": 2000, "free_millis": 0, "largest_millis": 192_000},
+            {"asked_millis": 2000, "free_millis": 0, "largest_millis": 192_000, "node": "h"},
         ),
     ],
 )

@@ -80,7 +80,7 @@ class TestPod:
     def test_gpus_are_limited_and_requested_alike(self) -> None:
         seen = container(rendered(wanted=request(LLAMA_70B_FP8)))["resources"]
         assert seen["limits"] == {"nvidia.com/gpu": "2"}
-        assert seen["requests"] == {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "2"}
+        assert seen["requests"] == {"cpu": "3", "memory": "11Gi", "nvidia.com/gpu": "2"}
 
     def test_the_users_cpu_and_memory_are_taken_and_the_gpus_stay_the_operators(self) -> None:
         user = {

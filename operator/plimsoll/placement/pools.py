@@ -63,6 +63,11 @@ class Pool:
         """How its replicas are cut."""
         return self.target.split
 
+    @property
+    def waiting(self) -> int:
+        """The replicas that have no node yet and for which GPUs are kept."""
+        return max(0, self.replicas - self.bound - self.stranded - self.stuck)
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedPool:

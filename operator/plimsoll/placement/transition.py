@@ -12,6 +12,7 @@ from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import host_need, need_of_pool
 from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import alternatives_to
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
@@ -134,11 +135,14 @@ class _Transition:
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
+        need = (
+            need_of_pool(self.request, pool.gpu_type, pool.split, self.fleet)
+            if pool.choice is None
+            else host_need(self.request, pool.choice)
+        )
         nodes, ledger = eligible_nodes(self.request, self.fleet, pool.gpu_type), self.award.left
         quota = ledger.quota_left(self.request.key.namespace, pool.target.resource)
-        room = (quota is None or quota >= pool.split.gpus) and ledger.has_room(
-            nodes, pool.split.gpus, self.request.host_need
-        )
+        room = (quota is None or quota >= pool.split.gpus) and ledger.has_room(nodes, pool.split.gpus, need)
         return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
 
 
