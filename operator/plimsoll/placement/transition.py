@@ -127,10 +127,10 @@ class _Transition:
             return ()
         refused, memo = self.award.rejections, self.adviser.memo
         besides = other_remedies(self.request, self.fleet, ledger, refused, memo)
-        short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in refused)
         # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
+        short = {(each.gpu_type, each.split.gpus) for each in refused if each.reason is Reason.GPUS_TAKEN}
         others = self.adviser.remedies(self.request, ledger)
-        return (*besides, *(each for each in others if short or each.kind is not RemedyKind.FREE_GPUS))
+        return (*besides, *(each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short))
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
@@ -144,6 +144,12 @@ class _Transition:
         quota = ledger.quota_left(self.request.key.namespace, pool.target.resource)
         room = (quota is None or quota >= pool.split.gpus) and ledger.has_room(nodes, pool.split.gpus, need)
         return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
+
+
+def _gpus(remedy: Remedy) -> tuple[str, int]:
+    """Return the GPU type and the number of GPUs of a remedy that names GPUs."""
+    numbers = dict(remedy.numbers)
+    return str(numbers["gpu_type"]), int(numbers["gpus"])
 
 
 def _resized(pool: PlannedPool, by: int) -> PlannedPool:
