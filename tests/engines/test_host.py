@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.domain.engine_options import CpuOffload, HostUse, KvKeeper, Residency, WeightStreaming
+from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.host import HostEstimate
 from plimsoll.domain.outcomes import Split
@@ -109,6 +110,19 @@ def test_kv_cache_in_host_memory_is_where_the_release_keeps_it(
 def test_media_in_shared_memory_are_memory_of_the_pod() -> None:
     found = host(with_engine(host=HostUse(media_bytes=4 * GIB)), NVIDIA, Split(1))
     assert (found.shm_bytes, found.memory_bytes, found.least_bytes) == (6 * GIB, 12 * GIB, 5 * GIB)
+
+
+def test_tables_of_n_grams_are_in_the_need_once_for_all_ranks() -> None:
+    """189 GiB of DeepSeek-V4.1-Flash: a pod with 8 GiB of them is killed while it loads (vllm#57469)."""
+    facts = replace(request().model, host_bytes=189 * GIB)
+    wanted = request(facts)
+    for gpus in (4, 8):
+        plain, found = host(request(), NVIDIA, Split(gpus)), host(wanted, NVIDIA, Split(gpus))
+        assert found.memory_bytes - plain.memory_bytes == 189 * GIB
+        assert found.least_bytes == (189 + gpus) * GIB
+    moved = replace(wanted, engine=replace(wanted.engine, host=HostUse(places_tables=True)))
+    assert host(moved, NVIDIA, Split(4)) == host(request(), NVIDIA, Split(4))
+    assert fingerprint(facts, wanted.engine) == fingerprint(request().model, wanted.engine), "what was learned stays"
 
 
 residencies = st.none() | st.integers(0, 200).map(lambda gib: CpuOffload(gib * GIB))

@@ -54,6 +54,7 @@ SEVERAL = {
         (("--mm-processor-cache-gb", "9"), HostUse()),
         (("--safetensors-load-strategy", "eager"), HostUse(reads_whole_files=True)),
         (("--safetensors-load-strategy", "lazy"), HostUse()),
+        (("--engram_config.cpu_offload", "false"), HostUse(places_tables=True)),
     ],
     ids=str,
 )

@@ -114,13 +114,15 @@ class HostUse:
     """The host memory that the user's own arguments make an engine take.
 
     ``kv_bytes`` is KV cache of all ranks together, kept by ``kv_keeper``. ``media_bytes`` is a cache of processed media
-    in ``/dev/shm``. ``reads_whole_files`` means that every rank reads a checkpoint file as a whole while it loads.
+    in ``/dev/shm``. ``places_tables`` means that the user decides where tables of n-grams are kept, which are in host
+    memory otherwise. ``reads_whole_files`` means that every rank reads a checkpoint file as a whole while it loads.
     """
 
     kv_bytes: int = 0
     kv_keeper: KvKeeper = KvKeeper.NATIVE
     media_bytes: int = 0
     reads_whole_files: bool = False
+    places_tables: bool = False
 
 
 NO_HOST_USE = HostUse()

@@ -122,7 +122,7 @@ class Request:
         None where the user bounds nothing, or the engine keeps nothing in host memory that the bound could be too small
         for.
         """
-        if not self.engine.fills_host_memory:
+        if not self.engine.fills_host_memory and not self.model.host_bytes:
             return None
         stated = (("limits", self.memory_limit_bytes), ("requests", self.memory_bytes))
         given = [(f"spec.podTemplate.resources.{part}.memory", size) for part, size in stated if size is not None]

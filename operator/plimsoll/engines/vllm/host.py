@@ -60,12 +60,19 @@ times was measured (vllm#53042)."""
 def host(request: Request, vendor: Vendor, split: Split) -> HostEstimate:
     """Return the host memory and CPU of the pod of one replica."""
     engine = request.engine
-    if not engine.fills_host_memory:
-        return _plain(split.gpus, split.data_parallel, reads_whole_files=engine.host.reads_whole_files)
+    tables = tuple(_tables(request, split))
     plain = _plain(split.gpus, split.data_parallel, reads_whole_files=engine.host.reads_whole_files)
+    if not engine.fills_host_memory and not tables:
+        return plain
     in_shm = tuple(_in_shm(engine.host, vendor, engine.version))
     return HostEstimate(
-        terms=(*plain.terms, *_weights(request, split), *in_shm, *_private(engine.host, vendor, engine.version)),
+        terms=(
+            *plain.terms,
+            *_weights(request, split),
+            *tables,
+            *in_shm,
+            *_private(engine.host, vendor, engine.version),
+        ),
         cpu_millis=plain.cpu_millis,
         shm_bytes=plain.shm_bytes + sum(term.size_bytes for term in in_shm),
         floor_bytes=split.gpus * FLOOR_OF_RANK_BYTES,
@@ -102,6 +109,13 @@ def _weights(request: Request, split: Split) -> Iterator[HostTerm]:
             "weights", f"decoder layers of {split.gpus} ranks that stay here", kept.weights_bytes, is_certain=True
         )
         yield HostTerm("pageLocking", "their buffers, rounded up to powers of two", kept.rounding_bytes)
+
+
+def _tables(request: Request, split: Split) -> Iterator[HostTerm]:
+    """Yield embeddings of n-grams: one copy for each engine, divided over its ranks (``config/engram.py``)."""
+    if request.model.host_bytes and not request.engine.host.places_tables:
+        size = split.data_parallel * request.model.host_bytes
+        yield HostTerm("tables", "embeddings of n-grams, divided over the ranks", size, is_certain=True)
 
 
 def _in_shm(use: HostUse, vendor: Vendor, version: EngineVersion) -> Iterator[HostTerm]:

@@ -20,14 +20,16 @@ _FIELD = "spec.engine.extraArgs"
 
 _SIZE, _BACKEND, _TRANSFER = "kv-offloading-size", "kv-offloading-backend", "kv-transfer-config"
 _MEDIA_TYPE, _MEDIA_SIZE, _LOADING = "mm-processor-cache-type", "mm-processor-cache-gb", "safetensors-load-strategy"
+_TABLES = "engram-config"
 
-_SHORTEST = {
+SHORTEST = {
     _SIZE: "kv-offloading-s",
     _BACKEND: "kv-offloading-b",
     _TRANSFER: "kv-t",
     _MEDIA_TYPE: "mm-processor-cache-t",
     _MEDIA_SIZE: "mm-processor-cache-g",
     _LOADING: "safetensors-l",
+    _TABLES: "eng",
 }
 """The shortest spelling of each flag that no other flag shares."""
 
@@ -75,6 +77,7 @@ def host_use(arguments: Iterable[str]) -> HostUse:
         kv_keeper=use.kv_keeper,
         media_bytes=cache if in_shm else 0,
         reads_whole_files=_LOADING in last and last[_LOADING].value == "eager",
+        places_tables=any(each.name == _TABLES for each in given),
     )
 
 
@@ -95,7 +98,7 @@ def _given(arguments: list[str]) -> Iterator[_Given]:
 
 def _full_name(spelled: str) -> str | None:
     return next(
-        (name for name, least in _SHORTEST.items() if name.startswith(spelled) and spelled.startswith(least)), None
+        (name for name, least in SHORTEST.items() if name.startswith(spelled) and spelled.startswith(least)), None
     )
 
 
