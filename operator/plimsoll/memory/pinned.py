@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.engine_options import CpuOffload, Residency
@@ -20,6 +21,7 @@ class HostWeights(NamedTuple):
     rounding_bytes: int = 0
 
 
+@lru_cache(maxsize=1024)
 def host_weights(model: ModelFacts, precision: Precision, split: Split, residency: Residency | None) -> HostWeights:
     """Return the weights that one replica keeps in host memory.
 

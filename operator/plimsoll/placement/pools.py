@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Target
+from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
@@ -62,11 +62,6 @@ class Pool:
     def split(self) -> Split:
         """How its replicas are cut."""
         return self.target.split
-
-    @property
-    def waiting(self) -> int:
-        """The replicas that have no node yet and for which GPUs are kept."""
-        return max(0, self.replicas - self.bound - self.stranded - self.stuck)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +132,7 @@ class Decision:
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
     memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment
-    got none, or where the solver does not say.
+    got none, or where the solver does not say. ``suggestions`` would make a placement of this pass cheaper.
     """
 
     request: Request
@@ -154,6 +149,7 @@ class Decision:
     failure: str = ""
     is_refusal: bool = False
     appraisal: Appraisal | None = None
+    suggestions: tuple[Suggestion, ...] = ()
 
     @property
     def choice(self) -> Option | None:

@@ -32,20 +32,26 @@ def promise_of_unplanned(pool: Pool, fleet: Fleet) -> Promise:
 
 
 def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
-    """Return the promises to replicas of a deployment that were decided earlier."""
+    """Return the promises to replicas of a deployment that were decided earlier and have no node yet."""
     request = tenant.request
     try:
         return [
             Promise(
                 pool,
                 eligible_nodes(request, fleet, pool.gpu_type),
-                need_of_pool(request, pool.gpu_type, pool.split, fleet) if pool.waiting else _USUAL_NEED,
+                need_of_pool(request, pool.gpu_type, pool.split, fleet),
                 request.key.namespace,
             )
             for pool in tenant.pools
+            if _waiting(pool)
         ]
     except Exception:  # noqa: BLE001 - the deployment's own turn reports the same error
         return []
+
+
+def _waiting(pool: Pool) -> int:
+    """Return the number of replicas that have no node and may still get one."""
+    return max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
 
 
 def keep(promises: Iterable[Promise], ledger: Ledger) -> Ledger:
@@ -74,7 +80,7 @@ def _kept(promise: Promise, ledger: Ledger) -> Ledger:
     """
     pool, nodes, need = promise.pool, promise.nodes, promise.need
     gpus = pool.split.gpus
-    waiting = pool.waiting
+    waiting = _waiting(pool)
     uncreated = min(waiting, pool.uncreated)
     created = waiting - uncreated
     quota = ledger.quota_left(promise.namespace, pool.target.resource)

@@ -39,6 +39,7 @@ from plimsoll.api.v1alpha1.status import (
     RebalancingStatus,
     RejectionStatus,
     RemedyStatus,
+    SuggestionStatus,
     TooSmallStatus,
 )
 from plimsoll.domain.engine_options import SpeculationMethod
@@ -79,6 +80,7 @@ __all__ = [
     "Sizing",
     "SpeculationMethod",
     "SpeculationSpec",
+    "SuggestionStatus",
     "Toleration",
     "TooSmallStatus",
     "rule",
