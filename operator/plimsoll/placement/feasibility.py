@@ -15,6 +15,7 @@ from plimsoll.domain.latency import Performance
 from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Option, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
+from plimsoll.domain.spot import capacity_of, card_name
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.divisibility import replica_refusal
@@ -55,7 +56,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
     """Check the last points: whether the candidate fits, and whether price, speed and host memory are allowed."""
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
-    if (candidate.gpu.name, candidate.split) in request.failed_starts and not forced:
+    if (card_name(candidate.gpu.name), candidate.split) in request.failed_starts and not forced:
         return _rejection(candidate, Reason.START_FAILED)
     observed = _observed_tokens(request, candidate)
     if observed is not None and observed < figures.kv_needed_tokens:
@@ -127,7 +128,8 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
     """Return US dollars an hour for one replica; None where the type has no price."""
-    return None if gpu.price is None else gpu.price.usd_per_hour * split.gpus
+    price = gpu.price_in_force
+    return None if price is None else price.usd_per_hour * split.gpus
 
 
 def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> Rejection:
@@ -137,15 +139,19 @@ def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> R
 def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
     """Return how ``spec.overrides`` or ``spec.gpu`` rules the place out, without prices; None where they allow it."""
     overrides, constraints = request.overrides, request.constraints
-    if overrides.gpu_type is not None and gpu_type != overrides.gpu_type:
+    card = card_name(gpu_type)
+    if overrides.gpu_type is not None and card != overrides.gpu_type:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
     forced = overrides.tensor_parallel
     if forced is not None and split != Split(forced):
         return Rejection(gpu_type, split, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
-    if gpu_type in constraints.deny:
+    if card in constraints.deny:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))
-    if constraints.allow and gpu_type not in constraints.allow:
+    if constraints.allow and card not in constraints.allow:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.allow"),))
+    capacity = capacity_of(gpu_type)
+    if constraints.capacities and capacity not in constraints.capacities:
+        return Rejection(gpu_type, split, Reason.CAPACITY_TYPE_DENIED, (("capacity", capacity.value),))
     limit = constraints.max_per_replica
     if limit is not None and split.gpus > limit:
         return Rejection(gpu_type, split, Reason.TOO_MANY_GPUS_PER_REPLICA, (("gpus", split.gpus), ("limit", limit)))
