@@ -26,6 +26,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.workload import Manifest
@@ -55,6 +56,7 @@ class Case:
     model: ModelFacts | None = None
     problem: Problem | None = None
     request: Request | None = None
+    priority: Priority = NO_PRIORITY
     pools: tuple[Pool, ...] = ()
     left: tuple[Rehoming, ...] = ()
     standing: Standing | None = None
@@ -179,7 +181,14 @@ def tenant_of(case: Case) -> Tenant | None:
     """The planner's view of the object; None if it cannot be planned."""
     if case.request is None or case.resource is None:
         return None
-    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, left=case.left)
+    return Tenant(
+        case.request,
+        case.generation,
+        case.pools,
+        case.resource.spec.suspend,
+        left=case.left,
+        priority=case.priority,
+    )
 
 
 def is_judged(case: Case) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
@@ -24,7 +24,7 @@ from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.api.v1alpha1 import RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.case import (
     Case,
@@ -67,8 +67,10 @@ from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
+from plimsoll.domain.priorities import Priority
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.times import to_rfc3339
+from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.answers import Answer, answers
 from plimsoll.placement.demand import Demand
@@ -111,6 +113,7 @@ class Passes:
     refusals: Refusals = field(default_factory=Refusals)
     contests: Contests = field(default_factory=Contests)
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
+    priorities: PriorityClasses = field(default_factory=PriorityClasses)
     complaints: set[str] = field(default_factory=set)
     beats: Beats = field(default_factory=Beats)
     reading: ReadingMemo = field(default_factory=ReadingMemo)
@@ -174,6 +177,7 @@ class Passes:
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
         around = surroundings_of(picture, self.reading.pod)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
+        self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
         cases: list[Case] = []
         for body in picture.all(INFERENCE_DEPLOYMENTS):
             if body["metadata"].get("deletionTimestamp"):
@@ -222,6 +226,11 @@ class Passes:
             check_without_model(case.resource.spec)
             check_pod_policy(case.resource.spec, self.pod_policy, case.key.namespace)
             check_gpu_names(case.resource.spec, self.gpu_names)
+            priority = self._priority(case.resource)
+            if isinstance(priority, Problem):
+                case.problem = priority
+                return
+            case.priority = priority
             model = self.models.look_up(case.key.namespace, case.resource.spec.model)
             draft = self.models.look_up_draft(case.key.namespace, case.resource.spec)
             if isinstance(model, Problem):
@@ -239,6 +248,20 @@ class Passes:
             case.problem = Problem(ConditionReason.INVALID_SPEC, str(error), permanent=True)
         except PlimsollError as error:
             case.problem = Problem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
+
+    def _priority(self, resource: InferenceDeployment) -> Priority | Problem:
+        """Return the object's priority. The API server refuses pods of a class that does not exist."""
+        template = resource.spec.pod_template
+        name = template.priority_class_name if template else None
+        priority = self.priorities.of(name)
+        if priority is not None:
+            return priority
+        refusal = InvalidInput(
+            "spec.podTemplate.priorityClassName",
+            name,
+            "The cluster has no such PriorityClass: create it, or name another one.",
+        )
+        return Problem(ConditionReason.PRIORITY_CLASS_MISSING, str(refusal), permanent=False)
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 2, second part: collect what the engines of this object report about their memory, now and earlier."""
