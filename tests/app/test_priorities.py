@@ -23,7 +23,7 @@ def put(desk: Desk, gpus: int, **classes: str) -> None:
     for body in desk.store.all(desk.store.kinds[0]):
         name = classes[body["metadata"]["name"]]
         if name:
-            body["spec"]["podTemplate"] = {"priorityClassName": name}  # type: ignore[index]
+            body["spec"]["podTemplate"] = {"priorityClassName": name}
 
 
 @pytest.fixture

@@ -33,9 +33,9 @@ def of_class(name: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """Two H100 for the contest, and an L40S for the neighbour."""
+    """One H100 for the contest, and an L40S for the neighbour; a second H100 comes later."""
     with ControlPlane() as running:
-        nodes = [gpu_node("h100-0", "H100-80GB-HBM3", 2), gpu_node("l40s-0", "L40S", 1)]
+        nodes = [gpu_node("h100-0", "H100-80GB-HBM3", 1), gpu_node("l40s-0", "L40S", 1)]
         running.apply([*nodes, priority_class("gold", 1000), priority_class("plain", 10)])
         install(running)
         yield running
@@ -48,12 +48,10 @@ def neighbour(control_plane: ControlPlane) -> Iterator[View]:
 
 
 def test_the_higher_class_gets_the_last_gpu_and_a_running_lower_one_stays(here: View, neighbour: View) -> None:
-    with OperatorProcess(here.control_plane):
+    with OperatorProcess(here.control_plane) as operator:
         here.apply("runs", **of_class("plain"))
         here.wait_ready("runs")
         running = here.pod_uids("runs")
-        here.apply("holds", **H100)
-        here.wait_ready("holds")
         here.apply("older", **of_class("plain"))
         here.wait_condition("older", "Planned", "False", "WaitingForGpus")
         here.apply("younger", **of_class("gold"))
@@ -62,8 +60,11 @@ def test_the_higher_class_gets_the_last_gpu_and_a_running_lower_one_stays(here: 
         neighbour.wait_ready("served")
         assert here.pod_uids("runs") == running, "nobody is evicted for a higher priority"
 
-        here.delete("inferencedeployments", "holds")
+        here.control_plane.apply([gpu_node("h100-1", "H100-80GB-HBM3", 1)])
+        here.wait(lambda: here.pods("younger") or here.pods("older"), "a pod for the new GPU")
+        assert not here.pods("older"), operator.log_lines()
         here.wait_ready("younger")
+        assert here.nodes_of("younger") == ["h100-1"]
         assert not here.pods("older")
         assert here.pod_uids("runs") == running
         assert condition(here.get("runs"), "Ready")["status"] == "True"

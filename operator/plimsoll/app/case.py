@@ -16,6 +16,7 @@ from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wan
 from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.rebalancing import Standing, Turn
 from plimsoll.app.record.reading import Record, record_of
+from plimsoll.app.record.values import decision_of
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import Body, uid_of
@@ -29,6 +30,7 @@ from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.feasibility import sized
@@ -36,6 +38,8 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.render.decisions import DecisionNote
+from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 
@@ -119,6 +123,7 @@ def report_of(case: Case, now: float) -> Report:
         observations=case.seen,
         spec_digest=case.spec_digest,
         rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
+        decisions=_decisions(case, now),
         rebalancing=None if case.turn is None else case.turn.report(case.record, mode),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
@@ -126,6 +131,13 @@ def report_of(case: Case, now: float) -> Report:
         refused="" if case.refusal is None else case.refusal.sentence(),
         refusal_passes=case.refusal is not None and case.refusal.is_passing,
     )
+
+
+def _decisions(case: Case, now: float) -> tuple[DecisionNote, ...]:
+    earlier = tuple(map(decision_of, case.record.status.decisions or ()))
+    if case.decision is None:
+        return earlier
+    return remembered_decisions(earlier, case.key, case.pools, case.decision, to_rfc3339(now))
 
 
 def _contested(case: Case) -> str:

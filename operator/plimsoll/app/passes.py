@@ -11,6 +11,7 @@ An exception for one object ends the pass for that object only.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -74,6 +75,7 @@ from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priori
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.answers import Answer, answers
 from plimsoll.placement.demand import Demand
+from plimsoll.placement.fleet_record import record_of
 from plimsoll.placement.hypothesis import HypothesisFailed, Plan
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import demands_of, stock_for
@@ -146,10 +148,13 @@ class Passes:
         for case in cases:
             self._guarded(Step.LISTEN, case, partial(self._recall, case, common))
         self.beats.beat("planning", "planning")
-        self._listen(cases, self._plan(cases, fleet), now)
+        began = time.monotonic()
+        planned = self._plan(cases, fleet)
+        record = record_of(planned, time.monotonic() - began)
+        self._listen(cases, planned, now)
         for case in cases:
             self._render(case, now)
-        snapshot = snapshot_of(cases, fleet, now)
+        snapshot = snapshot_of(cases, fleet, now, record)
         self._show(snapshot)
         self._watch_prices(fleet, now)
         return PassResult(tuple(cases), snapshot, tuple(self._due(cases, now)))
@@ -387,11 +392,13 @@ class Passes:
 
     def _show(self, snapshot: Snapshot) -> None:
         """Update the metrics if they differ from those of the last pass."""
+        self.metrics.show_solving(snapshot.record)
         if self.shown is not None and snapshot.says_the_same(self.shown):
             return
         self.metrics.show_fleet(snapshot.fleet)
         self.metrics.show_cases(snapshot.reports)
         self.metrics.show_learning(snapshot.reports)
+        self.metrics.show_record(snapshot.record)
         self.shown = snapshot
 
     def _watch_prices(self, fleet: Fleet, now: float) -> None:

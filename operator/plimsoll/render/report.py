@@ -11,6 +11,7 @@ from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Ceiling
+from plimsoll.render.decisions import DecisionNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Report:
     refusal_passes: bool = False
     contested: str = ""
     rehomings: tuple[Rehoming, ...] = ()
+    decisions: tuple[DecisionNote, ...] = ()
     namespace: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:

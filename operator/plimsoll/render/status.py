@@ -21,6 +21,7 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.conditions import Since, conditions
+from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import pod_selector, service_url, stages
 from plimsoll.render.report import RebalancingReport, Report
 
@@ -85,6 +86,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "pools": [_pool(report, pool) for pool in decision.pools],
         "tooSmall": _too_small(report, decision),
         "rehomings": [_rehoming(each) for each in report.rehomings],
+        "decisions": [_decision(each) for each in report.decisions],
     }
     if choice is not None:
         document["estimate"] = _estimate(choice)
@@ -243,6 +245,17 @@ def _rehoming(rehoming: Rehoming) -> dict[str, Any]:
         **stages(rehoming.split),
         "at": to_rfc3339(rehoming.at),
         "reason": rehoming.reason,
+    }
+
+
+def _decision(note: DecisionNote) -> dict[str, Any]:
+    return {
+        "id": note.id,
+        "at": note.at,
+        "placed": note.placed,
+        "replaced": note.replaced or None,
+        "solver": note.solver or None,
+        "gapPermille": note.gap_permille,
     }
 
 

@@ -29,6 +29,7 @@ from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.status import (
     CeilingStatus,
     Condition,
+    DecisionStatus,
     EngineSettingsStatus,
     EstimateStatus,
     InferenceDeploymentStatus,
@@ -47,6 +48,7 @@ __all__ = [
     "ApiModel",
     "CeilingStatus",
     "Condition",
+    "DecisionStatus",
     "DraftModelSpec",
     "EncoderParallelism",
     "EngineSettingsStatus",

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel
 from plimsoll.api.v1alpha1.status import (
     Condition,
+    DecisionStatus,
     EstimateStatus,
     InferenceDeploymentStatus,
     ModelStatus,
@@ -102,6 +103,7 @@ def read(raw: Any) -> Record:
         too_small=reader.entries("tooSmall", TooSmallStatus),
         observations=observations,
         rehomings=rehomings,
+        decisions=reader.entries("decisions", DecisionStatus),
         rebalancing=rebalancing,
     )
     return Record(
