@@ -28,6 +28,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
@@ -66,6 +67,7 @@ class Case:
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
+    proposals: tuple[Proposal, ...] = ()
     seen: tuple[Seen, ...] = ()
     reported: dict[str, int] = field(default_factory=dict)
     report: Report | None = None
@@ -124,6 +126,7 @@ def report_of(case: Case, now: float) -> Report:
         spec_digest=case.spec_digest,
         rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
         decisions=_decisions(case, now),
+        proposals=case.proposals,
         rebalancing=None if case.turn is None else case.turn.report(case.record, mode),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),

@@ -55,6 +55,7 @@ from plimsoll.app.observations import (
 )
 from plimsoll.app.price_watch import PriceWatch
 from plimsoll.app.prices import PriceList
+from plimsoll.app.proposing import Proposer
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.record.reading import Record, with_status
@@ -123,6 +124,7 @@ class Passes:
     rendered: Rendered = field(default_factory=Rendered)
     solver: Solver = field(default_factory=fleetwide)
     price_watch: PriceWatch = field(default_factory=PriceWatch)
+    proposer: Proposer = field(default_factory=Proposer)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -151,7 +153,8 @@ class Passes:
         began = time.monotonic()
         planned = self._plan(cases, fleet)
         record = record_of(planned, time.monotonic() - began)
-        self._listen(cases, planned, now)
+        planned = self._listen(cases, planned, now)
+        self.proposer.propose(cases, planned)
         for case in cases:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now, record)
@@ -332,14 +335,18 @@ class Passes:
             self.beats.beat("planning", f"planning, after {answer.tenant.request.key}")
             yield answer
 
-    def _listen(self, cases: Sequence[Case], planned: Plan, now: float) -> None:
-        """Step 4: give every object its turn, in the order of decisions. Each change takes from what is left."""
+    def _listen(self, cases: Sequence[Case], planned: Plan, now: float) -> Plan:
+        """Step 4: give every object its turn, in the order of decisions. Each change takes from what is left.
+
+        Return the plan with these changes.
+        """
         by_key = {case.key: case for case in cases}
         for key in planned.decisions:
             case = by_key[key]
             self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, now))
             if case.turn is not None and case.turn.answer is not None:
                 planned = planned.adopted(case.turn.answer)
+        return planned
 
     def _take_turn(self, case: Case, planned: Plan, now: float) -> None:
         if case.resource is None or case.request is None or case.standing is None:

@@ -47,5 +47,6 @@ def snapshot_of(cases: Iterable[Case], fleet: Fleet, at: float, record: FleetRec
 
 def _proposals(cases: Iterable[Case]) -> Iterator[tuple[ObjectKey, Proposal]]:
     for case in cases:
+        yield from ((case.key, each) for each in case.proposals)
         if case.turn is not None and case.turn.proposal is not None and not case.turn.acted:
             yield case.key, case.turn.proposal

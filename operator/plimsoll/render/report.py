@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
+from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
@@ -91,6 +92,7 @@ class Report:
     contested: str = ""
     rehomings: tuple[Rehoming, ...] = ()
     decisions: tuple[DecisionNote, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
     namespace: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:

@@ -218,6 +218,13 @@ class RehomingStatus(ApiModel):
     reason: str = Field(default="", description="The scheduler's obstacle, as one CamelCase word.")
 
 
+class ProposalStatus(ApiModel):
+    """A change of other deployments that would make room for this one. Nothing carries it out."""
+
+    reason: str = Field(description="Reason, as one CamelCase word for programs.")
+    message: str = Field(description="Change with its figures, as text for people.")
+
+
 class DecisionStatus(ApiModel):
     """A decision about the pools of this object."""
 
@@ -322,6 +329,12 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=20,
         description="Placements that replicas left within the last hour because their pods found no node.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    proposals: list[ProposalStatus] | None = Field(
+        default=None,
+        max_length=3,
+        description="Changes of other deployments that would make room for the missing replicas.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     decisions: list[DecisionStatus] | None = Field(

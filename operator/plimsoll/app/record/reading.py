@@ -22,6 +22,7 @@ from plimsoll.api.v1alpha1.status import (
     ObservationStatus,
     PlacementStatus,
     PoolStatus,
+    ProposalStatus,
     RebalancingStatus,
     RehomingStatus,
     RejectionStatus,
@@ -103,6 +104,7 @@ def read(raw: Any) -> Record:
         too_small=reader.entries("tooSmall", TooSmallStatus),
         observations=observations,
         rehomings=rehomings,
+        proposals=reader.entries("proposals", ProposalStatus),
         decisions=reader.entries("decisions", DecisionStatus),
         rebalancing=rebalancing,
     )
