@@ -11,7 +11,7 @@ from plimsoll.app.faults import Step
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.proposals import ProposalReason
 from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
-from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind
+from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind, SuggestionKind
 from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 
@@ -24,6 +24,7 @@ KINDS = (
     Reason,
     NodeReason,
     RemedyKind,
+    SuggestionKind,
     PriceDoubt,
     StartFailure,
     DecisionReason,

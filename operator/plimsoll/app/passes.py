@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from plimsoll.adapters.catalog import other_checkpoints
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.metrics import Metrics
@@ -84,6 +85,7 @@ from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Solver
+from plimsoll.placement.suggestions import Suggester
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -155,6 +157,9 @@ class Passes:
         record = record_of(planned, time.monotonic() - began)
         planned = self._listen(cases, planned, now)
         self.proposer.propose(cases, planned)
+        suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
+        for case in cases:
+            self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
         for case in cases:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now, record)
@@ -347,6 +352,12 @@ class Passes:
             if case.turn is not None and case.turn.answer is not None:
                 planned = planned.adopted(case.turn.answer)
         return planned
+
+    @staticmethod
+    def _suggest(case: Case, suggester: Suggester) -> None:
+        """Step 4, last part: find what would make a new placement cheaper, on what is left after all changes."""
+        if case.decision is not None:
+            case.decision = suggester.advised(case.decision)
 
     def _take_turn(self, case: Case, planned: Plan, now: float) -> None:
         if case.resource is None or case.request is None or case.standing is None:
