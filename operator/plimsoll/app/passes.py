@@ -44,7 +44,7 @@ from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
-from plimsoll.app.objects import read_pools, surroundings_of, wanted_replicas
+from plimsoll.app.objects import read_pools, wanted_replicas
 from plimsoll.app.observations import (
     capacities,
     common_lessons,
@@ -188,7 +188,7 @@ class Passes:
         self.reading.begin()
         self.rendered.begin()
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
-        around = surroundings_of(picture, self.reading.pod)
+        around = self.reading.surroundings(picture)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
         self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
         cases: list[Case] = []
