@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.placement.answers import answers, read_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger, Quotas
@@ -32,6 +33,7 @@ def plan(
     quotas: Quotas | None = None,
     memo: Memo | None = None,
     solver: Solver = DEFAULT_SOLVER,
+    groups: Sequence[NodeGroup] = (),
 ) -> tuple[Decision, ...]:
     """Decide for every deployment, oldest first and then by name. The returned tuple has the same order.
 
@@ -39,14 +41,15 @@ def plan(
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will still bind.
     ``quotas`` are the GPUs that namespaces may still request; the deployments of one namespace share them.
     ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` decides which
-    deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`.
+    deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`. ``groups`` are nodes that could be
+    added: they are suggested, and nothing is placed on them.
 
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
     memo = Memo() if memo is None else memo
     demands = list(demands_of(tenants, fleet, memo))
     stock = stock_for(demands, fleet, unplanned, quotas)
-    return tuple(answer.decision for answer in answers(demands, stock, Adviser(fleet, catalog, memo), solver))
+    return tuple(answer.decision for answer in answers(demands, stock, Adviser(fleet, catalog, memo, groups), solver))
 
 
 def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:

@@ -16,6 +16,7 @@ from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
+from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
@@ -41,6 +42,9 @@ from plimsoll.render.price_words import remark_summaries
     "--fleet", help="Nodes and pods from a file (or -) instead of the cluster: kubectl get nodes,pods -A -o yaml."
 )
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
+@click.option(
+    "--node-groups", help="Nodes that could be added: a list as in the chart's fleet.nodeGroups, or NodePools."
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "objects"]), default="table")
 @with_cluster
 def command(
@@ -48,6 +52,7 @@ def command(
     recursive: bool,  # noqa: FBT001 - a flag of the command line
     fleet: str | None,
     prices: str | None,
+    node_groups: str | None,
     output: str,
     kubeconfig: str | None,
     context: str | None,
@@ -57,7 +62,7 @@ def command(
     They are planned together: the first gets its GPUs first. Exit status: 0 everything is placed, 1 something cannot be
     placed, 2 some input cannot be used (the rest is planned without it).
     """
-    refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""])
+    refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""], **{"node-groups": [node_groups or ""]})
     manifests = read_manifests(files, recursive=recursive)
     _complain(manifests.problems)
     if not manifests.found:
@@ -69,8 +74,9 @@ def command(
         click.echo(f"note: {note}", err=True)
     own = prices_from(prices)
     seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), own)
+    types = priced_types(own)
     show = _SHOW.get(output, Planned.document)
-    shown, problems = plan_located(manifests.found, seen, show, priced_types(own))
+    shown, problems = plan_located(manifests.found, seen, show, types, groups_from(node_groups, types))
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)
