@@ -50,6 +50,7 @@ PLANNED: Json = {
     "type": "Planned", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z",
 }  # fmt: skip
 REJECTED: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "reason": "TooLittleVram", "message": "no"}
+CHEAPER: Json = {"kind": "NarrowKvCache", "message": "yes", "hourlySaving": "1.50", "tpotMilliseconds": 40}
 HELPS: Json = {"kind": "AddGpus", "message": "yes"}
 BYTES = (
     "weights", "kvCache", "activations", "cudaGraphs", "overhead", "margin", "computed", "budget", "usable", "outside",
@@ -70,6 +71,7 @@ GOOD: Json = {
     "observedGeneration": 1, "replicas": 2, "readyReplicas": 1, "replicasSummary": "1/2", "selector": "a=b",
     "url": "http://x", "rejectionsOmitted": 4, "pools": [ENTRY], "rehomings": [LEFT], "observations": [SEEN],
     "tooSmall": [TOO_SMALL], "conditions": [PLANNED], "rejections": [REJECTED], "remedies": [HELPS],
+    "suggestions": [CHEAPER],
     "model": {"architecture": "A", "source": "Hub", "precision": "bf16", "kvPrecision": "bf16"},
     "estimate": ESTIMATE, "placement": PLACEMENT, "rebalancing": LOOP,
 }  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
+from tests.support.broken_rules import broken_manifests
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET, PRICES = str(ROOT / "examples" / "fleet.yaml"), str(ROOT / "examples" / "prices.yaml")
@@ -124,6 +125,20 @@ def test_a_bad_manifest_leaves_with_two_and_one_sentence(
     assert [sentence for sentence in sentences if sentence not in told] == []
 
 
+def test_every_rule_of_the_crd_is_applied_and_names_file_document_and_object(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    broken = [manifest for _, manifest in broken_manifests("tenant")]
+    good = yaml.safe_load(DEPLOYMENT)
+    path = write(yaml.safe_dump_all([*broken, good]))
+    status, shown, told = run("plan", "-f", path, "--fleet", FLEET, "-o", "json")
+    assert status == 2
+    assert [entry["name"] for entry in json.loads(shown)] == ["a"], "the good one is planned"
+    for number, manifest in enumerate(broken, start=1):
+        title = f"InferenceDeployment tenant/{manifest['metadata']['name']}"
+        assert f"given.yaml, document {number}, {title}: " in told, told
+
+
 BAD_FLEETS: dict[str, tuple[str, str]] = {
     "no nodes": ("kind: Pod\nmetadata: {name: p}\n", "--fleet: "),
     "an empty list": ("kind: List\nitems: []\n", "kubectl get nodes,pods -A -o yaml > fleet.yaml"),
@@ -192,6 +207,14 @@ def test_nodes_that_could_be_added_are_suggested_and_a_wrong_file_is_refused(
     for wrong in ("kind: Secret\n", "[]\n", "- {name: small}\n", "a: [\n", "7\n"):
         status, _, told = run("plan", "-f", MINIMAL, "--fleet", empty, "--node-groups", write(wrong))
         assert (status, told.startswith("error: --node-groups")) == (2, True), (wrong, told)
+
+
+def test_on_a_cluster_the_operator_s_node_groups_count_and_others_are_refused(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    own = write("- {name: small, gpuType: l4-24gb, gpusPerNode: 1, maxNodes: 1}\n")
+    status, _, told = run("plan", "-f", MINIMAL, "--node-groups", own)
+    assert (status, "--node-groups" in told, "--fleet" in told) == (2, True, True)
 
 
 def test_prices_without_a_config_map_and_bad_prices_are_refused(run: Run, write: Callable[[str], str]) -> None:

@@ -7,6 +7,7 @@ structural schema". This module is pure: the caller writes the result of :func:`
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, rule
@@ -81,6 +82,13 @@ def crd() -> Schema:
             ],
         },
     }
+
+
+@lru_cache(maxsize=1)
+def root_schema() -> Schema:
+    """Return the schema of a whole InferenceDeployment. It is made once: do not change it."""
+    root: Schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return root
 
 
 def _printer_columns() -> list[Schema]:

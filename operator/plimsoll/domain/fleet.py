@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from operator import attrgetter
 
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
@@ -92,6 +93,13 @@ class IgnoredNode:
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 """The taint effects that keep pods off a node. PreferNoSchedule is only a preference."""
 
+Layout = tuple[object, ...]
+"""A fleet without what its pods hold."""
+
+_what_nodes_offer = attrgetter(
+    *(each.name for each in fields(GpuNode) if each.name not in ("held", "host_free", "account"))
+)
+
 Labels = tuple[tuple[str, str], ...]
 Asked = tuple[str, Labels, tuple[Toleration, ...]]
 
@@ -156,6 +164,12 @@ class Fleet:
     def emptied(self) -> Fleet:
         """The same nodes with nothing running."""
         return self.with_nodes(replace(node, held=0, host_free=node.host) for node in self.nodes)
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Everything about the fleet except what pods hold. Fleets with equal layouts allow the same placements."""
+        others = (getattr(self, each.name) for each in fields(self) if each.name != "nodes")
+        return (tuple(_what_nodes_offer(node) for node in self.nodes), *others)
 
     @cached_property
     def _gpu_types(self) -> tuple[GpuType, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
@@ -155,6 +155,15 @@ class GpuType:
     speed: GpuSpeed | None = None
     family: str = ""
     capacity: CapacityType = CapacityType.ON_DEMAND
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute the hash once, from few fields: a pass looks up each GPU type in caches about 100,000 times."""
+        object.__setattr__(self, "_hash", hash((self.name, self.usable_bytes)))
+
+    def __hash__(self) -> int:
+        """Return the stored hash. Equality still compares all fields."""
+        return self._hash
 
     @property
     def is_slice(self) -> bool:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.latency import Performance
-from plimsoll.domain.reasons import Numbers, Reason, RemedyKind
+from plimsoll.domain.reasons import Numbers, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.terms import (
     ACTIVATIONS,
     ADAPTERS,
@@ -254,6 +254,23 @@ class Remedy:
 
     kind: RemedyKind
     numbers: Numbers = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change that would make a placed deployment cheaper, with the place that it would get.
+
+    Attributes:
+        kind: the change.
+        numbers: the figures of its sentence.
+        hourly_saving: US dollars an hour that all replicas together would cost less; None where a price is missing.
+        tpot_seconds: the time per token at the new place; None where it is not known.
+    """
+
+    kind: SuggestionKind
+    numbers: Numbers
+    hourly_saving: Decimal | None = None
+    tpot_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

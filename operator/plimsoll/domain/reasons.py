@@ -93,3 +93,11 @@ class RemedyKind(StrEnum):
     RELAX_CONSTRAINTS = "RelaxConstraints"
     RAISE_QUOTA = "RaiseQuota"
     LOWER_REQUESTS = "LowerRequests"
+
+
+class SuggestionKind(StrEnum):
+    """A change that would make a placed deployment cheaper. It is never made by itself."""
+
+    NARROW_KV_CACHE = "NarrowKvCache"
+    EXPECTED_LENGTHS = "ExpectedLengths"
+    OTHER_CHECKPOINT = "OtherCheckpoint"

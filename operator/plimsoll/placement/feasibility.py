@@ -23,10 +23,13 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.speed import missed, misses_usual, speed_of
 
 
-def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Option | Rejection:
+def judge(
+    request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None, *, shows_speed: bool = True
+) -> Option | Rejection:
     """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
-    If there is a ``memo``, estimates come from it where it has them.
+    If there is a ``memo``, estimates come from it where it has them. Without ``shows_speed``, an option has no speed
+    where nothing but its reader asks for it.
     """
     refusal = (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
@@ -34,10 +37,20 @@ def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | Non
         or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
     )
-    return refusal or _by_figures(request, candidate, memo)
+    return refusal or _by_figures(request, candidate, memo, shows_speed=shows_speed)
 
 
-def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Option | Rejection:
+def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
+    """Whether the request may fit for sure, with the usual or a smaller step. False is certain, and quick to find."""
+    engine = engine_of(request.engine.name)
+    usual = engine.settings(request, gpu, split)
+    return any(
+        engine.least_bytes(request, gpu, split, each) <= gpu.usable_bytes * each.gpu_memory_utilization_percent // 100
+        for each in (engine.lean_settings(request, usual), usual)
+    )
+
+
+def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, shows_speed: bool) -> Option | Rejection:
     """Check the last points: whether the candidate fits, and whether its price and its speed are allowed."""
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
@@ -58,7 +71,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Op
         return _rejection(candidate, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
     if limit is not None and price is not None and price > limit:
         return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
-    found = _speed(request, candidate, settings, memo)
+    found = _speed(request, candidate, settings, memo) if shows_speed or request.slo is not None else None
     miss = () if request.slo is None else missed(request.slo, found)
     if miss:
         return _rejection(candidate, Reason.TOO_SLOW, miss)

@@ -10,13 +10,13 @@ from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
-from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy
+from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
 from plimsoll.memory.load import needed_tokens
 from plimsoll.performance.cost import cost
-from plimsoll.placement.explain import rejection_sentence, remedy_sentence
+from plimsoll.placement.explain import rejection_sentence, remedy_sentence, suggestion_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
@@ -96,6 +96,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         document["rejections"] = [_rejection(rejection) for rejection in decision.rejections[:MAX_REJECTIONS]]
         document["rejectionsOmitted"] = max(0, len(decision.rejections) - MAX_REJECTIONS) or None
         document["remedies"] = [_remedy(remedy) for remedy in decision.remedies[:MAX_REMEDIES]]
+        document["suggestions"] = [_suggestion(each) for each in decision.suggestions]
     return document
 
 
@@ -269,6 +270,16 @@ def _rejection(rejection: Rejection) -> dict[str, Any]:
 
 def _remedy(remedy: Remedy) -> dict[str, Any]:
     return {"kind": remedy.kind.value, "message": remedy_sentence(remedy)}
+
+
+def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
+    saving, tpot = suggestion.hourly_saving, suggestion.tpot_seconds
+    return {
+        "kind": suggestion.kind.value,
+        "message": suggestion_sentence(suggestion),
+        "hourlySaving": None if saving is None else format_price(saving),
+        "tpotMilliseconds": None if tpot is None else _milliseconds(tpot),
+    }
 
 
 def _rebalancing(report: RebalancingReport) -> dict[str, Any]:

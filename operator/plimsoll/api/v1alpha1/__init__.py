@@ -40,6 +40,7 @@ from plimsoll.api.v1alpha1.status import (
     RebalancingStatus,
     RejectionStatus,
     RemedyStatus,
+    SuggestionStatus,
     TooSmallStatus,
 )
 from plimsoll.domain.engine_options import SpeculationMethod
@@ -81,6 +82,7 @@ __all__ = [
     "Sizing",
     "SpeculationMethod",
     "SpeculationSpec",
+    "SuggestionStatus",
     "Toleration",
     "TooSmallStatus",
     "rule",

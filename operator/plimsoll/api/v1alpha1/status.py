@@ -181,6 +181,17 @@ class RemedyStatus(ApiModel):
     message: str = Field(description="Change with its figure, as text for people.")
 
 
+class SuggestionStatus(ApiModel):
+    """A change that would make the placement cheaper. It is never made by itself."""
+
+    kind: str = Field(description="Change, as one CamelCase word for programs.")
+    message: str = Field(description="Change with its saving, its effect on speed and its risk, as text for people.")
+    hourly_saving: str | None = Field(
+        default=None, description="US dollars per hour that all replicas together would cost less."
+    )
+    tpot_milliseconds: int | None = Field(default=None, description="Time between two tokens of an answer after it.")
+
+
 class TooSmallStatus(ApiModel):
     """A placement whose engine got less KV cache than declared."""
 
@@ -302,6 +313,12 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=10,
         description="Changes that would make the deployment fit.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    suggestions: list[SuggestionStatus] | None = Field(
+        default=None,
+        max_length=3,
+        description="Changes that would have made the last placement cheaper when it was decided.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     too_small: list[TooSmallStatus] | None = Field(
