@@ -58,6 +58,8 @@ def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     """Do the same as :func:`read_demand`, with the last pass's answer where deployment and layout are unchanged."""
 
     def remembered() -> Demand:
+        if any(pool.stranded for pool in tenant.pools):  # where its pods may go depends on what others hold, too
+            return demand_of(tenant, fleet, memo)
         basis = tenant, memo.last.layout(fleet)
         return memo.last.recall(tenant.request.key, "demand", basis, lambda: demand_of(tenant, fleet, memo))
 
