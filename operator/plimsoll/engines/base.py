@@ -23,13 +23,17 @@ from plimsoll.engines.metrics import EngineMetrics
 
 
 class Feature(StrEnum):
-    """An option that an engine has from some release on, or not at all."""
+    """An option that an engine has from some release on, or not at all.
+
+    ``PLANNING_AHEAD`` is none that a user sets: the engine plans a step while the step before it runs.
+    """
 
     WEIGHT_STREAMING = "WeightStreaming"
     TEXT_ONLY = "TextOnly"
     MEDIA_LIMITS = "MediaLimits"
     MTP = "Mtp"
     DRAFT_MODEL = "DraftModel"
+    PLANNING_AHEAD = "PlanningAhead"
 
 
 @dataclass(frozen=True, slots=True)

@@ -261,6 +261,27 @@ class RehomingStatus(ApiModel):
     reason: str = Field(default="", description="The scheduler's obstacle, as one CamelCase word.")
 
 
+class ProposalStatus(ApiModel):
+    """A change of other deployments that would make room for this one. Nothing carries it out."""
+
+    reason: str = Field(description="Reason, as one CamelCase word for programs.")
+    message: str = Field(description="Change with its figures, as text for people.")
+
+
+class DecisionStatus(ApiModel):
+    """A decision about the pools of this object."""
+
+    id: str = Field(description="Name of the decision.")
+    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the decision.")
+    placed: str = Field(default="", description="Replicas by GPU type and split from then on, as text for people.")
+    replaced: str | None = Field(default=None, description="The same before the decision, if there were any.")
+    solver: str | None = Field(default=None, description="What found the places; empty if nothing had to be placed.")
+    gap_permille: int | None = Field(
+        default=None,
+        description="Thousandths of the bill of that pass's new placements that a better plan might save at most.",
+    )
+
+
 class CeilingStatus(ApiModel):
     """Throughput of one replica when the live loop last found the replicas too few."""
 
@@ -357,6 +378,18 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=20,
         description="Placements that replicas left within the last hour because their pods found no node.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    proposals: list[ProposalStatus] | None = Field(
+        default=None,
+        max_length=3,
+        description="Changes of other deployments that would make room for the missing replicas.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    decisions: list[DecisionStatus] | None = Field(
+        default=None,
+        max_length=10,
+        description="The last decisions, the newest first.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     rebalancing: RebalancingStatus | None = Field(default=None, description="The live loop's decision and proposal.")

@@ -7,7 +7,7 @@ grows with the variety of a cluster, and hardly with its size.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
@@ -23,6 +23,11 @@ UNPRICED = 1_000.0
 """US dollars an hour assumed for a GPU without a price, so that it is taken only where nothing else is left."""
 
 Place = tuple[str, Split]
+
+Patience = tuple[int, int]
+"""The fields ``spare`` and ``level`` of a :class:`Kind`."""
+
+NO_PATIENCE: Patience = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +53,15 @@ class Kind:
     """Deployments with the same choices and the same number of replicas to place.
 
     ``choices`` are in the order of preference. With ``whole``, all replicas are placed with one choice, or none is.
-    ``patience`` is 0 where all replicas must have a place. Otherwise some may stay without one, and a replica counts
-    that many times among the missing ones.
+    ``spare`` is how many replicas of one deployment may stay without a place. ``level`` is 0 where that number is the
+    least that is possible. Otherwise it is the level of priority, from 1 on, whose missing replicas are minimised.
     """
 
     choices: tuple[Choice, ...]
     replicas: int
     whole: bool = False
-    patience: int = 0
+    spare: int = 0
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,27 +88,31 @@ class Problem:
     groups: tuple[Group, ...]
     quotas: tuple[int, ...] = ()
 
-    def with_counts(self, counts: Sequence[int]) -> Problem:
-        """Return the same problem with other numbers of deployments."""
-        return Problem(self.kinds, tuple(counts), self.groups, self.quotas)
-
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A problem, the demands of each kind in the order of decisions, and the nodes of each group."""
+    """A problem, the demands of each kind in the order of decisions, and the nodes of each group.
+
+    ``levels`` are the same demands by priority, from the highest on, each level in the order of decisions.
+    """
 
     problem: Problem
     members: tuple[tuple[int, ...], ...]
     nodes: tuple[tuple[GpuNode, ...], ...]
+    levels: tuple[tuple[int, ...], ...] = ()
 
-    def with_patience(self, patience: Mapping[int, int]) -> Posed:
-        """Return the same problem in which these demands may miss replicas; see :class:`Kind`."""
+    def among(self, chosen: Collection[int], patience: Mapping[int, Patience]) -> Posed:
+        """Return the problem of the chosen demands alone. Those in ``patience`` may miss replicas."""
         kinds: list[Kind] = []
         members: list[tuple[int, ...]] = []
         for kind, indexes in zip(self.problem.kinds, self.members, strict=True):
-            for each in sorted({patience.get(index, 0) for index in indexes}):
-                kinds.append(replace(kind, patience=each))
-                members.append(tuple(index for index in indexes if patience.get(index, 0) == each))
+            alike: dict[Patience, list[int]] = {}
+            for index in indexes:
+                if index in chosen:
+                    alike.setdefault(patience.get(index, NO_PATIENCE), []).append(index)
+            for (spare, level), those in sorted(alike.items()):
+                kinds.append(replace(kind, spare=min(spare, kind.replicas), level=level))
+                members.append(tuple(those))
         problem = replace(self.problem, kinds=tuple(kinds), counts=tuple(len(each) for each in members))
         return replace(self, problem=problem, members=tuple(members))
 
@@ -137,7 +147,15 @@ class _Poser:
             groups=tuple(self._group(index, each, kinds) for index, each in enumerate(nodes)),
             quotas=tuple(self.ledger.quota_left(*key) or 0 for key in self.quotas),
         )
-        return Posed(problem, tuple(tuple(members) for members in alike.values()), tuple(nodes))
+        levels: dict[int, list[int]] = defaultdict(list)
+        for index in sorted(index for members in alike.values() for index in members):
+            levels[-demands[index].tenant.priority.value].append(index)
+        return Posed(
+            problem,
+            tuple(tuple(members) for members in alike.values()),
+            tuple(nodes),
+            tuple(tuple(levels[value]) for value in sorted(levels)),
+        )
 
     def _likeness(self, demand: Demand) -> tuple[object, ...]:
         request = demand.request
