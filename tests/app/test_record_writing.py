@@ -121,6 +121,17 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
             "bound": speed.bound.value,
             "validated": speed.validated,
         },
+        "host": {
+            "cpuMillis": 2000,
+            "memoryBytes": 8 * GIB,
+            "sharedMemoryBytes": 2 * GIB,
+            "requestedCpuMillis": 2000,
+            "requestedMemoryBytes": 8 * GIB,
+            "terms": [
+                {"name": term.name, "sizeBytes": term.size_bytes, "detail": term.formula}
+                for term in about.decision.choice.host.terms
+            ],
+        },
         "engine": {
             "maxModelLen": settings.max_model_len,
             "maxNumSeqs": settings.max_num_seqs,
