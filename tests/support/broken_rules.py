@@ -96,7 +96,7 @@ def _manifest(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, A
         "apiVersion": "plimsoll.dev/v1alpha1",
         "kind": "InferenceDeployment",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": _MINIMAL | spec,
+        "spec": {**_MINIMAL, **spec},
     }
 
 
