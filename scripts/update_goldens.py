@@ -72,6 +72,8 @@ def _outcome(entry: Planned) -> dict[str, Any]:
     }
     if status.remedies:
         outcome["wouldHelp"] = [each.message for each in status.remedies]
+    if status.suggestions:
+        outcome["wouldBeCheaper"] = [each.message for each in status.suggestions]
     return outcome
 
 

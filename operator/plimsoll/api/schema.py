@@ -108,6 +108,13 @@ def _printer_columns() -> list[Schema]:
         _column(
             "KV Tokens", "integer", ".status.estimate.kvCapacityTokens", "Tokens the cache has room for.", wide=True
         ),
+        _column(
+            "TPOT",
+            "integer",
+            ".status.placement.performance.tpotMilliseconds",
+            "Predicted milliseconds per output token.",
+            wide=True,
+        ),
         _column("$/h", "string", ".status.placement.hourlyPrice", "US dollars per hour of all replicas.", wide=True),
         _column("URL", "string", ".status.url", "Base URL of the OpenAI API, inside the cluster.", wide=True),
     ]

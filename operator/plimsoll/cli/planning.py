@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
@@ -78,6 +78,7 @@ class Planned:
             pools=status.pools,
             rejections=status.rejections,
             remedies=status.remedies,
+            suggestions=status.suggestions,
         )
         head = {
             "namespace": outcome.namespace,
@@ -241,7 +242,7 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
         Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
         for index, each in enumerate(asked)
     ]
-    planned = plan(tenants, stock.fleet, stock.catalog, solver=fleetwide())
+    planned = plan(tenants, stock.fleet, stock.catalog, solver=fleetwide(), relatives=other_checkpoints)
     decisions = {decision.request.key: decision for decision in planned}
     return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
 

@@ -60,6 +60,10 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
         console.print("What would help:", style="bold")
         for remedy in status.remedies:
             console.print(f"  - {remedy.message}", highlight=False)
+    if status.suggestions:
+        console.print("What would make it cheaper:", style="bold")
+        for suggestion in status.suggestions:
+            console.print(f"  - {suggestion.message}", highlight=False)
 
 
 def print_estimate(console: Console, estimate: EstimateStatus) -> None:

@@ -25,6 +25,7 @@ from plimsoll.api.v1alpha1.status import (
     RehomingStatus,
     RejectionStatus,
     RemedyStatus,
+    SuggestionStatus,
     TooSmallStatus,
 )
 from plimsoll.app.record.doubts import doubt
@@ -99,6 +100,7 @@ def read(raw: Any) -> Record:
         rejections=reader.entries("rejections", RejectionStatus),
         rejections_omitted=reader.number("rejectionsOmitted"),
         remedies=reader.entries("remedies", RemedyStatus),
+        suggestions=reader.entries("suggestions", SuggestionStatus),
         too_small=reader.entries("tooSmall", TooSmallStatus),
         observations=observations,
         rehomings=rehomings,
