@@ -19,7 +19,7 @@ from testbed.control_plane import ControlPlane
 from testbed.operator_process import NAMESPACE, OperatorProcess
 from tests.support.broken_rules import broken_manifests
 from tests.support.installed import View, condition, inference_deployment, namespace_of, on_gpu
-from tests.support.reviewing import Said, plan, shown
+from tests.support.reviewing import Said, plan, shown, what_if
 
 pytestmark = pytest.mark.cluster
 
@@ -153,6 +153,24 @@ def test_people_and_merge_requests_get_the_same_answer_as_programs(here: View, n
         in page.text
     )
     assert f"**{here.namespace}/waits**: 1 of 1 replicas have no place." in page.text
+
+
+def test_what_if_answers_for_nodes_and_fields_that_nobody_has_changed(here: View, neighbour: View) -> None:
+    here.apply("busy", **on_gpu("l4-24gb"))
+    here.wait_condition("busy", "Planned", "False")
+    kubeconfig, nodes = here.control_plane.admin_kubeconfig, here.control_plane.kubectl("get", "nodes", "-o", "name")
+    more = what_if(kubeconfig, "+1 l4")
+    assert (more.status, more.word("busy"), more.word("theirs")) == (0, "placed", "")
+    none = what_if(kubeconfig, "-l4")
+    assert (none.status, none.word("theirs"), none.word("busy")) == (1, "waiting", "refused")
+    assert none.change("theirs")["reason"] == "WaitingForScheduler"
+    field = what_if(kubeconfig, f"{neighbour.namespace}/theirs.overrides.gpuType=l40s-48gb")
+    assert (field.word("theirs"), field.places("theirs")) == ("moved", [("l40s-48gb", 1, 1)])
+    wrong = what_if(kubeconfig, f"{neighbour.namespace}/theirs.contextLength=-1")
+    assert wrong.status == 2
+    assert "The API server would refuse it" in wrong.errors
+    assert here.control_plane.kubectl("get", "nodes", "-o", "name") == nodes
+    neighbour.wait_ready("theirs")
 
 
 def test_a_pipeline_with_the_rights_of_the_example_gets_the_same_answer(

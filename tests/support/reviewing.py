@@ -46,7 +46,15 @@ class Shown:
 
 def plan(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], *words: str) -> Said:
     """Run the command on manifests from standard input, and read its JSON."""
-    ran = shown(kubeconfig, manifests, "json", *words)
+    return _said(shown(kubeconfig, manifests, "json", *words))
+
+
+def what_if(kubeconfig: Path, text: str) -> Said:
+    """Run the command without any manifest."""
+    return _said(_run(kubeconfig, ["-o", "json", "--what-if", text], ""))
+
+
+def _said(ran: Shown) -> Said:
     try:
         return Said(ran.status, json.loads(ran.text or '{"changes": []}'), ran.errors)
     except ValueError as error:
@@ -55,9 +63,14 @@ def plan(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], *words: str) 
 
 def shown(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], form: str, *words: str) -> Shown:
     """Run the command on manifests from standard input."""
+    text = json.dumps({"kind": "List", "apiVersion": "v1", "items": list(manifests)})
+    return _run(kubeconfig, ["-f", "-", "-o", form, *words], text)
+
+
+def _run(kubeconfig: Path, words: Sequence[str], text: str) -> Shown:
     ran = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "plimsoll", "plan", "-f", "-", "-o", form, *words],
-        input=json.dumps({"kind": "List", "apiVersion": "v1", "items": list(manifests)}),
+        [sys.executable, "-m", "plimsoll", "plan", *words],
+        input=text,
         env={**os.environ, "KUBECONFIG": str(kubeconfig), "PLIMSOLL_STRANDED_SECONDS": "2"},
         capture_output=True,
         text=True,
