@@ -17,6 +17,7 @@ from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     SERVICES,
     Cluster,
@@ -37,6 +38,7 @@ from plimsoll.app.health_server import HealthServer
 from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
+from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.passes import Passes
 from plimsoll.app.planner import Planner
 from plimsoll.app.prices import PriceList
@@ -62,7 +64,7 @@ LISTED_ONLY_SECONDS = 30.0
 """How often kinds are listed if watches do not deliver all of their objects."""
 
 QUOTA_SECONDS = 15.0
-"""How often GPU quotas are read: what a namespace may still request changes with every pod."""
+"""How often GPU quotas and PriorityClasses are read: what a namespace may still request changes with every pod."""
 
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0
@@ -75,6 +77,7 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     SERVICES: pruning.whole,
     DISRUPTION_BUDGETS: pruning.whole,
     RESOURCE_QUOTAS: pruning.quota,
+    PRIORITY_CLASSES: pruning.priority_class,
 }
 
 logger = logging.getLogger("plimsoll.shell")
@@ -123,6 +126,7 @@ class Shell:
     planner: Planner | None = None
     elector: Elector | None = None
     relist: Relist | None = None
+    node_groups: NodeGroups = field(default_factory=NodeGroups)
 
     async def start(self) -> None:
         """Answer probes, connect, keep the store up to date, and start to write when this process gets the lease."""
@@ -136,7 +140,7 @@ class Shell:
             PRUNERS,
             wake.set,
             optional={RESOURCE_QUOTAS},
-            unwatched={RESOURCE_QUOTAS, *listed_only(self.settings)},
+            unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
         )
         self.elector = self._elector(cluster)
@@ -144,6 +148,7 @@ class Shell:
         self.relist = self._relist(cluster, self.store)
         self._show_process(metrics, self.store, self.elector)
         prices = self._prices(cluster, wake)
+        self.node_groups.declared = declared_in(self.settings.node_groups, load_gpu_types())
         live = self._live(wake)
         models = self._models(cluster, wake)
         self.planner = self._planner(cluster, metrics, wake, (prices, live, models))
@@ -151,10 +156,12 @@ class Shell:
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(self._list_again(self.relist)),
-            asyncio.create_task(self._quotas(cluster, self.store).run()),
+            asyncio.create_task(self._unwatched(cluster, self.store).run()),
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]
+        if self.settings.read_node_pools:
+            self.tasks.append(asyncio.create_task(self.node_groups.run(cluster, wake.set)))
         if self.settings.prometheus_url:
             self.tasks.append(asyncio.create_task(live.run(self.settings.signals_seconds)))
 
@@ -183,10 +190,15 @@ class Shell:
             everywhere={PODS} if self.settings.read_all_pods else (),
         )
 
-    def _quotas(self, cluster: Cluster, store: Store) -> Relist:
-        """Return the loop that lists quotas. A watch would end the process if the right to watch them is missing."""
-        kinds: dict[Kind, str | None] = {RESOURCE_QUOTAS: None}
-        return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), self.settings.watch_namespaces)
+    def _unwatched(self, cluster: Cluster, store: Store) -> Relist:
+        """Return the loop that lists quotas and PriorityClasses.
+
+        A watch would end the process if the right to watch them is missing.
+        """
+        kinds: dict[Kind, str | None] = {PRIORITY_CLASSES: None, RESOURCE_QUOTAS: None}
+        dispensable = {PRIORITY_CLASSES: "every deployment counts as one without a PriorityClass."}
+        namespaces = self.settings.watch_namespaces
+        return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), namespaces, dispensable=dispensable)
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
@@ -222,6 +234,7 @@ class Shell:
             metrics=metrics,
             faults=faults,
             pod_policy=PodPolicy.from_json(self.settings.pod_policy or "{}"),
+            node_groups=self.node_groups,
             contests=executor.contests,
             beats=self.beats,
         )

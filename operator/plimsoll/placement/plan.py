@@ -2,7 +2,8 @@
 
 1. Promise GPUs to replicas that were decided earlier and are not bound yet.
 2. Find every deployment's demand: the pools that it keeps, and the replicas to replace, move or add.
-3. Solve: decide which deployment gets which of the remaining GPUs, the oldest deployment first.
+3. Solve: decide which deployment gets which of the remaining GPUs: those of the highest priority first,
+   and among equals the oldest.
 4. Turn each award into pools (new pools start before old ones stop), with the reasons against other candidates.
 5. Suggest what would make new placements cheaper, on the GPUs that all awards together leave free.
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.placement.answers import answers, remembered_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger, Quotas
@@ -35,22 +37,23 @@ def plan(
     memo: Memo | None = None,
     solver: Solver = DEFAULT_SOLVER,
     relatives: Relatives = no_relatives,
+    groups: Sequence[NodeGroup] = (),
 ) -> tuple[Decision, ...]:
-    """Decide for every deployment, oldest first and then by name. The returned tuple has the same order.
+    """Decide for every deployment: higher priorities first, then older ones. The returned tuple has the same order.
 
     ``catalog`` is read only for remedies (which GPUs would help if there were any). ``unplanned`` are pools of
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will still bind.
     ``quotas`` are the GPUs that namespaces may still request; the deployments of one namespace share them.
     ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` decides which
     deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`. ``relatives`` names other checkpoints of a model,
-    for suggestions.
+    for suggestions. ``groups`` are nodes that could be added: they are suggested, and nothing is placed on them.
 
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
     memo = Memo() if memo is None else memo
     demands = list(demands_of(tenants, fleet, memo))
     stock = stock_for(demands, fleet, unplanned, quotas)
-    answered = tuple(answers(demands, stock, Adviser(fleet, catalog, memo), solver))
+    answered = tuple(answers(demands, stock, Adviser(fleet, catalog, memo, groups), solver))
     suggester = Suggester(fleet, answered[-1].left if answered else stock.ledger, memo, relatives)
     return tuple(suggester.advised(answer.decision) for answer in answered)
 
@@ -58,7 +61,7 @@ def plan(
 def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:
     """Yield every demand in the order of decisions, each as soon as it is known, so that a caller sees progress."""
     memo.last.forget_all_but({tenant.request.key for tenant in tenants})
-    for tenant in sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key)):
+    for tenant in sorted(tenants, key=lambda tenant: tenant.turn):
         yield remembered_demand(tenant, fleet, memo)
 
 

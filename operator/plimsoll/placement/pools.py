@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
+from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
@@ -108,7 +110,7 @@ class Tenant:
     """One deployment before the plan.
 
     ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
-    were moved within the last hour.
+    were moved within the last hour. ``priority`` says who comes first where not all have room.
     """
 
     request: Request
@@ -117,6 +119,12 @@ class Tenant:
     suspended: bool = False
     accepts_move: bool = False
     left: tuple[Rehoming, ...] = ()
+    priority: Priority = NO_PRIORITY
+
+    @property
+    def turn(self) -> tuple[int, str, ObjectKey]:
+        """The key that sorts deployments in the order of decisions: the higher priority first, then the older."""
+        return -self.priority.value, self.request.created, self.request.key
 
 
 @dataclass(frozen=True, slots=True)
