@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.features import check_feature
+from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
 from plimsoll.api.precision import cache_precision, weight_precision
@@ -33,7 +34,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
 from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions
+from plimsoll.domain.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.engines.base import Engine, Feature
 from plimsoll.engines.flags import owned_flag
 from plimsoll.engines.registry import engine_of
@@ -61,7 +62,7 @@ def to_request(
     precision = weight_precision(spec.precision, model)
     media = to_media(spec.engine, model, _version(spec.engine))
     engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
-    return Request(
+    request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         model=engine_of(engine.name).loaded(model, engine),
         precision=precision,
@@ -77,7 +78,11 @@ def to_request(
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
         slo=_slo(spec),
+        cpu_limit_millis=_limit(spec, "cpu", 1000),
+        memory_limit_bytes=_limit(spec, "memory", 1),
     )
+    check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
+    return request
 
 
 def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
@@ -90,11 +95,23 @@ def _seconds(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
-def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int:
-    """Return the request of the engine's pod for one resource, in whole units, rounded up as the scheduler does it."""
+def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
+    """Return the user's request for one resource of the engine's pod, in whole units, rounded up as the scheduler does.
+
+    None where the user sets none: then the operator requests the engine's need.
+    """
     given = engine_resources(spec.pod_template.resources if spec.pod_template else None).get("requests") or {}
-    stated = given.get(name, DEFAULT_REQUESTS[name])
-    return int((parse_quantity(str(stated)) * unit).to_integral_value(ROUND_CEILING))
+    return None if name not in given else _whole(given[name], unit)
+
+
+def _limit(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
+    resources = None if spec.pod_template is None else spec.pod_template.resources
+    limits = {} if resources is None else resources.limits or {}
+    return None if name not in limits else _whole(limits[name], unit)
+
+
+def _whole(quantity: str | int, unit: int) -> int:
+    return int((parse_quantity(str(quantity)) * unit).to_integral_value(ROUND_CEILING))
 
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
@@ -106,6 +123,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
+    engine.host_use(spec.engine.extra_args or ())
     check_pod_template(spec.pod_template, engine)
     check_speculation(spec.engine)
     if _version(spec.engine) < engine.oldest:
@@ -179,6 +197,7 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         unfollowed=engine_of(engine.engine_name).unfollowed_arguments(engine.extra_args or ()),
         image_vendor=_image_vendor(engine),
         name=engine.engine_name,
+        host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
     )
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, RejectionStatus
+from plimsoll.api.v1alpha1.status import HostStatus
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
@@ -52,6 +53,8 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     if status.placement is not None and status.placement.hourly_price_per_replica is not None:
         each, source = status.placement.hourly_price_per_replica, status.placement.price_source
         console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
+    if status.placement is not None and status.placement.host is not None:
+        console.print(_host(status.placement.host), highlight=False, markup=False)
     for warning in () if status.placement is None else status.placement.warnings or ():
         console.print(f"Warning: {warning}", highlight=False, style="yellow")
     if status.rejections:
@@ -64,6 +67,21 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
         console.print("What would make it cheaper:", style="bold")
         for suggestion in status.suggestions:
             console.print(f"  - {suggestion.message}", highlight=False)
+
+
+def _host(host: HostStatus) -> str:
+    """One replica's host memory, term by term, and its CPUs."""
+    terms = " + ".join(f"{term.name} {term.size_bytes / GIB:.2f}" for term in host.terms)
+    needed, cpus = f"{host.memory_bytes / GIB:.0f} GiB", _cores(host.cpu_millis)
+    said = f"Host of one replica: {cpus} CPUs and {needed} of memory = {terms} GiB, rounded up."
+    if (host.requested_cpu_millis, host.requested_memory_bytes) == (host.cpu_millis, host.memory_bytes):
+        return said
+    requested = f"{_cores(host.requested_cpu_millis)} CPUs and {host.requested_memory_bytes / GIB:.4g} GiB"
+    return f"{said} Requested by spec.podTemplate: {requested}."
+
+
+def _cores(millis: int) -> str:
+    return f"{millis / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def print_estimate(console: Console, estimate: EstimateStatus) -> None:

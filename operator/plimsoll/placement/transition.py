@@ -12,6 +12,7 @@ from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import alternatives_to
@@ -58,7 +59,7 @@ class _Transition:
             missing=missing,
             placed_now=searched,
             rejections=rejections,
-            remedies=self._remedies(),
+            remedies=self._remedies(max(1, missing)),
             warnings=() if chosen is None else warnings_for(self.request, chosen),
             outgrown=self.demand.outgrown,
             change_blocked=blocked,
@@ -120,17 +121,19 @@ class _Transition:
             return True, alternatives_to(chosen, self.request, self.fleet, self.adviser.memo, self.award.left)
         return self.award.searched, self.award.rejections
 
-    def _remedies(self) -> tuple[Remedy, ...]:
+    def _remedies(self, missing: int) -> tuple[Remedy, ...]:
         """Return remedies where a search found nothing. They are judged with the resources that were free then."""
         ledger = self.award.refused_at
         if ledger is None:
             return ()
         refused, memo = self.award.rejections, self.adviser.memo
         besides = other_remedies(self.request, self.fleet, ledger, refused, memo)
-        short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in refused)
         # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
+        short = {(each.gpu_type, each.split.gpus) for each in refused if each.reason is Reason.GPUS_TAKEN}
         others = self.adviser.remedies(self.request, ledger)
-        return (*besides, *(each for each in others if short or each.kind is not RemedyKind.FREE_GPUS))
+        added = self.adviser.growth(self.request, missing, ledger)
+        kept = (each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short)
+        return (*besides, *added, *kept)
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
@@ -150,7 +153,14 @@ def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Le
     if quota is not None and quota < target.split.gpus:
         return False
     nodes = eligible_nodes(request, fleet, target.gpu_type)
-    return ledger.has_room(nodes, target.split.gpus, request.host_need)
+    need = need_of_pool(request, target.gpu_type, target.split, fleet)
+    return ledger.has_room(nodes, target.split.gpus, need)
+
+
+def _gpus(remedy: Remedy) -> tuple[str, int]:
+    """Return the GPU type and the number of GPUs of a remedy that names GPUs."""
+    numbers = dict(remedy.numbers)
+    return str(numbers["gpu_type"]), int(numbers["gpus"])
 
 
 def _resized(pool: PlannedPool, by: int) -> PlannedPool:

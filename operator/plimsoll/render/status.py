@@ -165,6 +165,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         "hourlyPrice": _total_price(decision),
         "priceSource": _price_source(choice),
         "performance": _performance(decision, choice),
+        "host": _host(decision, choice),
         "warnings": list(decision.warnings),
         "engine": {
             "maxModelLen": settings.max_model_len,
@@ -177,6 +178,18 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
             "enforceEager": settings.enforce_eager,
             "version": report.engine_version,
         },
+    }
+
+
+def _host(decision: Decision, choice: Option) -> dict[str, Any]:
+    host, requested = choice.host, decision.request.host_need(choice.host)
+    return {
+        "cpuMillis": host.cpu_millis,
+        "memoryBytes": host.memory_bytes,
+        "sharedMemoryBytes": host.shm_bytes,
+        "requestedCpuMillis": requested.cpu_millis,
+        "requestedMemoryBytes": requested.memory_bytes,
+        "terms": [{"name": term.name, "sizeBytes": term.size_bytes, "detail": term.formula} for term in host.terms],
     }
 
 

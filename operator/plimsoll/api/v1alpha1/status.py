@@ -109,6 +109,25 @@ class PerformanceStatus(ApiModel):
     validated: bool = Field(description="Whether the model was tested against measurements on GPUs of this class.")
 
 
+class HostTermStatus(ApiModel):
+    """A part of the host memory of a pod."""
+
+    name: str = Field(description="Name of the part, in camelCase.")
+    size_bytes: Bytes64 = Field(description="Bytes of the part.")
+    detail: str = Field(description="How the bytes come about.")
+
+
+class HostStatus(ApiModel):
+    """Host memory and CPU of the pod of one replica."""
+
+    cpu_millis: int = Field(description="CPU that the engine needs, in thousandths of a core.")
+    memory_bytes: Bytes64 = Field(description="Host memory that the engine needs: the sum of the terms, in whole GiB.")
+    shared_memory_bytes: Bytes64 = Field(description="Size of /dev/shm; the memory contains it.")
+    requested_cpu_millis: int = Field(description="CPU that the pod requests: yours, or what the engine needs.")
+    requested_memory_bytes: Bytes64 = Field(description="Memory that the pod requests: yours, or the engine's need.")
+    terms: list[HostTermStatus] = Field(max_length=16, description="Parts of the memory.")
+
+
 class PlacementStatus(ApiModel):
     """The decision."""
 
@@ -129,6 +148,7 @@ class PlacementStatus(ApiModel):
     hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
     price_source: str | None = Field(default=None, description="Source of the price.")
     performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
+    host: HostStatus | None = Field(default=None, description="Host memory and CPU of one replica.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 

@@ -15,7 +15,8 @@ from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
 from plimsoll.domain.outcomes import Option, Split
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.host import host_need
+from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
 from plimsoll.placement.rehoming import is_closed
 
 UNPRICED = 1_000.0
@@ -35,7 +36,7 @@ class Choice:
 
     ``price`` is in US dollars an hour. Options with fewer ``doubts`` (:class:`~plimsoll.domain.outcomes.Option`) come
     first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is
-    the index of the quota that it uses up.
+    the index of the quota that it uses up. ``need`` is the CPU and memory that the replica takes from its node.
     """
 
     place: Place
@@ -44,6 +45,7 @@ class Choice:
     doubts: int
     groups: tuple[int, ...]
     quota: int | None = None
+    need: HostNeed = NO_HOST_NEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,6 @@ class Kind:
 
     choices: tuple[Choice, ...]
     replicas: int
-    need: HostNeed
     whole: bool = False
     spare: int = 0
     level: int = 0
@@ -163,7 +164,7 @@ class _Poser:
             id(demand.options),
             request.node_selector,
             request.tolerations,
-            request.host_need,
+            request.stated_host,
             wanted(demand),
             bool(demand.outdated),
             demand.excluded,
@@ -179,7 +180,7 @@ class _Poser:
             each
             for each in found
             if self.ledger.has_room(
-                eligible_nodes(request, self.fleet, each.gpu.name), each.split.gpus, request.host_need
+                eligible_nodes(request, self.fleet, each.gpu.name), each.split.gpus, host_need(request, each)
             )
         ]
 
@@ -217,9 +218,10 @@ class _Poser:
                     doubts=option.doubts,
                     groups=grouped[id(nodes)],
                     quota=self._quota(request.key.namespace, option.target.resource),
+                    need=host_need(request, option),
                 )
             )
-        return Kind(_undominated(choices), wanted(demand), request.host_need, whole=bool(demand.outdated))
+        return Kind(_undominated(choices), wanted(demand), whole=bool(demand.outdated))
 
     def _quota(self, namespace: str, resource: str) -> int | None:
         if self.ledger.quota_left(namespace, resource) is None:
@@ -227,7 +229,7 @@ class _Poser:
         return self.quotas.setdefault((namespace, resource), len(self.quotas))
 
     def _group(self, index: int, nodes: Sequence[GpuNode], kinds: Iterable[Kind]) -> Group:
-        users = [(choice.gpus, kind.need) for kind in kinds for choice in kind.choices if index in choice.groups]
+        users = [(choice.gpus, choice.need) for kind in kinds for choice in kind.choices if index in choice.groups]
         sizes = sorted({gpus for gpus, _ in users})
         least = HostNeed(min(need.cpu_millis for _, need in users), min(need.memory_bytes for _, need in users))
         free = [self.ledger.free[node.account] for node in nodes]
@@ -256,13 +258,16 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     """Return the choices in the order of preference.
 
     On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
-    larger one fits, and costs less.
+    larger one fits, because it needs no more of the node's other resources, and it costs less.
     """
     ordered = sorted(choices, key=lambda each: (each.doubts, each.price, each.gpus, each.place))
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
-            each.place[0] == choice.place[0] and each.gpus <= choice.gpus and each.doubts <= choice.doubts
+            each.place[0] == choice.place[0]
+            and each.gpus <= choice.gpus
+            and each.doubts <= choice.doubts
+            and each.need.is_within(choice.need)
             for each in kept
         ):
             kept.append(choice)
