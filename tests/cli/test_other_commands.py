@@ -95,6 +95,27 @@ class TestExplain:
             assert expected in said
         assert "has not seen the last change" not in said
 
+    def test_the_last_decisions_and_what_would_make_room_are_told(self, cluster: dict[str, Any]) -> None:
+        first = {"id": "a1", "at": "2026-11-22T20:00:00Z", "placed": "1 on l4-24gb x 1", "solver": "in turn"}
+        second = {
+            "id": "b2",
+            "at": "2026-11-22T21:00:00Z",
+            "placed": "2 on l40s-48gb x 1",
+            "replaced": "1 on l4-24gb x 1",
+            "solver": "programme",
+            "gapPermille": 4,
+        }
+        room = {"reason": "DefragmentNode", "message": "move 1 of chat."}
+        told = {"observedGeneration": 1, "decisions": [second, first], "proposals": [room]}
+        cluster |= {"metadata": {"generation": 1}, "status": told}
+        said = shown("explain", "llama", "-n", "ml")
+        assert (
+            "Decision b2 at 2026-11-22T21:00:00Z: 2 on l40s-48gb x 1 instead of 1 on l4-24gb x 1 "
+            "(found by programme, at most 0.4 % above the best plan)."
+        ) in said
+        assert "Decision a1 at 2026-11-22T20:00:00Z: 1 on l4-24gb x 1 (found in turn)." in said
+        assert "Proposal (DefragmentNode): move 1 of chat." in said
+
     def test_a_refusal_is_told_with_its_remedies(self, cluster: dict[str, Any]) -> None:
         wanted = request(LLAMA_70B_FP8, context=131_072, concurrency=64)
         report = Report("llama", 1, 1, decision(wanted, fleet(node("h", "h100-sxm-80gb"))), model=model())

@@ -74,7 +74,7 @@ def test_the_higher_class_gets_the_last_gpu_and_a_running_lower_one_stays(here: 
 def test_a_class_that_does_not_exist_is_named_until_somebody_creates_it(here: View, neighbour: View) -> None:
     with OperatorProcess(here.control_plane):
         here.apply("mistaken", **of_class(f"silver-{here.namespace}"))
-        body = here.wait_condition("mistaken", "Ready", "False", "PriorityClassMissing")
+        body = here.wait_condition("mistaken", "Ready", "Unknown", "PriorityClassMissing")
         assert "spec.podTemplate.priorityClassName" in condition(body, "Ready")["message"]
         neighbour.apply("served", **on_gpu("l40s-48gb"))
         neighbour.wait_ready("served")

@@ -172,6 +172,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         {"price": "1.86", "gpus": 1},
         "fits at $1.86/h with 1 GPUs, but what runs is kept: moving would restart it",
     ),
+    (
+        Reason.KEPT_TO_AVOID_MOVE,
+        {"price": "1.86", "saved": "4.88", "charge": "0.308"},
+        "fits at $1.86/h and has room, which would save $4.88/h, but what runs is kept: moving costs $0.31 once",
+    ),
 ]
 
 REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [

@@ -198,6 +198,29 @@ def test_what_runs_is_kept_though_something_cheaper_is_there_now() -> None:
     assert (H100, 1) not in seen
 
 
+def test_a_cheaper_place_that_has_room_now_is_named_with_the_saving_and_the_cost_of_the_move() -> None:
+    where = fleet(node("h", gpu(H100, price="6")), node("l", gpu(L40S, price="2"), 2))
+    wanted = request(replicas=2)
+    kept = placed(request(constraints=GpuConstraints(allow=(H100,))), where).choice
+
+    def told(ledger: Ledger) -> Rejection:
+        others = alternatives_to(kept, wanted, where, ledger=ledger)
+        return next(each for each in others if (each.gpu_type, each.split.tensor_parallel) == (L40S, 1))
+
+    cheaper = told(Ledger.of(where))
+    assert cheaper.reason is Reason.KEPT_TO_AVOID_MOVE
+    assert dict(cheaper.numbers) == {"price": "2", "saved": "8", "charge": "0.6"}
+    full = fleet(*(replace(each, held=1) if each.gpu.name == L40S else each for each in where.nodes))
+    assert told(Ledger.of(full)).reason is Reason.PLACEMENT_KEPT, "one of two replicas has no room"
+
+
+def test_a_place_at_the_same_price_saves_nothing_and_is_no_reason_to_count() -> None:
+    where = fleet(node("h", gpu(H100, price="2")), node("l", gpu(A100, price="2"), 2))
+    kept = placed(request(constraints=GpuConstraints(allow=(H100,))), where).choice
+    others = alternatives_to(kept, request(), where, ledger=Ledger.of(where))
+    assert Reason.KEPT_TO_AVOID_MOVE not in {each.reason for each in others}
+
+
 def test_tolerations_of_the_request_open_tainted_nodes() -> None:
     where = fleet(node("h", H100, taints=(Taint("team", "a", "NoSchedule"),)))
     assert set(refusals(unplaceable(request(), where)).values()) == {Reason.NODES_NOT_SELECTED}

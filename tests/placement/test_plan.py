@@ -94,7 +94,7 @@ class TestStickiness:
         assert [each.generation for each in decision.pools] == [2]
         assert decision.placed_now
         told = refusals(Unplaceable(decision.rejections))
-        assert told[L40S, 1] is Reason.PLACEMENT_KEPT
+        assert told[L40S, 1] is Reason.KEPT_TO_AVOID_MOVE
 
     def test_two_passes_over_the_same_facts_are_the_same(self) -> None:
         who = tenant(request(replicas=2), pool(L40S, replicas=2))

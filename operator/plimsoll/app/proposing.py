@@ -32,13 +32,13 @@ class Proposer:
         """Write the proposals of this pass into the cases."""
         found: Found = {}
         if any(decision.missing for decision in plan.decisions.values()):
-            found = self._guarded(plan, tuple(running_of(cases, plan.left.fleet)))
+            found = self._guarded(cases, plan)
         for case in cases:
             case.proposals = found.get(case.key, ())
 
-    def _guarded(self, plan: Plan, running: tuple[Running, ...]) -> Found:
+    def _guarded(self, cases: Sequence[Case], plan: Plan) -> Found:
         try:
-            return self._found(plan, running)
+            return self._found(plan, tuple(running_of(cases, plan.left.fleet)))
         except Exception:
             logger.exception("no proposals in this pass")  # they are advice: the plan itself stands
             return {}
@@ -56,10 +56,13 @@ class Proposer:
 
 
 def running_of(cases: Iterable[Case], fleet: Fleet) -> Iterator[Running]:
-    """Yield every replica of ours that is on a node, and not on its way out."""
+    """Yield every replica of ours that is on a node, and not on its way out.
+
+    A deployment that could not be planned is left out: nobody knows what its pods need elsewhere.
+    """
     prices = {gpu.name: gpu for gpu in fleet.gpu_types()}
     for case in cases:
-        if case.request is None:
+        if case.request is None or case.decision is None:
             continue
         for pool in case.pools:
             gpu = prices.get(pool.gpu_type)

@@ -42,6 +42,7 @@ class Reason(StrEnum):
     OBSERVED_TOO_SMALL = "ObservedTooSmall"
     START_FAILED = "StartFailed"
     PLACEMENT_KEPT = "PlacementKept"
+    KEPT_TO_AVOID_MOVE = "KeptToAvoidMove"
     QUOTA_EXCEEDED = "QuotaExceeded"
     HOST_MEMORY_TOO_SMALL = "HostMemoryTooSmall"
     NODE_LACKS_CPU = "NodeLacksCpu"

@@ -97,7 +97,9 @@ def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
 def _remembered(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
     """Return the decision where nothing was awarded: the last pass's one if everything that it depends on is equal."""
     last, demand = adviser.memo.last, award.demand
-    basis = demand, last.layout(fleet), rooms_for_surge(award, fleet)
+    changed = any(pool.generation != demand.tenant.generation for pool in demand.tenant.pools)
+    free = award.left if changed else None  # only then the others are compared, with the room that they have
+    basis = demand, last.layout(fleet), rooms_for_surge(award, fleet), free
     return last.recall(demand.request.key, "decision", basis, lambda: decision_of(award, fleet, adviser))
 
 

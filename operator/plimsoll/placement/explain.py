@@ -192,6 +192,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.PLACEMENT_KEPT: lambda f: (
         f"fits at {_price(f, 'price')} with {f['gpus']} GPUs, but what runs is kept: moving would restart it"
     ),
+    Reason.KEPT_TO_AVOID_MOVE: lambda f: (
+        f"fits at {_price(f, 'price')} and has room, which would save {_price(f, 'saved')}, but what runs is kept: "
+        f"moving costs {_price(f, 'charge').removesuffix('/h')} once"
+    ),
     Reason.QUOTA_EXCEEDED: lambda f: (
         f"fits, but takes {f['gpus']} GPUs and the namespace's ResourceQuota leaves {f['left']} of {f['resource']}"
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split, Unplaceable
@@ -14,6 +15,7 @@ from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.move_charge import move_charge
 from plimsoll.placement.options import Options, options
 from plimsoll.placement.preference import rank
 from plimsoll.placement.rehoming import is_closed
@@ -78,22 +80,38 @@ def pick(
     )
 
 
-def alternatives_to(kept: Option, request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Rejection, ...]:
-    """Return every other candidate with the reason to keep the running choice. Free GPUs are not checked."""
+def alternatives_to(
+    kept: Option, request: Request, fleet: Fleet, memo: Memo | None = None, ledger: Ledger | None = None
+) -> tuple[Rejection, ...]:
+    """Return every other candidate with the reason to keep the running choice.
+
+    With a ledger, a cheaper candidate that has room for all replicas now gets the saving and the cost of the move.
+    """
     others: list[Rejection] = []
     for verdict in options(request, fleet, memo).verdicts:
         if isinstance(verdict, Option):
             if (verdict.gpu.name, verdict.split) != (kept.gpu.name, kept.split):
-                others.append(_not_preferred(verdict, kept))
+                has_room = ledger is not None and room_of(request, verdict, fleet, ledger) >= request.replicas > 0
+                others.append(_not_preferred(verdict, kept, request.replicas if has_room else 0))
         elif (verdict.gpu_type, verdict.split) != (kept.gpu.name, kept.split):
             others.append(verdict)
     return tuple(others)
 
 
-def _not_preferred(choice: Option, kept: Option) -> Rejection:
+def _not_preferred(choice: Option, kept: Option, movable: int) -> Rejection:
+    """Return why a candidate is not moved to. ``movable`` is how many replicas could move to it now."""
     if (choice.doubts, rank(choice)) > (kept.doubts, rank(kept)):
         return less_preferred(choice, kept)
+    if movable and choice.hourly_price is not None and kept.hourly_price is not None:
+        saved = (kept.hourly_price - choice.hourly_price) * movable
+        if saved > 0:
+            return _kept_to_avoid_move(choice, saved, move_charge(kept.hourly_price) * movable)
     return _not_moved_to(choice)
+
+
+def _kept_to_avoid_move(choice: Option, saved: Decimal, charge: Decimal) -> Rejection:
+    numbers = (("price", str(choice.hourly_price)), ("saved", str(saved)), ("charge", str(charge)))
+    return Rejection(choice.gpu.name, choice.split, Reason.KEPT_TO_AVOID_MOVE, numbers)
 
 
 def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rejection:

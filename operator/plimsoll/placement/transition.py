@@ -118,7 +118,7 @@ class _Transition:
         """Return whether candidates were compared in this pass, and the reasons against the others."""
         changed = any(pool.generation != self.tenant.generation for pool in self.tenant.pools)
         if chosen is not None and not self.award.searched and changed:
-            return True, alternatives_to(chosen, self.request, self.fleet, self.adviser.memo)
+            return True, alternatives_to(chosen, self.request, self.fleet, self.adviser.memo, self.award.left)
         return self.award.searched, self.award.rejections
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
