@@ -112,6 +112,13 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             f"Use {engine.oldest} or newer: older engines are unknown here.",
         )
     _check_engine(spec.engine, engine)
+    most = spec.engine.max_sequences
+    if most is not None and most < spec.concurrency:
+        raise InvalidInput(
+            "spec.engine.maxSequences",
+            most,
+            f"Write at least the {spec.concurrency} of concurrency, lower concurrency, or remove it.",
+        )
     memory = None if spec.overrides is None else spec.overrides.memory_per_gpu
     if memory is not None and parse_bytes(memory) < 1:
         raise InvalidInput(
@@ -168,6 +175,7 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         version=_version(engine),
         gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
         max_batched_tokens=engine.max_batched_tokens,
+        max_sequences=engine.max_sequences,
         enforce_eager=engine.enforce_eager,
         residency=_residency(engine),
         lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -32,7 +32,7 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
 from plimsoll.render.objects import deployment, disruption_budget, service
@@ -179,7 +179,27 @@ def tenant_of(case: Case) -> Tenant | None:
     """The planner's view of the object; None if it cannot be planned."""
     if case.request is None or case.resource is None:
         return None
-    return Tenant(case.request, case.generation, case.pools, case.resource.spec.suspend, left=case.left)
+    suspended, spec = case.resource.spec.suspend, case.spec_digest
+    return Tenant(case.request, case.generation, case.pools, suspended, left=case.left, spec=spec)
+
+
+def with_sequences(case: Case) -> tuple[Pool, ...]:
+    """Return the pools with the most requests at the same time that their engines got.
+
+    Earlier releases recorded it for the deployment only, and it was always ``spec.concurrency``. The engines keep it as
+    long as that is so: an upgrade of the operator must not restart them.
+    """
+    status = case.record.status
+    if status.placement is None:
+        return case.pools
+    number = status.placement.engine.max_num_seqs
+    declared = (case.body.get("spec") or {}).get("concurrency")
+    if status.observed_generation != case.generation and number != declared:
+        return case.pools
+    return tuple(
+        replace(pool, max_sequences=number, spec=case.spec_digest) if pool.max_sequences is None else pool
+        for pool in case.pools
+    )
 
 
 def is_judged(case: Case) -> bool:
@@ -194,6 +214,6 @@ def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Me
     if active is None or gpu is None:
         return None
     try:
-        return sized(request, gpu, active.split, memo)[1]
+        return sized(as_it_runs(request, active), gpu, active.split, memo)[1]
     except PlimsollError:
         return None

@@ -16,7 +16,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.memory.calibration import corrections
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Pool
+from plimsoll.placement.pools import Pool, as_it_runs
 
 MOST_KEPT = 40
 """Observations that one status holds; the newest stay."""
@@ -139,10 +139,9 @@ def _of_pool(
 def _predicted(
     request: Request, gpu: GpuType, pool: Pool, memo: Memo | None
 ) -> tuple[Request, EngineSettings, MemoryEstimate]:
-    """The estimate by the memory law alone, for the step size that the pool's engines were given."""
+    """The estimate by the memory law alone, for the settings that the pool's engines were given."""
     by_law = replace(request, corrections=()) if request.corrections else request
-    if pool.batched_tokens is not None:
-        by_law = replace(by_law, engine=replace(by_law.engine, max_batched_tokens=pool.batched_tokens))
+    by_law = as_it_runs(by_law, pool)
     return by_law, *sized(by_law, gpu, pool.split, memo)
 
 

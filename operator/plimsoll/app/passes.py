@@ -35,6 +35,7 @@ from plimsoll.app.case import (
     report_of,
     tenant_of,
     wanted_signals,
+    with_sequences,
 )
 from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
@@ -213,6 +214,7 @@ class Passes:
             grace_seconds=self.settings.stranded_seconds,
             refused_since=self.refusals.since_by_pool(case.uid, names),
         )
+        case.pools = with_sequences(case)
         case.left = of_last_hour(case.record.rehomings, now)
 
     def _read(self, case: Case) -> None:

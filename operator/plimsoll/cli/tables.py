@@ -52,6 +52,9 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     if status.placement is not None and status.placement.hourly_price_per_replica is not None:
         each, source = status.placement.hourly_price_per_replica, status.placement.price_source
         console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
+    if status.placement is not None:
+        most = status.placement.engine.max_num_seqs
+        console.print(f"Each replica runs up to {most} requests at the same time.", highlight=False)
     for warning in () if status.placement is None else status.placement.warnings or ():
         console.print(f"Warning: {warning}", highlight=False, style="yellow")
     if status.rejections:

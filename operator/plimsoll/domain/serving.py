@@ -32,11 +32,16 @@ class ServingShape:
     guaranteed: bool = False
 
     @property
-    def expected_tokens(self) -> int | None:
-        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
-        if self.guaranteed or self.expected_prompt_tokens is None or self.expected_output_tokens is None:
+    def mean_tokens(self) -> int | None:
+        """The mean request length; None where it is not declared."""
+        if self.expected_prompt_tokens is None or self.expected_output_tokens is None:
             return None
         return self.expected_prompt_tokens + self.expected_output_tokens
+
+    @property
+    def expected_tokens(self) -> int | None:
+        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
+        return None if self.guaranteed else self.mean_tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.more_requests import with_more_requests
 from plimsoll.placement.options import NO_OPTIONS, Options, options
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, count
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, as_it_runs, count
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
@@ -130,7 +131,9 @@ class _Reader:
                 continue
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
-                kept.append(replace(as_it_is(pool), choice=verdict, generation=self.tenant.generation))
+                kept.append(
+                    replace(as_it_is(pool), choice=verdict, generation=self.tenant.generation, spec=self.tenant.spec)
+                )
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
             elif pool.exists:
@@ -155,18 +158,31 @@ class _Reader:
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.target)
-        request, as_it_runs = self.tenant.request, self._with_step_of(pool)
-        verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
-        if isinstance(verdict, Option) or (as_it_runs is not request and not self.tenant.accepts_move):
+        request, running = self.tenant.request, self._with_settings_of(pool)
+        verdict = self._judged(running, candidate)
+        if isinstance(verdict, Option) or (running is not request and not self.tenant.accepts_move):
             return verdict
-        return judge(request, candidate, self.fleet, self.memo)
+        return self._judged(request, candidate)
 
-    def _with_step_of(self, pool: Pool) -> Request:
-        """Return the request with the step of the pool's engines: learned corrections must not restart them."""
-        request = self.tenant.request
-        if pool.batched_tokens is None or pool.generation != self.tenant.generation or pool.too_large:
-            return request
-        return replace(request, engine=replace(request.engine, max_batched_tokens=pool.batched_tokens))
+    def _judged(self, request: Request, candidate: Candidate) -> Option | Rejection:
+        verdict = judge(request, candidate, self.fleet, self.memo)
+        return with_more_requests(request, verdict, self.memo) if isinstance(verdict, Option) else verdict
+
+    def _with_settings_of(self, pool: Pool) -> Request:
+        """Return the request with the settings of the pool's engines: learned corrections must not restart them.
+
+        A change of the spec that changes no engine, e.g. of the number of replicas, must not restart them either.
+        """
+        if pool.too_large:
+            return self.tenant.request
+        same_step = pool.generation == self.tenant.generation
+        same_spec = pool.spec == self.tenant.spec
+        known = replace(
+            pool,
+            batched_tokens=pool.batched_tokens if same_step else None,
+            max_sequences=pool.max_sequences if same_spec else None,
+        )
+        return as_it_runs(self.tenant.request, known)
 
     def _is_ruled_out_by_nodes(self, pool: PlannedPool) -> bool:
         """Whether nodes of the type exist but a taint or a label keeps the pods off all of them.

@@ -12,6 +12,7 @@ from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.more_requests import with_more_requests
 from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import alternatives_to
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
@@ -86,7 +87,7 @@ class _Transition:
 
     def _joined(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
         """Add the placed replicas to the pool with their GPU type and split, or open a new pool."""
-        choice = placed.choice
+        choice = with_more_requests(self.request, placed.choice, self.adviser.memo)
         name = pool_name(choice.gpu.name, choice.split)
         if any(pool.name == name for pool in pools):
             return [_resized(pool, placed.replicas) if pool.name == name else pool for pool in pools]
@@ -97,6 +98,7 @@ class _Transition:
             generation=self.tenant.generation,
             replicas=placed.replicas,
             choice=choice,
+            spec=self.tenant.spec,
         )
         return [*pools, opened]
 

@@ -278,6 +278,11 @@ class EngineSpec(ApiModel):
     max_batched_tokens: Annotated[int, Field(ge=STEP_TOKENS[0], le=STEP_TOKENS[1])] | None = Field(
         default=None, description="Tokens per engine step. Default: by the GPU's memory."
     )
+    max_sequences: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
+        default=None,
+        description="--max-num-seqs: the most requests that one replica runs at the same time; at least concurrency. "
+        "Default: as many as its KV cache holds within the latency limit.",
+    )
     enforce_eager: bool = Field(
         default=False, description="Run without CUDA graphs. This is slower and needs less memory."
     )
@@ -375,6 +380,10 @@ class InferenceDeploymentSpec(ApiModel):
             "!has(self.gpu) || !has(self.gpu.deny) || !has(self.overrides) || !has(self.overrides.gpuType) || "
             "!(self.overrides.gpuType in self.gpu.deny)",
             "overrides.gpuType is in gpu.deny: remove it from one of them",
+        ),
+        rule(
+            "!has(self.engine) || !has(self.engine.maxSequences) || self.concurrency <= self.engine.maxSequences",
+            "engine.maxSequences is less than concurrency: raise it, lower concurrency, or remove it",
         ),
     )
     model: ModelSpec = Field(description="The model to serve.")

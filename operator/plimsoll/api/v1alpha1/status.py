@@ -122,6 +122,11 @@ class PlacementStatus(ApiModel):
     )
     hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
     price_source: str | None = Field(default=None, description="Source of the price.")
+    max_num_seqs: int | None = Field(
+        default=None,
+        description="Requests that one replica serves at the same time: at least concurrency, and as many more as its "
+        "KV cache holds within the latency limit.",
+    )
     performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
@@ -143,6 +148,12 @@ class PoolStatus(ApiModel):
     replicas: int = Field(description="Replicas that are wanted of this pool.")
     batched_tokens: int | None = Field(
         default=None, description="--max-num-batched-tokens of its engines: kept while the spec stays the same."
+    )
+    max_sequences: int | None = Field(
+        default=None, description="--max-num-seqs of its engines: kept while the spec of an engine stays the same."
+    )
+    spec: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Digest of the spec that maxSequences was chosen for."
     )
     ready_replicas: int = Field(description="Replicas that serve.")
     served: bool | None = Field(

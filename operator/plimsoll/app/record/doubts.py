@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.base import ApiModel
 from plimsoll.api.v1alpha1.status import (
     ObservationStatus,
@@ -81,6 +82,8 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return f"generation {entry.generation} is negative"
     if entry.batched_tokens is not None and entry.batched_tokens < 1:
         return f"batchedTokens {entry.batched_tokens} is less than 1"
+    if entry.max_sequences is not None and not 1 <= entry.max_sequences <= MOST_CONCURRENCY:
+        return f"maxSequences {entry.max_sequences} is not between 1 and {MOST_CONCURRENCY}"
     wrong = place_doubt(entry.node_selector, entry.resource) or _split_doubt_of(entry)
     if wrong:
         return wrong
