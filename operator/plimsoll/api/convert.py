@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.features import check_feature
+from plimsoll.api.load_checks import check_load
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
 from plimsoll.api.precision import cache_precision, weight_precision
@@ -29,13 +30,16 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
-from plimsoll.domain.units import parse_bytes, parse_quantity
+from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
+from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.engines.base import Engine, Feature
 from plimsoll.engines.flags import owned_flag
 from plimsoll.engines.registry import engine_of
+
+MOST_REPLICAS = 1000
+"""The most replicas that a planner chooses where the user sets no limit: the most that ``spec.replicas`` allows."""
 
 
 def to_request(
@@ -65,7 +69,7 @@ def to_request(
         kv_precision=cache_precision(spec.kv_cache.precision, model, precision),
         shape=_shape(spec),
         engine=engine,
-        replicas=spec.replicas if replicas is None else replicas,
+        replicas=_replicas(spec) if replicas is None else replicas,
         constraints=_constraints(spec),
         overrides=_overrides(spec),
         node_selector=_node_selector(spec),
@@ -74,7 +78,26 @@ def to_request(
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
         slo=_slo(spec),
+        total=_total(spec),
     )
+
+
+def _replicas(spec: InferenceDeploymentSpec) -> int:
+    return spec.replicas if spec.total_concurrency is None else spec.min_replicas or 1
+
+
+def _total(spec: InferenceDeploymentSpec) -> TotalLoad | None:
+    if spec.total_concurrency is None:
+        return None
+    most = spec.rebalancing.max_replicas or MOST_REPLICAS
+    return TotalLoad(spec.total_concurrency, spec.min_replicas or 1, max(most, spec.min_replicas or 1))
+
+
+def _concurrency(spec: InferenceDeploymentSpec) -> int:
+    """Return the requests of one replica: the declared ones, or an equal part of those of all replicas."""
+    if spec.total_concurrency is None:
+        return spec.concurrency or 1
+    return ceil_div(spec.total_concurrency, spec.min_replicas or 1)
 
 
 def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
@@ -104,6 +127,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
     check_pod_template(spec.pod_template, engine)
+    check_load(spec)
     check_speculation(spec.engine)
     if _version(spec.engine) < engine.oldest:
         raise InvalidInput(
@@ -112,13 +136,6 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             f"Use {engine.oldest} or newer: older engines are unknown here.",
         )
     _check_engine(spec.engine, engine)
-    most = spec.engine.max_sequences
-    if most is not None and most < spec.concurrency:
-        raise InvalidInput(
-            "spec.engine.maxSequences",
-            most,
-            f"Write at least the {spec.concurrency} of concurrency, lower concurrency, or remove it.",
-        )
     memory = None if spec.overrides is None else spec.overrides.memory_per_gpu
     if memory is not None and parse_bytes(memory) < 1:
         raise InvalidInput(
@@ -164,7 +181,7 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
     return ServingShape(
         guaranteed=spec.sizing is Sizing.GUARANTEED,
         context_tokens=spec.context_length,
-        concurrency=spec.concurrency,
+        concurrency=_concurrency(spec),
         expected_prompt_tokens=expected.prompt if expected else None,
         expected_output_tokens=expected.output if expected else None,
     )

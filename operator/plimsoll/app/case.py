@@ -10,6 +10,7 @@ from typing import Any
 
 from plimsoll.api.convert import to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.api.v1alpha1.status import SizeStatus
 from plimsoll.app.contests import Contest
 from plimsoll.app.faults import Fault
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
@@ -42,6 +43,14 @@ _NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
 """Spec fields that say how many engines run and where, not how one engine runs."""
 
 _DIGITS = 12
+
+
+_NOT_ABOUT_SIZE = ("replicas", "rebalancing", "suspend")
+"""Spec fields on which the size of a deployment does not depend."""
+
+
+def _digest(relevant: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
 
 
 @dataclass(slots=True)
@@ -84,7 +93,20 @@ class Case:
         """Hex digits that change with any part of the spec that affects an engine's memory."""
         spec = self.body.get("spec") or {}
         relevant = {field: value for field, value in spec.items() if field not in _NOT_ABOUT_MEMORY}
-        return sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
+        return _digest(relevant)
+
+    @property
+    def size_digest(self) -> str:
+        """Hex digits that change with any part of the spec on which the best size depends."""
+        spec = self.body.get("spec") or {}
+        return _digest({field: value for field, value in spec.items() if field not in _NOT_ABOUT_SIZE})
+
+    @property
+    def size(self) -> SizeStatus | None:
+        """The size that was chosen for this spec and is in use. A deployment without a pool chooses again."""
+        known = self.record.status.size
+        is_in_use = known is not None and known.spec == self.size_digest and bool(self.pools)
+        return known if is_in_use else None
 
     @property
     def generation(self) -> int:
@@ -104,6 +126,7 @@ def report_of(case: Case, now: float) -> Report:
     """Return the data that the status is made of. ``now`` is in POSIX seconds."""
     spec = case.resource.spec if case.resource else None
     mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
+    sized = spec is not None and spec.total_concurrency is not None
     return Report(
         name=case.key.name,
         generation=case.generation,
@@ -116,8 +139,9 @@ def report_of(case: Case, now: float) -> Report:
         suspended=bool(spec and spec.suspend),
         observations=case.seen,
         spec_digest=case.spec_digest,
+        size_digest=case.size_digest if sized else None,
         rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
-        rebalancing=None if case.turn is None else case.turn.report(case.record, mode),
+        rebalancing=None if case.turn is None else case.turn.report(case.record, mode, sized=sized),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
         namespace=case.key.namespace,
@@ -133,7 +157,10 @@ def _contested(case: Case) -> str:
 
 
 def _declared_replicas(body: Body) -> int:
-    declared = (body.get("spec") or {}).get("replicas")
+    spec, size = body.get("spec") or {}, record_of(body).status.size
+    declared = spec.get("replicas")
+    if "totalConcurrency" in spec:
+        declared = spec.get("minReplicas", 1) if size is None else size.replicas
     return declared if isinstance(declared, int) else 0
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, RejectionStatus
+from plimsoll.api.v1alpha1.status import SizeOptionStatus, SizeStatus
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
@@ -55,6 +56,8 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     if status.placement is not None:
         most = status.placement.engine.max_num_seqs
         console.print(f"Each replica runs up to {most} requests at the same time.", highlight=False)
+    if status.size is not None:
+        console.print(_size_words(status.size), highlight=False, markup=False)
     for warning in () if status.placement is None else status.placement.warnings or ():
         console.print(f"Warning: {warning}", highlight=False, style="yellow")
     if status.rejections:
@@ -63,6 +66,21 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
         console.print("What would help:", style="bold")
         for remedy in status.remedies:
             console.print(f"  - {remedy.message}", highlight=False)
+
+
+def _size_words(size: SizeStatus) -> str:
+    """The chosen size, and the others with their bills."""
+    options = sorted(size.options or (), key=lambda each: each.replicas != size.replicas)
+    return f"Size: {'; '.join(map(_option_words, options))}."
+
+
+def _option_words(option: SizeOptionStatus) -> str:
+    replicas = f"{option.replicas} replica{'' if option.replicas == 1 else 's'}"
+    words = f"{replicas} of {option.concurrency} request{'' if option.concurrency == 1 else 's'}"
+    if option.missing:
+        return f"{words}: {option.missing} would find no place"
+    price = "no known price" if option.hourly_price is None else f"${option.hourly_price}/h"
+    return f"{words} on {', '.join(option.places or ())}: {price}"
 
 
 def print_estimate(console: Console, estimate: EstimateStatus) -> None:

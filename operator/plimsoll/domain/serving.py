@@ -45,6 +45,18 @@ class ServingShape:
 
 
 @dataclass(frozen=True, slots=True)
+class TotalLoad:
+    """The load of all replicas together, where the planner chooses their number.
+
+    ``requests`` run at the same time. ``min_replicas`` are wanted for availability, and ``max_replicas`` are allowed.
+    """
+
+    requests: int
+    min_replicas: int = 1
+    max_replicas: int = 1000
+
+
+@dataclass(frozen=True, slots=True)
 class GpuConstraints:
     """Which GPUs the user allows. Empty ``allow`` means every type."""
 
@@ -80,7 +92,9 @@ class Request:
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
     what the pod of one replica requests besides GPUs. ``slo`` is the latency that the user declares; None asks for
-    the usual one of a person who reads along, as far as GPUs allow.
+    the usual one of a person who reads along, as far as GPUs allow. ``total`` is the load of all replicas together as
+    long as their number is not chosen yet; ``replicas`` and the shape are then only a first guess.
+    ``is_sized`` means that the planner has chosen them.
     """
 
     key: ObjectKey
@@ -101,6 +115,8 @@ class Request:
     cpu_millis: int = DEFAULT_CPU_MILLIS
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     slo: Slo | None = None
+    total: TotalLoad | None = None
+    is_sized: bool = False
 
     @property
     def host_need(self) -> HostNeed:

@@ -15,6 +15,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.more_requests import with_more_requests
 from plimsoll.placement.options import NO_OPTIONS, Options, options
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, as_it_runs, count
+from plimsoll.placement.sizes import sizes_of
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
@@ -48,6 +49,7 @@ class Demand:
         excluded: places not to use: replicas left them in the last hour, and the user has changed nothing since.
         remembers_moves: whether places that replicas leave in this pass are excluded as well.
         settled: the decision, where a solver has nothing to decide.
+        sizes: the same demand in every size, where the deployment declares the load of all replicas together.
     """
 
     tenant: Tenant
@@ -59,6 +61,7 @@ class Demand:
     excluded: tuple[tuple[str, Split], ...] = ()
     remembers_moves: bool = True
     settled: Decision | None = None
+    sizes: tuple[Demand, ...] = ()
 
     @property
     def request(self) -> Request:
@@ -88,6 +91,15 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     Raises:
         PlimsollError: the request cannot be judged, e.g. a model without a memory law.
     """
+    request = tenant.request
+    if request.total is None:
+        return _demand_of(tenant, fleet, memo)
+    sized = (replace(tenant, request=each) for each in sizes_of(request, fleet, memo))
+    sizes = tuple(_demand_of(each, fleet, memo) for each in sized)
+    return replace(sizes[0], sizes=sizes)
+
+
+def _demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     reader = _Reader(tenant, fleet, memo)
     kept, outdated, outgrown = reader.sort_pools()
     speaks = tenant.request.overrides.gpu_type is not None or any(

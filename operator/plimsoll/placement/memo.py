@@ -20,7 +20,7 @@ MOST_ANSWERS = 50_000
 """The most answers that are kept: 36 candidates of 1,400 different requests. By the sizes of its objects, an answer
 takes about a KiB, so these take some 55 MiB of the 512 that the chart gives the operator."""
 
-_NEVER_READ = ("key", "replicas", "created", "cpu_millis", "memory_bytes")
+_NEVER_READ = ("key", "replicas", "created", "cpu_millis", "memory_bytes", "is_sized")
 """Fields of a request on which a cached answer depends only through its basis.
 
 The owner of a request decides its namespace's quota. Its CPU and memory decide which nodes have room. The basis holds

@@ -10,6 +10,7 @@ from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Target
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
+from plimsoll.placement.sizes import Size
 
 
 class PoolState(StrEnum):
@@ -145,7 +146,7 @@ class Decision:
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
     memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment
-    got none, or where the solver does not say.
+    got none, or where the solver does not say. ``sizes`` are those that this pass compared for the deployment.
     """
 
     request: Request
@@ -162,6 +163,7 @@ class Decision:
     failure: str = ""
     is_refusal: bool = False
     appraisal: Appraisal | None = None
+    sizes: tuple[Size, ...] = ()
 
     @property
     def choice(self) -> Option | None:

@@ -64,6 +64,7 @@ class _Transition:
             change_blocked=blocked,
             departures=tuple(Departure(*move.place, move.obstacle) for move, _ in self.award.moved),
             rehomings_spent=self.award.moves_spent,
+            sizes=self.award.sizes,
         )
 
     def _active(self) -> tuple[list[PlannedPool], bool]:
@@ -131,7 +132,10 @@ class _Transition:
         short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in refused)
         # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
         others = self.adviser.remedies(self.request, ledger)
-        return (*besides, *(each for each in others if short or each.kind is not RemedyKind.FREE_GPUS))
+        useless = set() if short else {RemedyKind.FREE_GPUS}
+        if self.request.is_sized:  # the user declares the load of all replicas, and not that of one
+            useless.add(RemedyKind.REDUCE_CONCURRENCY)
+        return (*besides, *(each for each in others if each.kind not in useless))
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""

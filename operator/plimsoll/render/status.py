@@ -86,6 +86,10 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "tooSmall": _too_small(report, decision),
         "rehomings": [_rehoming(each) for each in report.rehomings],
     }
+    if decision.sizes:
+        document["size"] = _size(report, decision)
+    elif report.size_digest is None:
+        document["size"] = None
     if choice is not None:
         document["estimate"] = _estimate(choice)
         document["placement"] = _placement(report, decision, choice)
@@ -167,6 +171,25 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
             "enforceEager": settings.enforce_eager,
             "version": report.engine_version,
         },
+    }
+
+
+def _size(report: Report, decision: Decision) -> dict[str, Any]:
+    request = decision.request
+    return {
+        "replicas": request.replicas,
+        "concurrency": request.shape.concurrency,
+        "spec": report.size_digest or "",
+        "options": [
+            {
+                "replicas": size.replicas,
+                "concurrency": size.concurrency,
+                "places": list(size.places) or None,
+                "hourlyPrice": size.hourly_price,
+                "missing": size.missing or None,
+            }
+            for size in decision.sizes
+        ],
     }
 
 

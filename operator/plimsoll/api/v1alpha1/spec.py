@@ -382,7 +382,26 @@ class InferenceDeploymentSpec(ApiModel):
             "overrides.gpuType is in gpu.deny: remove it from one of them",
         ),
         rule(
-            "!has(self.engine) || !has(self.engine.maxSequences) || self.concurrency <= self.engine.maxSequences",
+            "has(self.concurrency) != has(self.totalConcurrency)",
+            "write exactly one of concurrency (requests of one replica) and totalConcurrency (requests of all "
+            "replicas)",
+        ),
+        rule(
+            "!has(self.totalConcurrency) || !has(self.replicas) || self.replicas == 1",
+            "totalConcurrency lets the planner choose the number of replicas: remove replicas, or write minReplicas "
+            "for the fewest",
+        ),
+        rule(
+            "!has(self.minReplicas) || has(self.totalConcurrency)",
+            "minReplicas belongs to totalConcurrency: with concurrency write replicas",
+        ),
+        rule(
+            "!has(self.minReplicas) || !has(self.totalConcurrency) || self.minReplicas <= self.totalConcurrency",
+            "minReplicas exceeds totalConcurrency: lower it, or raise totalConcurrency",
+        ),
+        rule(
+            "!has(self.engine) || !has(self.engine.maxSequences) || !has(self.concurrency) || "
+            "self.concurrency <= self.engine.maxSequences",
             "engine.maxSequences is less than concurrency: raise it, lower concurrency, or remove it",
         ),
     )
@@ -392,8 +411,16 @@ class InferenceDeploymentSpec(ApiModel):
     )
     kv_cache: KvCacheSpec = Field(default_factory=KvCacheSpec, description="KV-cache settings.")
     context_length: Tokens = Field(description="Longest request in tokens, prompt and output together.")
-    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] = Field(
-        description="Requests that one replica serves at the same time."
+    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
+        default=None, description="Requests that one replica serves at the same time. Or write totalConcurrency."
+    )
+    total_concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
+        default=None,
+        description="Requests that all replicas together serve at the same time. The planner chooses the number of "
+        "replicas and the requests of one replica. Or write concurrency and replicas.",
+    )
+    min_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="Fewest replicas for totalConcurrency, for availability. Default: 1."
     )
     expected_tokens: ExpectedTokens | None = Field(
         default=None, description="Size the KV cache for these mean lengths instead of concurrency x contextLength."
@@ -405,7 +432,8 @@ class InferenceDeploymentSpec(ApiModel):
         "is given.",
     )
     replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=1, description="Replicas to run. In Auto mode, the number to start from."
+        default=1,
+        description="Replicas to run. In Auto mode, the number to start from. Not with totalConcurrency.",
     )
     slo: SloSpec | None = Field(
         default=None,

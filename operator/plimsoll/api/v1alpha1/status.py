@@ -132,6 +132,32 @@ class PlacementStatus(ApiModel):
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 
 
+class SizeOptionStatus(ApiModel):
+    """One size that was compared."""
+
+    replicas: int = Field(description="Number of replicas.")
+    concurrency: int = Field(description="Requests that one replica serves at the same time.")
+    places: list[Annotated[str, Field(max_length=128)]] | None = Field(
+        default=None, max_length=16, description="GPU types and splits."
+    )
+    hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas, if known.")
+    missing: int | None = Field(default=None, description="Replicas that would find no place.")
+
+
+class SizeStatus(ApiModel):
+    """The size that was chosen for totalConcurrency. It stays until what the spec asks for changes."""
+
+    replicas: int = Field(description="Chosen number of replicas.")
+    concurrency: int = Field(description="Requests that one replica serves at the same time.")
+    spec: Annotated[str, Field(max_length=64)] = Field(description="Digest of the spec that it was chosen for.")
+    options: list[SizeOptionStatus] | None = Field(
+        default=None,
+        max_length=8,
+        description="Sizes that were compared.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+
+
 class PoolStatus(ApiModel):
     """Replicas of one kind: a GPU type and a split. Normally one pool; two while a move or a spill-over lasts."""
 
@@ -282,6 +308,9 @@ class InferenceDeploymentStatus(ApiModel):
     model: ModelStatus | None = Field(default=None, description="Facts of the model.")
     estimate: EstimateStatus | None = Field(default=None, description="VRAM of one GPU of one replica, term by term.")
     placement: PlacementStatus | None = Field(default=None, description="Chosen GPUs, split and engine settings.")
+    size: SizeStatus | None = Field(
+        default=None, description="Number of replicas and requests of one replica, chosen for totalConcurrency."
+    )
     pools: list[PoolStatus] | None = Field(
         default=None,
         max_length=64,

@@ -11,6 +11,7 @@ from plimsoll.api.v1alpha1.status import (
     PoolStatus,
     RebalancingStatus,
     RehomingStatus,
+    SizeStatus,
     TooSmallStatus,
 )
 from plimsoll.app.record.values import Cut, split_of
@@ -28,6 +29,8 @@ MOST_GPUS = 64
 def doubt(entry: ApiModel) -> str:
     """The error in an entry of any kind."""
     match entry:
+        case SizeStatus():
+            return _size_doubt(entry)
         case PoolStatus():
             return _pool_doubt(entry)
         case ObservationStatus():
@@ -89,6 +92,14 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return wrong
     name = pool_name(entry.gpu_type, split_of(entry))
     return "" if entry.name == name else f"its name is not {name}, which GPU type and split give"
+
+
+def _size_doubt(entry: SizeStatus) -> str:
+    if not 1 <= entry.replicas <= MOST_REPLICAS:
+        return f"replicas {entry.replicas} is not between 1 and {MOST_REPLICAS}"
+    if not 1 <= entry.concurrency <= MOST_CONCURRENCY:
+        return f"concurrency {entry.concurrency} is not between 1 and {MOST_CONCURRENCY}"
+    return ""
 
 
 def _observation_doubt(entry: ObservationStatus) -> str:

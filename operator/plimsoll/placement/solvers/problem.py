@@ -17,9 +17,7 @@ from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.rehoming import is_closed
-
-UNPRICED = 1_000.0
-"""US dollars an hour assumed for a GPU without a price, so that it is taken only where nothing else is left."""
+from plimsoll.placement.sizes import UNPRICED
 
 Place = tuple[str, Split]
 
