@@ -87,7 +87,7 @@ async def test_the_live_loop_adds_replicas_and_never_goes_below_the_chosen_numbe
     await there.settle()
     there.load(there.make()["idle"], SLACK)
     idle = there.make()["idle"]
-    assert (live_part(idle)["reason"], live_part(idle)["targetReplicas"]) == ("AtMinimum", 3)
+    assert (live_part(idle)["reason"], live_part(idle)["targetReplicas"]) == ("AtMinReplicas", 3)
     assert live_part(idle)["baseReplicas"] == 3
     there.load(idle, PRESSURE)
     pressed = there.make()["idle"]

@@ -57,7 +57,7 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
         most = status.placement.engine.max_num_seqs
         console.print(f"Each replica runs up to {most} requests at the same time.", highlight=False)
     if status.size is not None:
-        console.print(_size_words(status.size), highlight=False, markup=False)
+        console.print(size_words(status.size), highlight=False, markup=False)
     for warning in () if status.placement is None else status.placement.warnings or ():
         console.print(f"Warning: {warning}", highlight=False, style="yellow")
     if status.rejections:
@@ -68,9 +68,12 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
             console.print(f"  - {remedy.message}", highlight=False)
 
 
-def _size_words(size: SizeStatus) -> str:
+def size_words(size: SizeStatus) -> str:
     """The chosen size, and the others with their bills."""
-    options = sorted(size.options or (), key=lambda each: each.replicas != size.replicas)
+    options = sorted(
+        size.options or (),
+        key=lambda each: (each.replicas != size.replicas, each.missing or 0, float(each.hourly_price or 0)),
+    )
     return f"Size: {'; '.join(map(_option_words, options))}."
 
 
