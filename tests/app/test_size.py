@@ -34,7 +34,7 @@ async def opened(tmp_path: Path) -> AsyncIterator[Open]:
 
 def put(there: LivePasses, name: str, *kinds: str, **spec: Any) -> None:
     """A deployment that declares the load of all its replicas."""
-    load = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096} | spec
+    load: dict[str, Any] = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096} | spec
     there.put(name, *kinds, **load)
 
 

@@ -81,12 +81,14 @@ def test_details_name_warnings_rejections_and_remedies() -> None:
     print_details(console, read({**GOOD, "rejections": [*GOOD["rejections"], stages]}).status)
     lines = lines_of(console)
     assert "Warning: careful" in lines
-    assert lines[-6:] == [
+    assert lines[-8:] == [
         "Not taken:",
         "GPU TP REASON WHY",
         "l4-24gb 1 TooLittleVram no",
         "l4-24gb 1 x PP2 TooLittleVram no",
         "What would help:",
+        "- yes",
+        "What would make it cheaper:",
         "- yes",
     ]
     bare = Console(file=io.StringIO(), width=120)

@@ -10,7 +10,7 @@ from pathlib import Path
 from plimsoll.app.faults import Step
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
-from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind
+from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind, SuggestionKind
 from plimsoll.facts.cluster.scheduler_words import Obstacle
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 
@@ -23,6 +23,7 @@ KINDS = (
     Reason,
     NodeReason,
     RemedyKind,
+    SuggestionKind,
     PriceDoubt,
     StartFailure,
     DecisionReason,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 import pytest
 
 from plimsoll.domain.observations import Correction
-from plimsoll.domain.outcomes import Rejection, Remedy, Split
-from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.outcomes import Rejection, Remedy, Split, Suggestion
+from plimsoll.domain.reasons import Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.units import GIB
-from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence
+from plimsoll.placement.explain import estimate_sentence, rejection_sentence, remedy_sentence, suggestion_sentence
 from tests.support.planning import H100, fleet, node, placed, request
 
 Numbers = dict[str, int | str]
@@ -27,6 +28,7 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "holds 40000 tokens of KV cache, the load needs 65536 (80.00 GiB per GPU, the engine may use 72.00 GiB)",
     ),
     (Reason.HEADS_NOT_DIVISIBLE, {"heads": 28, "next_degree": 4}, "28 attention heads do not divide; 4 works"),
+    (Reason.CAPACITY_TYPE_DENIED, {"capacity": "spot"}, "is spot capacity, which spec.gpu.capacityTypes leaves out"),
     (Reason.KV_HEADS_NOT_DIVISIBLE, {"kv_heads": 10}, "10 KV heads do not divide"),
     (
         Reason.IMAGE_FOR_OTHER_VENDOR,
@@ -247,3 +249,35 @@ def test_each_term_has_its_own_figure_and_a_learned_one_may_be_negative() -> Non
             f"{terms} + learned from engines {words} GiB + margin {figures.margin_bytes / GIB:.2f} GiB "
             f"= {figures.computed_bytes / GIB:.2f} GiB of {figures.budget_bytes / GIB:.2f} GiB per GPU"
         )
+
+
+SUGGESTIONS: list[tuple[SuggestionKind, Numbers, str]] = [
+    (SuggestionKind.NARROW_KV_CACHE, {}, "set spec.kvCache.precision to fp8"),
+    (
+        SuggestionKind.EXPECTED_LENGTHS,
+        {"prompt": 800, "output": 200},
+        (
+            "if requests have 800 prompt and 200 output tokens on average or fewer, set spec.expectedTokens to "
+            "prompt 800 and output 200"
+        ),
+    ),
+    (
+        SuggestionKind.OTHER_CHECKPOINT,
+        {"model": "Qwen/Qwen3-8B-FP8", "precision": "fp8"},
+        "set spec.model.name to Qwen/Qwen3-8B-FP8 and spec.precision to auto (fp8)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "numbers", "change"), SUGGESTIONS, ids=[each[0] for each in SUGGESTIONS])
+def test_a_suggestion_says_change_saving_speed_and_risk(kind: SuggestionKind, numbers: Numbers, change: str) -> None:
+    figures = tuple({**numbers, "place": "l4-24gb x 1", "gpus": 3, "tpot": 41, "tpot_now": 33}.items())
+    saving = suggestion_sentence(Suggestion(kind, figures, Decimal("1.5")))
+    start = f"{change}: it then fits on l4-24gb x 1, which saves $1.50/h; 41 ms a token instead of 33. Risk: "
+    assert saving.startswith(start)
+    assert saving.endswith(".")
+    assert "which takes 3 GPUs less;" in suggestion_sentence(Suggestion(kind, figures))
+
+
+def test_every_suggestion_has_a_sentence() -> None:
+    assert {kind for kind, _, _ in SUGGESTIONS} == set(SuggestionKind)

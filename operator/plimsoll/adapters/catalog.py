@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
@@ -16,6 +17,9 @@ from plimsoll.api.price_list import read_price_list
 from plimsoll.domain.gpus import GpuType, Interconnect, MigSlice, Price, Vendor
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.units import MIB
+
+_FORMAT = re.compile(r"-(bf16|fp8(-dynamic|-block)?|nvfp4|mxfp4|awq|gptq(-int[48])?|quantized\.w\d+a\d+)$")
+"""The words for a number format at the end of a checkpoint's name."""
 
 
 @cache
@@ -52,6 +56,31 @@ def load_model_facts(name: str) -> ModelFacts | None:
 def catalogued_models() -> tuple[str, ...]:
     """Return the names of all catalogued models, sorted."""
     return tuple(sorted(_models()))
+
+
+@cache
+def other_checkpoints(name: str) -> tuple[ModelFacts, ...]:
+    """Return the catalogued quantized checkpoints of the same model, sorted; empty where the name is not known.
+
+    Checkpoints of one model share their name up to the publisher and the words for the number format. Their sizes must
+    be equal too.
+    """
+    own = load_model_facts(name)
+    if own is None:
+        return ()
+    namesakes = (each for each in catalogued_models() if each != name and _title(each) == _title(name))
+    found = (facts for each in namesakes if (facts := load_model_facts(each)) is not None)
+    return tuple(facts for facts in found if facts.checkpoint.precision.is_quantized and _sizes(facts) == _sizes(own))
+
+
+def _title(name: str) -> str:
+    """Return a model's name without its publisher and its number format: ``llama-3.1-8b-instruct``."""
+    title = name.rpartition("/")[2].lower().removeprefix("meta-")
+    return _FORMAT.sub("", title)
+
+
+def _sizes(model: ModelFacts) -> tuple[object, ...]:
+    return model.architecture, model.hidden, model.heads, model.vocabulary, model.layers, model.max_context_tokens
 
 
 def _prices(known: frozenset[str]) -> Mapping[str, Price]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from plimsoll.adapters.catalog import other_checkpoints
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.metrics import Metrics
@@ -82,6 +83,7 @@ from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver
+from plimsoll.placement.suggestions import Suggester
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -146,7 +148,10 @@ class Passes:
         for case in cases:
             self._guarded(Step.LISTEN, case, partial(self._recall, case, common))
         self.beats.beat("planning", "planning")
-        self._listen(cases, self._plan(cases, fleet), now)
+        planned = self._listen(cases, self._plan(cases, fleet), now)
+        suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
+        for case in cases:
+            self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
         for case in cases:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now)
@@ -321,14 +326,24 @@ class Passes:
             self.beats.beat("planning", f"planning, after {answer.tenant.request.key}")
             yield answer
 
-    def _listen(self, cases: Sequence[Case], planned: Plan, now: float) -> None:
-        """Step 4: give every object its turn, in the order of decisions. Each change takes from what is left."""
+    def _listen(self, cases: Sequence[Case], planned: Plan, now: float) -> Plan:
+        """Step 4: give every object its turn, in the order of decisions. Each change takes from what is left.
+
+        Return the plan with these changes.
+        """
         by_key = {case.key: case for case in cases}
         for key in planned.decisions:
             case = by_key[key]
             self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, now))
             if case.turn is not None and case.turn.answer is not None:
                 planned = planned.adopted(case.turn.answer)
+        return planned
+
+    @staticmethod
+    def _suggest(case: Case, suggester: Suggester) -> None:
+        """Step 4, last part: find what would make a new placement cheaper, on what is left after all changes."""
+        if case.decision is not None:
+            case.decision = suggester.advised(case.decision)
 
     def _take_turn(self, case: Case, planned: Plan, now: float) -> None:
         if case.resource is None or case.request is None or case.standing is None:

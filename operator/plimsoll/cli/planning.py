@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
-from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
-from plimsoll.cli.documents import Located, UnusableDocument, parse_located
+from plimsoll.cli.documents import Located, UnusableDocument, check_located, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -79,6 +79,7 @@ class Planned:
             pools=status.pools,
             rejections=status.rejections,
             remedies=status.remedies,
+            suggestions=status.suggestions,
         )
         head = {
             "namespace": outcome.namespace,
@@ -203,6 +204,8 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
 
 def _asked(each: Located, models: Models) -> Asked:
     resource = parse_located(each)
+    check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
+    check_located(each)
     return Asked(each.where, resource, _request(resource, models))
 
 
@@ -240,7 +243,7 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
         Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
         for index, each in enumerate(asked)
     ]
-    planned = plan(tenants, stock.fleet, stock.catalog, solver=fleetwide())
+    planned = plan(tenants, stock.fleet, stock.catalog, solver=fleetwide(), relatives=other_checkpoints)
     decisions = {decision.request.key: decision for decision in planned}
     return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
-from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split
-from plimsoll.domain.reasons import MAY_PASS, Reason, RemedyKind
+from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
+from plimsoll.domain.reasons import MAY_PASS, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.terms import LEARNED
 from plimsoll.domain.units import format_gib, format_price
 
@@ -49,6 +49,24 @@ def _shortfall(rejection: Rejection) -> tuple[int, float]:
 def remedy_sentence(remedy: Remedy) -> str:
     """Return an instruction that says what to change."""
     return _REMEDIES[remedy.kind](dict(remedy.numbers))
+
+
+def suggestion_sentence(suggestion: Suggestion) -> str:
+    """Return what to change, what that saves, and what may get worse."""
+    figures = dict(suggestion.numbers)
+    change, risk = _SUGGESTIONS[suggestion.kind]
+    saving = suggestion.hourly_saving
+    saved = f"takes {figures['gpus']} GPUs less" if saving is None else f"saves ${format_price(saving)}/h"
+    return f"{change(figures)}: it then fits on {figures['place']}, which {saved}{_speed(figures)}. {risk} {_KEPT}"
+
+
+_KEPT = "What runs moves there only if spec.gpu rules out its place of today."
+
+
+def _speed(figures: Figures) -> str:
+    if "tpot" not in figures or "tpot_now" not in figures:
+        return ""
+    return f"; {figures['tpot']} ms a token instead of {figures['tpot_now']}"
 
 
 def estimate_sentence(figures: MemoryEstimate) -> str:
@@ -127,6 +145,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"this one is {str(f['gpu_vendor']).upper()}'s (spec.engine.imageVendor names the vendor)"
     ),
     Reason.GPU_TYPE_DENIED: lambda f: f"ruled out by {f['field']}",
+    Reason.CAPACITY_TYPE_DENIED: lambda f: f"is {f['capacity']} capacity, which spec.gpu.capacityTypes leaves out",
     Reason.GPU_TYPE_NOT_FORCED: lambda f: f"spec.overrides.gpuType asks for {f['forced']}",
     Reason.SPLIT_NOT_FORCED: lambda f: f"spec.overrides.tensorParallel asks for {f['forced']}",
     Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {f['gpus']} GPUs, spec.gpu.maxPerReplica allows {f['limit']}",
@@ -198,3 +217,23 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
         f"drop spec.gpu, spec.overrides or the node selector: {f['gpus']} {f['gpu_type']} would do"
     ),
 }
+
+
+_SUGGESTIONS: dict[SuggestionKind, tuple[Callable[[Figures], str], str]] = {
+    SuggestionKind.NARROW_KV_CACHE: (
+        lambda _: "set spec.kvCache.precision to fp8",
+        "Risk: keys and values are rounded, so answers can get worse, most with long contexts.",
+    ),
+    SuggestionKind.EXPECTED_LENGTHS: (
+        lambda f: (
+            f"if requests have {f['prompt']} prompt and {f['output']} output tokens on average or fewer, set "
+            f"spec.expectedTokens to prompt {f['prompt']} and output {f['output']}"
+        ),
+        "Risk: while many requests are longer than that, some wait for room in the KV cache.",
+    ),
+    SuggestionKind.OTHER_CHECKPOINT: (
+        lambda f: f"set spec.model.name to {f['model']} and spec.precision to auto ({f['precision']})",
+        "Risk: its weights have fewer bits, so answers can get worse; compare them on your own prompts.",
+    ),
+}
+"""The change, and its risk."""

@@ -4,6 +4,7 @@
 2. Find every deployment's demand: the pools that it keeps, and the replicas to replace, move or add.
 3. Solve: decide which deployment gets which of the remaining GPUs, the oldest deployment first.
 4. Turn each award into pools (new pools start before old ones stop), with the reasons against other candidates.
+5. Suggest what would make new placements cheaper, on the GPUs that all awards together leave free.
 
 A running replica never stops for another deployment. All deployments take from the same stock.
 """
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.placement.answers import answers, read_demand
+from plimsoll.placement.answers import answers, remembered_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
@@ -22,6 +23,7 @@ from plimsoll.placement.pools import Decision, Pool, Tenant
 from plimsoll.placement.promises import keep, promise_of_unplanned, promises_to
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
+from plimsoll.placement.suggestions import Relatives, Suggester, no_relatives
 
 
 def plan(
@@ -32,6 +34,7 @@ def plan(
     quotas: Quotas | None = None,
     memo: Memo | None = None,
     solver: Solver = DEFAULT_SOLVER,
+    relatives: Relatives = no_relatives,
 ) -> tuple[Decision, ...]:
     """Decide for every deployment, oldest first and then by name. The returned tuple has the same order.
 
@@ -39,20 +42,24 @@ def plan(
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will still bind.
     ``quotas`` are the GPUs that namespaces may still request; the deployments of one namespace share them.
     ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` decides which
-    deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`.
+    deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`. ``relatives`` names other checkpoints of a model,
+    for suggestions.
 
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
     memo = Memo() if memo is None else memo
     demands = list(demands_of(tenants, fleet, memo))
     stock = stock_for(demands, fleet, unplanned, quotas)
-    return tuple(answer.decision for answer in answers(demands, stock, Adviser(fleet, catalog, memo), solver))
+    answered = tuple(answers(demands, stock, Adviser(fleet, catalog, memo), solver))
+    suggester = Suggester(fleet, answered[-1].left if answered else stock.ledger, memo, relatives)
+    return tuple(suggester.advised(answer.decision) for answer in answered)
 
 
 def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:
     """Yield every demand in the order of decisions, each as soon as it is known, so that a caller sees progress."""
+    memo.last.forget_all_but({tenant.request.key for tenant in tenants})
     for tenant in sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key)):
-        yield read_demand(tenant, fleet, memo)
+        yield remembered_demand(tenant, fleet, memo)
 
 
 def stock_for(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Target
+from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
@@ -146,7 +146,8 @@ class Decision:
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
     memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment
-    got none, or where the solver does not say. ``sizes`` are those that this pass compared for the deployment.
+    got none, or where the solver does not say. ``suggestions`` would make a placement of this pass cheaper. ``sizes``
+    are those that this pass compared for the deployment.
     """
 
     request: Request
@@ -163,6 +164,7 @@ class Decision:
     failure: str = ""
     is_refusal: bool = False
     appraisal: Appraisal | None = None
+    suggestions: tuple[Suggestion, ...] = ()
     sizes: tuple[Size, ...] = ()
 
     @property

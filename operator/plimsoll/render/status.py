@@ -7,21 +7,22 @@ from typing import Any
 
 from plimsoll import __version__
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
-from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy
+from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
 from plimsoll.memory.load import needed_tokens
 from plimsoll.performance.cost import cost
-from plimsoll.placement.explain import rejection_sentence, remedy_sentence
+from plimsoll.placement.explain import rejection_sentence, remedy_sentence, suggestion_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.conditions import Since, conditions
-from plimsoll.render.names import pod_selector, service_url, stages
+from plimsoll.render.names import node_terms, pod_selector, service_url, stages
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
@@ -99,6 +100,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         document["rejections"] = [_rejection(rejection) for rejection in decision.rejections[:MAX_REJECTIONS]]
         document["rejectionsOmitted"] = max(0, len(decision.rejections) - MAX_REJECTIONS) or None
         document["remedies"] = [_remedy(remedy) for remedy in decision.remedies[:MAX_REMEDIES]]
+        document["suggestions"] = [_suggestion(each) for each in decision.suggestions]
     return document
 
 
@@ -151,12 +153,13 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
     return {
         "gpuType": choice.gpu.name,
         "nodeSelector": {choice.target.selector[0]: choice.target.selector[1]},
+        **node_terms(choice.target),
         "tensorParallel": choice.split.tensor_parallel,
         "pipelineParallel": choice.split.pipeline_parallel,
         "gpusPerReplica": choice.split.gpus,
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
-        "priceSource": None if choice.gpu.price is None else choice.gpu.price.source,
+        "priceSource": _price_source(choice),
         "maxNumSeqs": settings.max_num_seqs,
         "performance": _performance(decision, choice),
         "warnings": list(decision.warnings),
@@ -193,11 +196,19 @@ def _size(report: Report, decision: Decision) -> dict[str, Any]:
     }
 
 
+def _price_source(choice: Option) -> str | None:
+    price = choice.gpu.price_in_force
+    if price is None:
+        return None
+    guessed = choice.gpu.capacity is CapacityType.SPOT and choice.gpu.price_of(CapacityType.SPOT) is None
+    return f"{price.source} (on demand: no spot price is known)" if guessed else price.source
+
+
 def _performance(decision: Decision, choice: Option) -> dict[str, Any] | None:
     found = choice.performance
     if found is None:
         return None
-    price = choice.gpu.price
+    price = choice.gpu.price_in_force
     load = load_of(decision.request)
     tokens = None if price is None else cost(price, choice.split, load, found).usd_per_million_tokens
     return {
@@ -232,6 +243,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "tensorParallel": pool.split.tensor_parallel,
         **stages(pool.split),
         "nodeSelector": {pool.target.selector[0]: pool.target.selector[1]},
+        **node_terms(pool.target),
         "resource": pool.target.resource,
         "state": pool.state.value,
         "generation": pool.generation,
@@ -284,6 +296,16 @@ def _rejection(rejection: Rejection) -> dict[str, Any]:
 
 def _remedy(remedy: Remedy) -> dict[str, Any]:
     return {"kind": remedy.kind.value, "message": remedy_sentence(remedy)}
+
+
+def _suggestion(suggestion: Suggestion) -> dict[str, Any]:
+    saving, tpot = suggestion.hourly_saving, suggestion.tpot_seconds
+    return {
+        "kind": suggestion.kind.value,
+        "message": suggestion_sentence(suggestion),
+        "hourlySaving": None if saving is None else format_price(saving),
+        "tpotMilliseconds": None if tpot is None else _milliseconds(tpot),
+    }
 
 
 def _rebalancing(report: RebalancingReport) -> dict[str, Any]:

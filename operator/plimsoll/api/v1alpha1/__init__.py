@@ -11,6 +11,7 @@ from plimsoll.api.v1alpha1.multimodal import EncoderParallelism, MultimodalSpec
 from plimsoll.api.v1alpha1.pods import ModelCacheSpec, PodTemplateSpec, Toleration
 from plimsoll.api.v1alpha1.resource import InferenceDeployment, ObjectMeta
 from plimsoll.api.v1alpha1.spec import (
+    CapacityTypeChoice,
     EngineSpec,
     ExpectedTokens,
     GpuSpec,
@@ -39,12 +40,14 @@ from plimsoll.api.v1alpha1.status import (
     RebalancingStatus,
     RejectionStatus,
     RemedyStatus,
+    SuggestionStatus,
     TooSmallStatus,
 )
 from plimsoll.domain.engine_options import SpeculationMethod
 
 __all__ = [
     "ApiModel",
+    "CapacityTypeChoice",
     "CeilingStatus",
     "Condition",
     "DraftModelSpec",
@@ -79,6 +82,7 @@ __all__ = [
     "Sizing",
     "SpeculationMethod",
     "SpeculationSpec",
+    "SuggestionStatus",
     "Toleration",
     "TooSmallStatus",
     "rule",

@@ -114,6 +114,12 @@ class PlacementStatus(ApiModel):
 
     gpu_type: str = Field(description="Chosen GPU type.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
+    node_labels: list[str] | None = Field(
+        default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
+    )
+    capacity_type: str | None = Field(
+        default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
+    )
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
     gpus_per_replica: int = Field(description="GPUs of one replica.")
@@ -166,6 +172,12 @@ class PoolStatus(ApiModel):
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
+    node_labels: list[str] | None = Field(
+        default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
+    )
+    capacity_type: str | None = Field(
+        default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
+    )
     resource: str = Field(description="Extended resource of the GPUs.")
     state: Annotated[str, Field(pattern=r"^(Active|Retiring)$")] = Field(
         description="Active, or Retiring: it is removed when the active pools serve."
@@ -204,6 +216,17 @@ class RemedyStatus(ApiModel):
 
     kind: str = Field(description="Field to change, as one CamelCase word for programs.")
     message: str = Field(description="Change with its figure, as text for people.")
+
+
+class SuggestionStatus(ApiModel):
+    """A change that would make the placement cheaper. It is never made by itself."""
+
+    kind: str = Field(description="Change, as one CamelCase word for programs.")
+    message: str = Field(description="Change with its saving, its effect on speed and its risk, as text for people.")
+    hourly_saving: str | None = Field(
+        default=None, description="US dollars per hour that all replicas together would cost less."
+    )
+    tpot_milliseconds: int | None = Field(default=None, description="Time between two tokens of an answer after it.")
 
 
 class TooSmallStatus(ApiModel):
@@ -330,6 +353,12 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=10,
         description="Changes that would make the deployment fit.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    suggestions: list[SuggestionStatus] | None = Field(
+        default=None,
+        max_length=3,
+        description="Changes that would have made the last placement cheaper when it was decided.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     too_small: list[TooSmallStatus] | None = Field(

@@ -26,6 +26,7 @@ from plimsoll.api.v1alpha1.status import (
     RejectionStatus,
     RemedyStatus,
     SizeStatus,
+    SuggestionStatus,
     TooSmallStatus,
 )
 from plimsoll.app.record.doubts import doubt
@@ -101,6 +102,7 @@ def read(raw: Any) -> Record:
         rejections=reader.entries("rejections", RejectionStatus),
         rejections_omitted=reader.number("rejectionsOmitted"),
         remedies=reader.entries("remedies", RemedyStatus),
+        suggestions=reader.entries("suggestions", SuggestionStatus),
         too_small=reader.entries("tooSmall", TooSmallStatus),
         observations=observations,
         rehomings=rehomings,
