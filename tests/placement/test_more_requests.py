@@ -124,6 +124,13 @@ def test_an_admins_memory_figure_and_an_unsure_fit_leave_the_declared_number() -
     assert all(with_more_requests(wanted, option) == option for wanted, option in unsure)
 
 
+def test_after_an_engine_ran_out_of_memory_there_is_no_more_than_declared() -> None:
+    plain = request(context=4096, concurrency=8)
+    here, elsewhere = plain.engine_kind(H100, Split(1)), plain.engine_kind(A100, Split(1))
+    assert most(replace(plain, corrections=(Correction(here, exact=False),))) == 8
+    assert most(replace(plain, corrections=(Correction(elsewhere, exact=False),))) > 8
+
+
 @pytest.mark.parametrize("name", [LLAMA_8B, LLAMA_70B_FP8, "google/gemma-3-27b-it", "Qwen/Qwen3-30B-A3B"])
 @pytest.mark.parametrize(("context", "concurrency"), [(2048, 4), (16_384, 8), (65_536, 1)])
 def test_the_memory_holds_both_the_declared_load_and_the_larger_number_for_sure(

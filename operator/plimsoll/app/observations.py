@@ -91,8 +91,13 @@ def lessons(own: Iterable[Seen], common: Iterable[Correction]) -> tuple[Correcti
 
 
 def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Split], ...]:
-    """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure."""
-    kinds = [seen.observation.kind for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY]
+    """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure.
+
+    An engine that ran more requests at the same time than are declared does not count: it first tries again with fewer.
+    """
+    declared = max(request.shape.concurrency, request.engine.max_sequences or 0)
+    failures = (seen.observation for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY)
+    kinds = [each.kind for each in failures if each.sequences <= declared]
     places = {(kind.gpu_type, kind.split): kind for kind in kinds}
     return tuple(place for place, kind in places.items() if kind == request.engine_kind(*place))
 

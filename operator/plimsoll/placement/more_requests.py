@@ -31,11 +31,13 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
     """Return the option with the most requests at the same time that its cache, its speed and the engine allow.
 
     The figures of the estimate are those with this number, and the fit stays sure. The number stays as declared where
-    the user or a running engine fixes it, where an admin replaces the estimate, where the fit is not sure, and where
-    the speed is not known or misses its limit already.
+    the user or a running engine fixes it, where an admin replaces the estimate, where the fit is not sure or an engine
+    of the kind ran out of memory, and where the speed is not known or misses its limit already.
     """
     fixed = request.engine.max_sequences is not None or request.overrides.memory_per_gpu_bytes is not None
-    if fixed or option.estimate.fit is not Fit.SURE:
+    learned = request.correction_for(option.gpu.name, option.split)
+    doubtful = option.estimate.fit is not Fit.SURE or (learned is not None and not learned.exact)
+    if fixed or doubtful:
         return option
     if memo is None:
         return _raised(request, option)
