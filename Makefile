@@ -59,7 +59,7 @@ bench-placement: $(READY) ## every solver against the proven optimum, in 3 minut
 latency-accuracy: $(READY) ## our times per token and to the first token against measured ones (ARGS="--rows FILE")
 	$(BIN)/python -m benchmarks.latency $(ARGS)
 
-latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performance.json anew (half an hour)
+latency-fit: $(READY) ## fit the constants of operator/plimsoll/catalog/performance.json anew (two minutes)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group latency-fit
 	$(BIN)/python -m benchmarks.latency.fit
 

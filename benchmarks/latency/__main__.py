@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         columns = [
             Column("model held back", predictions(cases, held_out, "model")),
             Column("GPU type held back", predictions(cases, held_out, "gpu")),
+            Column("source held back", predictions(cases, held_out, "source")),
             *columns,
         ]
     columns.append(Column("plain roofline", [*map(roofline, cases)]))

@@ -57,8 +57,10 @@ def write_constants(
 
 
 def _bands(cases: Sequence[Case], held_out: Mapping[str, Mapping[str, Fitted]]) -> dict[str, Any]:
-    """Return the bands: measured cards meet models that are new, others are themselves what is new."""
+    """Return the bands: measured cards meet models and servers that are new, others are themselves what is new."""
     measured = _edges(cases, predictions(cases, held_out, "model"))
+    servers = _edges(cases, predictions(cases, held_out, "source"))
+    measured = {name: _around(measured[name], servers[name]) for name in measured}
     family = _edges(cases, predictions(cases, held_out, "gpu"))
     family = {name: _around(family[name], measured[name]) for name in family}
     unknown = {name: [round(low / _WIDER, 2), round(high * _WIDER, 2)] for name, (low, high) in family.items()}

@@ -15,8 +15,6 @@ from benchmarks.latency.folds import KINDS, folds, write_held_out
 from benchmarks.latency.parameters import Fitted
 from benchmarks.latency.rows import read_rows
 
-_WARM_EVALUATIONS = 3
-
 
 def main() -> int:
     """Run the command."""
@@ -40,7 +38,7 @@ def _held_out(cases: list[Case], kind: str, fitted: Fitted) -> dict[str, Fitted]
     for name in sorted(set(names)):
         kept = [case for case, each in zip(cases, names, strict=True) if each != name]
         start = without(fitted, {case.family for case in kept})
-        found[name] = fit(kept, start, _WARM_EVALUATIONS)
+        found[name] = fit(kept, start)
     return found
 
 

@@ -5,45 +5,42 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import copysign, log, sqrt
-from typing import Any, Final
+from math import exp, sqrt
+from typing import Final
 
 import numpy as np
 from scipy.optimize import least_squares
 
 from benchmarks.latency.cases import Case
-from benchmarks.latency.parameters import COMMON, FAMILY, Fitted
-from benchmarks.latency.prediction import predict
+from benchmarks.latency.parameters import COMMON, FAMILY, FOLLOWERS, Fitted
+from benchmarks.latency.vectors import NAMES, Stack, Vector
 
 _TPOT_SCALE: Final = 0.12
 _TTFT_SCALE: Final = 0.25
-"""Logarithms of errors that the fit takes for usual; beyond them a row pulls less and less (soft L1)."""
+"""Logarithms of errors that the fit takes for usual; beyond them a row pulls less and less (Cauchy)."""
 
 _TTFT_WEIGHT: Final = 0.5
 _MOST_ROWS_OF_A_GROUP: Final = 30
 """Rows of one source, model and GPU type are much alike: so many of them are fitted, evenly chosen."""
 
-_STEP: Final = 2e-3
+_SYNCHRONOUS_WEIGHT: Final = 0.3
+"""Releases before 0.14 spend up to twice the time on the host, in ways that no constant follows, and few run them."""
 
-Vector = Any
-"""An array of numpy, which carries no types where it is not installed."""
+_STEP: Final = 1e-5
+_EVALUATIONS: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """Cases with their weights, by generation."""
+    """Cases with the roots of their weights, and the generation of each."""
 
-    cases: tuple[Case, ...]
-    weights: tuple[float, ...]
+    stack: Stack
     families: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return 2 * len(self.cases)
-
-    @property
-    def size(self) -> int:
-        """The number of parameters."""
-        return len(COMMON) + len(FAMILY) * len(self.families)
+    members: Vector
+    tpot: Vector
+    ttft: Vector
+    tpot_weights: Vector
+    ttft_weights: Vector
 
     @property
     def spreads(self) -> Vector:
@@ -73,37 +70,56 @@ class _Problem:
         """Return where the parameters of a generation begin."""
         return len(COMMON) + len(FAMILY) * place
 
-    def residuals(self, x: Vector, family: str | None = None, base: Vector | None = None) -> Vector:
-        """Return weighted errors, twice for each case; of one ``family`` anew, the others' from ``base``."""
-        found = np.zeros(len(self)) if base is None else base.copy()
+    def constants(self, x: Vector) -> Vector:
+        """Return every constant of every case."""
         fitted = self.unpack(x)
-        constants = {each: fitted.efficiency(each) for each in self.families}
-        for place, (case, weight) in enumerate(zip(self.cases, self.weights, strict=True)):
-            if family is not None and case.family != family:
-                continue
-            each = predict(case, constants[case.family])
-            found[2 * place] = sqrt(weight) * _robust(log(each.tpot / case.row.tpot) / _TPOT_SCALE)
-            if each.ttft is not None and case.row.scored_ttft is not None:
-                error = log(each.ttft / case.row.scored_ttft) / _TTFT_SCALE
-                found[2 * place + 1] = sqrt(_TTFT_WEIGHT * weight) * _robust(error)
+        found = [fitted.efficiency(family) for family in self.families]
+        return np.array([[getattr(each, name) for each in found] for name in NAMES])[:, self.members]
+
+    def errors(self, constants: Vector) -> Vector:
+        """Return weighted errors: of times per token, then of times to the first token."""
+        tpot, ttft = self.stack.times(constants)
+        return np.concatenate(
+            [
+                self.tpot_weights * _robust(np.log(tpot / self.tpot) / _TPOT_SCALE),
+                self.ttft_weights * _robust(np.log(ttft / self.ttft) / _TTFT_SCALE),
+            ]
+        )
+
+    def residuals(self, x: Vector) -> Vector:
+        """Return weighted errors, and how far the parameters are from what is expected."""
+        return np.concatenate([self.errors(self.constants(x)), x / self.spreads])
+
+    def slopes(self, x: Vector) -> Vector:
+        """Return the slopes of all residuals. A constant's logarithm is a sum of parameters, so its slope is shared."""
+        constants = self.constants(x)
+        base, by_constant = self.errors(constants), {}
+        for place, name in enumerate(NAMES):
+            moved = constants.copy()
+            moved[place] *= exp(_STEP)
+            by_constant[name] = (self.errors(moved) - base) / _STEP
+        found = np.zeros((len(base) + len(x), len(x)))
+        found[len(base) :] = np.diag(1 / self.spreads)
+        for place, name in enumerate(COMMON):
+            found[: len(base), place] = by_constant[name]
+        for number in range(len(self.families)):
+            own = np.tile(self.members == number, 2)
+            for place, name in enumerate(FAMILY, self.start(number)):
+                slope = sum((by_constant[each] for each in FOLLOWERS.get(name, ())), by_constant[name])
+                found[: len(base), place] = np.where(own, slope, 0.0)
         return found
 
 
-def fit(cases: Sequence[Case], start: Fitted | None = None, evaluations: int = 10) -> Fitted:
+def fit(cases: Sequence[Case], start: Fitted | None = None) -> Fitted:
     """Return the constants fitted to the cases. Generations of ``start`` without cases are left out."""
     problem = _problem(cases)
-    spreads = problem.spreads
-
-    def residuals(x: Vector) -> Vector:
-        return np.concatenate([problem.residuals(x), x / spreads])
-
     found = least_squares(
-        residuals,
+        problem.residuals,
         problem.pack(start or Fitted()),
-        jac=lambda x: _jacobian(problem, x),
-        max_nfev=evaluations,
-        x_scale=spreads,
-        ftol=1e-4,
+        jac=problem.slopes,
+        max_nfev=_EVALUATIONS,
+        x_scale=problem.spreads,
+        ftol=1e-5,
     )
     return problem.unpack(found.x)
 
@@ -121,28 +137,23 @@ def _problem(cases: Sequence[Case]) -> _Problem:
         chosen += kept
         weights += [sqrt(sizes[key]) / len(kept)] * len(kept)
     families = tuple(sorted({case.family for case in chosen}))
-    return _Problem(tuple(chosen), tuple(weights), families)
+    scored = [case.row.scored_ttft for case in chosen]
+    old = np.array([case.row.synchronous for case in chosen])
+    roots = np.sqrt(np.array(weights) * np.where(old, _SYNCHRONOUS_WEIGHT, 1.0))
+    return _Problem(
+        stack=Stack(chosen),
+        families=families,
+        members=np.array([families.index(case.family) for case in chosen]),
+        tpot=np.array([case.row.tpot for case in chosen]),
+        ttft=np.array([each or 1.0 for each in scored]),
+        tpot_weights=roots,
+        ttft_weights=roots * sqrt(_TTFT_WEIGHT) * np.array([each is not None for each in scored]),
+    )
 
 
-def _jacobian(problem: _Problem, x: Vector) -> Vector:
-    """Return the slopes. A generation's own parameters change the errors of its cases alone."""
-    base = problem.residuals(x)
-    rows = len(problem)
-    slopes = np.zeros((rows + problem.size, problem.size))
-    slopes[rows:] = np.diag(1 / problem.spreads)
-    for place in range(problem.size):
-        moved = x.copy()
-        moved[place] += _STEP
-        family = None
-        if place >= len(COMMON):
-            family = problem.families[(place - len(COMMON)) // len(FAMILY)]
-        slopes[:rows, place] = (problem.residuals(moved, family, base) - base) / _STEP
-    return slopes
-
-
-def _robust(error: float) -> float:
-    """Return an error whose square grows like its size where it is large (soft L1)."""
-    return copysign(sqrt(2 * (sqrt(1 + error * error) - 1)), error)
+def _robust(error: Vector) -> Vector:
+    """Return errors whose squares grow like the logarithm of their size where they are large (Cauchy)."""
+    return np.copysign(np.sqrt(np.log1p(error * error)), error)
 
 
 def without(fitted: Fitted, families: set[str]) -> Fitted:

@@ -1,4 +1,4 @@
-"""The rows that a fold holds back: all of one GPU type, or of all models of one shape."""
+"""The rows that a fold holds back: all of one GPU type, of all models of one shape, or of one source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from benchmarks.latency.rows import DATA
 HELD_OUT: Final = DATA / "held_out.json"
 FEW: Final = "few rows"
 _FEWEST_ROWS: Final = 5
-"""Models and GPU types with fewer rows are held back together."""
+"""Models, GPU types and sources with fewer rows are held back together."""
+
+_LARGEST: Final = "aiconfigurator"
 
 
 def shape(case: Case) -> str:
@@ -24,7 +26,16 @@ def shape(case: Case) -> str:
     return f"{case.model.layers} x {case.model.hidden}" + (f" with {experts} experts" if experts else "")
 
 
-KINDS: Final[Mapping[str, Callable[[Case], str]]] = {"gpu": lambda case: case.gpu.name, "model": shape}
+def series(case: Case) -> str:
+    """Return the series of runs: the source, and the release where one source has most of the rows."""
+    return f"{_LARGEST} {case.row.release}" if case.row.source == _LARGEST else case.row.source
+
+
+KINDS: Final[Mapping[str, Callable[[Case], str]]] = {
+    "gpu": lambda case: case.gpu.name,
+    "model": shape,
+    "source": series,
+}
 
 
 def folds(cases: Sequence[Case], kind: str) -> list[str]:

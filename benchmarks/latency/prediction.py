@@ -25,6 +25,7 @@ ROOFLINE: Final = Efficiency(
     read_16bit=1,
     read_8bit=1,
     read_4bit=1,
+    read_nvfp4=1,
     kv_read=1,
     kv_read_8bit=1,
     product_16bit=1,

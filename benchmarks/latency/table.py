@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
+from typing import Final
 
 from benchmarks.latency.bands import MEASURED
 from benchmarks.latency.cases import Case
@@ -21,6 +23,9 @@ class Column:
     answers: Sequence[Prediction]
 
 
+RELEASES: Final = ("before 0.14", "0.14 and later")
+_USERS: Final = ((8, "1 to 8"), (32, "9 to 32"), (128, "33 to 128"), (512, "129 to 512"), (inf, "more than 512"))
+
 Pick = Callable[[Case], bool]
 
 
@@ -33,6 +38,7 @@ def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
     gpus = sorted({case.gpu.name for case in cases})
     models = sorted({shape(case) for case in cases})
     sources = sorted({case.row.source for case in cases})
+    formats = sorted({_format(case) for case in cases})
     for ttft, title in (
         (False, "Time per output token"),
         (True, "Time to the first token, without waiting for a slot"),
@@ -45,6 +51,9 @@ def _lines(cases: Sequence[Case], columns: Sequence[Column]) -> Iterator[str]:
             ("by GPU type", gpus, _gpu),
             ("by shape of the model", models, shape),
             ("by source", sources, _source),
+            ("by release", RELEASES, _release),
+            ("by users of an engine", [name for _, name in _USERS], _users),
+            ("by format of the weights", formats, _format),
         ):
             yield _row([f"*{heading}*", *[""] * len(columns)])
             for name in names:
@@ -107,6 +116,18 @@ def _gpu(case: Case) -> str:
 
 def _source(case: Case) -> str:
     return case.row.source
+
+
+def _release(case: Case) -> str:
+    return RELEASES[0] if case.row.synchronous else RELEASES[1]
+
+
+def _users(case: Case) -> str:
+    return next(name for most, name in _USERS if case.load.running <= most)
+
+
+def _format(case: Case) -> str:
+    return str(case.precision)
 
 
 def _is(key: Callable[[Case], str], name: str) -> Pick:

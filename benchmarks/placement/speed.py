@@ -11,11 +11,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from statistics import median
 from time import process_time
 from typing import NamedTuple
 
+from benchmarks.memory import peak_mib
 from benchmarks.placement.cluster import Cluster
 from benchmarks.placement.fleets import CATALOG
 from benchmarks.placement.kinds import request_for
@@ -102,7 +102,7 @@ def measured(name: str, solver: Solver, place: Place, deployments: int, requests
     """Measure a solver in this process."""
     fleet, _ = fleet_with_prices(place, "catalogue")
     there, new = requests[:deployments], requests[deployments : deployments + NEWCOMERS]
-    before = _rss_mib()
+    before = peak_mib()
     memo = Memo()
     cold, decisions = _timed(there, _read_anew(fleet), memo, solver)
     again, _ = _timed(there, _read_anew(fleet), memo, solver)
@@ -124,16 +124,9 @@ def measured(name: str, solver: Solver, place: Place, deployments: int, requests
         idle=idle,
         one_new=one_new,
         waiting=waiting,
-        rss_mib=_rss_mib(),
+        rss_mib=peak_mib(),
         rss_before_mib=before,
     )
-
-
-def _rss_mib() -> float:
-    """Return the most memory of this process until now. ``getrusage`` would count the parent's before the start."""
-    status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    peak = next(line for line in status if line.startswith("VmHWM:"))
-    return int(peak.split()[1]) / 1024
 
 
 def _passes(cluster: Cluster, requests: Sequence[Request], memo: Memo, solver: Solver) -> Iterator[float]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from statistics import median
 from time import process_time
 
+from benchmarks.memory import peak_mib
 from benchmarks.planning.worlds import CATALOG, NODES, World, empty_fleet, full, newcomers, running, too_large
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.placement.memo import Memo
@@ -29,6 +30,7 @@ def main() -> int:
     print(f"{NODES} nodes of five kinds; CPU seconds of one pass")  # noqa: T201 - what the command is for
     for name, seconds in scenarios():
         print(f"{seconds:9.3f}  {name}", flush=True)  # noqa: T201 - same
+    print(f"{peak_mib():9.0f}  MiB: the most memory of all of this")  # noqa: T201 - same
     return 0
 
 

@@ -13,6 +13,7 @@ from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     SERVICES,
     Kind,
@@ -47,6 +48,7 @@ def new_store(nodes: int, objects: int) -> Store:
             SERVICES: pruning.whole,
             DISRUPTION_BUDGETS: pruning.whole,
             RESOURCE_QUOTAS: pruning.quota,
+            PRIORITY_CLASSES: pruning.priority_class,
         },
         lambda: None,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from threading import Event, Thread
 
 import pytest
@@ -14,6 +15,8 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import PriceDoubt
 from plimsoll.facts.prices.remarks import PriceRemark
+from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.render.report import PoolView, Problem, Report
 from tests.render.workloads import decision
 from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
@@ -25,7 +28,14 @@ POOL = "h100-sxm-80gb-tp1"
 def page(metrics: Metrics) -> dict[str, float]:
     """The gauges about objects and the fleet, by name and labels."""
     lines = (line.rpartition(" ") for line in generate_latest(metrics.registry).decode().splitlines())
-    about = ("plimsoll_fleet", "plimsoll_p", "plimsoll_unplaced", "plimsoll_est", "plimsoll_reported")
+    about = (
+        "plimsoll_fleet",
+        "plimsoll_p",
+        "plimsoll_unplaced",
+        "plimsoll_est",
+        "plimsoll_reported",
+        "plimsoll_decision",
+    )
     found = {name.removeprefix("plimsoll_"): float(value) for name, _, value in lines if name.startswith(about)}
     return {name: value for name, value in found.items() if not name.startswith("pass_")}
 
@@ -117,3 +127,33 @@ def test_a_scrape_never_sees_a_fleet_that_is_half_replaced() -> None:
         stop.set()
         changing.join()
     assert seen == [8.0] * 300
+
+
+def test_the_record_of_a_plan_is_shown_and_its_quality_stays_until_replicas_are_placed_again() -> None:
+    metrics = Metrics()
+    found = Appraisal("programme", 4.0, 3.0, 2)
+    metrics.show_record(FleetRecord(Decimal(1), Decimal(5), unplaced=3, moved=2, appraisal=found))
+    first = {
+        'fleet_bill_dollars_per_hour{plan="before"}': 1.0,
+        'fleet_bill_dollars_per_hour{plan="after"}': 5.0,
+        'fleet_replicas{state="unplaced"}': 3.0,
+        'fleet_replicas{state="moved"}': 2.0,
+        'decision_bill_dollars_per_hour{solver="programme"}': 4.0,
+        'decision_bound_dollars_per_hour{solver="programme"}': 3.0,
+        'decision_gap_ratio{solver="programme"}': 0.25,
+    }
+    assert page(metrics) == first
+    metrics.show_record(FleetRecord(Decimal(5), Decimal(5)))
+    settled = {'fleet_bill_dollars_per_hour{plan="before"}': 5.0, 'fleet_replicas{state="unplaced"}': 0.0}
+    assert page(metrics) == first | settled | {'fleet_replicas{state="moved"}': 0.0}
+    metrics.show_record(FleetRecord(appraisal=Appraisal("search", 2.0, None, 1)))
+    decisions = {name: value for name, value in page(metrics).items() if name.startswith("decision")}
+    assert decisions == {'decision_bill_dollars_per_hour{solver="search"}': 2.0}
+
+
+def test_the_time_of_plans_is_counted() -> None:
+    metrics = Metrics()
+    for seconds in (0.5, 2.0):
+        metrics.show_solving(FleetRecord(seconds=seconds))
+    assert metrics.registry.get_sample_value("plimsoll_solve_duration_seconds_sum") == 2.5
+    assert metrics.registry.get_sample_value("plimsoll_solve_duration_seconds_count") == 2.0

@@ -14,7 +14,14 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_CPU_MILLIS, DEFAULT_MEMORY, DEFAULT_MEMORY_BYTES
+from plimsoll.domain.host import (
+    DEFAULT_CPU,
+    DEFAULT_CPU_MILLIS,
+    DEFAULT_MEMORY,
+    DEFAULT_MEMORY_BYTES,
+    USUAL_HOST,
+    HostNeed,
+)
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
@@ -235,6 +242,7 @@ def resources(**requests: Any) -> dict[str, Any]:
     [
         ({}, 2000, 8 * GIB),
         ({"podTemplate": {"resources": {"limits": {"cpu": "9"}}}}, 2000, 8 * GIB),
+        ({"podTemplate": {"resources": {"limits": {"cpu": "1", "memory": "6Gi"}}}}, 1000, 6 * GIB),
         (resources(cpu="500m"), 500, 8 * GIB),
         (resources(cpu="0.0001", memory="64Gi"), 1, 64 * GIB),
         (resources(cpu=4), 4000, 8 * GIB),
@@ -244,7 +252,7 @@ def test_what_the_pods_ask_of_their_nodes_is_what_will_be_rendered(
     spec: dict[str, Any], cpu_millis: int, memory_bytes: int
 ) -> None:
     wanted = to_request(deployment(**spec), model())
-    assert (wanted.cpu_millis, wanted.memory_bytes) == (cpu_millis, memory_bytes)
+    assert wanted.host_need(USUAL_HOST) == HostNeed(cpu_millis, memory_bytes)
 
 
 def test_the_usual_requests_are_written_the_same_way_twice() -> None:

@@ -139,3 +139,15 @@ def test_a_quota_that_cannot_be_evaluated_is_kept_so_that_it_is_named() -> None:
     assert kept["status"] == {"used": {}}
     assert read_quotas([kept]).complaints
     assert pruning.quota({"metadata": head}) is None
+
+
+def test_of_a_priority_class_its_value_and_what_an_admin_allows_it_are_kept() -> None:
+    head = {"name": "gold", "uid": "u", "resourceVersion": "3"}
+    annotations = {"plimsoll.dev/preempts": "true", "kubectl.kubernetes.io/last-applied-configuration": "..."}
+    kept = {"value": 1000, "globalDefault": False, "preemptionPolicy": "PreemptLowerPriority"}
+    body = {"metadata": {**head, "annotations": annotations, "managedFields": []}, "description": "x", **kept}
+    assert pruning.priority_class(body) == {
+        "metadata": {**head, "annotations": {"plimsoll.dev/preempts": "true"}},
+        **kept,
+    }
+    assert pruning.priority_class({"metadata": head, "value": 1}) == {"metadata": head, "value": 1}

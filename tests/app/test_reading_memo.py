@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app import passes as passes_module
 from plimsoll.app import pruning, reading_memo
 from plimsoll.app.prices import PriceList
@@ -92,6 +92,27 @@ async def test_a_pod_that_changes_is_read_alone_and_leaves_the_fleet_as_it_was(o
     assert sum(len(case.around.ready_pods()) for case in cases) == OBJECTS - 1
     again = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
     assert again is fleet
+
+
+async def test_pods_and_workloads_are_gathered_again_only_when_one_of_them_or_an_owner_changes(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await office.settle()
+    office.count(monkeypatch, reading_memo, "surroundings_of")
+    office.change(NODES, 0, lambda body: body["spec"].update(unschedulable=True))
+    office.make()
+    assert office.calls.get("surroundings_of", 0) == 0
+    before = [case.around for case in office.make().cases]
+    office.change(PODS, 0, _not_ready)
+    after = [case.around for case in office.make().cases]
+    assert office.calls["surroundings_of"] == 1
+    assert [one == other for one, other in zip(before, after, strict=True)].count(False) == 1
+    office.change(DEPLOYMENTS, 0, lambda body: body["spec"].update(replicas=9))
+    office.make()
+    assert office.calls["surroundings_of"] == 1
+    office.change(INFERENCE_DEPLOYMENTS, 0, lambda body: body["status"].update(replicas=7))
+    office.make()
+    assert office.calls["surroundings_of"] == 1
 
 
 def _not_ready(body: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, Kind, Listing
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, ClusterRefused, Kind, Listing
 from plimsoll.app import pruning, relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell
@@ -144,3 +144,46 @@ def test_a_list_that_a_watch_event_overtook_is_of_the_same_history(last_event: s
     into.observe(INFERENCE_DEPLOYMENTS, last_event, inference_deployment_body(version=15))
     assert into.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(version=9)], known, list_version=14)
     assert len(into.all(INFERENCE_DEPLOYMENTS)) == (last_event == "MODIFIED")
+
+
+class Refusing(Lists):
+    """Refuses the lists of pods: for good with 403, or for a moment with another status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self.status = status
+
+    async def list(self, kind: Kind, *, labels: str | None = None) -> Listing:
+        listing = await super().list(kind, labels=labels)
+        if len(self.asked) == self.wanted:
+            await asyncio.Event().wait()
+        if kind is PODS:
+            raise ClusterRefused("list pods", self.status, "no")
+        return listing
+
+
+@pytest.mark.parametrize(("status", "is_complete"), [(403, True), (503, False)])
+async def test_a_dispensable_kind_is_done_without_where_it_may_not_be_read_which_is_said_once(
+    status: int, *, is_complete: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    lists, into = Refusing(status), store()
+    lists.wanted = 6
+    loop = relist.Relist(
+        cast("Cluster", lists), into, KINDS, HOUR_SECONDS, asyncio.Event(), dispensable={PODS: "go on without."}
+    )
+    with caplog.at_level("WARNING", "plimsoll.relist"):
+        task = asyncio.create_task(loop.run())
+        await asyncio.wait_for(lists.enough.wait(), 5)
+        await end(task)
+    assert into.is_complete() == is_complete
+    assert [record.getMessage() for record in caplog.records].count("pods may not be read: go on without.") == (
+        1 if is_complete else 0
+    )
+
+
+async def test_a_kind_that_was_readable_before_stays_as_it_was() -> None:
+    into = store()
+    for kind in KINDS:
+        into.replace(kind, [])
+    assert not into.excuse(PODS)
+    assert into.is_complete()

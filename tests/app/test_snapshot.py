@@ -83,7 +83,7 @@ async def test_a_pass_that_fails_leaves_the_last_snapshot(desk: Desk, monkeypatc
     await desk.settle("chat")
     before = latest(desk)
     with monkeypatch.context() as broken:
-        broken.setattr(passes_module, "surroundings_of", lambda *_: 1 / 0)
+        broken.setattr(passes_module, "read_quotas", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             await desk.planner.one_pass()
     assert latest(desk) is before

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks.latency.__main__ import main
@@ -15,6 +17,8 @@ from benchmarks.latency.parameters import COMMON, FAMILY, Fitted
 from benchmarks.latency.prediction import Prediction, bandwidth_floor, predict, roofline
 from benchmarks.latency.rows import ROWS, read_rows
 from benchmarks.latency.scoring import covered, errors, order, quantile, ratios
+from benchmarks.latency.vectors import NAMES, Stack
+from plimsoll.performance.kernel_speed import speed_of
 
 HEADER, FIRST = ROWS.read_text(encoding="utf-8").splitlines()[:2]
 
@@ -66,7 +70,7 @@ def test_simpler_models_are_faster_than_ours_and_the_floor_is_the_fastest(cases:
 def test_what_is_held_back_is_a_whole_card_or_a_whole_shape(cases: list[Case]) -> None:
     held_out = read_held_out()
     everything = cases_of(read_rows())
-    for kind in ("gpu", "model"):
+    for kind in ("gpu", "model", "source"):
         assert set(folds(everything, kind)) == set(held_out[kind])
     assert FEW in held_out["gpu"]
     assert len(predictions(everything[:20], held_out, "gpu")) == 20
@@ -90,6 +94,25 @@ def test_the_catalogue_holds_what_the_model_of_the_constants_says() -> None:
     assert slower.read_8bit / expected.read_8bit == pytest.approx(slower.read_16bit / expected.read_16bit)
     assert slower.step_seconds == expected.step_seconds
     assert Fitted().efficiency("cdna").layer_seconds == pytest.approx(4 * expected.layer_seconds)
+
+
+def test_the_fit_uses_the_formulas_of_the_operator() -> None:
+    """The fit counts all cases at once, over arrays; the operator counts one option. Both give the same figures."""
+    cases = cases_of(read_rows())
+    found = [speed_of(case.gpu).efficiency for case in cases]
+    tpot, ttft = Stack(cases).times(np.array([[getattr(each, name) for each in found] for name in NAMES]))
+    expected = [predict(case) for case in cases]
+    assert tpot == pytest.approx(np.array([each.tpot for each in expected]))
+    scored = [place for place, each in enumerate(expected) if each.ttft is not None]
+    assert len(scored) > 500
+    assert ttft[scored] == pytest.approx(np.array([expected[place].ttft for place in scored]))
+
+
+def test_no_measurement_is_carried_twice() -> None:
+    """One source repeats runs of its other files with figures rounded to two decimals."""
+    rows = [row for row in read_rows() if row.ttft is not None]
+    seen = [replace(row, number=0, tpot=round(row.tpot, 5), ttft=round(row.ttft or 0, 4)) for row in rows]
+    assert len(seen) == len(set(seen))
 
 
 def test_quantiles_and_errors() -> None:

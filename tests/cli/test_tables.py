@@ -94,3 +94,19 @@ def test_details_name_warnings_rejections_and_remedies() -> None:
     bare = Console(file=io.StringIO(), width=120)
     print_details(bare, InferenceDeploymentStatus())
     assert lines_of(bare) == []
+
+
+def test_host_memory_is_printed_term_by_term_and_what_the_user_requests_instead() -> None:
+    terms = [
+        {"name": "processes", "sizeBytes": 3 * GIB, "detail": "a"},
+        {"name": "weights", "sizeBytes": 40 * GIB, "detail": "b"},
+    ]
+    host = {"cpuMillis": 2500, "memoryBytes": 43 * GIB, "sharedMemoryBytes": 2 * GIB, "terms": terms}
+    own = {"requestedCpuMillis": 2500, "requestedMemoryBytes": 43 * GIB}
+    lowered = {"requestedCpuMillis": 500, "requestedMemoryBytes": 42 * GIB}
+    said = "Host of one replica: 2.5 CPUs and 43 GiB of memory = processes 3.00 + weights 40.00 GiB, rounded up."
+    for requested, line in ((own, said), (lowered, f"{said} Requested by spec.podTemplate: 0.5 CPUs and 42 GiB.")):
+        console = Console(file=io.StringIO(), width=200)
+        placement = {**GOOD["placement"], "host": host | requested}
+        print_details(console, read({**GOOD, "placement": placement}).status)
+        assert line in lines_of(console)

@@ -117,6 +117,8 @@ def test_an_install_brings_everything_and_passes_the_restricted_profile(installe
         ("list", "nodes", "default", True),
         ("watch", "pods", "default", True),
         ("watch", "resourcequotas", "default", True),
+        ("list", "priorityclasses.scheduling.k8s.io", "default", True),
+        ("patch", "priorityclasses.scheduling.k8s.io", "default", False),
         ("create", "events.events.k8s.io", "default", True),
         ("get", "configmaps/plimsoll-prices", NAMESPACE, True),
         ("create", "leases.coordination.k8s.io", NAMESPACE, True),

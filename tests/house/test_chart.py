@@ -142,6 +142,7 @@ def test_the_cluster_role_grants_exactly_what_the_operator_needs() -> None:
     assert rights(part("served")) == SERVED_RIGHTS
     assert rights(part("nodes")) == {("", "nodes"): WATCH}
     assert rights(part("pods")) == {("", "pods"): WATCH}
+    assert rights(part("priorities")) == {("scheduling.k8s.io", "priorityclasses"): WATCH}
 
 
 def test_secrets_are_granted_only_where_the_switch_says_so() -> None:

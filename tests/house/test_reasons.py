@@ -9,6 +9,7 @@ from pathlib import Path
 
 from plimsoll.app.faults import Step
 from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.domain.proposals import ProposalReason
 from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
 from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind, SuggestionKind
 from plimsoll.facts.cluster.scheduler_words import Obstacle
@@ -31,6 +32,7 @@ KINDS = (
     Step,
     ConditionReason,
     EventReason,
+    ProposalReason,
 )
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
 KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"}

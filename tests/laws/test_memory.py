@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Split
-from plimsoll.domain.serving import Request
-from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.domain.serving import Overrides, Request
+from plimsoll.engines.vllm.memory.estimate import estimate, least_bytes
 from plimsoll.engines.vllm.settings import engine_settings
+from plimsoll.placement.feasibility import may_fit, sized
 from tests.laws.strategies import any_gpu, requests
 
 degrees = st.sampled_from([1, 2, 4, 8])
+splits = st.sampled_from([Split(1), Split(4), Split(1, 2), Split(2, 2)])
 
 
 def figures(wanted: Request, kind: GpuType, degree: int) -> MemoryEstimate:
@@ -67,3 +69,26 @@ def test_a_rank_of_a_wider_split_never_holds_more_weights(wanted: Request, kind:
     slack = 0 if wanted.model.experts is None else seen.weights_bytes // 20
     assert wider.weights_bytes <= seen.weights_bytes + slack
     assert wider.kv_bytes_per_token <= seen.kv_bytes_per_token
+
+
+@given(requests(), any_gpu, splits)
+@settings(max_examples=150, deadline=None)
+def test_an_estimate_never_needs_less_than_its_quick_bound(wanted: Request, kind: GpuType, split: Split) -> None:
+    chosen = engine_settings(wanted, kind, split)
+    assert 0 < least_bytes(wanted, kind, split, chosen) <= estimate(wanted, kind, split, chosen).expected_bytes
+    forced = replace(wanted, overrides=Overrides(memory_per_gpu_bytes=2**30))
+    assert least_bytes(forced, kind, split, chosen) == 0
+
+
+@given(requests(), any_gpu, splits)
+@settings(max_examples=150, deadline=None)
+def test_what_fits_for_sure_is_never_left_out_by_the_quick_bound(wanted: Request, kind: GpuType, split: Split) -> None:
+    _, seen = sized(wanted, kind, split)
+    assert may_fit(wanted, kind, split) or seen.fit is not Fit.SURE
+
+
+@given(any_gpu)
+def test_equal_gpu_types_have_equal_hashes_and_others_are_told_apart(kind: GpuType) -> None:
+    same, other = replace(kind), replace(kind, host_bandwidth_gb_per_second=kind.host_bandwidth_gb_per_second + 1)
+    assert (hash(same), same) == (hash(kind), kind)
+    assert other != kind

@@ -114,6 +114,16 @@ def test_an_engine_that_plans_after_each_step_is_slower_with_many_users() -> Non
     assert before.tpot_seconds > 1.1 * now.tpot_seconds
 
 
+def test_an_engine_that_plans_ahead_hides_the_work_of_the_host_behind_a_step() -> None:
+    """The host takes 0.6 ms and more for a step. A long step hides most of it, unless the host waits for its end."""
+    card = gpu(H100)
+    assert card.speed is not None
+    host = card.speed.efficiency.step_seconds + card.speed.efficiency.sequence_seconds
+    now = performance(model(LLAMA_70B), BF16, CACHE, card, Split(4), ONE_USER, 8192)
+    before = performance(model(LLAMA_70B), BF16, CACHE, card, Split(4), ONE_USER, 8192, synchronous=True)
+    assert before.tpot_seconds - now.tpot_seconds == pytest.approx(host, rel=0.02)
+
+
 def test_a_card_without_known_speed_is_judged_with_caution() -> None:
     card = gpu(H100)
     unknown = of(LLAMA_8B, replace(card, speed=None))

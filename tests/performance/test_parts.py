@@ -11,7 +11,8 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.speed import Links
 from plimsoll.performance.cache_work import CacheWork, cache_work
 from plimsoll.performance.collectives import all_reduce_seconds, all_to_all_seconds, interpolated
-from plimsoll.performance.kernel_speed import product_rate, quantizes_activations, speed_of
+from plimsoll.performance.kernel_speed import product_rate, quantizes_activations, read_share, speed_of
+from plimsoll.performance.step_costs import step_costs
 from plimsoll.performance.step_work import step_work
 from tests.support.model_configs import facts_of
 from tests.support.planning import A100, H100, LLAMA_8B, LLAMA_70B, MI300X, gpu, model
@@ -107,3 +108,21 @@ def test_formats_that_a_card_does_not_multiply_run_in_sixteen_bits() -> None:
 def test_a_card_with_a_given_share_multiplies_at_that_share() -> None:
     speed = replace(speed_of(gpu(H100)), family="any")
     assert product_rate(speed, Precision.BF16, 0.5) == pytest.approx(989e12 / 2)
+
+
+def test_four_bits_that_the_card_multiplies_are_read_slower_than_four_bits_that_it_expands() -> None:
+    efficiency = speed_of(gpu(H100)).efficiency
+    expanded = {read_share(efficiency, each) for each in (Precision.AWQ, Precision.GPTQ, Precision.MXFP4)}
+    assert expanded == {efficiency.read_4bit}
+    assert read_share(efficiency, Precision.NVFP4) == efficiency.read_nvfp4 < efficiency.read_4bit
+
+
+def test_experts_are_read_by_kernels_of_their_own_whatever_their_format() -> None:
+    card, facts = gpu(H100), facts_of("Qwen__Qwen3-235B-A22B")
+    small = step_costs(facts, Precision.FP8, KvPrecision.BF16, card, Split(8))
+    large = step_costs(facts, Precision.BF16, KvPrecision.BF16, card, Split(8))
+    share = speed_of(card).efficiency.expert_read
+    for costs in (small, large):
+        seconds = sum(each.read_seconds for each in costs.experts)
+        read = sum(each.bytes for each in costs.work.experts)
+        assert read / seconds / (card.memory_bandwidth_gb_per_second * 1e9) == pytest.approx(share)

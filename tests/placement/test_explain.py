@@ -51,16 +51,24 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "fits, but takes 8 GPUs and the namespace's ResourceQuota leaves 3 of nvidia.com/gpu",
     ),
     (
+        Reason.HOST_MEMORY_TOO_SMALL,
+        {"least_bytes": 62 * GIB, "stated_bytes": 48 * GIB, "field": "spec.podTemplate.resources.limits.memory"},
+        (
+            "keeps 62.00 GiB in host memory with its processes, spec.podTemplate.resources.limits.memory allows "
+            "48.00 GiB"
+        ),
+    ),
+    (
         Reason.NODE_LACKS_CPU,
         {"asked_millis": 900_000, "free_millis": 1500, "largest_millis": 192_000},
         ("fits, but a pod asks for 900 CPUs and at most 1.5 are free on a node with free GPUs (the largest has 192)"),
     ),
     (
         Reason.NODE_LACKS_MEMORY,
-        {"asked_bytes": 64 * GIB, "free_bytes": 32 * GIB, "largest_bytes": 2048 * GIB},
+        {"asked_bytes": 64 * GIB, "free_bytes": 32 * GIB, "largest_bytes": 2048 * GIB, "node": "gpu-7"},
         (
             "fits, but a pod asks for 64.00 GiB of host memory and at most 32.00 GiB are free on a node with free GPUs "
-            "(the largest has 2048.00 GiB)"
+            "(on gpu-7; the largest has 2048.00 GiB)"
         ),
     ),
     (Reason.NODE_LACKS_PODS, {"largest": 110}, "fits, but its nodes run as many pods as they may (110)"),

@@ -383,6 +383,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.CAPACITY_TYPE_DENIED,
         Reason.SLOWER_THAN_USUAL,
         Reason.PLACEMENT_KEPT,
+        Reason.HOST_MEMORY_TOO_SMALL,
         Reason.FITS_ONLY_PROBABLY,
         Reason.STAGES_CUT_SHARED_LAYERS,
         *MAY_PASS,

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from plimsoll.adapters.highs import fleetwide
+from plimsoll.domain.engine_options import CpuOffload
 from plimsoll.domain.fleet import GpuNode
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed, HostRoom
+from plimsoll.domain.outcomes import Option, Rejection, Split
 from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.domain.units import GIB
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options import options
 from plimsoll.placement.plan import plan
+from plimsoll.placement.solvers import DEFAULT_SOLVER
 from plimsoll.render.conditions import conditions
 from plimsoll.render.report import Report
-from tests.support.planning import H100, L40S, fleet, node, request, tenant
+from tests.support.planning import ENGINE, H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
 
 HALF = "h100-sxm-80gb-mig-3g.40gb"
 LARGE = HostRoom(192_000, 2048 * GIB, 110)
@@ -42,18 +50,18 @@ def test_a_node_that_does_not_say_is_not_limited() -> None:
         (
             HostRoom(1500, 999 * GIB, 99),
             Reason.NODE_LACKS_CPU,
-            {"asked_millis": 2000, "free_millis": 1500, "largest_millis": 192_000},
+            {"asked_millis": 2000, "free_millis": 1500, "largest_millis": 192_000, "node": "h"},
         ),
         (
             HostRoom(64_000, 2 * GIB, 99),
             Reason.NODE_LACKS_MEMORY,
-            {"asked_bytes": 8 * GIB, "free_bytes": 2 * GIB, "largest_bytes": 2048 * GIB},
+            {"asked_bytes": 8 * GIB, "free_bytes": 2 * GIB, "largest_bytes": 2048 * GIB, "node": "h"},
         ),
         (HostRoom(64_000, 999 * GIB, 0), Reason.NODE_LACKS_PODS, {"largest": 110}),
         (
             HostRoom(-500, 999 * GIB, 99),
             Reason.NODE_LACKS_CPU,
-            {"asked_millis": 2000, "free_millis": 0, "largest_millis": 192_000},
+            {"asked_millis": 2000, "free_millis": 0, "largest_millis": 192_000, "node": "h"},
         ),
     ],
 )
@@ -104,3 +112,100 @@ def test_an_update_starts_first_only_where_the_host_has_room_for_one_more() -> N
     for free, surge in ((roomy, True), (tight, False)):
         (decision,) = plan([tenant(request())], fleet(hosted(node("h", H100, 8), free)))
         assert decision.pools[0].surge is surge
+
+
+def on(kind: str, degree: int) -> Overrides:
+    return Overrides(gpu_type=kind, tensor_parallel=degree)
+
+
+def offloaded(gigabytes: int, **changes: Any) -> Request:
+    return request(LLAMA_70B_FP8, engine=replace(ENGINE, residency=CpuOffload(gigabytes * GIB)), **changes)
+
+
+@pytest.mark.parametrize(("degree", "engines"), [(1, 4), (2, 2), (4, 1)])
+def test_ranks_ask_for_cores_so_eight_gpus_on_eight_cores_stay_idle_in_part(degree: int, engines: int) -> None:
+    """One engine takes a core, and each of its GPUs one: 2, 3 and 5 of the eight."""
+    where = fleet(hosted(node("l4", L4, 8), HostRoom(8000, 999 * GIB, 99)), hosted(node("h", H100, 8), LARGE))
+    many = tenant(request(name="many", created="1", replicas=8, overrides=on(L4, degree)))
+    neighbour = tenant(request(name="neighbour", created="2", overrides=on(H100, 1)))
+    for solver in (DEFAULT_SOLVER, fleetwide()):
+        asked, served = plan([many, neighbour], where, solver=solver)
+        assert (sum(each.replicas for each in asked.pools), asked.missing) == (engines, 8 - engines)
+        assert served.missing == 0
+
+
+def test_memory_of_many_ranks_binds_too() -> None:
+    """Two GPUs take 11 GiB, so two engines have 22."""
+    for free, engines in ((22, 2), (21, 1)):
+        where = fleet(hosted(node("h", H100, 8), HostRoom(64_000, free * GIB, 99)))
+        (decision,) = plan([tenant(request(replicas=4, overrides=on(H100, 2)))], where)
+        assert sum(each.replicas for each in decision.pools) == engines
+
+
+def test_the_memory_of_weights_in_host_memory_is_looked_for_before_a_place_is_promised() -> None:
+    little = hosted(node("little", H100, 2), HostRoom(64_000, 48 * GIB, 99))
+    enough = hosted(node("enough", H100, 2), HostRoom(64_000, 96 * GIB, 99))
+    asked = offloaded(50, overrides=on(H100, 1))
+    (waits,) = plan([tenant(asked)], fleet(little))
+    (rejection,) = [each for each in waits.rejections if each.reason is Reason.NODE_LACKS_MEMORY]
+    assert rejection.number("node") == "little"
+    assert int(rejection.number("asked_bytes")) > 50 * GIB
+    assert RemedyKind.LOWER_REQUESTS not in {remedy.kind for remedy in waits.remedies}, "the engine would be killed"
+    (placed,) = plan([tenant(asked)], fleet(little, enough))
+    assert placed.missing == 0
+
+
+def test_splits_whose_share_of_the_weights_exceeds_the_limit_are_rejected_and_smaller_ones_taken() -> None:
+    """20 GiB a GPU: one GPU keeps 21 with its process, two keep 42."""
+    where = fleet(hosted(node("h", H100, 8), LARGE))
+    verdicts = {
+        verdict.split.gpus: verdict
+        for verdict in options(offloaded(20, memory_limit_bytes=40 * GIB), where).verdicts
+        if isinstance(verdict, Rejection) or verdict.split.pipeline_parallel == 1
+    }
+    assert isinstance(verdicts[1], Option)
+    refused = verdicts[2]
+    assert isinstance(refused, Rejection)
+    assert (refused.reason, dict(refused.numbers)) == (
+        Reason.HOST_MEMORY_TOO_SMALL,
+        {
+            "least_bytes": 42 * GIB,
+            "stated_bytes": 40 * GIB,
+            "field": "spec.podTemplate.resources.limits.memory",
+        },
+    )
+
+
+def test_a_memo_does_not_mix_up_deployments_with_different_limits() -> None:
+    where, memo = fleet(hosted(node("h", H100, 8), LARGE)), Memo()
+    low, high = (offloaded(20, memory_limit_bytes=size * GIB) for size in (40, 400))
+    for wanted in (low, high, low):
+        assert options(wanted, where, memo) == options(wanted, where)
+
+
+def test_deployments_that_differ_in_requests_alone_share_their_options() -> None:
+    where, memo = fleet(hosted(node("h", H100, 8), LARGE)), Memo()
+    first = options(request(memory_bytes=9 * GIB, cpu_limit_millis=4000), where, memo)
+    assert options(request(cpu_millis=100, memory_limit_bytes=10 * GIB), where, memo) is first
+
+
+def test_less_memory_than_the_estimate_is_taken_with_a_warning() -> None:
+    where = fleet(hosted(node("h", H100, 8), HostRoom(64_000, 9 * GIB, 99)))
+    (decision,) = plan([tenant(request(overrides=on(H100, 2), memory_limit_bytes=9 * GIB))], where)
+    assert decision.missing == 0
+    (warning,) = [each for each in decision.warnings if "spec.podTemplate.resources" in each]
+    assert "9.00 GiB" in warning
+    assert "11.00 GiB" in warning
+    (usual,) = plan([tenant(request(constraints=GpuConstraints()))], where)
+    assert not [each for each in usual.warnings if "podTemplate" in each]
+
+
+def test_engines_without_a_node_keep_their_host_memory_as_well() -> None:
+    """What was decided and is not bound yet holds its 11 GiB, so the newcomer waits."""
+    where = fleet(hosted(node("h", H100, 8), HostRoom(64_000, 16 * GIB, 99)))
+    wanted = request(name="first", created="1", overrides=on(H100, 2))
+    decided = pool(H100, 2, bound=0, ready=0)
+    newcomer = tenant(request(name="second", created="2", overrides=on(H100, 1)))
+    first, second = plan([tenant(wanted, decided), newcomer], where)
+    assert (first.missing, second.missing) == (0, 1)
+    assert {each.reason for each in second.rejections if each.split == Split(1)} == {Reason.NODE_LACKS_MEMORY}

@@ -12,6 +12,7 @@ from plimsoll.domain.workload import Manifest, PodOptions, SecretKey
 from plimsoll.render.inputs import INPUTS_ANNOTATION, RENDERING, RENDERING_ANNOTATION, is_left_running
 from plimsoll.render.objects import deployment
 from tests.render.workloads import decision, options
+from tests.support.planning import LLAMA_70B_FP8, request
 
 POOL = decision().pools[0]
 
@@ -102,3 +103,37 @@ def test_the_digest_knows_nothing_of_who_owns_it_or_how_many_there_are() -> None
         for changes in ({}, {"uid": "another"}, {"pod": PodOptions(env=())})
     }
     assert len(inputs) == 1
+
+
+TWO_GPUS = decision(request(LLAMA_70B_FP8)).pools[0]
+
+
+def of_two_gpus(**changes: Any) -> Manifest:
+    assert TWO_GPUS.choice is not None
+    return deployment(options(**changes), TWO_GPUS, TWO_GPUS.choice)
+
+
+def with_requests(manifest: Manifest, **requests: str) -> Manifest:
+    manifest["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] |= requests
+    return manifest
+
+
+@pytest.mark.parametrize("with_digest", [True, False], ids=["with a digest", "release before digests"])
+def test_an_engine_that_asked_for_the_old_defaults_is_not_restarted_for_the_new_need(*, with_digest: bool) -> None:
+    """Releases before rendering 4 asked for two cores and 8 GiB, whatever the engine."""
+    live = with_requests(by_another_release(of_two_gpus(), with_digest=with_digest), cpu="2", memory="8Gi")
+    assert of_two_gpus()["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "3"
+    assert is_left_running(live, of_two_gpus())
+
+
+@pytest.mark.parametrize("with_digest", [True, False], ids=["with a digest", "release before digests"])
+def test_an_engine_with_other_requests_of_the_user_is_replaced(*, with_digest: bool) -> None:
+    before = PodOptions(resources={"requests": {"memory": "64Gi"}})
+    live = by_another_release(of_two_gpus(pod=before), with_digest=with_digest)
+    assert not is_left_running(live, of_two_gpus())
+    limited = PodOptions(resources={"limits": {"memory": "64Gi"}})
+    assert not is_left_running(by_another_release(of_two_gpus(), with_digest=with_digest), of_two_gpus(pod=limited))
+
+
+def test_an_engine_of_this_rendering_asks_for_what_it_needs() -> None:
+    assert not is_left_running(with_requests(of_two_gpus(), cpu="2"), of_two_gpus())

@@ -9,17 +9,19 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.engine_options import CpuOffload, HostUse
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import GpuConstraints
+from plimsoll.domain.serving import GpuConstraints, Overrides
 from plimsoll.domain.spot import SPOT_LABELS, spot_type
+from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import PodOptions, SecretKey
 from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
 from plimsoll.render.objects import deployment, digest, disruption_budget, service
 from plimsoll.render.pods import start_budget_seconds
 from tests.render.workloads import chosen_pool, container, options, rendered
-from tests.support.planning import H100, LLAMA_70B_FP8, MI300X, fleet, node, request
+from tests.support.planning import ENGINE, H100, LLAMA_70B_FP8, MI300X, fleet, node, request
 
 OWNED_BY_THE_DEPLOYMENT = {
     "apiVersion": "plimsoll.dev/v1alpha1",
@@ -83,7 +85,29 @@ class TestPod:
     def test_gpus_are_limited_and_requested_alike(self) -> None:
         seen = container(rendered(wanted=request(LLAMA_70B_FP8)))["resources"]
         assert seen["limits"] == {"nvidia.com/gpu": "2"}
-        assert seen["requests"] == {"cpu": "2", "memory": "8Gi", "nvidia.com/gpu": "2"}
+        assert seen["requests"] == {"cpu": "3", "memory": "11Gi", "nvidia.com/gpu": "2"}
+
+    def test_weights_in_host_memory_are_requested_by_all_ranks(self) -> None:
+        engine = replace(ENGINE, residency=CpuOffload(20 * GIB))
+        wanted = request(LLAMA_70B_FP8, engine=engine, overrides=Overrides(gpu_type=H100, tensor_parallel=2))
+        seen = container(rendered(wanted=wanted))["resources"]["requests"]
+        assert int(seen["memory"].removesuffix("Gi")) > 2 * 20 + 11
+
+    def test_shared_memory_holds_the_cache_that_extra_arguments_put_there(self) -> None:
+        engine = replace(ENGINE, host=HostUse(kv_bytes=30 * GIB + 1))
+        seen = rendered(wanted=request(engine=engine))
+        volumes = seen["spec"]["template"]["spec"]["volumes"]
+        shm = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{32 * 1024 + 1}Mi"}}
+        assert shm in volumes, "two GiB for the ranks, and the cache in whole MiB"
+        assert container(seen)["resources"]["requests"]["memory"] == "39Gi", "it is memory of the pod"
+
+    def test_a_limit_below_the_need_is_requested_as_it_is_written(self) -> None:
+        user = {"limits": {"cpu": "1500m", "memory": "7G"}}
+        seen = container(rendered(options(pod=PodOptions(resources=user))))["resources"]["requests"]
+        assert (seen["cpu"], seen["memory"]) == ("1500m", "7G")
+        user = {"limits": {"cpu": "64", "memory": "64Gi"}}
+        seen = container(rendered(options(pod=PodOptions(resources=user))))["resources"]["requests"]
+        assert (seen["cpu"], seen["memory"]) == ("2", "8Gi")
 
     def test_the_users_cpu_and_memory_are_taken_and_the_gpus_stay_the_operators(self) -> None:
         user = {

@@ -186,3 +186,16 @@ def test_places_that_were_left_are_told_and_stay_told_while_there_is_a_problem()
     InferenceDeploymentStatus.model_validate(document)
     assert written(BROKEN, document)["rehomings"] == document["rehomings"]
     assert "rehomings" not in written(SERVING, document)
+
+
+def test_host_memory_is_shown_term_by_term_with_what_is_requested() -> None:
+    wanted = request(LLAMA_70B_FP8, overrides=Overrides(H100, 2), memory_bytes=10 * GIB)
+    host = document_of(new_status(report(decision(wanted)), read({}), NOW))["placement"]["host"]
+    assert {term["name"]: term["sizeBytes"] for term in host["terms"]} == {
+        "processes": 3 * GIB,
+        "ranks": 4 * GIB,
+        "loading": 2 * GIB,
+        "sharedMemory": 2 * GIB,
+    }
+    assert (host["memoryBytes"], host["requestedMemoryBytes"]) == (11 * GIB, 10 * GIB)
+    assert (host["cpuMillis"], host["requestedCpuMillis"], host["sharedMemoryBytes"]) == (3000, 3000, 2 * GIB)

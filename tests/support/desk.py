@@ -15,6 +15,7 @@ from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     SERVICES,
 )
@@ -35,7 +36,16 @@ from plimsoll.app.writers import Writers
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
 
-KINDS = (INFERENCE_DEPLOYMENTS, NODES, PODS, DEPLOYMENTS, SERVICES, DISRUPTION_BUDGETS, RESOURCE_QUOTAS)
+KINDS = (
+    INFERENCE_DEPLOYMENTS,
+    NODES,
+    PODS,
+    DEPLOYMENTS,
+    SERVICES,
+    DISRUPTION_BUDGETS,
+    RESOURCE_QUOTAS,
+    PRIORITY_CLASSES,
+)
 
 
 class Recorder:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_failures import EngineFailure, StartFailure
+from plimsoll.domain.engine_options import NO_HOST_USE
 from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.host import USUAL_HOST
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split
 from plimsoll.domain.serving import Request
@@ -146,6 +148,8 @@ ABACUS = Engine(
     copies_encoder_since={},
     adapters_refusal=lambda _: "Abacus serves no adapters.",
     unfollowed_arguments=lambda arguments: tuple(each for each in arguments if each.startswith("--experimental")),
+    host_use=lambda _: NO_HOST_USE,
+    host=lambda *_: USUAL_HOST,
     loaded=whole_model,
     missing_capability=lambda *_: (),
     settings=settings,

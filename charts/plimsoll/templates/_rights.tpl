@@ -1,5 +1,5 @@
 {{/*
-What the operator may do, in three parts: in every namespace that it serves, about nodes, and about pods.
+What the operator may do, in four parts: in every namespace that it serves, about nodes, about priorities, and about pods.
 It never writes a spec of its own API, never touches a pod or a node, and never lists a Secret.
 */}}
 {{- define "plimsoll.rights.served" -}}
@@ -40,6 +40,13 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 {{- define "plimsoll.rights.nodes" -}}
 - apiGroups: [""]
   resources: [nodes]
+  verbs: [list, watch]
+{{- end -}}
+
+{{/* Where not all have room, the higher priority comes first. */}}
+{{- define "plimsoll.rights.priorities" -}}
+- apiGroups: [scheduling.k8s.io]
+  resources: [priorityclasses]
   verbs: [list, watch]
 {{- end -}}
 

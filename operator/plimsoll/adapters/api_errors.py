@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll.domain.errors import PlimsollError
 
+FORBIDDEN = 403
 GONE = 404
 CONFLICT = 409
 TOO_MANY_REQUESTS = 429

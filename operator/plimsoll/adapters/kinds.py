@@ -32,14 +32,15 @@ SERVICES = Kind("", "v1", "Service", "services")
 CONFIG_MAPS = Kind("", "v1", "ConfigMap", "configmaps")
 SECRETS = Kind("", "v1", "Secret", "secrets")
 RESOURCE_QUOTAS = Kind("", "v1", "ResourceQuota", "resourcequotas")
+PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
 DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
 LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
-    INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, DEPLOYMENTS,
-    DISRUPTION_BUDGETS, EVENTS, LEASES,
+    INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
+    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES,
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}

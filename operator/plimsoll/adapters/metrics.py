@@ -16,6 +16,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.terms import KV_CACHE
 from plimsoll.facts.prices.remarks import PriceRemark
+from plimsoll.placement.fleet_record import FleetRecord
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.learning import CapacityReading
 from plimsoll.render.report import Report
@@ -85,6 +86,22 @@ class Metrics:
         self._missing = self._gauge("plimsoll_unplaced_replicas", "Replicas without a place.", _OBJECT)
         self._rejections = self._gauge("plimsoll_placement_rejections", "Candidates not taken.", (*_OBJECT, "reason"))
         self._problems = self._gauge("plimsoll_problems", "Objects that cannot be planned.", (*_OBJECT, "reason"))
+        self._bill = self._gauge(
+            "plimsoll_fleet_bill_dollars_per_hour", "Price of all replicas, before and after the last plan.", ("plan",)
+        )
+        self._changes = self._gauge(
+            "plimsoll_fleet_replicas", "Replicas of all objects that have no place, or that the plan moves.", ("state",)
+        )
+        self._placed = self._gauge(
+            "plimsoll_decision_bill_dollars_per_hour", "Price of the replicas that were placed last.", ("solver",)
+        )
+        self._bound = self._gauge(
+            "plimsoll_decision_bound_dollars_per_hour", "Proven least price of the same replicas.", ("solver",)
+        )
+        self._gap = self._gauge(
+            "plimsoll_decision_gap_ratio", "Part of that price that a better plan might save at most.", ("solver",)
+        )
+        self._solving = Histogram("plimsoll_solve_duration_seconds", "Plans for all objects.", registry=self.registry)
         self._predicted = self._gauge(
             "plimsoll_predicted_kv_cache_tokens", "KV tokens of one replica by the estimate.", (*_OBJECT, "pool")
         )
@@ -181,6 +198,25 @@ class Metrics:
                 error = _error_permille(predicted, reported)
                 if error is not None:
                     self._error.labels(*labels).set(error / 1000)
+
+    def show_solving(self, record: FleetRecord) -> None:
+        """Count the time that a plan took."""
+        self._solving.observe(record.seconds)
+
+    @_at_once
+    def show_record(self, record: FleetRecord) -> None:
+        """Show what the plan costs. How good a placement was stays until replicas are placed again."""
+        self._bill.labels("before").set(float(record.bill_before))
+        self._bill.labels("after").set(float(record.bill_after))
+        self._changes.labels("unplaced").set(record.unplaced)
+        self._changes.labels("moved").set(record.moved)
+        found = record.appraisal
+        if found is None:
+            return
+        for gauge, value in ((self._placed, found.bill), (self._bound, found.bound), (self._gap, found.gap)):
+            gauge.clear()
+            if value is not None:
+                gauge.labels(found.solver).set(value)
 
     def _show_decision(self, key: ObjectKey, decision: Decision) -> None:
         place = (key.namespace, key.name)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.features import check_feature
+from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.load_checks import check_load
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
@@ -34,7 +35,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, SecretKey, WorkloadOptions
+from plimsoll.domain.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.engines.base import Engine, Feature
 from plimsoll.engines.flags import owned_flag
 from plimsoll.engines.registry import engine_of
@@ -65,7 +66,7 @@ def to_request(
     precision = weight_precision(spec.precision, model)
     media = to_media(spec.engine, model, _version(spec.engine))
     engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
-    return Request(
+    request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         model=engine_of(engine.name).loaded(model, engine),
         precision=precision,
@@ -82,7 +83,11 @@ def to_request(
         memory_bytes=_requested(spec, "memory", 1),
         slo=_slo(spec),
         total=_total(spec),
+        cpu_limit_millis=_limit(spec, "cpu", 1000),
+        memory_limit_bytes=_limit(spec, "memory", 1),
     )
+    check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
+    return request
 
 
 def _replicas(spec: InferenceDeploymentSpec) -> int:
@@ -113,11 +118,23 @@ def _seconds(milliseconds: int | None) -> float | None:
     return None if milliseconds is None else milliseconds / 1000
 
 
-def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int:
-    """Return the request of the engine's pod for one resource, in whole units, rounded up as the scheduler does it."""
+def _requested(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
+    """Return the user's request for one resource of the engine's pod, in whole units, rounded up as the scheduler does.
+
+    None where the user sets none: then the operator requests the engine's need.
+    """
     given = engine_resources(spec.pod_template.resources if spec.pod_template else None).get("requests") or {}
-    stated = given.get(name, DEFAULT_REQUESTS[name])
-    return int((parse_quantity(str(stated)) * unit).to_integral_value(ROUND_CEILING))
+    return None if name not in given else _whole(given[name], unit)
+
+
+def _limit(spec: InferenceDeploymentSpec, name: str, unit: int) -> int | None:
+    resources = None if spec.pod_template is None else spec.pod_template.resources
+    limits = {} if resources is None else resources.limits or {}
+    return None if name not in limits else _whole(limits[name], unit)
+
+
+def _whole(quantity: str | int, unit: int) -> int:
+    return int((parse_quantity(str(quantity)) * unit).to_integral_value(ROUND_CEILING))
 
 
 def check_without_model(spec: InferenceDeploymentSpec) -> None:
@@ -129,6 +146,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
+    engine.host_use(spec.engine.extra_args or ())
     check_pod_template(spec.pod_template, engine)
     check_load(spec)
     check_speculation(spec.engine)
@@ -204,6 +222,7 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         unfollowed=engine_of(engine.engine_name).unfollowed_arguments(engine.extra_args or ()),
         image_vendor=_image_vendor(engine),
         name=engine.engine_name,
+        host=engine_of(engine.engine_name).host_use(engine.extra_args or ()),
     )
 
 

@@ -17,6 +17,7 @@ from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wan
 from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.rebalancing import Standing, Turn
 from plimsoll.app.record.reading import Record, record_of
+from plimsoll.app.record.values import decision_of
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import Body, uid_of
@@ -27,8 +28,11 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate
+from plimsoll.domain.priorities import NO_PRIORITY, Priority
+from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.feasibility import sized
@@ -36,6 +40,8 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.render.decisions import DecisionNote
+from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 
@@ -64,11 +70,13 @@ class Case:
     model: ModelFacts | None = None
     problem: Problem | None = None
     request: Request | None = None
+    priority: Priority = NO_PRIORITY
     pools: tuple[Pool, ...] = ()
     left: tuple[Rehoming, ...] = ()
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
+    proposals: tuple[Proposal, ...] = ()
     seen: tuple[Seen, ...] = ()
     reported: dict[str, int] = field(default_factory=dict)
     report: Report | None = None
@@ -141,6 +149,8 @@ def report_of(case: Case, now: float) -> Report:
         spec_digest=case.spec_digest,
         size_digest=case.size_digest if sized else None,
         rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
+        decisions=_decisions(case, now),
+        proposals=case.proposals,
         rebalancing=None if case.turn is None else case.turn.report(case.record, mode, sized=sized),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
@@ -148,6 +158,13 @@ def report_of(case: Case, now: float) -> Report:
         refused="" if case.refusal is None else case.refusal.sentence(),
         refusal_passes=case.refusal is not None and case.refusal.is_passing,
     )
+
+
+def _decisions(case: Case, now: float) -> tuple[DecisionNote, ...]:
+    earlier = tuple(map(decision_of, case.record.status.decisions or ()))
+    if case.decision is None:
+        return earlier
+    return remembered_decisions(earlier, case.key, case.pools, case.decision, to_rfc3339(now))
 
 
 def _contested(case: Case) -> str:
@@ -206,8 +223,15 @@ def tenant_of(case: Case) -> Tenant | None:
     """The planner's view of the object; None if it cannot be planned."""
     if case.request is None or case.resource is None:
         return None
-    suspended, spec = case.resource.spec.suspend, case.spec_digest
-    return Tenant(case.request, case.generation, case.pools, suspended, left=case.left, spec=spec)
+    return Tenant(
+        case.request,
+        case.generation,
+        case.pools,
+        case.resource.spec.suspend,
+        left=case.left,
+        spec=case.spec_digest,
+        priority=case.priority,
+    )
 
 
 def with_sequences(case: Case) -> tuple[Pool, ...]:

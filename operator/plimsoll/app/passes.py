@@ -11,13 +11,14 @@ An exception for one object ends the pass for that object only.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from plimsoll.adapters.catalog import other_checkpoints
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
@@ -25,7 +26,7 @@ from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.api.v1alpha1 import RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.case import (
     Case,
@@ -44,7 +45,7 @@ from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
-from plimsoll.app.objects import read_pools, surroundings_of, wanted_replicas
+from plimsoll.app.objects import read_pools, wanted_replicas
 from plimsoll.app.observations import (
     capacities,
     common_lessons,
@@ -56,6 +57,7 @@ from plimsoll.app.observations import (
 )
 from plimsoll.app.price_watch import PriceWatch
 from plimsoll.app.prices import PriceList
+from plimsoll.app.proposing import Proposer
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.record.reading import Record, with_status
@@ -69,12 +71,15 @@ from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
+from plimsoll.domain.priorities import Priority
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
+from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
 from plimsoll.placement.answers import Answer, answers
 from plimsoll.placement.demand import Demand
+from plimsoll.placement.fleet_record import record_of
 from plimsoll.placement.hypothesis import HypothesisFailed, Plan
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import demands_of, stock_for
@@ -116,6 +121,7 @@ class Passes:
     refusals: Refusals = field(default_factory=Refusals)
     contests: Contests = field(default_factory=Contests)
     quotas: NamespaceQuotas = field(default_factory=NamespaceQuotas)
+    priorities: PriorityClasses = field(default_factory=PriorityClasses)
     complaints: set[str] = field(default_factory=set)
     beats: Beats = field(default_factory=Beats)
     reading: ReadingMemo = field(default_factory=ReadingMemo)
@@ -123,6 +129,7 @@ class Passes:
     rendered: Rendered = field(default_factory=Rendered)
     solver: Solver = field(default_factory=fleetwide)
     price_watch: PriceWatch = field(default_factory=PriceWatch)
+    proposer: Proposer = field(default_factory=Proposer)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -148,13 +155,17 @@ class Passes:
         for case in cases:
             self._guarded(Step.LISTEN, case, partial(self._recall, case, common))
         self.beats.beat("planning", "planning")
-        planned = self._listen(cases, self._plan(cases, fleet), now)
+        began = time.monotonic()
+        planned = self._plan(cases, fleet)
+        record = record_of(planned, time.monotonic() - began)
+        planned = self._listen(cases, planned, now)
+        self.proposer.propose(cases, planned)
         suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
         for case in cases:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
         for case in cases:
             self._render(case, now)
-        snapshot = snapshot_of(cases, fleet, now)
+        snapshot = snapshot_of(cases, fleet, now, record)
         self._show(snapshot)
         self._watch_prices(fleet, now)
         return PassResult(tuple(cases), snapshot, tuple(self._due(cases, now)))
@@ -180,8 +191,9 @@ class Passes:
         self.reading.begin()
         self.rendered.begin()
         fleet = self.reading.fleet(picture, self.gpu_types, self.prices.current)
-        around = surroundings_of(picture, self.reading.pod)
+        around = self.reading.surroundings(picture)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
+        self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
         cases: list[Case] = []
         for body in picture.all(INFERENCE_DEPLOYMENTS):
             if body["metadata"].get("deletionTimestamp"):
@@ -231,6 +243,11 @@ class Passes:
             check_without_model(case.resource.spec)
             check_pod_policy(case.resource.spec, self.pod_policy, case.key.namespace)
             check_gpu_names(case.resource.spec, self.gpu_names)
+            priority = self._priority(case.resource)
+            if isinstance(priority, Problem):
+                case.problem = priority
+                return
+            case.priority = priority
             model = self.models.look_up(case.key.namespace, case.resource.spec.model)
             draft = self.models.look_up_draft(case.key.namespace, case.resource.spec)
             if isinstance(model, Problem):
@@ -258,6 +275,20 @@ class Passes:
         return self.reading.with_changes(
             case.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
         )
+
+    def _priority(self, resource: InferenceDeployment) -> Priority | Problem:
+        """Return the object's priority. The API server refuses pods of a class that does not exist."""
+        template = resource.spec.pod_template
+        name = template.priority_class_name if template else None
+        priority = self.priorities.of(name)
+        if priority is not None:
+            return priority
+        refusal = InvalidInput(
+            "spec.podTemplate.priorityClassName",
+            name,
+            "The cluster has no such PriorityClass: create it, or name another one.",
+        )
+        return Problem(ConditionReason.PRIORITY_CLASS_MISSING, str(refusal), permanent=False)
 
     def _observe(self, case: Case, fleet: Fleet) -> None:
         """Step 2, second part: collect what the engines of this object report about their memory, now and earlier."""
@@ -396,11 +427,13 @@ class Passes:
 
     def _show(self, snapshot: Snapshot) -> None:
         """Update the metrics if they differ from those of the last pass."""
+        self.metrics.show_solving(snapshot.record)
         if self.shown is not None and snapshot.says_the_same(self.shown):
             return
         self.metrics.show_fleet(snapshot.fleet)
         self.metrics.show_cases(snapshot.reports)
         self.metrics.show_learning(snapshot.reports)
+        self.metrics.show_record(snapshot.record)
         self.shown = snapshot
 
     def _watch_prices(self, fleet: Fleet, now: float) -> None:

@@ -10,6 +10,7 @@ from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.record.reading import RECORD, read
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
+from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.facts.cluster.quota_reading import limits_gpus, read_quotas
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 
@@ -62,6 +63,13 @@ def quota(body: Body) -> Body | None:
 
 def _gpu_limits(spec: Body) -> dict[str, Any]:
     return {name: limit for name, limit in (spec.get("hard") or {}).items() if limits_gpus(name)}
+
+
+def priority_class(body: Body) -> Body:
+    """Return the value, whether it is the default, and who may preempt."""
+    annotations = _only(body["metadata"].get("annotations") or {}, (PREEMPTS,))
+    head = _only(body["metadata"], _IDENTITY) | ({"annotations": annotations} if annotations else {})
+    return {"metadata": head, **_only(body, ("value", "globalDefault", "preemptionPolicy"))}
 
 
 def pod(body: Body) -> Body | None:

@@ -11,11 +11,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
-from plimsoll.adapters.cluster import NODES, PODS
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.api.v1alpha1 import InferenceDeployment
+from plimsoll.app.objects import Surroundings, surroundings_of
 from plimsoll.app.store import Body, Picture, uid_of
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.serving import Request
 from plimsoll.engines.failures import read_failure
@@ -89,6 +91,7 @@ class ReadingMemo:
 
     _fleet: _SeenFleet | None = None
     _priced: tuple[OwnPrices, tuple[GpuType, ...]] | None = None
+    _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
     _converted: Kept[_Converted] = field(default_factory=Kept)
@@ -96,7 +99,7 @@ class ReadingMemo:
 
     def begin(self) -> None:
         """Begin a pass: drop what the last pass did not use."""
-        for kept in (self._pods, self._objects, self._converted, self._changed):
+        for kept in (self._objects, self._converted, self._changed):
             kept.begin()
 
     def priced(self, types: Sequence[GpuType], prices: OwnPrices) -> tuple[GpuType, ...]:
@@ -116,6 +119,14 @@ class ReadingMemo:
         fleet = known.fleet if known is not None and known.fleet == read else read
         self._fleet = _SeenFleet(versions, prices, fleet)
         return fleet
+
+    def surroundings(self, picture: Picture) -> dict[ObjectKey, Surroundings]:
+        """The pods and workloads of every object. They are read again if any of the three kinds has changed."""
+        versions = tuple(picture.versions[kind] for kind in (INFERENCE_DEPLOYMENTS, DEPLOYMENTS, PODS))
+        if self._around is None or self._around[0] != versions:
+            self._pods.begin()
+            self._around = versions, surroundings_of(picture, self.pod)
+        return self._around[1]
 
     def pod(self, body: Body) -> PodFacts:
         """The facts of a pod."""

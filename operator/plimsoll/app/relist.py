@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
+from plimsoll.adapters.api_errors import FORBIDDEN, ClusterRefused
 from plimsoll.adapters.cluster import Cluster, Kind, Listing
 from plimsoll.app.store import Store
 from plimsoll.domain.errors import PlimsollError
@@ -39,6 +40,7 @@ class Relist:
         namespaces: where namespaced kinds are listed; empty for everywhere.
         instead: sources that replace the API server for a kind.
         everywhere: namespaced kinds that are listed in all namespaces in any case.
+        dispensable: kinds that are done without where they may not be read, each with what that means.
     """
 
     cluster: Cluster
@@ -49,6 +51,7 @@ class Relist:
     namespaces: Iterable[str] = ()
     instead: Mapping[Kind, Source] = field(default_factory=dict)
     everywhere: Collection[Kind] = ()
+    dispensable: Mapping[Kind, str] = field(default_factory=dict)
     trouble: dict[Kind, tuple[float, str]] = field(default_factory=dict)
 
     async def run(self) -> None:
@@ -79,9 +82,15 @@ class Relist:
             self.trouble[kind] = (since, str(error))
             if earlier != str(error):
                 logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
+            if kind in self.dispensable and isinstance(error, ClusterRefused) and error.status == FORBIDDEN:
+                self._do_without(kind)
             return False
         self.trouble.pop(kind, None)
         return complete
+
+    def _do_without(self, kind: Kind) -> None:
+        if self.store.excuse(kind):
+            logger.warning("%s may not be read: %s", kind.plural, self.dispensable[kind])
 
     async def _list(self, kind: Kind, selector: str | None) -> Listing:
         if kind in self.instead:

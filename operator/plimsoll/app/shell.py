@@ -17,6 +17,7 @@ from plimsoll.adapters.cluster import (
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
+    PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     SERVICES,
     Cluster,
@@ -62,7 +63,7 @@ LISTED_ONLY_SECONDS = 30.0
 """How often kinds are listed if watches do not deliver all of their objects."""
 
 QUOTA_SECONDS = 15.0
-"""How often GPU quotas are read: what a namespace may still request changes with every pod."""
+"""How often GPU quotas and PriorityClasses are read: what a namespace may still request changes with every pod."""
 
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0
@@ -75,6 +76,7 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     SERVICES: pruning.whole,
     DISRUPTION_BUDGETS: pruning.whole,
     RESOURCE_QUOTAS: pruning.quota,
+    PRIORITY_CLASSES: pruning.priority_class,
 }
 
 logger = logging.getLogger("plimsoll.shell")
@@ -136,7 +138,7 @@ class Shell:
             PRUNERS,
             wake.set,
             optional={RESOURCE_QUOTAS},
-            unwatched={RESOURCE_QUOTAS, *listed_only(self.settings)},
+            unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
         )
         self.elector = self._elector(cluster)
@@ -151,7 +153,7 @@ class Shell:
         self.tasks = [
             asyncio.create_task(self._beat()),
             asyncio.create_task(self._list_again(self.relist)),
-            asyncio.create_task(self._quotas(cluster, self.store).run()),
+            asyncio.create_task(self._unwatched(cluster, self.store).run()),
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]
@@ -183,10 +185,15 @@ class Shell:
             everywhere={PODS} if self.settings.read_all_pods else (),
         )
 
-    def _quotas(self, cluster: Cluster, store: Store) -> Relist:
-        """Return the loop that lists quotas. A watch would end the process if the right to watch them is missing."""
-        kinds: dict[Kind, str | None] = {RESOURCE_QUOTAS: None}
-        return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), self.settings.watch_namespaces)
+    def _unwatched(self, cluster: Cluster, store: Store) -> Relist:
+        """Return the loop that lists quotas and PriorityClasses.
+
+        A watch would end the process if the right to watch them is missing.
+        """
+        kinds: dict[Kind, str | None] = {PRIORITY_CLASSES: None, RESOURCE_QUOTAS: None}
+        dispensable = {PRIORITY_CLASSES: "every deployment counts as one without a PriorityClass."}
+        namespaces = self.settings.watch_namespaces
+        return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), namespaces, dispensable=dispensable)
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)

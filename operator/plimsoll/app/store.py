@@ -197,6 +197,14 @@ class Store:
         """Whether every needed kind has been listed at least once. Nothing is decided before that."""
         return all(shelf.listed_at > 0 for shelf in self._shelves.values() if shelf.is_needed)
 
+    def excuse(self, kind: Kind) -> bool:
+        """Do without a kind that may not be read: the picture is complete without it. True where it was needed."""
+        shelf = self._shelves[kind]
+        was_needed, shelf.is_needed = shelf.is_needed and not shelf.listed_at, False
+        if was_needed:
+            self._on_change()
+        return was_needed
+
     def deaf_seconds(self, kind: Kind) -> float:
         """How long the watch of a kind has missed a change that a list showed; 0 if it misses none."""
         since = [at for _, at in dict(self._shelves[kind].ahead).values()]

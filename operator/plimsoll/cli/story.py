@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from plimsoll.api.v1alpha1 import ObservationStatus, PoolStatus
+from plimsoll.api.v1alpha1 import DecisionStatus, InferenceDeploymentStatus, ObservationStatus, PoolStatus
 from plimsoll.app.record.reading import record_of
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.units import GIB
@@ -28,6 +28,7 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
     for pool in status.pools or ():
         serving = f"{pool.ready_replicas}/{pool.replicas} replicas, {pool.state}"
         console.print(f"Pool {pool.name}: {serving}{_learned(pool)}.", highlight=False)
+    _print_decisions(console, status)
     for seen in status.observations or ():
         console.print(f"Observed: {_observed(seen)}.", highlight=False)
     for small in status.too_small or ():
@@ -38,6 +39,22 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
         console.print(f"Rebalancing: {live.decision} ({live.reason}). {live.message}", highlight=False)
         if live.proposal:
             console.print(f"Proposal: {live.proposal}", highlight=False, style="bold")
+
+
+def _print_decisions(console: Console, status: InferenceDeploymentStatus) -> None:
+    """Print what was decided, and what would make room for who waits."""
+    for decision in status.decisions or ():
+        console.print(_decided(decision), highlight=False, markup=False)
+    for proposal in status.proposals or ():
+        console.print(f"Proposal ({proposal.reason}): {proposal.message}", highlight=False, markup=False)
+
+
+def _decided(entry: DecisionStatus) -> str:
+    """One decision: when, what, by which solver, and how near the optimum."""
+    before = "" if entry.replaced is None else f" instead of {entry.replaced}"
+    gap = "" if entry.gap_permille is None else f", at most {entry.gap_permille / 10:.1f} % above the best plan"
+    found = "" if entry.solver is None else f" (found {'' if entry.solver == 'in turn' else 'by '}{entry.solver}{gap})"
+    return f"Decision {entry.id} at {entry.at}: {entry.placed or 'no replicas'}{before}{found}."
 
 
 def _observed(seen: ObservationStatus) -> str:

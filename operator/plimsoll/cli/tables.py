@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, RejectionStatus
-from plimsoll.api.v1alpha1.status import PlacementStatus, SizeOptionStatus, SizeStatus
+from plimsoll.api.v1alpha1.status import HostStatus, PlacementStatus, SizeOptionStatus, SizeStatus
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
@@ -71,6 +71,8 @@ def _print_placement(console: Console, placement: PlacementStatus) -> None:
     each, source = placement.hourly_price_per_replica, placement.price_source
     if each is not None:
         console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
+    if placement.host is not None:
+        console.print(_host(placement.host), highlight=False, markup=False)
     most = placement.engine.max_num_seqs
     console.print(f"Each replica runs up to {most} requests at the same time.", highlight=False)
     for warning in placement.warnings or ():
@@ -93,6 +95,21 @@ def _option_words(option: SizeOptionStatus) -> str:
         return f"{words}: {option.missing} would find no place"
     price = "no known price" if option.hourly_price is None else f"${option.hourly_price}/h"
     return f"{words} on {', '.join(option.places or ())}: {price}"
+
+
+def _host(host: HostStatus) -> str:
+    """One replica's host memory, term by term, and its CPUs."""
+    terms = " + ".join(f"{term.name} {term.size_bytes / GIB:.2f}" for term in host.terms)
+    needed, cpus = f"{host.memory_bytes / GIB:.0f} GiB", _cores(host.cpu_millis)
+    said = f"Host of one replica: {cpus} CPUs and {needed} of memory = {terms} GiB, rounded up."
+    if (host.requested_cpu_millis, host.requested_memory_bytes) == (host.cpu_millis, host.memory_bytes):
+        return said
+    requested = f"{_cores(host.requested_cpu_millis)} CPUs and {host.requested_memory_bytes / GIB:.4g} GiB"
+    return f"{said} Requested by spec.podTemplate: {requested}."
+
+
+def _cores(millis: int) -> str:
+    return f"{millis / 1000:.3f}".rstrip("0").rstrip(".")
 
 
 def print_estimate(console: Console, estimate: EstimateStatus) -> None:

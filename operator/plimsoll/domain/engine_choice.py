@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, DraftMethod, HeadMethod, LoraSlots, MediaUse, Residency
+from plimsoll.domain.engine_options import (
+    ALL_MEDIA,
+    NO_HOST_USE,
+    Drafting,
+    DraftMethod,
+    HeadMethod,
+    HostUse,
+    LoraSlots,
+    MediaUse,
+    Residency,
+)
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.versions import EngineVersion
@@ -42,7 +52,8 @@ class EngineChoice:
     ``gpu_memory_utilization_percent`` is a share of the usable memory. ``residency`` None keeps all weights on the GPU.
     ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image_vendor`` is the GPU
     vendor of the user's own image; None where the GPU decides the image. ``max_sequences`` is the most requests that
-    run at the same time; None lets the planner raise the declared number to what the KV cache holds.
+    run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is the
+    host memory that the user's arguments make the engine take.
     """
 
     version: EngineVersion
@@ -57,3 +68,9 @@ class EngineChoice:
     unfollowed: tuple[str, ...] = ()
     image_vendor: Vendor | None = None
     name: str = DEFAULT_ENGINE
+    host: HostUse = NO_HOST_USE
+
+    @property
+    def fills_host_memory(self) -> bool:
+        """Whether the engine keeps weights, KV cache or media in host memory."""
+        return self.residency is not None or self.host.kv_bytes > 0 or self.host.media_bytes > 0

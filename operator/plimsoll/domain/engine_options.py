@@ -94,3 +94,36 @@ class MediaUse:
 
 ALL_MEDIA = MediaUse()
 """The engine's default: all media that the model supports, and one tower that the ranks share."""
+
+
+class KvKeeper(StrEnum):
+    """The part of the engine that keeps KV cache in host memory."""
+
+    NATIVE = "native"
+    """The engine's own offloading: page-locked buffers in older releases, a file in ``/dev/shm`` in newer ones."""
+    TIERS = "tiers"
+    """The engine's own offloading with further tiers: always in ``/dev/shm``."""
+    LMCACHE = "lmcache"
+    """LMCache: in the engine's process in older releases, a server outside the pod in newer ones."""
+    BUFFERS = "buffers"
+    """Page-locked buffers in every release."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """The host memory that the user's own arguments make an engine take.
+
+    ``kv_bytes`` is KV cache of all ranks together, kept by ``kv_keeper``. ``media_bytes`` is a cache of processed media
+    in ``/dev/shm``. ``places_tables`` means that the user decides where tables of n-grams are kept, which are in host
+    memory otherwise. ``reads_whole_files`` means that every rank reads a checkpoint file as a whole while it loads.
+    """
+
+    kv_bytes: int = 0
+    kv_keeper: KvKeeper = KvKeeper.NATIVE
+    media_bytes: int = 0
+    reads_whole_files: bool = False
+    places_tables: bool = False
+
+
+NO_HOST_USE = HostUse()
+"""Without such arguments."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from plimsoll.domain.units import GIB, ceil_div
 
 DEFAULT_CPU = "2"
-"""The CPU request of an engine where the user sets none. The engine schedules requests and feeds the GPUs."""
+"""The CPU request of an engine on one GPU where the user sets none. The engine schedules requests and feeds the GPU."""
 
 DEFAULT_MEMORY = "8Gi"
-"""The memory request of an engine where the user sets none: for Python, CUDA's context and loading buffers."""
+"""The memory request of an engine on one GPU where the user sets none and no weights stay in host memory."""
 
 DEFAULT_CPU_MILLIS = 2000
 """``DEFAULT_CPU`` in thousandths of a core."""
@@ -23,6 +26,55 @@ class HostNeed:
 
     cpu_millis: int = 0
     memory_bytes: int = 0
+
+    def is_within(self, other: HostNeed) -> bool:
+        """Whether a pod with this need fits wherever a pod with the other need fits."""
+        return self.cpu_millis <= other.cpu_millis and self.memory_bytes <= other.memory_bytes
+
+
+class HostTerm(NamedTuple):
+    """A part of a pod's host memory: its name in the API, a formula with its numbers, and its bytes.
+
+    A certain term is memory that the engine allocates for sure. The others are estimates that a user may replace.
+    """
+
+    name: str
+    formula: str
+    size_bytes: int
+    is_certain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostEstimate:
+    """The host memory and CPU that the pod of one replica needs, term by term.
+
+    ``shm_bytes`` is the size of ``/dev/shm``. It is memory of the pod, so the terms contain it. ``floor_bytes`` is the
+    memory that the processes take for sure, in addition to the certain terms.
+    """
+
+    terms: tuple[HostTerm, ...]
+    cpu_millis: int
+    shm_bytes: int
+    floor_bytes: int = 0
+
+    @property
+    def memory_bytes(self) -> int:
+        """The sum of the terms, rounded up to whole GiB as it is requested."""
+        return ceil_div(sum([term.size_bytes for term in self.terms]), GIB) * GIB
+
+    @property
+    def least_bytes(self) -> int:
+        """The memory below which the kernel kills the engine for sure; 0 where no term is certain."""
+        certain = sum([term.size_bytes for term in self.terms if term.is_certain])
+        return certain + self.floor_bytes if certain else 0
+
+
+USUAL_HOST = HostEstimate(
+    (HostTerm("processes", "the engine's processes and its shared memory", DEFAULT_MEMORY_BYTES),),
+    DEFAULT_CPU_MILLIS,
+    2 * GIB,
+)
+"""The estimate of an engine that nothing more is known of."""
 
 
 @dataclass(frozen=True, slots=True)

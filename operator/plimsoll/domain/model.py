@@ -192,7 +192,9 @@ class ModelFacts:
     ``older_rotary_bytes`` is what releases before 0.32 keep in addition.
     ``intermediate`` is the width of a dense MLP (0 where every layer is a mixture of experts). ``max_context_tokens``
     is the context that the checkpoint declares. ``parameters`` is the exact count of the checkpoint, if its metadata
-    has it. ``remarks`` are sentences for the reader about differences between the checkpoint and its configuration.
+    has it. ``host_bytes`` are embeddings that the engine keeps in host memory, of all tensor-parallel ranks together; a
+    fingerprint of what a GPU holds does not read them. ``remarks`` are sentences for the reader about differences
+    between the checkpoint and its configuration.
     """
 
     name: str
@@ -221,6 +223,7 @@ class ModelFacts:
     evidence: Evidence = Evidence.KNOWN
     parameters: int | None = None
     remarks: tuple[str, ...] = ()
+    host_bytes: int = field(default=0, repr=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

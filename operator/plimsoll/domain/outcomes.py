@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import CapacityType, GpuType
+from plimsoll.domain.host import USUAL_HOST, HostEstimate
 from plimsoll.domain.latency import Performance
 from plimsoll.domain.reasons import Numbers, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.terms import (
@@ -278,7 +279,8 @@ class Option:
     """A target and the engine settings: everything that defines a replica. ``gpu`` is the target's GPU type.
 
     ``performance`` is the speed at the declared load; None where it is not known. ``is_slow`` means that the user
-    declares no latency and the option is too slow for a person who reads along.
+    declares no latency and the option is too slow for a person who reads along. ``host`` is the host memory and CPU of
+    one replica, as the engine needs them.
     """
 
     gpu: GpuType
@@ -288,6 +290,7 @@ class Option:
     hourly_price: Decimal | None = None
     performance: Performance | None = None
     is_slow: bool = False
+    host: HostEstimate = USUAL_HOST
 
     @property
     def doubts(self) -> int:

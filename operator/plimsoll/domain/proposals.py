@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Target
 from plimsoll.domain.reasons import Numbers
 
@@ -16,11 +18,32 @@ class Share:
     replicas: int
 
 
+class ProposalReason(StrEnum):
+    """Why a change of other deployments is proposed."""
+
+    PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
+    DEFRAGMENT_NODE = "DefragmentNode"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a proposal asks of another deployment: ``leaving`` goes from a node, to the node ``to`` or for good."""
+
+    owner: ObjectKey
+    leaving: Share
+    node: str
+    to: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change with a destination: what runs ``before`` and ``after`` it, and why. ``reason`` is a public code."""
+    """A change with a destination: what runs ``before`` and ``after`` it, and why. ``reason`` is a public code.
+
+    ``changes`` is what it asks of other deployments.
+    """
 
     before: tuple[Share, ...]
     after: tuple[Share, ...]
     reason: str
     numbers: Numbers = ()
+    changes: tuple[Change, ...] = ()

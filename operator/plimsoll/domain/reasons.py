@@ -43,6 +43,7 @@ class Reason(StrEnum):
     START_FAILED = "StartFailed"
     PLACEMENT_KEPT = "PlacementKept"
     QUOTA_EXCEEDED = "QuotaExceeded"
+    HOST_MEMORY_TOO_SMALL = "HostMemoryTooSmall"
     NODE_LACKS_CPU = "NodeLacksCpu"
     NODE_LACKS_MEMORY = "NodeLacksMemory"
     NODE_LACKS_PODS = "NodeLacksPods"

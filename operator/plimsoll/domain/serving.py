@@ -9,7 +9,7 @@ from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
 from plimsoll.domain.gpus import CapacityType
-from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
+from plimsoll.domain.host import HostEstimate, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
@@ -99,10 +99,10 @@ class Request:
     ``created`` is the object's RFC 3339 creation time; competing requests are ordered by it. ``replicas`` is how many
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
-    what the pod of one replica requests besides GPUs. ``slo`` is the latency that the user declares; None asks for
-    the usual one of a person who reads along, as far as GPUs allow. ``total`` is the load of all replicas together as
-    long as their number is not chosen yet; ``replicas`` and the shape are then only a first guess.
-    ``is_sized`` means that the planner has chosen them.
+    the user's own requests of the pod besides GPUs, and the ``limit`` fields the user's limits; None where the user
+    sets none. ``slo`` is the latency that the user declares; None asks for the usual one of a person who reads along,
+    as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
+    ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
     """
 
     key: ObjectKey
@@ -120,16 +120,41 @@ class Request:
     observed: tuple[ObservedCapacity, ...] = ()
     corrections: tuple[Correction, ...] = ()
     failed_starts: tuple[tuple[str, Split], ...] = ()
-    cpu_millis: int = DEFAULT_CPU_MILLIS
-    memory_bytes: int = DEFAULT_MEMORY_BYTES
+    cpu_millis: int | None = None
+    memory_bytes: int | None = None
     slo: Slo | None = None
     total: TotalLoad | None = None
     is_sized: bool = False
+    cpu_limit_millis: int | None = None
+    memory_limit_bytes: int | None = None
+
+    def host_need(self, host: HostEstimate) -> HostNeed:
+        """Return the CPU and memory that the pod of one replica requests: the user's figure, or the engine's need.
+
+        A request may not be higher than its limit, so a lower limit of the user becomes the request.
+        """
+        return HostNeed(
+            _requested(self.cpu_millis, host.cpu_millis, self.cpu_limit_millis),
+            _requested(self.memory_bytes, host.memory_bytes, self.memory_limit_bytes),
+        )
 
     @property
-    def host_need(self) -> HostNeed:
-        """The CPU and memory that one replica takes from its node."""
-        return HostNeed(self.cpu_millis, self.memory_bytes)
+    def stated_host(self) -> tuple[int | None, ...]:
+        """The user's own figures about CPU and memory: requests with equal figures need the same on equal nodes."""
+        return self.cpu_millis, self.memory_bytes, self.cpu_limit_millis, self.memory_limit_bytes
+
+    @property
+    def host_allowance(self) -> tuple[str, int] | None:
+        """The field and the bytes by which the user bounds the pod's memory, the smaller one of request and limit.
+
+        None where the user bounds nothing, or the engine keeps nothing in host memory that the bound could be too small
+        for.
+        """
+        if not self.engine.fills_host_memory and not self.model.host_bytes:
+            return None
+        stated = (("limits", self.memory_limit_bytes), ("requests", self.memory_bytes))
+        given = [(f"spec.podTemplate.resources.{part}.memory", size) for part, size in stated if size is not None]
+        return min(given, key=lambda each: each[1], default=None)
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
         """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory.
@@ -153,3 +178,9 @@ class Request:
             return None
         kind = self.engine_kind(gpu_type, split)
         return next((each for each in self.corrections if each.kind == kind), None)
+
+
+def _requested(stated: int | None, usual: int, limit: int | None) -> int:
+    if stated is not None:
+        return stated
+    return usual if limit is None else min(usual, limit)

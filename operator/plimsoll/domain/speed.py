@@ -38,18 +38,21 @@ class Links:
 class Efficiency:
     """The shares of the peaks that an engine's kernels reach, and the time that it spends on anything else.
 
-    Reads of weights have a share of the memory bandwidth by the bits of a weight, matrix products a share of the peak
-    by the bits of what is multiplied. ``expert_read`` multiplies the first and ``expert_product`` the second for routed
-    experts. ``expert_spread`` is the share of a step's further tokens that choose experts as if at random; the rest
-    follow others. ``kv_read`` and ``kv_read_8bit`` are the shares of reads of caches, ``attention`` that of long
-    prefills. ``communication`` multiplies the measured times of collectives. Times are seconds: of the gaps between the
-    kernels of a layer, what experts, quantized activations and a step too large for a CUDA graph (``eager``) add to
-    them, of a step, of one sequence in a step (scheduling, sampling, streaming), and of a request outside its steps.
+    Reads of weights have a share of the memory bandwidth by the bits of a weight; ``read_nvfp4`` is that of 4-bit
+    weights that are multiplied as they are, ``read_4bit`` that of all others. Matrix products have a share of the peak
+    by the bits of what is multiplied. Routed experts are read at ``expert_read`` in every format, because they have
+    kernels of their own; ``expert_product`` multiplies the share of their products. ``expert_spread`` is the share of
+    a step's further tokens that choose experts as if at random; the rest follow others. ``kv_read`` and
+    ``kv_read_8bit`` are the shares of reads of caches, ``attention`` that of long prefills. ``communication``
+    multiplies the measured times of collectives. Times are seconds: of the gaps between the kernels of a layer, what
+    experts, quantized activations and a step too large for a CUDA graph (``eager``) add to them, of the host's work
+    for a step and for one sequence in it (scheduling, sampling, streaming), and of a request outside its steps.
     """
 
     read_16bit: float
     read_8bit: float
     read_4bit: float
+    read_nvfp4: float
     kv_read: float
     kv_read_8bit: float
     product_16bit: float

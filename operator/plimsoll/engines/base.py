@@ -8,7 +8,9 @@ from enum import StrEnum
 
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.engine_failures import EngineFailure
+from plimsoll.domain.engine_options import HostUse
 from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.host import HostEstimate
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -21,13 +23,17 @@ from plimsoll.engines.metrics import EngineMetrics
 
 
 class Feature(StrEnum):
-    """An option that an engine has from some release on, or not at all."""
+    """An option that an engine has from some release on, or not at all.
+
+    ``PLANNING_AHEAD`` is none that a user sets: the engine plans a step while the step before it runs.
+    """
 
     WEIGHT_STREAMING = "WeightStreaming"
     TEXT_ONLY = "TextOnly"
     MEDIA_LIMITS = "MediaLimits"
     MTP = "Mtp"
     DRAFT_MODEL = "DraftModel"
+    PLANNING_AHEAD = "PlanningAhead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,9 @@ class Engine:
         copies_encoder_since: the first release that can copy the tower of a model class to every rank.
         adapters_refusal: why a model gets no LoRA adapters; None where it does.
         unfollowed_arguments: the user's arguments that can change the memory and that the memory law does not include.
+        host_use: the host memory that the user's arguments make the engine take. Raises InvalidInput where a value
+            cannot be read.
+        host: the host memory and CPU of the pod of one replica, term by term.
         loaded: the part of a model that the engine loads.
         missing_capability: what a GPU lacks, as numbers for a rejection; empty where the engine can run there.
         settings: the settings of one replica.
@@ -112,6 +121,8 @@ class Engine:
     copies_encoder_since: Mapping[str, EngineVersion]
     adapters_refusal: Callable[[ModelFacts], str | None]
     unfollowed_arguments: Callable[[Iterable[str]], tuple[str, ...]]
+    host_use: Callable[[Iterable[str]], HostUse]
+    host: Callable[[Request, Vendor, Split], HostEstimate]
     loaded: Callable[[ModelFacts, EngineChoice], ModelFacts]
     missing_capability: Callable[[ModelFacts, Precision, KvPrecision, GpuType], Numbers]
     settings: Callable[[Request, GpuType, Split], EngineSettings]

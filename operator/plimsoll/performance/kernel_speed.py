@@ -18,6 +18,7 @@ _CAUTIOUS = Efficiency(
     read_16bit=0.7,
     read_8bit=0.6,
     read_4bit=0.5,
+    read_nvfp4=0.5,
     kv_read=0.7,
     kv_read_8bit=0.6,
     product_16bit=0.5,
@@ -25,7 +26,7 @@ _CAUTIOUS = Efficiency(
     product_4bit=0.3,
     attention=0.4,
     communication=1.0,
-    expert_read=0.8,
+    expert_read=0.5,
     expert_product=0.5,
     expert_spread=0.7,
     layer_seconds=30e-6,
@@ -40,7 +41,7 @@ _CAUTIOUS = Efficiency(
 
 _UNKNOWN = Trust("unknown", is_validated=False, tpot=(0.5, 2.0), ttft=(0.4, 2.5))
 
-_FOUR_BITS = (Precision.AWQ, Precision.GPTQ, Precision.MXFP4, Precision.NVFP4, Precision.BITSANDBYTES)
+_FOUR_BITS = (Precision.AWQ, Precision.GPTQ, Precision.MXFP4, Precision.BITSANDBYTES)
 _EIGHT_BITS = (Precision.FP8, Precision.INT8)
 
 
@@ -59,6 +60,8 @@ def bandwidth(gpu: GpuType) -> float:
 
 def read_share(efficiency: Efficiency, precision: Precision) -> float:
     """Return the share of the bandwidth that reads of weights of that format reach."""
+    if precision is Precision.NVFP4:
+        return efficiency.read_nvfp4
     if precision in _FOUR_BITS:
         return efficiency.read_4bit
     return efficiency.read_8bit if precision in _EIGHT_BITS else efficiency.read_16bit
@@ -69,11 +72,11 @@ def product_rate(speed: GpuSpeed, precision: Precision, share: float | None = No
 
     A format that the card does not multiply is expanded to 16 bits first (vLLM's Marlin kernels).
     """
-    peak, fitted = _peak(speed.peaks, speed.efficiency, precision)
+    peak, fitted = peak_and_share(speed.peaks, speed.efficiency, precision)
     return peak * _FLOPS_PER_TERAFLOP * (fitted if share is None else share)
 
 
-def _peak(peaks: Peaks, efficiency: Efficiency, precision: Precision) -> tuple[float, float]:
+def peak_and_share(peaks: Peaks, efficiency: Efficiency, precision: Precision) -> tuple[float, float]:
     """Return teraflops and the share that kernels reach."""
     wide = (peaks.bf16, efficiency.product_16bit)
     match precision:

@@ -82,10 +82,10 @@ def token_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> Seconds:
     """
     context = context_tokens(load)
     decode = costs.step(load.running, context)
-    prompts = _prompts_per_token(costs, load)
+    prompts = prompts_per_token(costs, load)
     if prompts <= 0:
         return decode
-    room, waiting = _room(costs, load, batched_tokens), prompts * load.prompt_tokens
+    room, waiting = free_tokens(costs, load, batched_tokens), prompts * load.prompt_tokens
     carried = max(min(load.prompt_tokens, room), min(waiting, room))
     loaded, steps = costs.step(load.running, context, carried), waiting / carried
     attention = Seconds(compute=prompts * costs.prompt_attention(load.prompt_tokens))
@@ -129,20 +129,20 @@ def context_tokens(load: Load) -> float:
 
 def prompt_chunks(costs: StepCosts, load: Load, batched_tokens: int) -> float:
     """Return the steps over which a prompt is spread: one, or as many as it fills."""
-    return max(1.0, load.prompt_tokens / _room(costs, load, batched_tokens))
+    return max(1.0, load.prompt_tokens / free_tokens(costs, load, batched_tokens))
 
 
 def prompts_per_step(costs: StepCosts, load: Load, batched_tokens: int) -> float:
     """Return how many chunks of prompts there are for each step of decoding."""
-    return _prompts_per_token(costs, load) * prompt_chunks(costs, load, batched_tokens)
+    return prompts_per_token(costs, load) * prompt_chunks(costs, load, batched_tokens)
 
 
-def _room(costs: StepCosts, load: Load, batched_tokens: int) -> float:
+def free_tokens(costs: StepCosts, load: Load, batched_tokens: int) -> float:
     """Return the tokens of the largest step that decoding leaves to prompts."""
     return max(1.0, batched_tokens - load.running / costs.split.data_parallel + 1)
 
 
-def _prompts_per_token(costs: StepCosts, load: Load) -> float:
+def prompts_per_token(costs: StepCosts, load: Load) -> float:
     """Return how many prompts of others a stage serves while a request generates one token."""
     others = load.running / costs.split.data_parallel - 1
     return max(0.0, others / costs.split.pipeline_parallel / load.output_tokens)

@@ -16,7 +16,7 @@ from plimsoll.performance.decode_time import DecodeFloor, decode_floor
 from plimsoll.performance.kernel_speed import bandwidth, product_rate, quantizes_activations, read_share, speed_of
 from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
 
-_SMOOTHNESS = 3
+SMOOTHNESS = 3
 """The exponent that joins the time of reads and of products: the larger counts, and near the ridge both do.
 
 In the GEMM tables of H100 (aiconfigurator @095f58a51), 256 tokens take 1.29 of one read at peak in 16 bits, where this
@@ -26,11 +26,11 @@ gives 1.39 and a plain maximum 1.14; in FP8 1.56, 1.35 and 1.25. At 128 and 512 
 
 def _joined(first: float, second: float) -> float:
     """Return the time of two things that happen at the same time: a little more than the longer one."""
-    joined: float = (first**_SMOOTHNESS + second**_SMOOTHNESS) ** (1 / _SMOOTHNESS)
+    joined: float = (first**SMOOTHNESS + second**SMOOTHNESS) ** (1 / SMOOTHNESS)
     return joined
 
 
-_LARGEST_GRAPH = 512
+LARGEST_GRAPH = 512
 """The most tokens of a step that is captured as a CUDA graph by default (vLLM, ``max_cudagraph_capture_size``)."""
 
 
@@ -116,14 +116,13 @@ class StepCosts:
         memory, compute = self._matrices(tokens, own + (1.0 if prompt_tokens else 0.0))
         cache_memory, cache_compute = self._caches(own, context)
         memory, compute = self._with_host_reads(memory + cache_memory), compute + cache_compute
-        communication = self._communication(tokens, own)
-        on_gpu = memory + compute + communication
-        host = self.layer_seconds + stages * self.step_seconds
-        if tokens > _LARGEST_GRAPH:
-            host = host + _joined(on_gpu + host, self.eager_seconds) - (on_gpu + host)
-        serving = self.sequence_seconds * own * stages
-        waits = serving if self.is_synchronous else _joined(on_gpu + host, serving) - (on_gpu + host)
-        return Seconds(memory, compute, communication, host + waits)
+        communication = self.communication_seconds(tokens, own)
+        work, gaps = memory + compute + communication, self.layer_seconds
+        if tokens > LARGEST_GRAPH:
+            gaps = _joined(work + gaps, self.eager_seconds) - work
+        serving = stages * (self.step_seconds + self.sequence_seconds * own)
+        waits = serving if self.is_synchronous else _joined(work + gaps, serving) - (work + gaps)
+        return Seconds(memory, compute, communication, gaps + waits)
 
     def prompt_attention(self, prompt_tokens: float) -> float:
         """Return the seconds of the attention of one prompt. Short prompts fill the card badly."""
@@ -171,7 +170,8 @@ class StepCosts:
                 compute += product
         return memory, compute
 
-    def _communication(self, tokens: float, sampled: float) -> float:
+    def communication_seconds(self, tokens: float, sampled: float) -> float:
+        """Return the seconds of the messages of a step: of all its tokens, and of the logits of the sampled ones."""
         degree, work = self.split.tensor_parallel, self.work
         total = 0.0
         if work.all_reduces:
@@ -266,6 +266,8 @@ def _matrices(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
 
 
 def _experts(work: MatrixWork, memory: float, speed: GpuSpeed) -> MatrixCosts:
-    plain = _matrices(work, memory, speed)
     each = speed.efficiency
-    return MatrixCosts(plain.read_seconds / each.expert_read, plain.token_seconds / each.expert_product)
+    return MatrixCosts(
+        read_seconds=work.bytes / (memory * each.expert_read),
+        token_seconds=work.flops / (product_rate(speed, work.precision) * each.expert_product),
+    )

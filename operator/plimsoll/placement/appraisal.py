@@ -21,6 +21,11 @@ class Appraisal:
     bound: float | None
     deployments: int
 
+    def with_(self, other: Appraisal) -> Appraisal:
+        """Return the appraisal of both placements together, where they were decided one after the other."""
+        bound = None if self.bound is None or other.bound is None else self.bound + other.bound
+        return Appraisal(self.solver, self.bill + other.bill, bound, self.deployments + other.deployments)
+
     @property
     def gap(self) -> float | None:
         """The part of the bill that a better plan might save at most; None where nothing was proven."""

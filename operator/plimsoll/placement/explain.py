@@ -96,6 +96,11 @@ def _cores(figures: Figures, name: str) -> str:
     return f"{int(figures[name]) / 1000:.3f}".rstrip("0").rstrip(".")
 
 
+def _node(figures: Figures) -> str:
+    """Return the node with the most of a resource that is short."""
+    return f"on {figures['node']}; " if "node" in figures else ""
+
+
 def _next_degree(figures: Figures) -> str:
     return f"; {figures['next_degree']} works" if "next_degree" in figures else ""
 
@@ -185,13 +190,17 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.QUOTA_EXCEEDED: lambda f: (
         f"fits, but takes {f['gpus']} GPUs and the namespace's ResourceQuota leaves {f['left']} of {f['resource']}"
     ),
+    Reason.HOST_MEMORY_TOO_SMALL: lambda f: (
+        f"keeps {_gib(f, 'least_bytes')} in host memory with its processes, {f['field']} allows "
+        f"{_gib(f, 'stated_bytes')}"
+    ),
     Reason.NODE_LACKS_CPU: lambda f: (
         f"fits, but a pod asks for {_cores(f, 'asked_millis')} CPUs and at most {_cores(f, 'free_millis')} are free on "
-        f"a node with free GPUs (the largest has {_cores(f, 'largest_millis')})"
+        f"a node with free GPUs ({_node(f)}the largest has {_cores(f, 'largest_millis')})"
     ),
     Reason.NODE_LACKS_MEMORY: lambda f: (
         f"fits, but a pod asks for {_gib(f, 'asked_bytes')} of host memory and at most {_gib(f, 'free_bytes')} are "
-        f"free on a node with free GPUs (the largest has {_gib(f, 'largest_bytes')})"
+        f"free on a node with free GPUs ({_node(f)}the largest has {_gib(f, 'largest_bytes')})"
     ),
     Reason.NODE_LACKS_PODS: lambda f: f"fits, but its nodes run as many pods as they may ({f['largest']})",
     Reason.LEFT_RECENTLY: lambda _: "fits, but pods of this deployment found no node there within the last hour",

@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.host import HostEstimate
 from plimsoll.domain.latency import Performance
 from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Option, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
@@ -19,6 +20,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.host import host_of, host_refusal
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.speed import missed, misses_usual, speed_of
 
@@ -51,7 +53,7 @@ def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
 
 
 def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, shows_speed: bool) -> Option | Rejection:
-    """Check the last points: whether the candidate fits, and whether its price and its speed are allowed."""
+    """Check the last points: whether the candidate fits, and whether price, speed and host memory are allowed."""
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
     if (card_name(candidate.gpu.name), candidate.split) in request.failed_starts and not forced:
@@ -75,7 +77,8 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
     miss = () if request.slo is None else missed(request.slo, found)
     if miss:
         return _rejection(candidate, Reason.TOO_SLOW, miss)
-    return Option(
+    host = _host(request, candidate, memo)
+    return host_refusal(request, candidate, host) or Option(
         gpu=candidate.gpu,
         target=candidate.target,
         settings=settings,
@@ -83,7 +86,15 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         hourly_price=price,
         performance=found,
         is_slow=misses_usual(request, found),
+        host=host,
     )
+
+
+def _host(request: Request, candidate: Candidate, memo: Memo | None) -> HostEstimate:
+    if memo is None:
+        return host_of(request, candidate.gpu, candidate.split)
+    question = ("host", candidate.gpu.name, candidate.split)
+    return memo.recall(request, question, candidate.gpu, lambda: host_of(request, candidate.gpu, candidate.split))
 
 
 def _speed(request: Request, candidate: Candidate, settings: EngineSettings, memo: Memo | None) -> Performance | None:

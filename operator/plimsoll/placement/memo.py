@@ -21,14 +21,17 @@ MOST_ANSWERS = 50_000
 """The most answers that are kept: 36 candidates of 1,400 different requests. By the sizes of its objects, an answer
 takes about a KiB, so these take some 55 MiB of the 512 that the chart gives the operator."""
 
-_NEVER_READ = ("key", "replicas", "created", "cpu_millis", "memory_bytes", "is_sized")
+_NEVER_READ = (
+    *("key", "replicas", "created", "is_sized"),
+    *("cpu_millis", "memory_bytes", "cpu_limit_millis", "memory_limit_bytes"),
+)
 """Fields of a request on which a cached answer depends only through its basis.
 
 The owner of a request decides its namespace's quota. Its CPU and memory decide which nodes have room. The basis holds
-both wherever an answer depends on room.
+both wherever an answer depends on room. ``host_allowance`` holds the figures that a candidate is judged by.
 """
 
-_what_is_asked = attrgetter(*(each.name for each in fields(Request) if each.name not in _NEVER_READ))
+_what_is_asked = attrgetter(*(each.name for each in fields(Request) if each.name not in _NEVER_READ), "host_allowance")
 
 
 class Memo:

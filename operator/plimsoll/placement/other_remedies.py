@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.host import HostNeed
 from plimsoll.domain.outcomes import Placed, Rejection, Remedy
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
+from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import place
@@ -55,13 +57,18 @@ def _smaller_requests(
         if rejection.reason not in _ABOUT_HOSTS:
             continue
         numbers = dict(rejection.numbers)
-        cpu = min(request.cpu_millis, int(numbers.get("free_millis", request.cpu_millis)))
-        memory = min(request.memory_bytes, int(numbers.get("free_bytes", request.memory_bytes)))
+        need = _need(request, rejection, fleet)
+        cpu = min(need.cpu_millis, int(numbers.get("free_millis", need.cpu_millis)))
+        memory = min(need.memory_bytes, int(numbers.get("free_bytes", need.memory_bytes)))
         smaller = replace(request, cpu_millis=cpu, memory_bytes=memory)
-        if smaller == request or 0 in (cpu, memory):
+        if (cpu, memory) == (need.cpu_millis, need.memory_bytes) or 0 in (cpu, memory):
             continue
         outcome = place(smaller, fleet, ledger, memo=memo)
         if isinstance(outcome, Placed):
             lowered = (("cpu_millis", cpu), ("memory_bytes", memory), ("gpu_type", outcome.choice.gpu.name))
             return Remedy(RemedyKind.LOWER_REQUESTS, lowered)
     return None
+
+
+def _need(request: Request, rejection: Rejection, fleet: Fleet) -> HostNeed:
+    return need_of_pool(request, rejection.gpu_type, rejection.split, fleet)

@@ -11,6 +11,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import Options, options
@@ -128,7 +129,7 @@ def _only_probably(choice: Option) -> Rejection:
 def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Ledger) -> int:
     """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quota."""
     nodes = eligible_nodes(request, fleet, cut.gpu.name)
-    room = ledger.room_for(nodes, cut.split.gpus, request.host_need, enough=max(1, request.replicas))
+    room = ledger.room_for(nodes, cut.split.gpus, host_need(request, cut), enough=max(1, request.replicas))
     quota = ledger.quota_left(request.key.namespace, cut.target.resource)
     return room if quota is None else min(room, quota // cut.split.gpus)
 

@@ -2,7 +2,8 @@
 
 1. Promise GPUs to replicas that were decided earlier and are not bound yet.
 2. Find every deployment's demand: the pools that it keeps, and the replicas to replace, move or add.
-3. Solve: decide which deployment gets which of the remaining GPUs, the oldest deployment first.
+3. Solve: decide which deployment gets which of the remaining GPUs: those of the highest priority first,
+   and among equals the oldest.
 4. Turn each award into pools (new pools start before old ones stop), with the reasons against other candidates.
 5. Suggest what would make new placements cheaper, on the GPUs that all awards together leave free.
 
@@ -36,7 +37,7 @@ def plan(
     solver: Solver = DEFAULT_SOLVER,
     relatives: Relatives = no_relatives,
 ) -> tuple[Decision, ...]:
-    """Decide for every deployment, oldest first and then by name. The returned tuple has the same order.
+    """Decide for every deployment: higher priorities first, then older ones. The returned tuple has the same order.
 
     ``catalog`` is read only for remedies (which GPUs would help if there were any). ``unplanned`` are pools of
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will still bind.
@@ -58,7 +59,7 @@ def plan(
 def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:
     """Yield every demand in the order of decisions, each as soon as it is known, so that a caller sees progress."""
     memo.last.forget_all_but({tenant.request.key for tenant in tenants})
-    for tenant in sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key)):
+    for tenant in sorted(tenants, key=lambda tenant: tenant.turn):
         yield remembered_demand(tenant, fleet, memo)
 
 

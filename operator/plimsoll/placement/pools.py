@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Suggestion, Target
+from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
@@ -121,7 +123,7 @@ class Tenant:
 
     ``spec`` is the digest of the spec's fields that change an engine.
     ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
-    were moved within the last hour.
+    were moved within the last hour. ``priority`` says who comes first where not all have room.
     """
 
     request: Request
@@ -131,6 +133,12 @@ class Tenant:
     accepts_move: bool = False
     left: tuple[Rehoming, ...] = ()
     spec: str = ""
+    priority: Priority = NO_PRIORITY
+
+    @property
+    def turn(self) -> tuple[int, str, ObjectKey]:
+        """The key that sorts deployments in the order of decisions: the higher priority first, then the older."""
+        return -self.priority.value, self.request.created, self.request.key
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Pool, Tenant
 
@@ -35,7 +36,12 @@ def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
     request = tenant.request
     try:
         return [
-            Promise(pool, eligible_nodes(request, fleet, pool.gpu_type), request.host_need, request.key.namespace)
+            Promise(
+                pool,
+                eligible_nodes(request, fleet, pool.gpu_type),
+                need_of_pool(request, pool.gpu_type, pool.split, fleet),
+                request.key.namespace,
+            )
             for pool in tenant.pools
             if _waiting(pool)
         ]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
-from plimsoll.domain.host import HostNeed
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, RemedyKind
@@ -101,13 +100,13 @@ def _is_sold(gpu: GpuType, owned: Collection[str]) -> bool:
     return gpu.price.market is None or not gpu.price.market.is_thin
 
 
-def _asker(request: Request, ledger: Ledger) -> tuple[HostNeed, str]:
+def _asker(request: Request, ledger: Ledger) -> tuple[tuple[int | None, ...], str]:
     """Return the part of a memo key that separates equal requests with different room.
 
     Without it, these requests would overwrite each other's answers.
     """
     namespace = request.key.namespace
-    return request.host_need, namespace if namespace in ledger.quota else ""
+    return request.stated_host, namespace if namespace in ledger.quota else ""
 
 
 def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:

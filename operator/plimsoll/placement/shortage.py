@@ -10,10 +10,12 @@ from plimsoll.domain.outcomes import Option
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 
-Rooms = Sequence[tuple[int | None, int | None]]
-"""The total and the free amount of one resource, for every node with free GPUs. None: the node does not report it."""
+Rooms = Sequence[tuple[int | None, int | None, str]]
+"""For every node with free GPUs, the total and the free amount of one resource, and the node's name. None: the node
+does not report it."""
 
 
 def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
@@ -23,15 +25,15 @@ def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> 
     if quota is not None and quota < gpus:
         return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.target.resource))
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
-    largest, need = ledger.largest(nodes), request.host_need
+    largest, need = ledger.largest(nodes), host_need(request, choice)
     if largest < gpus or ledger.has_room(nodes, gpus, need):
         return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest))
     return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
 
 
 def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:
-    cpu = [(node.host.cpu_millis, room.cpu_millis) for node, room in hosts]
-    memory = [(node.host.memory_bytes, room.memory_bytes) for node, room in hosts]
+    cpu = [(node.host.cpu_millis, room.cpu_millis, node.name) for node, room in hosts]
+    memory = [(node.host.memory_bytes, room.memory_bytes, node.name) for node, room in hosts]
     if all(room.pods is not None and room.pods < 1 for _, room in hosts):
         return Reason.NODE_LACKS_PODS, (("largest", max(node.host.pods or 0 for node, _ in hosts)),)
     if _all_short(memory, need.memory_bytes) and not _all_short(cpu, need.cpu_millis):
@@ -41,13 +43,15 @@ def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> t
 
 
 def _all_short(rooms: Rooms, asked: int) -> bool:
-    return asked > 0 and all(free is not None and free < asked for _, free in rooms)
+    return asked > 0 and all(free is not None and free < asked for _, free, _ in rooms)
 
 
 def _lacking(rooms: Rooms, asked: int, unit: str) -> Numbers:
-    """Return the requested amount, the most that is free on one node, and the most that one node has in total."""
+    """Return the requested amount, the most that is free on one node, that node, and the most that one node has."""
+    free, node = min((-(left or 0), name) for _, left, name in rooms)
     return (
         (f"asked_{unit}", asked),
-        (f"free_{unit}", max(0, *(free or 0 for _, free in rooms))),
-        (f"largest_{unit}", max(size or 0 for size, _ in rooms)),
+        (f"free_{unit}", max(0, -free)),
+        (f"largest_{unit}", max(size or 0 for size, _, _ in rooms)),
+        ("node", node),
     )

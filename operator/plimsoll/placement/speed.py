@@ -10,6 +10,8 @@ from plimsoll.domain.latency import Performance, Slo
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
 from plimsoll.performance.model import Load, performance
 from plimsoll.performance.slo import INTERACTIVE, SloMiss, slo_misses
 
@@ -52,9 +54,16 @@ def speed_of(
             load if running is None else replace(load, running=running),
             settings.max_num_batched_tokens,
             settings.residency,
+            synchronous=not _plans_ahead(request),
         )
     except (PlimsollError, ValueError):
         return None
+
+
+def _plans_ahead(request: Request) -> bool:
+    """Whether the release plans a step while the step before it runs."""
+    since = engine_of(request.engine.name).since.get(Feature.PLANNING_AHEAD)
+    return since is not None and request.engine.version >= since
 
 
 def missed(slo: Slo, found: Performance | None) -> Numbers:

@@ -12,6 +12,7 @@ from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.more_requests import with_more_requests
 from plimsoll.placement.other_remedies import other_remedies
@@ -130,13 +131,13 @@ class _Transition:
             return ()
         refused, memo = self.award.rejections, self.adviser.memo
         besides = other_remedies(self.request, self.fleet, ledger, refused, memo)
-        short = any(rejection.reason is Reason.GPUS_TAKEN for rejection in refused)
         # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
+        short = {(each.gpu_type, each.split.gpus) for each in refused if each.reason is Reason.GPUS_TAKEN}
         others = self.adviser.remedies(self.request, ledger)
-        useless = set() if short else {RemedyKind.FREE_GPUS}
+        helping = [each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short]
         if self.request.is_sized:  # the user declares the load of all replicas, and not that of one
-            useless.add(RemedyKind.REDUCE_CONCURRENCY)
-        return (*besides, *(each for each in others if each.kind not in useless))
+            helping = [each for each in helping if each.kind is not RemedyKind.REDUCE_CONCURRENCY]
+        return (*besides, *helping)
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
@@ -156,7 +157,14 @@ def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Le
     if quota is not None and quota < target.split.gpus:
         return False
     nodes = eligible_nodes(request, fleet, target.gpu_type)
-    return ledger.has_room(nodes, target.split.gpus, request.host_need)
+    need = need_of_pool(request, target.gpu_type, target.split, fleet)
+    return ledger.has_room(nodes, target.split.gpus, need)
+
+
+def _gpus(remedy: Remedy) -> tuple[str, int]:
+    """Return the GPU type and the number of GPUs of a remedy that names GPUs."""
+    numbers = dict(remedy.numbers)
+    return str(numbers["gpu_type"]), int(numbers["gpus"])
 
 
 def _resized(pool: PlannedPool, by: int) -> PlannedPool:

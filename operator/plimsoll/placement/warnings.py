@@ -53,7 +53,19 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
             f"The recurrent states of {states} sequences would fit, {choice.settings.max_num_seqs} are declared: "
             "expect the engine to refuse to start."
         )
-    return tuple(warnings)
+    return (*warnings, *_host_warnings(request, choice))
+
+
+def _host_warnings(request: Request, choice: Option) -> tuple[str, ...]:
+    """Return that the user gives the pod less host memory than the engine is estimated to need."""
+    given, needed = request.host_need(choice.host).memory_bytes, choice.host.memory_bytes
+    if given >= needed:
+        return ()
+    warning = (
+        f"spec.podTemplate.resources gives the pod {format_gib(given)} of host memory, its engine is estimated to need "
+        f"{format_gib(needed)}: it may be killed while it loads."
+    )
+    return (warning,)
 
 
 def model_warnings(request: Request) -> tuple[str, ...]:

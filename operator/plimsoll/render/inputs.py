@@ -16,10 +16,10 @@ from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.names import GROUP
 from plimsoll.domain.outcomes import Option
-from plimsoll.domain.workload import Manifest, WorkloadOptions
+from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
-RENDERING = 3
+RENDERING = 4
 """The template's version, increased with every change. Releases before 0.2 wrote no number; theirs is 1."""
 
 OLDEST_LEFT_RUNNING = 1
@@ -28,7 +28,7 @@ OLDEST_LEFT_RUNNING = 1
 RENDERING_ANNOTATION = f"{GROUP}/rendering"
 INPUTS_ANNOTATION = f"{GROUP}/inputs"
 
-_SAME_IN_ALL_RENDERINGS = ("args", "image", "resources")
+_SAME_IN_ALL_RENDERINGS = ("args", "image")
 """Parts of the engine's container that no rendering has changed. They show whether a template without a digest of its
 inputs was made from the same inputs."""
 
@@ -92,6 +92,7 @@ def _only_adds(live: Mapping[str, Any], manifest: Manifest) -> bool:
     return (
         same
         and settings
+        and _resources(container, wanted) == _resources(wanted, wanted)
         and _node_affinity(old) == _node_affinity(new)
         and _values(container.get("env") or ()) <= _values(wanted.get("env") or ())
         and _names(old.get("volumes") or ()) <= _names(new.get("volumes") or ())
@@ -101,6 +102,19 @@ def _only_adds(live: Mapping[str, Any], manifest: Manifest) -> bool:
 def _pod(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     spec = ((body.get("spec") or {}).get("template") or {}).get("spec") or {}
     return spec if spec.get("containers") else None
+
+
+def _resources(container: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The requests and limits of a container. Old releases requested the same CPU and memory for every engine.
+
+    Where a container has that old default, the request that is wanted now counts as the same.
+    """
+    resources = container.get("resources") or {}
+    requests, now = dict(resources.get("requests") or {}), (wanted.get("resources") or {}).get("requests") or {}
+    for name, default in DEFAULT_REQUESTS.items():
+        if requests.get(name) == default and name in now:
+            requests[name] = now[name]
+    return {"requests": requests, "limits": dict(resources.get("limits") or {})}
 
 
 def _node_affinity(pod: Mapping[str, Any]) -> Any:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from plimsoll.domain.gpus import CapacityType
+from plimsoll.domain.host import HostEstimate
 from plimsoll.domain.outcomes import Option
 from plimsoll.domain.spot import SPOT_LABELS
+from plimsoll.domain.units import GIB, MIB, ceil_div, parse_quantity
 from plimsoll.domain.workload import (
     CACHE_PATH,
-    DEFAULT_REQUESTS,
     ENGINE_PORT,
     PRE_STOP_SECONDS,
     TEMPORARY_PATH,
@@ -115,8 +118,26 @@ def _environment(options: WorkloadOptions, launch: Launch) -> list[Manifest]:
 
 def _resources(user: PodOptions, choice: Option) -> Manifest:
     gpus = {choice.target.resource: str(choice.split.gpus)}
-    requests = {**DEFAULT_REQUESTS, **user.resources.get("requests", {}), **gpus}
-    return {"requests": requests, "limits": {**user.resources.get("limits", {}), **gpus}}
+    limits = user.resources.get("limits", {})
+    requests = {**_needed(choice.host, limits), **user.resources.get("requests", {}), **gpus}
+    return {"requests": requests, "limits": {**limits, **gpus}}
+
+
+def _needed(host: HostEstimate, limits: Mapping[str, str | int]) -> dict[str, str | int]:
+    """What the engine needs besides GPUs. A request may not exceed its limit, so a lower limit is requested instead."""
+    cpu, memory = f"{host.cpu_millis}m", _quantity(host.memory_bytes)
+    if host.cpu_millis % 1000 == 0:
+        cpu = str(host.cpu_millis // 1000)
+    needed = {"cpu": cpu, "memory": memory}
+    return {
+        name: limits[name] if name in limits and parse_quantity(limits[name]) < parse_quantity(need) else need
+        for name, need in needed.items()
+    }
+
+
+def _quantity(size: int) -> str:
+    """Bytes in the largest unit that keeps them whole, GiB or MiB, rounded up."""
+    return f"{size // GIB}Gi" if size % GIB == 0 else f"{ceil_div(size, MIB)}Mi"
 
 
 def _affinity(choice: Option) -> Manifest:
@@ -176,15 +197,14 @@ def _tolerations(choice: Option, user: PodOptions) -> list[Manifest]:
 
 
 def _own_volumes(choice: Option, user: PodOptions) -> list[Manifest]:
-    """The operator's volumes: shared memory by rank count (160 MiB a queue, and NCCL's share) and the cache."""
-    shm = max(2, choice.split.gpus)
+    """The operator's volumes: shared memory as large as the engine needs, and the cache."""
     if user.cache_claim is not None:
         cache: Manifest = {"name": "cache", "persistentVolumeClaim": {"claimName": user.cache_claim}}
     elif user.cache_size_limit is not None:
         cache = {"name": "cache", "emptyDir": {"sizeLimit": user.cache_size_limit}}
     else:
         cache = {"name": "cache", "emptyDir": {}}
-    memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": f"{shm}Gi"}}
+    memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": _quantity(choice.host.shm_bytes)}}
     return [cache, memory, *([] if _mounts_temporary(user) else [{"name": "tmp", "emptyDir": {}}])]
 
 

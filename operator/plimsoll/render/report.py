@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from plimsoll.domain.engine_failures import EngineFailure
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
+from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Ceiling
+from plimsoll.render.decisions import DecisionNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,8 @@ class Report:
     refusal_passes: bool = False
     contested: str = ""
     rehomings: tuple[Rehoming, ...] = ()
+    decisions: tuple[DecisionNote, ...] = ()
+    proposals: tuple[Proposal, ...] = ()
     namespace: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:

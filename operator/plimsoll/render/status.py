@@ -11,6 +11,7 @@ from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
+from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
@@ -22,13 +23,18 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.conditions import Since, conditions
+from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import node_terms, pod_selector, service_url, stages
+from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
 """The most rejections in a status: four splits on ten GPU types. The rest is only counted."""
 
 MAX_REMEDIES = 10
+
+MAX_PROPOSALS = 3
+"""The most proposals in a status: there is one of each kind."""
 
 MAX_CHANGE_TIMES = 120
 """The most change times in a status. No hour may have more changes, so they suffice for the hourly budget."""
@@ -86,6 +92,8 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "pools": [_pool(report, pool) for pool in decision.pools],
         "tooSmall": _too_small(report, decision),
         "rehomings": [_rehoming(each) for each in report.rehomings],
+        "proposals": [_proposal(each, report.namespace) for each in report.proposals[:MAX_PROPOSALS]],
+        "decisions": [_decision(each) for each in report.decisions],
     }
     if decision.sizes:
         document["size"] = _size(report, decision)
@@ -162,6 +170,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         "priceSource": _price_source(choice),
         "maxNumSeqs": settings.max_num_seqs,
         "performance": _performance(decision, choice),
+        "host": _host(decision, choice),
         "warnings": list(decision.warnings),
         "engine": {
             "maxModelLen": settings.max_model_len,
@@ -193,6 +202,18 @@ def _size(report: Report, decision: Decision) -> dict[str, Any]:
             }
             for size in decision.sizes
         ],
+    }
+
+
+def _host(decision: Decision, choice: Option) -> dict[str, Any]:
+    host, requested = choice.host, decision.request.host_need(choice.host)
+    return {
+        "cpuMillis": host.cpu_millis,
+        "memoryBytes": host.memory_bytes,
+        "sharedMemoryBytes": host.shm_bytes,
+        "requestedCpuMillis": requested.cpu_millis,
+        "requestedMemoryBytes": requested.memory_bytes,
+        "terms": [{"name": term.name, "sizeBytes": term.size_bytes, "detail": term.formula} for term in host.terms],
     }
 
 
@@ -281,6 +302,21 @@ def _rehoming(rehoming: Rehoming) -> dict[str, Any]:
         **stages(rehoming.split),
         "at": to_rfc3339(rehoming.at),
         "reason": rehoming.reason,
+    }
+
+
+def _proposal(proposal: Proposal, namespace: str) -> dict[str, Any]:
+    return {"reason": str(proposal.reason), "message": proposal_sentence(proposal, namespace)}
+
+
+def _decision(note: DecisionNote) -> dict[str, Any]:
+    return {
+        "id": note.id,
+        "at": note.at,
+        "placed": note.placed,
+        "replaced": note.replaced or None,
+        "solver": note.solver or None,
+        "gapPermille": note.gap_permille,
     }
 
 

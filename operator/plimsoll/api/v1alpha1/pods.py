@@ -137,5 +137,6 @@ class PodTemplateSpec(ApiModel):
     model_cache: ModelCacheSpec | None = Field(default=None, description="Default: an emptyDir.")
     resources: ResourcesSpec | None = Field(
         default=None,
-        description="CPU and memory requests and limits of the engine container. The operator sets the GPUs.",
+        description="CPU and memory requests and limits of the engine container. The operator sets the GPUs, and "
+        "requests what the engine needs where you request nothing.",
     )

@@ -109,6 +109,25 @@ class PerformanceStatus(ApiModel):
     validated: bool = Field(description="Whether the model was tested against measurements on GPUs of this class.")
 
 
+class HostTermStatus(ApiModel):
+    """A part of the host memory of a pod."""
+
+    name: str = Field(description="Name of the part, in camelCase.")
+    size_bytes: Bytes64 = Field(description="Bytes of the part.")
+    detail: str = Field(description="How the bytes come about.")
+
+
+class HostStatus(ApiModel):
+    """Host memory and CPU of the pod of one replica."""
+
+    cpu_millis: int = Field(description="CPU that the engine needs, in thousandths of a core.")
+    memory_bytes: Bytes64 = Field(description="Host memory that the engine needs: the sum of the terms, in whole GiB.")
+    shared_memory_bytes: Bytes64 = Field(description="Size of /dev/shm; the memory contains it.")
+    requested_cpu_millis: int = Field(description="CPU that the pod requests: yours, or what the engine needs.")
+    requested_memory_bytes: Bytes64 = Field(description="Memory that the pod requests: yours, or the engine's need.")
+    terms: list[HostTermStatus] = Field(max_length=16, description="Parts of the memory.")
+
+
 class PlacementStatus(ApiModel):
     """The decision."""
 
@@ -134,6 +153,7 @@ class PlacementStatus(ApiModel):
         "KV cache holds within the latency limit.",
     )
     performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
+    host: HostStatus | None = Field(default=None, description="Host memory and CPU of one replica.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
 
@@ -278,6 +298,27 @@ class RehomingStatus(ApiModel):
     reason: str = Field(default="", description="The scheduler's obstacle, as one CamelCase word.")
 
 
+class ProposalStatus(ApiModel):
+    """A change of other deployments that would make room for this one. Nothing carries it out."""
+
+    reason: str = Field(description="Reason, as one CamelCase word for programs.")
+    message: str = Field(description="Change with its figures, as text for people.")
+
+
+class DecisionStatus(ApiModel):
+    """A decision about the pools of this object."""
+
+    id: str = Field(description="Name of the decision.")
+    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the decision.")
+    placed: str = Field(default="", description="Replicas by GPU type and split from then on, as text for people.")
+    replaced: str | None = Field(default=None, description="The same before the decision, if there were any.")
+    solver: str | None = Field(default=None, description="What found the places; empty if nothing had to be placed.")
+    gap_permille: int | None = Field(
+        default=None,
+        description="Thousandths of the bill of that pass's new placements that a better plan might save at most.",
+    )
+
+
 class CeilingStatus(ApiModel):
     """Throughput of one replica when the live loop last found the replicas too few."""
 
@@ -377,6 +418,18 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=20,
         description="Placements that replicas left within the last hour because their pods found no node.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    proposals: list[ProposalStatus] | None = Field(
+        default=None,
+        max_length=3,
+        description="Changes of other deployments that would make room for the missing replicas.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    decisions: list[DecisionStatus] | None = Field(
+        default=None,
+        max_length=10,
+        description="The last decisions, the newest first.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     rebalancing: RebalancingStatus | None = Field(default=None, description="The live loop's decision and proposal.")

@@ -15,12 +15,14 @@ from pydantic import ValidationError
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel
 from plimsoll.api.v1alpha1.status import (
     Condition,
+    DecisionStatus,
     EstimateStatus,
     InferenceDeploymentStatus,
     ModelStatus,
     ObservationStatus,
     PlacementStatus,
     PoolStatus,
+    ProposalStatus,
     RebalancingStatus,
     RehomingStatus,
     RejectionStatus,
@@ -106,6 +108,8 @@ def read(raw: Any) -> Record:
         too_small=reader.entries("tooSmall", TooSmallStatus),
         observations=observations,
         rehomings=rehomings,
+        proposals=reader.entries("proposals", ProposalStatus),
+        decisions=reader.entries("decisions", DecisionStatus),
         rebalancing=rebalancing,
     )
     return Record(

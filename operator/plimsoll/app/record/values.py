@@ -8,6 +8,7 @@ from typing import Protocol
 from plimsoll import __version__
 from plimsoll.api.v1alpha1.status import (
     CeilingStatus,
+    DecisionStatus,
     ObservationStatus,
     PoolStatus,
     RebalancingStatus,
@@ -22,6 +23,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
 
 
@@ -84,6 +86,11 @@ def rehoming_of(entry: RehomingStatus) -> Rehoming | None:
     """A place that the object's replicas left; None if its time is unusable."""
     at = from_rfc3339(entry.at)
     return None if at is None else Rehoming(entry.gpu_type, split_of(entry), at, entry.reason)
+
+
+def decision_of(entry: DecisionStatus) -> DecisionNote:
+    """An earlier decision, as it was shown."""
+    return DecisionNote(entry.id, entry.at, entry.placed, entry.replaced or "", entry.solver or "", entry.gap_permille)
 
 
 def seen_of(entry: ObservationStatus) -> Seen | None:

@@ -8,6 +8,8 @@ from plimsoll.engines.base import Engine
 from plimsoll.engines.vllm.capabilities import missing_capability
 from plimsoll.engines.vllm.failures import find_failure
 from plimsoll.engines.vllm.features import SINCE
+from plimsoll.engines.vllm.host import host
+from plimsoll.engines.vllm.host_flags import host_use
 from plimsoll.engines.vllm.images import image
 from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, launch
 from plimsoll.engines.vllm.memory.adapter_classes import RANKS, adapters_refusal
@@ -39,6 +41,8 @@ VLLM = Engine(
     copies_encoder_since=COPIES_ENCODER_SINCE,
     adapters_refusal=adapters_refusal,
     unfollowed_arguments=unfollowed_arguments,
+    host_use=host_use,
+    host=host,
     loaded=loaded_model,
     missing_capability=missing_capability,
     settings=engine_settings,

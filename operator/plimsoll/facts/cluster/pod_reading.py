@@ -35,6 +35,7 @@ class PodFacts:
     obstacles: tuple[Obstacle, ...] = ()
     failure: EngineFailure | None = None
     restarts: int = 0
+    node: str = ""
 
 
 def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
@@ -60,6 +61,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         obstacles=_obstacles(scheduled) if waits else (),
         failure=None if ready_since is not None else failure,
         restarts=restarts,
+        node=str((body.get("spec") or {}).get("nodeName") or ""),
     )
 
 

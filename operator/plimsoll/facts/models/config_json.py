@@ -120,6 +120,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         on_every_stage=tables_on_every_stage(kind.language),
         inseparable=inseparable_runs(fields, traits, shape),
         step_bytes=traits.extra.step_bytes(fields, shape),
+        host_bytes=traits.extra.table_bytes(fields),
         remarks=(*overlooked_remarks(fields), *host_tables_remarks(fields, traits)),
         evidence=kind.evidence,
         predictor=predictor_kinds(

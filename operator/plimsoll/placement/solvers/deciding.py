@@ -1,24 +1,22 @@
 """The order of goals: nobody without a place who could have one, then options without doubts, then the bill.
 
-Where not all replicas have a place, the older deployments come first: a deployment stays without a place only because
-of those before it in the order of decisions.
+Where not all replicas have a place, deployments come first in the order of decisions: those of a higher priority, and
+among equals the older ones. A deployment stays without a place only because of those before it in that order.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.solvers.formulation import Aim, Formulation, Goal, Share
-from plimsoll.placement.solvers.problem import Posed
+from plimsoll.placement.solvers.problem import Patience, Posed
 from plimsoll.placement.solvers.programme import Milp, Solution
 
 MOST_ROUNDS = 6
-"""How often the search continues behind a deployment that cannot have all its replicas. Behind the last one, the
-most replicas get a place, whoever owns them."""
-
-CULPRIT, OTHERS = 2, 1
-"""How much a missing replica counts, of a deployment that was found to have no full place, and of those behind it."""
+"""How often the search continues behind a deployment that cannot have all its replicas. Behind the last one, the most
+replicas of each level of priority get a place, whoever owns them, the highest level first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +30,7 @@ class Decided:
 
 def decide(posed: Posed, milp: Milp) -> Decided | None:
     """Decide the shares; None where the programme was not solved within its limits."""
-    return (
-        _solved(posed, milp, Aim())
-        or _all_placed(posed, milp)
-        or _some_missing(posed.with_patience(_patience(posed, milp)), milp)
-    )
+    return _solved(posed, milp, Aim()) or _all_placed(posed, milp) or _some_missing(posed, milp)
 
 
 def _solved(posed: Posed, milp: Milp, aim: Aim) -> Decided | None:
@@ -55,11 +49,17 @@ def _all_placed(posed: Posed, milp: Milp) -> Decided | None:
 
 
 def _some_missing(posed: Posed, milp: Milp) -> Decided | None:
-    missing = _least(posed, milp, Aim(Goal.MISSING, doubt=True))
-    if missing is None:
-        return None
-    doubts = _least(posed, milp, Aim(Goal.DOUBT, doubt=True, missing=missing))
-    return None if doubts is None else _solved(posed, milp, Aim(doubt=True, missing=missing, doubts=doubts))
+    patience = _Queue(posed, milp).patience()
+    everybody = {index for level in posed.levels for index in level}
+    patient = posed.among(everybody, patience)
+    missing: tuple[int, ...] = ()
+    for _ in range(max((level for _, level in patience.values()), default=0)):
+        least = _least(patient, milp, Aim(Goal.MISSING, doubt=True, missing=missing))
+        if least is None:
+            return None
+        missing = (*missing, least)
+    doubts = _least(patient, milp, Aim(Goal.DOUBT, doubt=True, missing=missing))
+    return None if doubts is None else _solved(patient, milp, Aim(doubt=True, missing=missing, doubts=doubts))
 
 
 def _least(posed: Posed, milp: Milp, aim: Aim) -> int | None:
@@ -67,32 +67,59 @@ def _least(posed: Posed, milp: Milp, aim: Aim) -> int | None:
     return None if solution is None else round(solution.objective)
 
 
-def _patience(posed: Posed, milp: Milp) -> dict[int, int]:
-    """Return the demands that may miss replicas. All others can have all their replicas together."""
-    kind_of = {index: kind for kind, members in enumerate(posed.members) for index in members}
-    waiting = sorted(kind_of)
-    placed: list[int] = []
-    patience: dict[int, int] = {}
-    for _ in range(MOST_ROUNDS):
-        more = _most_together(posed, milp, placed, waiting, kind_of)
-        placed, waiting = [*placed, *waiting[:more]], waiting[more:]
-        if not waiting:
-            return patience
-        patience[waiting.pop(0)] = CULPRIT
-    return patience | dict.fromkeys(waiting, OTHERS)
+@dataclass(slots=True)
+class _Queue:
+    """Finds in the order of decisions who can have all replicas, and how many the others miss at least."""
 
+    posed: Posed
+    milp: Milp
+    placed: list[int] = field(default_factory=list)
+    missing: dict[int, Patience] = field(default_factory=dict)
 
-def _most_together(posed: Posed, milp: Milp, placed: list[int], waiting: list[int], kind_of: dict[int, int]) -> int:
-    """Return how many of the next demands can have all their replicas together with those placed."""
-    low, high = 0, len(waiting)
-    while low < high:
-        middle = (low + high + 1) // 2
-        counts = [0] * len(posed.members)
-        for index in (*placed, *waiting[:middle]):
-            counts[kind_of[index]] += 1
-        aim = Aim(Goal.NOTHING, doubt=True)
-        if milp(Formulation(posed.problem.with_counts(counts), aim).programme) is None:
-            high = middle - 1
-        else:
-            low = middle
-    return low
+    def patience(self) -> Mapping[int, Patience]:
+        """Return the demands that may miss replicas. All others can have all their replicas together."""
+        waiting = [index for level in self.posed.levels for index in level]
+        for _ in range(MOST_ROUNDS):
+            more = self._most_together(waiting)
+            self.placed, waiting = [*self.placed, *waiting[:more]], waiting[more:]
+            if not waiting:
+                return self.missing
+            culprit = waiting.pop(0)
+            self.missing[culprit] = self._fewest_missing(culprit), 0
+        return self.missing | self._in_levels(set(waiting))
+
+    def _most_together(self, waiting: list[int]) -> int:
+        """Return how many of the next demands can have all their replicas together with those before them."""
+        low, high = 0, len(waiting)
+        while low < high:
+            middle = (low + high + 1) // 2
+            posed = self._with(waiting[:middle], {})
+            if self.milp(Formulation(posed.problem, Aim(Goal.NOTHING, doubt=True)).programme) is None:
+                high = middle - 1
+            else:
+                low = middle
+        return low
+
+    def _fewest_missing(self, culprit: int) -> int:
+        """Return how many replicas of a demand have no place at least, after all that come before it."""
+        replicas = self._replicas(culprit)
+        posed = self._with([culprit], {culprit: (replicas, 1)})
+        least = _least(posed, self.milp, Aim(Goal.MISSING, doubt=True))
+        return replicas if least is None else least
+
+    def _with(self, more: list[int], patience: Mapping[int, Patience]) -> Posed:
+        chosen = {*self.placed, *self.missing, *more}
+        return self.posed.among(chosen, {**self.missing, **patience})
+
+    def _in_levels(self, waiting: set[int]) -> dict[int, Patience]:
+        found: dict[int, Patience] = {}
+        rank = 0
+        for level in self.posed.levels:
+            those = [index for index in level if index in waiting]
+            rank += bool(those)
+            found |= {index: (self._replicas(index), rank) for index in those}
+        return found
+
+    def _replicas(self, demand: int) -> int:
+        kinds = zip(self.posed.problem.kinds, self.posed.members, strict=True)
+        return next(kind.replicas for kind, members in kinds if demand in members)

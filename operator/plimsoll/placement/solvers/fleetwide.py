@@ -1,6 +1,7 @@
 """A solver that decides for all demands of a pass together, near the proven optimum.
 
-1. Demands whose pods found no node take their turn first, the oldest first: their replicas waited longest.
+1. Demands whose pods found no node take their turn first, the oldest first: their replicas waited longest. Those of
+   a higher priority that wait for replicas come before them, through all of these steps.
 2. All other demands become one programme (:mod:`problem`, :mod:`formulation`); :mod:`deciding` has the order of goals.
 3. The shares get nodes, the largest replicas first (:mod:`packing`).
 4. Every demand takes its turn with its own share and what nobody else has. So a share that could not be packed, and a
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from plimsoll.domain.host import HostRoom
 from plimsoll.placement.appraisal import Appraisal
@@ -55,7 +57,7 @@ class Fleetwide:
 
     def decide(self, posed: Posed) -> Decided:
         """Return the decision on a problem: the remembered one, or a new one."""
-        key = (posed.problem, posed.members)
+        key = (posed.problem, posed.members, posed.levels)
         if key in self._known:
             self._known.move_to_end(key)
             known = self._known[key]
@@ -78,11 +80,13 @@ class _Pass:
 
     def awards(self) -> Iterator[Award]:
         """Yield the awards in the order of the demands. Each ``left`` follows from the awards before it."""
-        ledger = self._moves_first(self.stock.ledger)
-        parts, ledger = self._shared_out(ledger)
-        for index, demand in enumerate(self.demands):
-            if index not in self.found and demand.asks:
-                ledger = self._turn(index, demand, parts.get(index, ()), ledger)
+        ledger = self.stock.ledger
+        for group in self._groups():
+            ledger = self._moves_first(group, ledger)
+            parts, ledger = self._shared_out(group, ledger)
+            for index in group:
+                if index not in self.found and self.demands[index].asks:
+                    ledger = self._turn(index, self.demands[index], parts.get(index, ()), ledger)
         others = Others([award for award, _ in self.found.values()])
         left = self.stock.ledger
         for index, demand in enumerate(self.demands):
@@ -93,21 +97,36 @@ class _Pass:
             left = left if taken is None else taken.taken_from(left)
             yield replace(with_scarcity(award, self.stock, others), left=left, appraisal=self.appraisal)
 
-    def _moves_first(self, ledger: Ledger) -> Ledger:
+    def _groups(self) -> list[range]:
+        """Divide the demands: a group begins with the first priority of which pods found no node, after others wait."""
+        starts, waits = [0], False
         for index, demand in enumerate(self.demands):
-            if demand.moves:
-                ledger = self._turn(index, demand, (), ledger)
+            if index and self._value(index) != self._value(index - 1) and waits and self._is_stranded(index):
+                starts.append(index)
+            waits = waits or (demand.asks and wanted(demand) > 0)
+        return [range(start, end) for start, end in zip(starts, [*starts[1:], len(self.demands)], strict=True)]
+
+    def _is_stranded(self, first: int) -> bool:
+        """Whether a demand of the same priority, from ``first`` on, has pods that found no node."""
+        alike = takewhile(lambda index: self._value(index) == self._value(first), range(first, len(self.demands)))
+        return any(self.demands[index].moves for index in alike)
+
+    def _value(self, index: int) -> int:
+        return self.demands[index].tenant.priority.value
+
+    def _moves_first(self, group: Sequence[int], ledger: Ledger) -> Ledger:
+        for index in group:
+            if self.demands[index].moves:
+                ledger = self._turn(index, self.demands[index], (), ledger)
         return ledger
 
-    def _shared_out(self, ledger: Ledger) -> tuple[Mapping[int, list[Part]], Ledger]:
+    def _shared_out(self, group: Sequence[int], ledger: Ledger) -> tuple[Mapping[int, list[Part]], Ledger]:
         """Solve for all demands that miss replicas. Return their parts, and the ledger without the parts."""
-        posed = pose(
-            {index: demand for index, demand in enumerate(self.demands) if self._joins(index)}, self.stock.fleet, ledger
-        )
+        posed = pose({index: self.demands[index] for index in group if self._joins(index)}, self.stock.fleet, ledger)
         if not posed.members:
             return {}, ledger
         decided = self.solver.decide(posed)
-        self.appraisal = decided.appraisal
+        self.appraisal = decided.appraisal if self.appraisal is None else self.appraisal.with_(decided.appraisal)
         packed, left = pack(decided, ledger)
         parts: dict[int, list[Part]] = defaultdict(list)
         for part in packed:

@@ -33,12 +33,13 @@ class Aim:
     """The goal of one solve.
 
     ``minimised`` is what the programme minimises. ``doubt`` allows options with more doubts than others of
-    the kind. ``missing`` and ``doubts`` are the most of each that the solution may have; None sets no limit.
+    the kind. ``missing`` is the most missing replicas of each level of priority, and the level after those is the one
+    that :attr:`Goal.MISSING` minimises. ``doubts`` is the most doubts; None sets no limit.
     """
 
     minimised: Goal = Goal.BILL
     doubt: bool = False
-    missing: int | None = None
+    missing: tuple[int, ...] = ()
     doubts: int | None = None
 
 
@@ -92,13 +93,14 @@ class Formulation:
         allowed = self._allowed(kind)
         for choice in allowed:
             columns.whole[choice] = add(count, self._cost(kind, kind.choices[choice], kind.replicas))
-        divisible = not kind.whole and kind.replicas > 1 and (len(allowed) > 1 or kind.patience > 0)
+        divisible = not kind.whole and kind.replicas > 1 and (len(allowed) > 1 or kind.spare > 0)
         if divisible:
             columns.mixed = add(count, self._charge(kind))
             for choice in allowed:
                 columns.loose[choice] = add(count * kind.replicas, self._cost(kind, kind.choices[choice], 1))
-        if kind.patience:
-            columns.short = add(count * (kind.replicas if divisible else 1), self._penalty(kind, divisible=divisible))
+        if kind.spare:
+            most = kind.spare if divisible else kind.spare // kind.replicas
+            columns.short = add(count * most, self._penalty(kind, divisible=divisible))
         self._balance(kind, count, columns, divisible=divisible)
         self._divide(kind, count, columns)
         return columns
@@ -120,7 +122,8 @@ class Formulation:
         return MIXING * kind.replicas * min((choice.price for choice in kind.choices), default=0.0)
 
     def _penalty(self, kind: Kind, *, divisible: bool) -> float:
-        return _weight(kind, divisible=divisible) if self.aim.minimised is Goal.MISSING else 0.0
+        counts = self.aim.minimised is Goal.MISSING and kind.level == len(self.aim.missing) + 1
+        return _weight(kind, divisible=divisible) if counts else 0.0
 
     def _balance(self, kind: Kind, count: int, columns: Columns, *, divisible: bool) -> None:
         placed = [(column, 1.0) for column in columns.whole.values()]
@@ -169,15 +172,15 @@ class Formulation:
             yield from self._replicas(self.problem.kinds[number], columns, index)
 
     def _limit_totals(self) -> None:
-        """Keep what earlier solves reached: the number of missing replicas, and that of doubts."""
+        """Keep what earlier solves reached: the missing replicas of each level, and the number of doubts."""
         paired = list(zip(self.problem.kinds, self.columns, strict=True))
-        if self.aim.missing is not None:
+        for level, most in enumerate(self.aim.missing, start=1):
             short = [
                 (columns.short, _weight(kind, divisible=columns.mixed is not None))
                 for kind, columns in paired
-                if columns.short is not None
+                if columns.short is not None and kind.level == level
             ]
-            self.programme.row(tuple(short), at_most=self.aim.missing)
+            self.programme.row(tuple(short), at_most=most)
         if self.aim.doubts is not None:
             doubtful = [
                 each
@@ -213,4 +216,4 @@ class Formulation:
 
 def _weight(kind: Kind, *, divisible: bool) -> float:
     """Return how much one unit of the column ``short`` counts: a replica, or a deployment that is not divided."""
-    return float(kind.patience * (1 if divisible else kind.replicas))
+    return float(1 if divisible else kind.replicas)

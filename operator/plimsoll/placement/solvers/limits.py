@@ -64,9 +64,9 @@ def _of_group(group: Group) -> Iterator[tuple[float, Use]]:
     for size, pods in group.pods:
         yield pods, _pods(size)
     if group.cpu_millis is not None:
-        yield group.cpu_millis / _MILLIS_PER_CORE, lambda kind, _: kind.need.cpu_millis / _MILLIS_PER_CORE
+        yield group.cpu_millis / _MILLIS_PER_CORE, lambda _, choice: choice.need.cpu_millis / _MILLIS_PER_CORE
     if group.memory_bytes is not None:
-        yield group.memory_bytes / _BYTES_PER_GIB, lambda kind, _: kind.need.memory_bytes / _BYTES_PER_GIB
+        yield group.memory_bytes / _BYTES_PER_GIB, lambda _, choice: choice.need.memory_bytes / _BYTES_PER_GIB
 
 
 def _slots(size: int) -> Use:

@@ -72,7 +72,7 @@ def _mixed(kind: Kind, number: int, members: Sequence[int], loose: list[tuple[in
 
 def _part(kind: Kind, number: int, member: int, choice: int, replicas: int) -> Part:
     chosen = kind.choices[choice]
-    return Part(member, chosen.place, chosen.gpus, kind.need, replicas, choice, number)
+    return Part(member, chosen.place, chosen.gpus, chosen.need, replicas, choice, number)
 
 
 Queue = dict[int, list[GpuNode]]

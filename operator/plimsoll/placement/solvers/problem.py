@@ -7,7 +7,7 @@ grows with the variety of a cluster, and hardly with its size.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
@@ -15,11 +15,17 @@ from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
 from plimsoll.domain.outcomes import Option, Split
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.host import host_need
+from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.sizes import UNPRICED
 
 Place = tuple[str, Split]
+
+Patience = tuple[int, int]
+"""The fields ``spare`` and ``level`` of a :class:`Kind`."""
+
+NO_PATIENCE: Patience = (0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +34,7 @@ class Choice:
 
     ``price`` is in US dollars an hour. Options with fewer ``doubts`` (:class:`~plimsoll.domain.outcomes.Option`) come
     first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is
-    the index of the quota that it uses up.
+    the index of the quota that it uses up. ``need`` is the CPU and memory that the replica takes from its node.
     """
 
     place: Place
@@ -37,6 +43,7 @@ class Choice:
     doubts: int
     groups: tuple[int, ...]
     quota: int | None = None
+    need: HostNeed = NO_HOST_NEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +51,15 @@ class Kind:
     """Deployments with the same choices and the same number of replicas to place.
 
     ``choices`` are in the order of preference. With ``whole``, all replicas are placed with one choice, or none is.
-    ``patience`` is 0 where all replicas must have a place. Otherwise some may stay without one, and a replica counts
-    that many times among the missing ones.
+    ``spare`` is how many replicas of one deployment may stay without a place. ``level`` is 0 where that number is the
+    least that is possible. Otherwise it is the level of priority, from 1 on, whose missing replicas are minimised.
     """
 
     choices: tuple[Choice, ...]
     replicas: int
-    need: HostNeed
     whole: bool = False
-    patience: int = 0
+    spare: int = 0
+    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,27 +86,31 @@ class Problem:
     groups: tuple[Group, ...]
     quotas: tuple[int, ...] = ()
 
-    def with_counts(self, counts: Sequence[int]) -> Problem:
-        """Return the same problem with other numbers of deployments."""
-        return Problem(self.kinds, tuple(counts), self.groups, self.quotas)
-
 
 @dataclass(frozen=True, slots=True)
 class Posed:
-    """A problem, the demands of each kind in the order of decisions, and the nodes of each group."""
+    """A problem, the demands of each kind in the order of decisions, and the nodes of each group.
+
+    ``levels`` are the same demands by priority, from the highest on, each level in the order of decisions.
+    """
 
     problem: Problem
     members: tuple[tuple[int, ...], ...]
     nodes: tuple[tuple[GpuNode, ...], ...]
+    levels: tuple[tuple[int, ...], ...] = ()
 
-    def with_patience(self, patience: Mapping[int, int]) -> Posed:
-        """Return the same problem in which these demands may miss replicas; see :class:`Kind`."""
+    def among(self, chosen: Collection[int], patience: Mapping[int, Patience]) -> Posed:
+        """Return the problem of the chosen demands alone. Those in ``patience`` may miss replicas."""
         kinds: list[Kind] = []
         members: list[tuple[int, ...]] = []
         for kind, indexes in zip(self.problem.kinds, self.members, strict=True):
-            for each in sorted({patience.get(index, 0) for index in indexes}):
-                kinds.append(replace(kind, patience=each))
-                members.append(tuple(index for index in indexes if patience.get(index, 0) == each))
+            alike: dict[Patience, list[int]] = {}
+            for index in indexes:
+                if index in chosen:
+                    alike.setdefault(patience.get(index, NO_PATIENCE), []).append(index)
+            for (spare, level), those in sorted(alike.items()):
+                kinds.append(replace(kind, spare=min(spare, kind.replicas), level=level))
+                members.append(tuple(those))
         problem = replace(self.problem, kinds=tuple(kinds), counts=tuple(len(each) for each in members))
         return replace(self, problem=problem, members=tuple(members))
 
@@ -134,7 +145,15 @@ class _Poser:
             groups=tuple(self._group(index, each, kinds) for index, each in enumerate(nodes)),
             quotas=tuple(self.ledger.quota_left(*key) or 0 for key in self.quotas),
         )
-        return Posed(problem, tuple(tuple(members) for members in alike.values()), tuple(nodes))
+        levels: dict[int, list[int]] = defaultdict(list)
+        for index in sorted(index for members in alike.values() for index in members):
+            levels[-demands[index].tenant.priority.value].append(index)
+        return Posed(
+            problem,
+            tuple(tuple(members) for members in alike.values()),
+            tuple(nodes),
+            tuple(tuple(levels[value]) for value in sorted(levels)),
+        )
 
     def _likeness(self, demand: Demand) -> tuple[object, ...]:
         request = demand.request
@@ -143,7 +162,7 @@ class _Poser:
             id(demand.options),
             request.node_selector,
             request.tolerations,
-            request.host_need,
+            request.stated_host,
             wanted(demand),
             bool(demand.outdated),
             demand.excluded,
@@ -159,7 +178,7 @@ class _Poser:
             each
             for each in found
             if self.ledger.has_room(
-                eligible_nodes(request, self.fleet, each.gpu.name), each.split.gpus, request.host_need
+                eligible_nodes(request, self.fleet, each.gpu.name), each.split.gpus, host_need(request, each)
             )
         ]
 
@@ -197,9 +216,10 @@ class _Poser:
                     doubts=option.doubts,
                     groups=grouped[id(nodes)],
                     quota=self._quota(request.key.namespace, option.target.resource),
+                    need=host_need(request, option),
                 )
             )
-        return Kind(_undominated(choices), wanted(demand), request.host_need, whole=bool(demand.outdated))
+        return Kind(_undominated(choices), wanted(demand), whole=bool(demand.outdated))
 
     def _quota(self, namespace: str, resource: str) -> int | None:
         if self.ledger.quota_left(namespace, resource) is None:
@@ -207,7 +227,7 @@ class _Poser:
         return self.quotas.setdefault((namespace, resource), len(self.quotas))
 
     def _group(self, index: int, nodes: Sequence[GpuNode], kinds: Iterable[Kind]) -> Group:
-        users = [(choice.gpus, kind.need) for kind in kinds for choice in kind.choices if index in choice.groups]
+        users = [(choice.gpus, choice.need) for kind in kinds for choice in kind.choices if index in choice.groups]
         sizes = sorted({gpus for gpus, _ in users})
         least = HostNeed(min(need.cpu_millis for _, need in users), min(need.memory_bytes for _, need in users))
         free = [self.ledger.free[node.account] for node in nodes]
@@ -236,13 +256,16 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     """Return the choices in the order of preference.
 
     On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
-    larger one fits, and costs less.
+    larger one fits, because it needs no more of the node's other resources, and it costs less.
     """
     ordered = sorted(choices, key=lambda each: (each.doubts, each.price, each.gpus, each.place))
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
-            each.place[0] == choice.place[0] and each.gpus <= choice.gpus and each.doubts <= choice.doubts
+            each.place[0] == choice.place[0]
+            and each.gpus <= choice.gpus
+            and each.doubts <= choice.doubts
+            and each.need.is_within(choice.need)
             for each in kept
         ):
             kept.append(choice)

@@ -9,6 +9,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split
 from plimsoll.placement.demand import Demand, Move
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import pick, taken
 from plimsoll.placement.pools import pool_name
@@ -151,7 +152,7 @@ class Turn:
     def _book(self, placed: Placed) -> None:
         request, choice = self.demand.request, placed.choice
         nodes = eligible_nodes(request, self.fleet, choice.gpu.name)
-        left = self.ledger.take(nodes, choice.split.gpus, placed.replicas, request.host_need)
+        left = self.ledger.take(nodes, choice.split.gpus, placed.replicas, host_need(request, choice))
         self.ledger = left.charge(request.key.namespace, choice.target.resource, choice.split.gpus * placed.replicas)
         self.replicas[_name(placed)] = self.replicas.get(_name(placed), 0) + placed.replicas
 

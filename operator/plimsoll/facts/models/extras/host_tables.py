@@ -16,6 +16,6 @@ def host_tables_remarks(fields: Fields, traits: Architecture) -> tuple[str, ...]
 def _on_host(size: int) -> str:
     return (
         f"The engine keeps {size / GIB:.0f} GiB of n-gram embeddings of each replica in pinned host memory, divided "
-        "over its tensor-parallel ranks: the node needs them in addition to its other memory. --engram-config can move "
+        "over its tensor-parallel ranks: its pod requests them of the node. --engram-config can move "
         "them to the GPUs, where no estimate counts them."
     )

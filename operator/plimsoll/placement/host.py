@@ -1,0 +1,38 @@
+"""The host memory and CPU of a replica at a place: the engine's need, and the bounds that the user sets."""
+
+from __future__ import annotations
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.host import USUAL_HOST, HostEstimate, HostNeed
+from plimsoll.domain.outcomes import Option, Rejection, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import Request
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.candidates import Candidate
+
+
+def host_of(request: Request, gpu: GpuType, split: Split) -> HostEstimate:
+    """Return the host memory and CPU that the engine of one replica needs."""
+    return engine_of(request.engine.name).host(request, gpu.vendor, split)
+
+
+def host_need(request: Request, place: Option | Candidate) -> HostNeed:
+    """Return what the pod of one replica requests at a place."""
+    host = place.host if isinstance(place, Option) else host_of(request, place.gpu, place.split)
+    return request.host_need(host)
+
+
+def need_of_pool(request: Request, gpu_type: str, split: Split, fleet: Fleet) -> HostNeed:
+    """Return what a pod of an existing pool requests."""
+    nodes = fleet.of_type(gpu_type)
+    return request.host_need(host_of(request, nodes[0].gpu, split) if nodes else USUAL_HOST)
+
+
+def host_refusal(request: Request, candidate: Candidate, host: HostEstimate) -> Rejection | None:
+    """Return that the memory that the user allows the pod is less than what the engine takes for sure."""
+    allowed = request.host_allowance
+    if allowed is None or allowed[1] >= host.least_bytes:
+        return None
+    numbers = (("least_bytes", host.least_bytes), ("stated_bytes", allowed[1]), ("field", allowed[0]))
+    return Rejection(candidate.gpu.name, candidate.split, Reason.HOST_MEMORY_TOO_SMALL, numbers)

@@ -1,0 +1,156 @@
+"""Defragmentation: the fewest moved GPUs that make room on one node for a replica that needs several of them.
+
+Every moved replica starts on GPUs that are free now, on another node of its type, before the old one ends. So the moves
+of each node can be looked at alone, and all of them are: the answer is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Option
+from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.reasons import Numbers
+from plimsoll.domain.serving import Request
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.proposing.preemption import Waiting
+from plimsoll.placement.proposing.running import Group, Running, room_on, ways
+
+MOST_STEPS = 20_000
+"""The most targets that are tried for the replicas of one set."""
+
+Moves = tuple[tuple[Running, GpuNode], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Moves that make room on a node for an option. ``cost`` is in GPUs, then in US dollars."""
+
+    cost: tuple[int, Decimal]
+    option: Option
+    moves: Moves
+
+    @property
+    def order(self) -> tuple[int, tuple[int, Decimal], Decimal]:
+        """The sort key: fewer doubts, fewer moved GPUs, less charge, the cheaper option."""
+        return self.option.doubts, self.cost, self.option.hourly_price or Decimal(0)
+
+
+def defragmentation(
+    waiting: Waiting, running: Iterable[Running], owners: Mapping[ObjectKey, Request], fleet: Fleet, ledger: Ledger
+) -> Proposal | None:
+    """Return the moves that make room for one replica of a deployment that waits, or None.
+
+    ``owners`` are the requests of those who run: their rules say which nodes their pods may be on.
+    """
+    there: dict[str, list[Running]] = {}
+    for each in running:
+        if each.owner in owners:
+            there.setdefault(each.node, []).append(each)
+    found: _Found | None = None
+    for option in waiting.options:
+        if option.split.gpus > 1 and _within_quota(waiting, option, ledger):
+            search = _Search(waiting, option, there, owners, fleet, ledger)
+            for moves in search.found(found):
+                if found is None or moves.order < found.order:
+                    found = moves
+    return None if found is None else _proposal(waiting, found)
+
+
+def _within_quota(waiting: Waiting, option: Option, ledger: Ledger) -> bool:
+    quota = ledger.quota_left(waiting.request.key.namespace, option.target.resource)
+    return quota is None or quota >= option.split.gpus
+
+
+@dataclass(slots=True)
+class _Search:
+    waiting: Waiting
+    option: Option
+    there: Mapping[str, Sequence[Running]]
+    owners: Mapping[ObjectKey, Request]
+    fleet: Fleet
+    ledger: Ledger
+    steps: int = 0
+
+    def found(self, best: _Found | None) -> Iterator[_Found]:
+        """Yield moves, each better than those before; nodes that lack the fewest GPUs come first."""
+        nodes = eligible_nodes(self.waiting.request, self.fleet, self.option.gpu.name)
+        for node in sorted(nodes, key=lambda node: (self._lacking(node), node.account)):
+            if best is not None and best.option.doubts == self.option.doubts and best.cost[0] < self._lacking(node):
+                return
+            each = self._on(node, best)
+            if each is not None:
+                best = each
+                yield each
+
+    def _lacking(self, node: GpuNode) -> int:
+        return self.option.split.gpus - self.ledger.free[node.account]
+
+    def _on(self, node: GpuNode, best: _Found | None) -> _Found | None:
+        """Return the cheapest moves that make room on one node, if they are better than the best so far."""
+        movable = [each for each in self.there.get(node.name, ()) if each.target.gpu_type == self.option.gpu.name]
+        sets = [group for group in ways(movable) if group and self._makes_room(node, group)]
+        for group in sorted(sets, key=lambda group: (_cost(group), [each.owner for each in group])):
+            candidate = _Found(_cost(group), self.option, ())
+            if best is not None and candidate.order >= best.order:
+                return None
+            moves = self._targets(group, node)
+            if moves is not None:
+                return replace(candidate, moves=moves)
+        return None
+
+    def _makes_room(self, node: GpuNode, group: Group) -> bool:
+        return room_on(node, self.ledger, self.option.split.gpus, self.waiting.request.host_need, group) > 0
+
+    def _targets(self, group: Group, source: GpuNode) -> Moves | None:
+        """Return a free place on another node for every replica of a set; None where not all have one."""
+        self.steps = MOST_STEPS
+        ordered = sorted(group, key=lambda each: (-each.gpus, -each.need.memory_bytes, each.owner))
+        return self._packed(ordered, source, {}, {})
+
+    def _packed(
+        self, left: Sequence[Running], source: GpuNode, gpus: dict[str, int], hosts: dict[str, HostRoom]
+    ) -> Moves | None:
+        if not left:
+            return ()
+        first, *rest = left
+        tried: set[tuple[object, ...]] = set()
+        for node in eligible_nodes(self.owners[first.owner], self.fleet, first.target.gpu_type):
+            free = gpus.get(node.account, self.ledger.free[node.account])
+            room = hosts.get(node.name, self.ledger.hosts.get(node.name, UNKNOWN_HOST))
+            alike = (free, room, node.labels, node.taints)
+            if node.name == source.name or free < first.gpus or alike in tried or not room.takes(first.need, 1):
+                continue
+            tried.add(alike)
+            self.steps -= 1
+            if self.steps < 0:
+                return None
+            used = room.less(first.need.cpu_millis, first.need.memory_bytes, 1)
+            behind = self._packed(rest, source, {**gpus, node.account: free - first.gpus}, {**hosts, node.name: used})
+            if behind is not None:
+                return ((first, node), *behind)
+        return None
+
+
+def _cost(group: Group) -> tuple[int, Decimal]:
+    return sum(each.gpus for each in group), sum((each.charge for each in group), Decimal(0))
+
+
+def _proposal(waiting: Waiting, found: _Found) -> Proposal:
+    option, (gpus, charge) = found.option, found.cost
+    numbers: Numbers = (
+        ("replicas", 1),
+        ("moved", len(found.moves)),
+        ("gpus", gpus),
+        ("charge", str(charge)),
+        ("added", str(option.hourly_price or Decimal(0))),
+    )
+    changes = tuple(Change(each.owner, Share(each.target, 1), each.node, node.name) for each, node in found.moves)
+    after = (*waiting.before, Share(option.target, 1))
+    return Proposal(waiting.before, after, ProposalReason.DEFRAGMENT_NODE, numbers, changes)

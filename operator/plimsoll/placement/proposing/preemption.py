@@ -1,0 +1,126 @@
+"""Preemption: the cheapest replicas of lower priority whose going makes room for a deployment that waits.
+
+A replica is whole on one node, so the sets of each node are looked at alone, all of them, and the cheapest combination
+of nodes follows by dynamic programming: the answer is exact.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.outcomes import Option
+from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
+from plimsoll.domain.reasons import Numbers
+from plimsoll.domain.serving import Request
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.proposing.running import Group, Running, room_on, ways
+
+Cost = tuple[Decimal, int, int]
+"""US dollars an hour of the replicas that go, their number, and the sum of their priorities."""
+
+NOTHING: Cost = (Decimal(0), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A deployment that misses replicas: what it runs now, its options and its priority."""
+
+    request: Request
+    missing: int
+    options: tuple[Option, ...]
+    priority: int = 0
+    before: tuple[Share, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to make room for some replicas on some nodes."""
+
+    cost: Cost = NOTHING
+    going: tuple[tuple[GpuNode, Group], ...] = ()
+
+
+def preemption(waiting: Waiting, running: Iterable[Running], fleet: Fleet, ledger: Ledger) -> Proposal | None:
+    """Return what to end for a deployment that waits, or None. Nobody of its own priority or a higher one is touched.
+
+    As many of the missing replicas as possible get a place. Options with fewer doubts come first, then the cheapest
+    set of replicas that go, then the cheapest option.
+    """
+    victims: dict[str, list[Running]] = {}
+    for each in running:
+        if each.priority < waiting.priority and each.owner != waiting.request.key:
+            victims.setdefault(each.node, []).append(each)
+    found: list[tuple[tuple[int, int, Cost, Decimal], Option, _Way]] = []
+    for option in waiting.options:
+        replicas, way = _best(waiting, option, victims, fleet, ledger)
+        if way.going:
+            key = -replicas, option.doubts, way.cost, option.hourly_price or Decimal(0)
+            found.append((key, option, way))
+    if not found:
+        return None
+    (fewer, *_), option, way = min(found, key=lambda each: (each[0], each[1].target.place))
+    return _proposal(waiting, option, -fewer, way)
+
+
+def _best(
+    waiting: Waiting, option: Option, victims: Mapping[str, Sequence[Running]], fleet: Fleet, ledger: Ledger
+) -> tuple[int, _Way]:
+    """Return for how many replicas there is room, and the cheapest way to make it."""
+    most = waiting.missing
+    quota = ledger.quota_left(waiting.request.key.namespace, option.target.resource)
+    if quota is not None:
+        most = min(most, quota // option.split.gpus)
+    best: dict[int, _Way] = {0: _Way()}
+    for node in eligible_nodes(waiting.request, fleet, option.gpu.name):
+        alone = _on_node(waiting, option, node, victims.get(node.name, ()), ledger, most)
+        if alone:
+            best = _joined(best, alone, most)
+    replicas = max(best)
+    return replicas, best[replicas]
+
+
+def _on_node(
+    waiting: Waiting, option: Option, node: GpuNode, victims: Sequence[Running], ledger: Ledger, most: int
+) -> dict[int, _Way]:
+    """Return the cheapest way for each number of replicas on one node."""
+    there = [each for each in victims if each.target.gpu_type == option.gpu.name]
+    found: dict[int, _Way] = {}
+    for group in ways(there):
+        replicas = min(most, room_on(node, ledger, option.split.gpus, waiting.request.host_need, group))
+        cost = sum((each.price for each in group), Decimal(0)), len(group), sum(each.priority for each in group)
+        if replicas and (replicas not in found or cost < found[replicas].cost):
+            found[replicas] = _Way(cost, ((node, group),) if group else ())
+    return found
+
+
+def _joined(best: Mapping[int, _Way], alone: Mapping[int, _Way], most: int) -> dict[int, _Way]:
+    joined = dict(best)
+    for have, way in best.items():
+        for more, other in alone.items():
+            total = min(most, have + more)
+            cost = way.cost[0] + other.cost[0], way.cost[1] + other.cost[1], way.cost[2] + other.cost[2]
+            if total not in joined or cost < joined[total].cost:
+                joined[total] = _Way(cost, way.going + other.going)
+    return joined
+
+
+def _proposal(waiting: Waiting, option: Option, replicas: int, way: _Way) -> Proposal:
+    changes = tuple(
+        Change(owner, Share(target, count), node.name)
+        for node, group in way.going
+        for (owner, target), count in sorted(Counter((each.owner, each.target) for each in group).items())
+    )
+    cost, number, _ = way.cost
+    numbers: Numbers = (
+        ("replicas", replicas),
+        ("ended", number),
+        ("saved", str(cost)),
+        ("added", str((option.hourly_price or Decimal(0)) * replicas)),
+    )
+    after = (*waiting.before, Share(option.target, replicas))
+    return Proposal(waiting.before, after, ProposalReason.PREEMPT_LOWER_PRIORITY, numbers, changes)

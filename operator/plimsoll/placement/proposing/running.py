@@ -1,0 +1,71 @@
+"""Replicas that run on a node, as far as a proposal needs to know them, and those of one node together."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from plimsoll.domain.fleet import GpuNode
+from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Target
+from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
+from plimsoll.placement.move_charge import move_charge
+
+MOST_WAYS = 4_096
+"""The most sets of replicas that are tried on one node. A node with eight GPUs has at most 256."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A replica on a node.
+
+    ``price`` is in US dollars an hour. ``startup_seconds`` is how long its engine took to serve; None where that is
+    not known. Pods of others are no replicas: nobody here may move them.
+    """
+
+    owner: ObjectKey
+    target: Target
+    node: str
+    priority: int = 0
+    need: HostNeed = NO_HOST_NEED
+    price: Decimal = Decimal(0)
+    startup_seconds: float | None = None
+
+    @property
+    def gpus(self) -> int:
+        """Its number of GPUs."""
+        return self.target.split.gpus
+
+    @property
+    def charge(self) -> Decimal:
+        """The cost of one move."""
+        return move_charge(self.price, self.startup_seconds)
+
+
+Group = tuple[Running, ...]
+"""Replicas of one node."""
+
+
+def ways(replicas: Sequence[Running]) -> Iterator[Group]:
+    """Yield every set of these replicas, of equal ones each number once; none where there are too many sets."""
+    alike = sorted(Counter(replicas).items(), key=lambda each: (each[0].owner, each[0].target, each[0].charge))
+    number = 1
+    for _, count in alike:
+        number *= count + 1
+    if number > MOST_WAYS:
+        return
+    for counts in itertools.product(*(range(count + 1) for _, count in alike)):
+        yield tuple(one for (one, _), count in zip(alike, counts, strict=True) for _ in range(count))
+
+
+def room_on(node: GpuNode, ledger: Ledger, gpus: int, need: HostNeed, leaving: Iterable[Running]) -> int:
+    """Return how many replicas of this size have room on a node once some have left it."""
+    gone = tuple(leaving)
+    free = ledger.free[node.account] + sum(each.gpus for each in gone)
+    host = ledger.hosts.get(node.name, UNKNOWN_HOST)
+    cpu, memory = sum(each.need.cpu_millis for each in gone), sum(each.need.memory_bytes for each in gone)
+    return host.less(-cpu, -memory, -len(gone)).takes(need, free // gpus)

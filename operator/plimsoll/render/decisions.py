@@ -1,0 +1,69 @@
+"""The history of one deployment's decisions: a few lines each, the newest first, and no line where nothing changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.placement.explain import place_words
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState
+
+MOST_DECISIONS = 10
+"""The most decisions that a status keeps: a few hundred bytes each, so that thousands of objects stay readable."""
+
+MOST_PLACES = 4
+"""The most pools that one line names. The rest is only counted."""
+
+_ID_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionNote:
+    """One decision about the pools of a deployment.
+
+    Attributes:
+        id: names the decision, e.g. in a ticket. It follows from the object, the time and the change.
+        at: RFC 3339.
+        placed: the pools from then on, as text.
+        replaced: the pools before, as text; empty where there was none.
+        solver: what found the places; empty where nothing had to be placed.
+        gap_permille: the part of the bill of all placements of that pass that a better plan might save at most; None
+            where nothing was proven.
+    """
+
+    id: str
+    at: str
+    placed: str
+    replaced: str = ""
+    solver: str = ""
+    gap_permille: int | None = None
+
+
+def remembered(
+    earlier: Iterable[DecisionNote], key: ObjectKey, before: Sequence[Pool], decision: Decision, at: str
+) -> tuple[DecisionNote, ...]:
+    """Return the decisions to store. A decision that changes no pool is not added."""
+    placed, replaced = _words(decision.pools), _words(before)
+    if placed == replaced:
+        return tuple(earlier)
+    found = decision.appraisal if decision.placed_now else None
+    gap = None if found is None or found.gap is None else round(found.gap * 1000)
+    note = DecisionNote(
+        id=sha256(f"{key}|{at}|{replaced}|{placed}".encode()).hexdigest()[:_ID_DIGITS],
+        at=at,
+        placed=placed,
+        replaced=replaced,
+        solver="" if found is None else found.solver,
+        gap_permille=gap,
+    )
+    return (note, *earlier)[:MOST_DECISIONS]
+
+
+def _words(pools: Iterable[Pool | PlannedPool]) -> str:
+    """Return the active pools in words: ``2 replicas on l4-24gb x 1``."""
+    active = sorted((pool for pool in pools if pool.state is PoolState.ACTIVE), key=lambda pool: pool.name)
+    words = [f"{pool.replicas} on {place_words(pool.gpu_type, pool.split)}" for pool in active[:MOST_PLACES]]
+    more = [f"and {len(active) - MOST_PLACES} more"] if len(active) > MOST_PLACES else []
+    return ", ".join([*words, *more])

@@ -1,0 +1,89 @@
+"""CPU and memory of nodes bind the plan: the default scheduler binds exactly the engines that the plan promises."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import gpu_node
+from testbed.operator_process import OperatorProcess
+from tests.support.installed import View, condition, install, namespace_of, on_gpu
+
+pytestmark = pytest.mark.cluster
+
+GPUS, CORES = 8, 8
+ENGINES = 4
+"""An engine on one GPU takes two cores."""
+
+LLAMA_70B_FP8 = "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic"
+
+
+def with_host(node: dict[str, Any], cpu: str, memory: str) -> dict[str, Any]:
+    """The node with as many cores and as much memory."""
+    for part in ("capacity", "allocatable"):
+        node["status"][part] |= {"cpu": cpu, "memory": memory}
+    return node
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """A node whose GPUs outnumber what its cores feed, one with little memory, and one for the neighbour."""
+    with ControlPlane() as running:
+        few_cores = with_host(gpu_node("l4-0", "L4", GPUS), str(CORES), "256Gi")
+        little_memory = with_host(gpu_node("h100-0", "H100-80GB-HBM3", 2), "64", "60Gi")
+        running.apply([few_cores, little_memory, gpu_node("l40s-0", "L40S", 4)])
+        install(running)
+        yield running
+
+
+@pytest.fixture
+def neighbour(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
+        yield view
+
+
+def requests_of(pod: dict[str, Any]) -> dict[str, str]:
+    requests: dict[str, str] = pod["spec"]["containers"][0]["resources"]["requests"]
+    return requests
+
+
+def test_eight_gpus_on_eight_cores_run_four_engines_as_planned(here: View, neighbour: View) -> None:
+    neighbour.apply("served", **on_gpu("l40s-48gb", 2))
+    here.apply("small", replicas=GPUS, **on_gpu("l4-24gb"))
+    with OperatorProcess(here.control_plane):
+        neighbour.wait_ready("served")
+        here.wait(lambda: len(here.nodes_of("small")) == ENGINES, "nodes for the engines")
+        body = here.wait_condition("small", "Planned", "False", "WaitingForNodeResources")
+    assert [pool["replicas"] for pool in here.pools("small")] == [ENGINES], "the plan promises what the scheduler binds"
+    assert len(here.pods("small")) == ENGINES, "no pod waits for a core that no node has"
+    rejected = {each["reason"]: each["message"] for each in body["status"]["rejections"] if each["tensorParallel"] == 1}
+    assert "at most 0 are free on a node with free GPUs (on l4-0;" in rejected["NodeLacksCpu"]
+    (pod,) = neighbour.pods("served")
+    assert {requests_of(pod)[name] for name in ("cpu", "memory")} == {"3", "11Gi"}, "two ranks ask for more than one"
+
+
+def test_weights_in_host_memory_are_requested_and_refused_where_no_node_has_them(here: View, neighbour: View) -> None:
+    offloaded = {"model": {"name": LLAMA_70B_FP8}, **on_gpu("h100-sxm-80gb"), "contextLength": 4096, "concurrency": 4}
+    patient = {"slo": {"tpotMilliseconds": 100_000, "ttftMilliseconds": 1_000_000}}
+    neighbour.apply("served", **offloaded, **patient, engine={"cpuOffload": "20Gi"})
+    here.apply("large", **offloaded, **patient, engine={"cpuOffload": "50Gi"})
+    too_low = {"resources": {"limits": {"memory": "16Gi"}}}
+    here.apply("killed", **offloaded, **patient, engine={"cpuOffload": "50Gi"}, podTemplate=too_low)
+    with OperatorProcess(here.control_plane):
+        neighbour.wait_ready("served")
+        large = here.wait_condition("large", "Planned", "False", "WaitingForNodeResources")
+        killed = here.wait_condition("killed", "Ready", "False", "InvalidSpec")
+    assert neighbour.nodes_of("served") == ["h100-0"]
+    (pod,) = neighbour.pods("served")
+    assert int(requests_of(pod)["memory"].removesuffix("Gi")) >= 20 + 8
+    assert {each["reason"] for each in large["status"]["rejections"] if each["gpuType"] == "h100-sxm-80gb"} >= {
+        "NodeLacksMemory"
+    }
+    assert here.pods("large") == here.pods("killed") == []
+    message = condition(killed, "Ready")["message"]
+    assert "spec.podTemplate.resources.limits.memory: '16Gi'" in message
+    assert "write at least 51Gi" in message

@@ -1,0 +1,81 @@
+"""Every spelling of an argument that takes host memory is read as vLLM's parser reads it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from plimsoll.domain.engine_options import HostUse, KvKeeper
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.units import GIB
+from plimsoll.engines.vllm.host_flags import host_use
+
+TRANSFER = {
+    "kv_connector": "OffloadingConnector",
+    "kv_role": "kv_both",
+    "kv_connector_extra_config": {"cpu_bytes_to_use": 12 * GIB},
+}
+TIERS = TRANSFER | {"kv_connector_extra_config": {"spec_name": "TieringOffloadingSpec", "cpu_bytes_to_use": 12 * GIB}}
+SIMPLE = TRANSFER | {"kv_connector": "SimpleCPUOffloadConnector"}
+SEVERAL = {
+    "kv_connector": "MultiConnector",
+    "kv_connector_extra_config": {"connectors": [{"kv_connector": "NixlConnector"}, TRANSFER]},
+}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "use"),
+    [
+        ((), HostUse()),
+        (("--seed", "1", "--kv-cache-metrics"), HostUse()),
+        (("--kv-offloading-size", "16"), HostUse(16 * GIB)),
+        (("--kv-offloading-size=1.5",), HostUse(3 * GIB // 2)),
+        (("--kv_offloading_size", "16"), HostUse(16 * GIB)),
+        (("--kv-offloading-si", "16"), HostUse(16 * GIB)),
+        (("--kv-offloading-size", "4", "--kv-offloading-size", "8"), HostUse(8 * GIB)),
+        (("--kv-offloading-size", "0"), HostUse()),
+        (("--seed", "--kv-offloading-size"), HostUse()),
+        (("--kv-offloading-size", "16", "--kv-offloading-backend", "native"), HostUse(16 * GIB)),
+        (("--kv-offloading-backend=lmcache", "--kv-offloading-size=16"), HostUse(16 * GIB, KvKeeper.LMCACHE)),
+        (("--kv-transfer-config", json.dumps(TRANSFER)), HostUse(12 * GIB)),
+        ((f"--kv-transfer-config={json.dumps(TIERS)}",), HostUse(12 * GIB, KvKeeper.TIERS)),
+        (("--kv-t", json.dumps(SIMPLE)), HostUse(12 * GIB, KvKeeper.BUFFERS)),
+        (("--kv_transfer_config", json.dumps(SEVERAL)), HostUse(12 * GIB)),
+        (
+            ("--kv-transfer-config.kv_connector_extra_config.cpu_bytes_to_use", "2G", "--kv-transfer-config.x=y"),
+            HostUse(2 * GIB),
+        ),
+        (("--kv-transfer-config.kv_connector_extra_config.cpu_bytes_to_use=2g",), HostUse(2 * 10**9)),
+        (("--kv-transfer-config", json.dumps(TIERS), "--kv-offloading-size", "3"), HostUse(3 * GIB, KvKeeper.TIERS)),
+        (("--kv-transfer-config", "{broken"), HostUse()),
+        (("--mm-processor-cache-type", "shm"), HostUse(media_bytes=4 * GIB)),
+        (("--mm-processor-cache-type=shm", "--mm-processor-cache-gb", "0.5"), HostUse(media_bytes=GIB // 2)),
+        (("--mm-processor-cache-gb", "9"), HostUse()),
+        (("--safetensors-load-strategy", "eager"), HostUse(reads_whole_files=True)),
+        (("--safetensors-load-strategy", "lazy"), HostUse()),
+        (("--engram_config.cpu_offload", "false"), HostUse(places_tables=True)),
+    ],
+    ids=str,
+)
+def test_what_arguments_take_of_the_host_is_read(arguments: tuple[str, ...], use: HostUse) -> None:
+    assert host_use(arguments) == use
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (("--seed", "1", "--kv-offloading-size", "much"), r"extraArgs\[3\]", "much"),
+        (("--kv-offloading-size=-1",), r"extraArgs\[0\]", "-1"),
+        (("--kv-offloading-size=nan",), r"extraArgs\[0\]", "nan"),
+        (("--kv-offloading-size=inf",), r"extraArgs\[0\]", "inf"),
+        (("--kv-transfer-config", json.dumps({"cpu_bytes_to_use": "all"})), r"extraArgs\[1\]", "all"),
+        (("--kv-transfer-config", json.dumps({"cpu_bytes_to_use": 2**62})), r"extraArgs\[1\]", str(2**62)),
+    ],
+    ids=str,
+)
+def test_a_figure_that_cannot_be_read_is_refused_by_its_argument(
+    arguments: tuple[str, ...], field: str, value: str
+) -> None:
+    with pytest.raises(InvalidInput, match=rf"spec\.engine\.{field}: '?{value}'? cannot be used\. .* takes a number"):
+        host_use(arguments)

@@ -1,0 +1,165 @@
+"""Preemption is proposed, not made: the cheapest replicas of lower priority, and nobody else's."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.host import HostNeed, HostRoom
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Option, Split, Target
+from plimsoll.domain.proposals import Proposal, ProposalReason
+from plimsoll.domain.serving import GpuConstraints, Overrides, Request
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options import options
+from plimsoll.placement.proposing.preemption import Waiting, preemption
+from plimsoll.placement.proposing.running import Running
+from tests.support.planning import A100, H100, fleet, gpu, node, request
+
+
+def target(kind: str, gpus: int) -> Target:
+    there = node("x", kind)
+    return Target(kind, Split(gpus), there.selector, there.resource)
+
+
+def runs(owner: str, where: str, price: str, *, priority: int = 0, gpus: int = 1, kind: str = H100) -> Running:
+    return Running(ObjectKey("ns", owner), target(kind, gpus), where, priority, price=Decimal(price))
+
+
+def waiting(
+    where: Fleet, *, missing: int = 1, priority: int = 10, gpus: int = 1, allow: tuple[str, ...] = (H100,)
+) -> Waiting:
+    asked: Request = request(
+        name="gold",
+        overrides=Overrides(tensor_parallel=gpus),
+        constraints=GpuConstraints(allow=allow),
+    )
+    found = tuple(each for each in options(asked, where, Memo()).verdicts if isinstance(each, Option))
+    return Waiting(asked, missing, found, priority)
+
+
+def proposed(wants: Waiting, running: Sequence[Running], where: Fleet, ledger: Ledger | None = None) -> Proposal:
+    found = preemption(wants, running, where, ledger or Ledger.of(where))
+    assert found is not None
+    return found
+
+
+def ended(proposal: Proposal) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for change in proposal.changes:
+        assert change.to is None
+        found[change.owner.name] = found.get(change.owner.name, 0) + change.leaving.replicas
+    return found
+
+
+FULL = fleet(node("a", H100, 2, held=2))
+
+
+def test_the_cheapest_lower_one_goes_and_the_bill_is_said() -> None:
+    running = [runs("dear", "a", "9"), runs("cheap", "a", "2", priority=5)]
+    found = proposed(waiting(FULL), running, FULL)
+    assert found.reason is ProposalReason.PREEMPT_LOWER_PRIORITY
+    assert ended(found) == {"cheap": 1}
+    price = str(gpu(H100).price.usd_per_hour)  # type: ignore[union-attr]
+    assert dict(found.numbers) == {"replicas": 1, "ended": 1, "saved": "2", "added": price}
+    assert (found.before, [each.replicas for each in found.after]) == ((), [1])
+
+
+@pytest.mark.parametrize("priority", [10, 11])
+def test_nobody_of_equal_or_higher_priority_goes(priority: int) -> None:
+    running = [runs("same", "a", "1", priority=priority), runs("other", "a", "1", priority=priority)]
+    assert preemption(waiting(FULL), running, FULL, Ledger.of(FULL)) is None
+
+
+def test_where_there_is_room_nothing_is_proposed() -> None:
+    free = fleet(node("a", H100, 2, held=1))
+    assert preemption(waiting(free), [runs("low", "a", "1")], free, Ledger.of(free)) is None
+
+
+def test_what_is_free_on_the_node_is_used_first() -> None:
+    where = fleet(node("a", H100, 4, held=2), node("b", H100, 4, held=4))
+    running = [runs("one", "a", "5"), runs("two", "a", "5"), *(runs(f"b{index}", "b", "1") for index in range(4))]
+    assert ended(proposed(waiting(where, gpus=4), running, where)) == {f"b{index}": 1 for index in range(4)}
+    two = ended(proposed(waiting(where, gpus=2, missing=2), running, where))
+    assert (len(two), {name[0] for name in two}) == (2, {"b"})
+
+
+def test_its_own_replicas_and_those_on_other_nodes_stay() -> None:
+    own = replace(runs("gold", "a", "1"), owner=request(name="gold").key)
+    assert preemption(waiting(FULL), [own, runs("far", "elsewhere", "1")], FULL, Ledger.of(FULL)) is None
+
+
+def test_as_many_of_the_missing_replicas_as_possible_get_room() -> None:
+    found = proposed(waiting(FULL, missing=5), [runs("x", "a", "1"), runs("y", "a", "1")], FULL)
+    assert dict(found.numbers)["replicas"] == 2
+
+
+def test_a_quota_limits_what_is_asked_for() -> None:
+    ledger = Ledger.of(FULL, {"default": {"nvidia.com/gpu": 1}})
+    found = proposed(waiting(FULL, missing=2), [runs("x", "a", "1"), runs("y", "a", "3")], FULL, ledger)
+    assert ended(found) == {"x": 1}
+    none = Ledger.of(FULL, {"default": {"nvidia.com/gpu": 0}})
+    assert preemption(waiting(FULL), [runs("x", "a", "1")], FULL, none) is None
+
+
+def test_the_cpus_of_the_node_must_suffice_too() -> None:
+    room = HostRoom(cpu_millis=8_000)
+    where = fleet(replace(node("a", H100, 2, held=2), host=room, host_free=HostRoom(cpu_millis=0)))
+    small = replace(runs("small", "a", "1"), need=HostNeed(1_000, 0))
+    large = replace(runs("large", "a", "4"), need=HostNeed(7_000, 0))
+    assert ended(proposed(waiting(where), [small, large], where)) == {"large": 1}
+
+
+class TestAgainstBruteForce:
+    @pytest.mark.parametrize("seed", range(80))
+    def test_no_set_that_makes_as_much_room_is_cheaper(self, seed: int) -> None:
+        draw = random.Random(seed)  # noqa: S311 - a fixed seed
+        names = ["a", "b", "c"][: draw.randint(1, 3)]
+        running = [
+            runs(f"r{index}", draw.choice(names), str(draw.randint(1, 9)), priority=draw.choice([0, 5, 10]), gpus=size)
+            for index in range(draw.randint(1, 7))
+            for size in [draw.choice([1, 1, 2, 4])]
+        ]
+        held = {name: sum(each.gpus for each in running if each.node == name) for name in names}
+        where = fleet(*(node(name, H100, held[name] + draw.randint(0, 2), held=held[name]) for name in names))
+        wants = waiting(where, missing=draw.randint(1, 3), gpus=draw.choice([1, 2, 4]))
+        found = preemption(wants, running, where, Ledger.of(where))
+        room, cost = self.best(wants, running, where)
+        if cost == 0:
+            assert found is None
+        else:
+            assert found is not None
+            assert (dict(found.numbers)["replicas"], Decimal(str(dict(found.numbers)["saved"]))) == (room, cost)
+            assert all(each.priority < 10 for each in running if each.owner.name in ended(found))
+
+    @staticmethod
+    def best(wants: Waiting, running: Sequence[Running], where: Fleet) -> tuple[int, Decimal]:
+        """The most room, and the least price of what goes for it, over all subsets."""
+        if not wants.options:
+            return 0, Decimal(0)
+        [size] = {each.split.gpus for each in wants.options}
+        lower = [each for each in running if each.priority < wants.priority]
+        found: list[tuple[int, Decimal]] = []
+        for number in range(len(lower) + 1):
+            for gone in itertools.combinations(lower, number):
+                free = {each.name: each.free for each in where.nodes}
+                for each in gone:
+                    free[each.node] += each.gpus
+                room = min(wants.missing, sum(each // size for each in free.values()))
+                found.append((-room, sum((each.price for each in gone), Decimal(0))))
+        room, cost = min(found)
+        return -room, cost
+
+
+def test_of_two_types_the_one_whose_replicas_cost_less_is_emptied() -> None:
+    where = fleet(node("a", H100, 1, held=1), node("b", A100, 1, held=1))
+    wants = waiting(where, allow=(H100, A100))
+    running = [runs("x", "a", "3"), runs("y", "b", "2", kind=A100)]
+    assert ended(proposed(wants, running, where)) == {"y": 1}
