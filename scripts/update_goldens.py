@@ -19,6 +19,7 @@ import yaml
 from plimsoll.app.record.values import split_of
 from plimsoll.cli.context import fleet_from, prices_from
 from plimsoll.cli.documents import load_deployments
+from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.tables import size_words
@@ -53,7 +54,10 @@ def story(folder: Path) -> str:
 def _planned(manifest: Path, nodes: Path, prices: Path | None) -> tuple[list[Planned], Fleet]:
     own = prices_from(str(prices) if prices else None)
     fleet = fleet_from(str(nodes), own)
-    return plan_manifests(load_deployments([str(manifest)]), fleet, priced_types(own)), fleet
+    groups = manifest.parent / "node-groups.yaml"
+    types = priced_types(own)
+    growing = groups_from(str(groups) if groups.exists() else None, types)
+    return plan_manifests(load_deployments([str(manifest)]), fleet, types, growing), fleet
 
 
 def _outcome(entry: Planned) -> dict[str, Any]:

@@ -191,6 +191,32 @@ def test_a_missing_file_is_named(run: Run, tmp_path: Path) -> None:
         assert f"error: file: '{missing}' cannot be used. It cannot be read" in told
 
 
+def test_nodes_that_could_be_added_are_suggested_and_a_wrong_file_is_refused(
+    run: Run, write: Callable[[str], str], tmp_path: Path
+) -> None:
+    empty = str(tmp_path / "fleet.yaml")
+    Path(empty).write_text("apiVersion: v1\nkind: Node\nmetadata: {name: n}\n", encoding="utf-8")
+    own = write("- {name: small, gpuType: l4-24gb, gpusPerNode: 1, maxNodes: 1, usdPerHour: '0.50'}\n")
+    status, shown, told = run("plan", "-f", MINIMAL, "--fleet", empty, "--node-groups", own, "-o", "json")
+    assert (status, told) == (1, "")
+    (planned,) = json.loads(shown)
+    assert planned["remedies"][0] == {
+        "kind": "AddNodes",
+        "message": "add 1 node of the group small (1 l4-24gb each, $0.50/h): every replica fits there",
+    }
+    for wrong in ("kind: Secret\n", "[]\n", "- {name: small}\n", "a: [\n", "7\n"):
+        status, _, told = run("plan", "-f", MINIMAL, "--fleet", empty, "--node-groups", write(wrong))
+        assert (status, told.startswith("error: --node-groups")) == (2, True), (wrong, told)
+
+
+def test_on_a_cluster_the_operator_s_node_groups_count_and_others_are_refused(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    own = write("- {name: small, gpuType: l4-24gb, gpusPerNode: 1, maxNodes: 1}\n")
+    status, _, told = run("plan", "-f", MINIMAL, "--node-groups", own)
+    assert (status, "--node-groups" in told, "--fleet" in told) == (2, True, True)
+
+
 def test_prices_without_a_config_map_and_bad_prices_are_refused(run: Run, write: Callable[[str], str]) -> None:
     status, _, told = run("plan", "-f", MINIMAL, "--fleet", FLEET, "--prices", write("kind: Secret\n"))
     assert status == 2

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.app.node_groups import declared_in
 from plimsoll.domain.names import API_VERSION, KIND
 from testbed import versions
 from testbed.commands import CommandFailed
@@ -287,7 +289,13 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
         },
         "replicaCount": 3,
         "watchNamespaces": ["default"],
-        "fleet": {"readNodes": False, "readPods": True, "file": "kind: List\nitems: []\n"},
+        "fleet": {
+            "readNodes": False,
+            "readPods": True,
+            "file": "kind: List\nitems: []\n",
+            "nodeGroups": [{"name": "small", "gpuType": "l4-24gb", "gpusPerNode": 1, "maxNodes": 2}],
+            "readNodePools": True,
+        },
         "podPolicy": {"volumeTypes": ["emptyDir"], "unrestrictedNamespaces": ["platform"]},
         "engine": {"registry": "mirror.example", "images": {"nvidia": "house/vllm", "amd": "house/vllm-rocm"}},
         "extraContainers": [{"name": "proxy", "image": "registry.example/proxy:1"}],
@@ -312,6 +320,10 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
     assert environment["PLIMSOLL_WATCH_NAMESPACES"]["value"] == "default"
     assert environment["PLIMSOLL_READ_ALL_PODS"]["value"] == "true"
     assert environment["PLIMSOLL_FLEET_FILE"]["value"] == "/etc/plimsoll/fleet/fleet.yaml"
+    assert declared_in(environment["PLIMSOLL_NODE_GROUPS"]["value"], load_gpu_types()).specs[0].name == "small"
+    assert environment["PLIMSOLL_READ_NODE_POOLS"]["value"] == "true"
+    rights = read(empty, "clusterrole/load-line")["rules"]
+    assert {"apiGroups": ["karpenter.sh"], "resources": ["nodepools"], "verbs": ["list"]} in rights
     assert json.loads(environment["PLIMSOLL_POD_POLICY"]["value"]) == values["podPolicy"]
     assert environment["PLIMSOLL_ENGINE_REGISTRY"]["value"] == "mirror.example"
     assert environment["PLIMSOLL_ENGINE_IMAGE_NVIDIA"]["value"] == "house/vllm"

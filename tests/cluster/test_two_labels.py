@@ -1,9 +1,10 @@
-"""Nodes of one GPU type under two labels, on the real scheduler: one deployment uses all of them."""
+"""Nodes of one card whose labels differ, on the real scheduler: all are used, and spot nodes only where allowed."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ CLOUD_ONLY = {
 
 @pytest.fixture(scope="module")
 def control_plane() -> Iterator[ControlPlane]:
-    """Three nodes of one card under three labels, and one of another card for the neighbour."""
+    """Three nodes of one card under three labels, two of a card with and without spot, one for the neighbour."""
     with ControlPlane() as running:
         running.apply(
             [
@@ -32,6 +33,8 @@ def control_plane() -> Iterator[ControlPlane]:
                 gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER),
                 gpu_node("h100-cloud", "H100-80GB-HBM3", 1, labels=CLOUD_ONLY),
                 gpu_node("l40s-0", "L40S", 1),
+                gpu_node("a100-spot", "A100-SXM4-80GB", 2, labels={"eks.amazonaws.com/capacityType": "SPOT"}),
+                gpu_node("a100-stays", "A100-SXM4-80GB", 2),
             ]
         )
         install(running)
@@ -83,3 +86,22 @@ def test_a_running_engine_is_not_restarted_by_another_label_and_the_next_replica
         here.patch("grows", {"replicas": 2})
         here.wait(lambda: sorted(here.nodes_of("grows")) == ["h100-new", "h100-old"], "both nodes used", 120.0)
     assert {pod["metadata"]["uid"] for pod in neighbour.all("pods")} <= before, "the neighbour was left alone"
+
+
+def test_engines_run_on_nodes_of_the_capacity_type_that_is_allowed(here: View, neighbour: View) -> None:
+    def on_a100(*capacities: str) -> dict[str, Any]:
+        return {**on_gpu("a100-sxm-80gb"), "gpu": {"capacityTypes": list(capacities)}}
+
+    with OperatorProcess(here.control_plane):
+        here.apply("stays", replicas=2, **on_a100("OnDemand"))
+        here.apply("cheap", **on_a100())
+        neighbour.apply("spot", **on_a100("Spot"))
+        for name in ("stays", "cheap"):
+            here.wait_ready(name)
+        body = neighbour.wait_ready("spot")
+
+    assert here.nodes_of("stays") == ["a100-stays", "a100-stays"]
+    assert (here.nodes_of("cheap"), neighbour.nodes_of("spot")) == (["a100-spot"], ["a100-spot"])
+    (pool,) = body["status"]["pools"]
+    assert (pool["gpuType"], pool["capacityType"]) == ("a100-sxm-80gb-spot", "Spot")
+    assert any("spot nodes" in warning for warning in body["status"]["placement"]["warnings"])

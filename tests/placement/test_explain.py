@@ -195,6 +195,19 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
     (RemedyKind.KV_CACHE_FP8, {}, "set spec.kvCache.precision to fp8"),
     (RemedyKind.WEIGHTS_FP8, {}, "set spec.precision to fp8, or use an FP8 checkpoint"),
     (RemedyKind.WEIGHTS_FP16, {}, "set spec.precision to fp16: these GPUs have no bf16"),
+    (
+        RemedyKind.ADD_NODES,
+        {
+            "group": "big",
+            "nodes": 2,
+            "gpu_type": "l4-24gb",
+            "gpus": 4,
+            "price": "3.20",
+            "replicas": 5,
+            "missing": 5,
+        },
+        "add 2 nodes of the group big (4 l4-24gb each, $3.20/h together): every replica fits there",
+    ),
     (RemedyKind.ADD_GPUS, {"gpu_type": "l4-24gb", "gpus": 2}, "add a node with 2 l4-24gb"),
     (
         RemedyKind.RELAX_CONSTRAINTS,

@@ -12,10 +12,12 @@ import pytest
 
 from plimsoll.adapters import highs
 from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import GpuConstraints, Overrides
+from plimsoll.domain.spot import spot_type
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
@@ -26,6 +28,9 @@ from plimsoll.placement.solvers.programme import Programme, Solution
 from tests.support.exhaustive_solver import solve_exhaustively
 from tests.support.planning import A100, H100, L4, L40S, LLAMA_70B_FP8, fleet, gpu, node, pool, request, tenant
 from tests.support.world_plans import planned
+
+SHARE_OF_SPOT = 0.3
+"""How often the new node is spot capacity, and how often it has another label than the nodes of its type."""
 
 MAKERS: dict[str, Callable[[], Fleetwide]] = {"highs": highs.fleetwide, "search": Fleetwide}
 
@@ -189,7 +194,12 @@ class TestAgainstEveryWay:
         """Nobody older loses a replica, and the same replicas do not cost more."""
         dice = random.Random(300 + seed)  # noqa: S311
         where, asking = _small_world(dice)
-        more = fleet(*where.nodes, node("new", dice.choice((L4, L40S, A100, H100)), dice.choice((1, 2, 4))))
+        new = node("new", dice.choice((L4, L40S, A100, H100)), dice.choice((1, 2, 4)))
+        if dice.random() < SHARE_OF_SPOT:
+            new = replace(new, gpu=spot_type(new.gpu), capacity_type=CapacityType.SPOT)
+        if dice.random() < SHARE_OF_SPOT:
+            new = replace(new, selector=("plimsoll.dev/gpu-type", new.gpu.name))
+        more = fleet(*where.nodes, new)
         before, after = (plan(asking, each, solver=highs.fleetwide()) for each in (where, more))
         assert missing(after) <= missing(before)
         assert sum(missing(after)) <= sum(missing(before))

@@ -8,6 +8,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.serving import Overrides
 from plimsoll.placement.candidates import candidates
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool
 from plimsoll.placement.solvers import SOLVERS
@@ -97,3 +98,15 @@ def test_a_pool_with_all_labels_whose_pods_find_no_node_is_offered_another_type(
 
 def _target(first: tuple[str, str], *others: tuple[str, str]) -> Target:
     return Target(H100, Split(1), first, "nvidia.com/gpu", others)
+
+
+def test_a_node_that_becomes_free_under_another_label_is_noticed_in_the_next_pass() -> None:
+    memo = Memo()
+    stuck = pool(H100, replicas=2, bound=1, ready=1, stranded=1, target=_target(FIRST))
+    asking = [tenant(request(replicas=2), stuck)]
+    found = []
+    for held in (1, 0):
+        where = fleet(h100("a", FIRST, held=1), h100("b", SECOND, held=held))
+        (decision,) = plan(asking, where, memo=memo)
+        found.append(decision.pools[0].target.labels)
+    assert found == [(FIRST,), (FIRST, SECOND)]

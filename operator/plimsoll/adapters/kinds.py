@@ -36,11 +36,12 @@ PRIORITY_CLASSES = Kind("scheduling.k8s.io", "v1", "PriorityClass", "prioritycla
 DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
 DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
+NODE_POOLS = Kind("karpenter.sh", "v1", "NodePool", "nodepools", namespaced=False)
 LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
-    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES,
+    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS,
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}

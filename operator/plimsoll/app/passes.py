@@ -45,6 +45,7 @@ from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
+from plimsoll.app.node_groups import NodeGroups
 from plimsoll.app.objects import read_pools, wanted_replicas
 from plimsoll.app.observations import (
     capacities,
@@ -130,6 +131,7 @@ class Passes:
     solver: Solver = field(default_factory=fleetwide)
     price_watch: PriceWatch = field(default_factory=PriceWatch)
     proposer: Proposer = field(default_factory=Proposer)
+    node_groups: NodeGroups = field(default_factory=NodeGroups)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -340,7 +342,8 @@ class Passes:
             self.beats.beat("planning", f"reading demands, after {demand.request.key}")
             demands.append(demand)
         stock = stock_for(demands, fleet, unplanned, self.quotas.remaining)
-        adviser = Adviser(fleet, self.reading.priced(self.gpu_types, self.prices.current), self.memo)
+        priced = self.reading.priced(self.gpu_types, self.prices.current)
+        adviser = Adviser(fleet, priced, self.memo, self.node_groups.of(priced))
         answered = self._beating(answers(demands, stock, adviser, self.solver))
         planned = Plan.of(answered, stock, adviser, self.solver)
         for case in cases:

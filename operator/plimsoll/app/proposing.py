@@ -12,6 +12,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.feasibility import hourly_price
+from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.hypothesis import Plan
 from plimsoll.placement.proposing.proposals import proposals
 from plimsoll.placement.proposing.running import Running
@@ -70,7 +71,7 @@ def running_of(cases: Iterable[Case], fleet: Fleet) -> Iterator[Running]:
                         pool.target,
                         pod.node,
                         case.priority.value,
-                        case.request.host_need,
+                        need_of_pool(case.request, pool.gpu_type, pool.split, fleet),
                         price or Decimal(0),
                         pod.startup_seconds,
                     )

@@ -36,6 +36,12 @@ class Settings:
     fleet_file: Path | None = None
     """File with the nodes (as ``kubectl get nodes -o yaml`` writes them), for an operator that may not read nodes."""
 
+    node_groups: str = ""
+    """JSON list of nodes that could be added; see ``plimsoll.api.node_groups``. Empty: none."""
+
+    read_node_pools: bool = False
+    """Whether to read Karpenter's NodePools, which are nodes that could be added."""
+
     lease_name: str = "plimsoll"
     """The Lease that says which process writes."""
 
@@ -103,6 +109,8 @@ class Settings:
             watch_namespaces=_namespaces(given, "PLIMSOLL_WATCH_NAMESPACES"),
             read_all_pods=_switch(given, "PLIMSOLL_READ_ALL_PODS", default=plain.read_all_pods),
             fleet_file=Path(file) if (file := given.get("PLIMSOLL_FLEET_FILE")) else None,
+            node_groups=given.get("PLIMSOLL_NODE_GROUPS") or "",
+            read_node_pools=_switch(given, "PLIMSOLL_READ_NODE_POOLS", default=plain.read_node_pools),
             lease_name=given.get("PLIMSOLL_LEASE_NAME") or plain.lease_name,
             identity=given.get("PLIMSOLL_IDENTITY") or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
             standby=_switch(given, "PLIMSOLL_STANDBY", default=in_a_pod),

@@ -38,6 +38,7 @@ from plimsoll.app.health_server import HealthServer
 from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
+from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.passes import Passes
 from plimsoll.app.planner import Planner
 from plimsoll.app.prices import PriceList
@@ -125,6 +126,7 @@ class Shell:
     planner: Planner | None = None
     elector: Elector | None = None
     relist: Relist | None = None
+    node_groups: NodeGroups = field(default_factory=NodeGroups)
 
     async def start(self) -> None:
         """Answer probes, connect, keep the store up to date, and start to write when this process gets the lease."""
@@ -146,6 +148,7 @@ class Shell:
         self.relist = self._relist(cluster, self.store)
         self._show_process(metrics, self.store, self.elector)
         prices = self._prices(cluster, wake)
+        self.node_groups.declared = declared_in(self.settings.node_groups, load_gpu_types())
         live = self._live(wake)
         models = self._models(cluster, wake)
         self.planner = self._planner(cluster, metrics, wake, (prices, live, models))
@@ -157,6 +160,8 @@ class Shell:
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]
+        if self.settings.read_node_pools:
+            self.tasks.append(asyncio.create_task(self.node_groups.run(cluster, wake.set)))
         if self.settings.prometheus_url:
             self.tasks.append(asyncio.create_task(live.run(self.settings.signals_seconds)))
 
@@ -229,6 +234,7 @@ class Shell:
             metrics=metrics,
             faults=faults,
             pod_policy=PodPolicy.from_json(self.settings.pod_policy or "{}"),
+            node_groups=self.node_groups,
             contests=executor.contests,
             beats=self.beats,
         )

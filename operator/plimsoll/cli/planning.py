@@ -21,6 +21,7 @@ from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.appraisal import Appraisal
@@ -125,16 +126,19 @@ def appraisal_of(planned: Iterable[Planned]) -> Appraisal | None:
 
 
 def plan_manifests(
-    resources: Sequence[InferenceDeployment], fleet: Fleet, catalog: Sequence[GpuType] | None = None
+    resources: Sequence[InferenceDeployment],
+    fleet: Fleet,
+    catalog: Sequence[GpuType] | None = None,
+    groups: Sequence[NodeGroup] = (),
 ) -> list[Planned]:
-    """Plan manifests together, as if applied in this order. ``catalog`` is that of :func:`plan_located`.
+    """Plan manifests together, as if applied in this order. ``catalog`` and ``groups`` are as in :func:`plan_located`.
 
     Raises:
         PlimsollError: a manifest or its model cannot be used.
     """
     _refuse_namesakes(resources)
     asked = [Asked("", resource, _request(resource, Models())) for resource in resources]
-    return [_unfailed(entry) for _, entry in _planned(asked, _Stock(fleet, _or_shipped(catalog)))]
+    return [_unfailed(entry) for _, entry in _planned(asked, _Stock(fleet, _or_shipped(catalog), groups))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,11 @@ class Asked:
 
 
 def plan_located(
-    found: Sequence[Located], fleet: Fleet, show: Callable[[Planned], T], catalog: Sequence[GpuType] | None = None
+    found: Sequence[Located],
+    fleet: Fleet,
+    show: Callable[[Planned], T],
+    catalog: Sequence[GpuType] | None = None,
+    groups: Sequence[NodeGroup] = (),
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -156,22 +164,24 @@ def plan_located(
         fleet: the fleet that they share.
         show: turns each decision into what is printed.
         catalog: all GPU types with the prices in force; None for those of the shipped catalogue.
+        groups: nodes that could be added: they are suggested, and nothing is placed on them.
     """
     problems: list[str] = []
     models = Models()
     asked = [each for one in found if (each := _attempt(one.where, partial(_asked, one, models), problems)) is not None]
     asked = _without_namesakes(asked, problems)
-    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog)), problems)
+    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups), problems)
     shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
 
 
 @dataclass(frozen=True, slots=True)
 class _Stock:
-    """The GPUs that there are, and those that could be bought."""
+    """The GPUs that there are, those that could be bought, and the nodes that could be added."""
 
     fleet: Fleet
     catalog: Sequence[GpuType]
+    groups: Sequence[NodeGroup] = ()
 
 
 def _or_shipped(catalog: Sequence[GpuType] | None) -> Sequence[GpuType]:
@@ -243,7 +253,14 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
         Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
         for index, each in enumerate(asked)
     ]
-    planned = plan(tenants, stock.fleet, stock.catalog, solver=fleetwide(), relatives=other_checkpoints)
+    planned = plan(
+        tenants,
+        stock.fleet,
+        stock.catalog,
+        solver=fleetwide(),
+        relatives=other_checkpoints,
+        groups=stock.groups,
+    )
     decisions = {decision.request.key: decision for decision in planned}
     return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
 

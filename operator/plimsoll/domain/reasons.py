@@ -90,6 +90,7 @@ class RemedyKind(StrEnum):
     WEIGHTS_FP16 = "WeightsFp16"
     FREE_GPUS = "FreeGpus"
     ADD_GPUS = "AddGpus"
+    ADD_NODES = "AddNodes"
     RELAX_CONSTRAINTS = "RelaxConstraints"
     RAISE_QUOTA = "RaiseQuota"
     LOWER_REQUESTS = "LowerRequests"

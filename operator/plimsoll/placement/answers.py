@@ -56,7 +56,12 @@ def read_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
 
 
 def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
-    """Do the same as :func:`read_demand`, with the last pass's answer where deployment and layout are unchanged."""
+    """Do the same as :func:`read_demand`, with the last pass's answer where deployment and layout are unchanged.
+
+    The demand of a deployment whose pods find no node depends also on the GPUs that are free, so it is read anew.
+    """
+    if any(pool.stranded for pool in tenant.pools):
+        return read_demand(tenant, fleet, memo)
 
     def remembered() -> Demand:
         basis = tenant, memo.last.layout(fleet)

@@ -105,6 +105,11 @@ def _next_degree(figures: Figures) -> str:
     return f"; {figures['next_degree']} works" if "next_degree" in figures else ""
 
 
+def _all_or_some(figures: Figures) -> str:
+    replicas, missing = figures["replicas"], figures["missing"]
+    return "every replica fits there" if replicas == missing else f"{replicas} of {missing} replicas fit there"
+
+
 def _costs_more(figures: Figures) -> str:
     if figures["price"] == figures["best_price"]:
         gpus, best_gpus = figures["gpus"], figures["best_gpus"]
@@ -220,6 +225,10 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.LOWER_REQUESTS: lambda f: (
         f"lower spec.podTemplate.resources.requests to {_cores(f, 'cpu_millis')} CPUs and {_gib(f, 'memory_bytes')} of "
         f"memory: it fits on {f['gpu_type']} then"
+    ),
+    RemedyKind.ADD_NODES: lambda f: (
+        f"add {f['nodes']} node{'' if f['nodes'] == 1 else 's'} of the group {f['group']} ({f['gpus']} {f['gpu_type']} "
+        f"each, {_price(f, 'price')}{'' if f['nodes'] == 1 else ' together'}): {_all_or_some(f)}"
     ),
     RemedyKind.ADD_GPUS: lambda f: f"add a node with {f['gpus']} {f['gpu_type']}",
     RemedyKind.RELAX_CONSTRAINTS: lambda f: (

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.placement.answers import answers, remembered_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger, Quotas
@@ -36,6 +37,7 @@ def plan(
     memo: Memo | None = None,
     solver: Solver = DEFAULT_SOLVER,
     relatives: Relatives = no_relatives,
+    groups: Sequence[NodeGroup] = (),
 ) -> tuple[Decision, ...]:
     """Decide for every deployment: higher priorities first, then older ones. The returned tuple has the same order.
 
@@ -44,14 +46,14 @@ def plan(
     ``quotas`` are the GPUs that namespaces may still request; the deployments of one namespace share them.
     ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` decides which
     deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`. ``relatives`` names other checkpoints of a model,
-    for suggestions.
+    for suggestions. ``groups`` are nodes that could be added: they are suggested, and nothing is placed on them.
 
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
     memo = Memo() if memo is None else memo
     demands = list(demands_of(tenants, fleet, memo))
     stock = stock_for(demands, fleet, unplanned, quotas)
-    answered = tuple(answers(demands, stock, Adviser(fleet, catalog, memo), solver))
+    answered = tuple(answers(demands, stock, Adviser(fleet, catalog, memo, groups), solver))
     suggester = Suggester(fleet, answered[-1].left if answered else stock.ledger, memo, relatives)
     return tuple(suggester.advised(answer.decision) for answer in answered)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
+from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, RemedyKind
@@ -15,6 +16,7 @@ from plimsoll.memory.inverse import largest
 from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, candidate_on
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
+from plimsoll.placement.growth import Growable, growable, growth
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import room_of
@@ -30,11 +32,16 @@ def remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[G
 
 @dataclass(slots=True)
 class Adviser:
-    """Finds remedies on one fleet, and uses answers in ``memo`` that were found from the same facts."""
+    """Finds remedies on one fleet, and uses answers in ``memo`` that were found from the same facts.
+
+    ``groups`` are nodes that could be added to the fleet.
+    """
 
     fleet: Fleet
     catalog: Sequence[GpuType]
     memo: Memo
+    groups: Sequence[NodeGroup] = ()
+    _growable: tuple[Growable, ...] | None = field(default=None, init=False)
     _emptied: Ledger | None = field(default=None, init=False)
     _shelf: tuple[GpuType, ...] | None = field(default=None, init=False)
 
@@ -63,6 +70,12 @@ class Adviser:
             *self._relaxed(request, unbound, ledger),
             *recall(request, "buy", self.shelf, lambda: tuple(self._other_gpus(request))),
         )
+
+    def growth(self, request: Request, missing: int, ledger: Ledger) -> tuple[Remedy, ...]:
+        """Return nodes that could be added for replicas that have no place."""
+        if self._growable is None:
+            self._growable = growable(self.groups, self.fleet)
+        return growth(request, missing, self._growable, ledger, self.memo) if self._growable else ()
 
     def _free_gpus(self, request: Request) -> Iterator[Remedy]:
         chosen = first_that_fits(request, self.fleet.emptied, self.empty_ledger, self.memo)

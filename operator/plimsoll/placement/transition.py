@@ -60,7 +60,7 @@ class _Transition:
             missing=missing,
             placed_now=searched,
             rejections=rejections,
-            remedies=self._remedies(),
+            remedies=self._remedies(max(1, missing)),
             warnings=() if chosen is None else warnings_for(self.request, chosen),
             outgrown=self.demand.outgrown,
             change_blocked=blocked,
@@ -124,7 +124,7 @@ class _Transition:
             return True, alternatives_to(chosen, self.request, self.fleet, self.adviser.memo)
         return self.award.searched, self.award.rejections
 
-    def _remedies(self) -> tuple[Remedy, ...]:
+    def _remedies(self, missing: int) -> tuple[Remedy, ...]:
         """Return remedies where a search found nothing. They are judged with the resources that were free then."""
         ledger = self.award.refused_at
         if ledger is None:
@@ -134,10 +134,11 @@ class _Transition:
         # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
         short = {(each.gpu_type, each.split.gpus) for each in refused if each.reason is Reason.GPUS_TAKEN}
         others = self.adviser.remedies(self.request, ledger)
-        helping = [each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short]
+        added = self.adviser.growth(self.request, missing, ledger)
+        kept = [each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short]
         if self.request.is_sized:  # the user declares the load of all replicas, and not that of one
-            helping = [each for each in helping if each.kind is not RemedyKind.REDUCE_CONCURRENCY]
-        return (*besides, *helping)
+            kept = [each for each in kept if each.kind is not RemedyKind.REDUCE_CONCURRENCY]
+        return (*besides, *added, *kept)
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""

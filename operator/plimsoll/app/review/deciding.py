@@ -19,6 +19,7 @@ from plimsoll.app.case import Case
 from plimsoll.app.faults import Faults
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
+from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.passes import Passes
 from plimsoll.app.prices import PriceList
 from plimsoll.app.review.values import Means
@@ -84,6 +85,7 @@ async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tup
             return means.token
 
     metrics = Metrics()
+    groups, about_groups = await _node_groups(cluster, settings)
     passes = Passes(
         settings=settings,
         models=ModelBook(ModelSources(hub=HubModels(means.cache)), read_token, changed.set),
@@ -93,8 +95,20 @@ async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tup
         metrics=metrics,
         faults=Faults(metrics.fault),
         pod_policy=PodPolicy.from_json(settings.pod_policy or "{}"),
+        node_groups=groups,
     )
-    return Decider(passes, changed), notes
+    return Decider(passes, changed), (*notes, *about_groups)
+
+
+async def _node_groups(cluster: Cluster, settings: Settings) -> tuple[NodeGroups, tuple[str, ...]]:
+    groups = NodeGroups(declared_in(settings.node_groups, load_gpu_types()))
+    if not settings.read_node_pools:
+        return groups, ()
+    try:
+        await groups.refresh(cluster, lambda: None)
+    except PlimsollError as error:
+        return groups, (f"Node pools cannot be read ({error}): none is suggested.",)
+    return groups, ()
 
 
 async def _prices(cluster: Cluster, settings: Settings, means: Means) -> tuple[PriceList, tuple[str, ...]]:

@@ -18,11 +18,13 @@ from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
 from plimsoll.cli.live_plan import plan_live
 from plimsoll.cli.markdown import plan_markdown
+from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
 from plimsoll.cli.today import today
+from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet, IgnoredNode
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.facts.prices.remarks import remarks_on
@@ -45,12 +47,17 @@ from plimsoll.render.price_words import remark_summaries
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "markdown", "objects"]), default="table")
 @click.option("-n", "--namespace", help="For objects that name none, on a cluster. Default: as for kubectl.")
+@click.option(
+    "--node-groups",
+    help="With --fleet: nodes that could be added, as a list as in the chart's fleet.nodeGroups, or NodePools.",
+)
 @with_cluster
 def command(
     files: tuple[str, ...],
     recursive: bool,  # noqa: FBT001 - a flag of the command line
     fleet: str | None,
     prices: str | None,
+    node_groups: str | None,
     output: str,
     namespace: str | None,
     kubeconfig: str | None,
@@ -65,7 +72,7 @@ def command(
     Exit status: 0 everything is placed, 1 something cannot be placed, 2 some input cannot be used (the rest is planned
     without it).
     """
-    refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""])
+    refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""], **{"node-groups": [node_groups or ""]})
     manifests = read_manifests(files, recursive=recursive)
     _complain(manifests.problems)
     if not manifests.found:
@@ -75,17 +82,23 @@ def command(
     note = manifests.note()
     if note is not None:
         click.echo(f"note: {note}", err=True)
+    if fleet is None and node_groups is not None:
+        raise InvalidInput(
+            "--node-groups", node_groups, "On a cluster those of the operator count: use it with --fleet."
+        )
     if fleet is None:
         sys.exit(plan_live(manifests, ClusterAccess(kubeconfig, context), namespace, prices, output))
-    sys.exit(_plan_offline(manifests, fleet, prices, output))
+    sys.exit(_plan_offline(manifests, fleet, (prices, node_groups), output))
 
 
-def _plan_offline(manifests: Manifests, fleet: str, prices: str | None, output: str) -> int:
-    """Plan on the nodes of a file. Return the exit status."""
+def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str | None], output: str) -> int:
+    """Plan on the nodes of a file, with the files of prices and node groups. Return the exit status."""
+    prices, node_groups = files
     own = prices_from(prices)
     seen = fleet_from(fleet, own)
+    types = priced_types(own)
     show = _SHOW.get(output, Planned.document)
-    shown, problems = plan_located(manifests.found, seen, show, priced_types(own))
+    shown, problems = plan_located(manifests.found, seen, show, types, groups_from(node_groups, types))
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)

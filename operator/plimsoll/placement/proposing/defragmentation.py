@@ -18,6 +18,7 @@ from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.proposing.preemption import Waiting
 from plimsoll.placement.proposing.running import Group, Running, room_on, ways
@@ -106,7 +107,8 @@ class _Search:
         return None
 
     def _makes_room(self, node: GpuNode, group: Group) -> bool:
-        return room_on(node, self.ledger, self.option.split.gpus, self.waiting.request.host_need, group) > 0
+        need = host_need(self.waiting.request, self.option)
+        return room_on(node, self.ledger, self.option.split.gpus, need, group) > 0
 
     def _targets(self, group: Group, source: GpuNode) -> Moves | None:
         """Return a free place on another node for every replica of a set; None where not all have one."""

@@ -17,6 +17,7 @@ from plimsoll.domain.proposals import Change, Proposal, ProposalReason, Share
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.proposing.running import Group, Running, room_on, ways
 
@@ -91,7 +92,7 @@ def _on_node(
     there = [each for each in victims if each.target.gpu_type == option.gpu.name]
     found: dict[int, _Way] = {}
     for group in ways(there):
-        replicas = min(most, room_on(node, ledger, option.split.gpus, waiting.request.host_need, group))
+        replicas = min(most, room_on(node, ledger, option.split.gpus, host_need(waiting.request, option), group))
         cost = sum((each.price for each in group), Decimal(0)), len(group), sum(each.priority for each in group)
         if replicas and (replicas not in found or cost < found[replicas].cost):
             found[replicas] = _Way(cost, ((node, group),) if group else ())

@@ -1,0 +1,66 @@
+"""Groups of nodes that can grow: GPUs that a cluster does not have and could get, at a price."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet, GpuNode, Labels, Taint
+from plimsoll.domain.gpus import CapacityType, GpuType
+from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
+from plimsoll.domain.spot import card_name
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes of one kind that somebody or an autoscaler can add.
+
+    Each has ``gpus`` GPUs of type ``gpu``, with the price in force. ``most_gpus`` is the most that all nodes of the
+    group may have together; None sets no limit. ``members`` are the labels by which its nodes are counted; without any,
+    nodes with as many GPUs of that type count. ``labels``, ``taints`` and ``host`` are those of a new node.
+    """
+
+    name: str
+    gpu: GpuType
+    resource: str
+    gpus: int
+    most_gpus: int | None = None
+    host: HostRoom = UNKNOWN_HOST
+    labels: Labels = ()
+    taints: tuple[Taint, ...] = ()
+    members: Labels = ()
+
+    @property
+    def usd_per_hour(self) -> Decimal | None:
+        """US dollars an hour for one node; None where the type has no price."""
+        price = self.gpu.price_in_force
+        return None if price is None else price.usd_per_hour * self.gpus
+
+    def node(self) -> GpuNode:
+        """Return a new node of the group."""
+        return GpuNode(
+            name=self.name,
+            gpu=self.gpu,
+            resource=self.resource,
+            selector=("", ""),
+            allocatable=self.gpus,
+            held=0,
+            labels=self.labels,
+            taints=self.taints,
+            host=self.host,
+            host_free=self.host,
+            capacity_type=self.gpu.capacity,
+        )
+
+    def nodes_left(self, fleet: Fleet) -> int | None:
+        """Return how many nodes may still be added; None without a limit."""
+        if self.most_gpus is None:
+            return None
+        present = sum(node.allocatable for node in fleet.nodes if self._has(node))
+        return max(0, self.most_gpus - present) // self.gpus
+
+    def _has(self, node: GpuNode) -> bool:
+        if self.members:
+            return set(self.members) <= set(node.labels)
+        alike = (card_name(node.gpu.name), node.allocatable) == (card_name(self.gpu.name), self.gpus)
+        return alike and (node.capacity_type is CapacityType.SPOT) == (self.gpu.capacity is CapacityType.SPOT)

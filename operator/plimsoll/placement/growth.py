@@ -1,0 +1,108 @@
+"""Nodes that would take replicas without a place: node groups that can grow, with the price of their new nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import CapacityType
+from plimsoll.domain.node_groups import NodeGroup
+from plimsoll.domain.outcomes import Option, Remedy
+from plimsoll.domain.reasons import RemedyKind
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import ceil_div
+from plimsoll.placement.first_fit import first_that_fits
+from plimsoll.placement.host import host_need
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.preference import NO_PRICE
+
+MOST_NAMED = 3
+"""The most suggestions for one deployment: the cheapest are enough to choose from. A group that may start several kinds
+of machines is named with the best one of each capacity type."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """Nodes of a group, and how many of the waiting replicas they take."""
+
+    group: NodeGroup
+    nodes: int
+    replicas: int
+    option: Option
+
+    @property
+    def price(self) -> Decimal | None:
+        one = self.group.usd_per_hour
+        return None if one is None else one * self.nodes
+
+    @property
+    def order(self) -> tuple[int, int, Decimal, str, int]:
+        """All replicas before some of them, options without doubts first, then the price of the nodes."""
+        price = NO_PRICE if self.price is None else self.price
+        return -self.replicas, self.option.doubts, price, self.group.name, self.nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Growable:
+    """A node group and the number of nodes that it may still get; None without a limit."""
+
+    group: NodeGroup
+    left: int | None
+
+
+def growable(groups: Sequence[NodeGroup], fleet: Fleet) -> tuple[Growable, ...]:
+    """Return the groups that may still grow."""
+    found = (Growable(group, group.nodes_left(fleet)) for group in groups)
+    return tuple(each for each in found if each.left != 0)
+
+
+def growth(
+    request: Request, missing: int, groups: Sequence[Growable], ledger: Ledger, memo: Memo
+) -> tuple[Remedy, ...]:
+    """Return what to add so that ``missing`` replicas get a place: the cheapest first.
+
+    Where the namespace's quota leaves no GPUs, new nodes do not help.
+    """
+    quotas = tuple(ledger.quota_left(request.key.namespace, each.group.resource) for each in groups)
+    basis = (missing, groups, quotas)
+    return memo.recall(request, ("grow", request.stated_host), basis, lambda: _growth(request, missing, groups, quotas))
+
+
+def _growth(
+    request: Request, missing: int, groups: Sequence[Growable], quotas: Sequence[int | None]
+) -> tuple[Remedy, ...]:
+    grown = (_grown(request, missing, each, quota) for each, quota in zip(groups, quotas, strict=True))
+    best: dict[tuple[str, CapacityType], _Growth] = {}
+    for each in sorted((each for each in grown if each is not None), key=lambda each: each.order):
+        best.setdefault((each.group.name, each.group.gpu.capacity), each)
+    return tuple(_remedy(each, missing) for each in [*best.values()][:MOST_NAMED])
+
+
+def _grown(request: Request, missing: int, growing: Growable, quota: int | None) -> _Growth | None:
+    group, added = growing.group, Fleet((growing.group.node(),))
+    ledger = Ledger.of(added)
+    option = first_that_fits(replace(request, replicas=1), added, ledger)
+    if option is None:
+        return None
+    on_one = ledger.room_for(added.nodes, option.split.gpus, host_need(request, option))
+    wanted = missing if quota is None else min(missing, quota // option.split.gpus)
+    nodes = ceil_div(wanted, on_one)
+    nodes = nodes if growing.left is None else min(nodes, growing.left)
+    return _Growth(group, nodes, min(wanted, nodes * on_one), option) if nodes > 0 else None
+
+
+def _remedy(found: _Growth, missing: int) -> Remedy:
+    group = found.group
+    numbers: list[tuple[str, int | str]] = [
+        ("group", group.name),
+        ("nodes", found.nodes),
+        ("gpu_type", group.gpu.name),
+        ("gpus", group.gpus),
+        ("price", "unknown" if found.price is None else str(found.price)),
+        ("replicas", found.replicas),
+        ("missing", missing),
+    ]
+    return Remedy(RemedyKind.ADD_NODES, tuple(numbers))
