@@ -264,3 +264,7 @@ def test_the_usual_requests_are_written_the_same_way_twice() -> None:
 def test_a_request_that_is_no_quantity_is_named(name: str) -> None:
     with pytest.raises(InvalidInput, match=rf"spec\.podTemplate\.resources\.requests\.{name}: 'lots'"):
         to_request(deployment(**resources(**{name: "lots"})), model())
+
+
+def test_the_most_requests_at_the_same_time_are_the_users() -> None:
+    assert to_request(deployment(engine={"maxSequences": 16}), model()).engine.max_sequences == 16

@@ -34,11 +34,28 @@ class ServingShape:
     guaranteed: bool = False
 
     @property
-    def expected_tokens(self) -> int | None:
-        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
-        if self.guaranteed or self.expected_prompt_tokens is None or self.expected_output_tokens is None:
+    def mean_tokens(self) -> int | None:
+        """The mean request length; None where it is not declared."""
+        if self.expected_prompt_tokens is None or self.expected_output_tokens is None:
             return None
         return self.expected_prompt_tokens + self.expected_output_tokens
+
+    @property
+    def expected_tokens(self) -> int | None:
+        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
+        return None if self.guaranteed else self.mean_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class TotalLoad:
+    """The load of all replicas together, where the planner chooses their number.
+
+    ``requests`` run at the same time. ``min_replicas`` are wanted for availability, and ``max_replicas`` are allowed.
+    """
+
+    requests: int
+    min_replicas: int = 1
+    max_replicas: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +100,9 @@ class Request:
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
     the user's own requests of the pod besides GPUs, and the ``limit`` fields the user's limits; None where the user
-    sets none. ``slo`` is the latency that the user declares; None asks for
-    the usual one of a person who reads along, as far as GPUs allow.
+    sets none. ``slo`` is the latency that the user declares; None asks for the usual one of a person who reads along,
+    as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
+    ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
     """
 
     key: ObjectKey
@@ -105,6 +123,8 @@ class Request:
     cpu_millis: int | None = None
     memory_bytes: int | None = None
     slo: Slo | None = None
+    total: TotalLoad | None = None
+    is_sized: bool = False
     cpu_limit_millis: int | None = None
     memory_limit_bytes: int | None = None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.domain.keys import ObjectKey
@@ -12,6 +12,7 @@ from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
+from plimsoll.placement.sizes import Size
 
 
 class PoolState(StrEnum):
@@ -31,7 +32,8 @@ class Pool:
     ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
-    ``batched_tokens`` is the step that its engines last got; None where it is not known.
+    ``batched_tokens`` is the step that its engines last got; None where it is not known. ``max_sequences`` is the same
+    for the most requests at the same time. It was chosen for the spec with the digest ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
     ``obstacle`` is the scheduler's reason for the stranded pods, in one word.
@@ -50,6 +52,8 @@ class Pool:
     too_large: bool = False
     served: bool = False
     batched_tokens: int | None = None
+    max_sequences: int | None = None
+    spec: str = ""
     uncreated: int = 0
     refused: bool = False
     promise_over: bool = False
@@ -72,7 +76,8 @@ class PlannedPool:
 
     With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
     has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
-    its engines had before.
+    its engines had before. ``max_sequences`` is the same for the most requests at the same time, and ``spec`` is the
+    digest of the spec that it was chosen for.
     """
 
     name: str
@@ -83,6 +88,8 @@ class PlannedPool:
     choice: Option | None
     surge: bool = False
     batched_tokens: int | None = None
+    max_sequences: int | None = None
+    spec: str = ""
 
     @property
     def gpu_type(self) -> str:
@@ -104,11 +111,17 @@ class PlannedPool:
         """The step of its engines from now on."""
         return self.batched_tokens if self.choice is None else self.choice.settings.max_num_batched_tokens
 
+    @property
+    def sequences(self) -> int | None:
+        """The most requests that one of its engines runs at the same time from now on."""
+        return self.max_sequences if self.choice is None else self.choice.settings.max_num_seqs
+
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """One deployment before the plan.
 
+    ``spec`` is the digest of the spec's fields that change an engine.
     ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
     were moved within the last hour. ``priority`` says who comes first where not all have room.
     """
@@ -119,6 +132,7 @@ class Tenant:
     suspended: bool = False
     accepts_move: bool = False
     left: tuple[Rehoming, ...] = ()
+    spec: str = ""
     priority: Priority = NO_PRIORITY
 
     @property
@@ -140,7 +154,8 @@ class Decision:
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
     memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment
-    got none, or where the solver does not say. ``suggestions`` would make a placement of this pass cheaper.
+    got none, or where the solver does not say. ``suggestions`` would make a placement of this pass cheaper. ``sizes``
+    are those that this pass compared for the deployment.
     """
 
     request: Request
@@ -158,6 +173,7 @@ class Decision:
     is_refusal: bool = False
     appraisal: Appraisal | None = None
     suggestions: tuple[Suggestion, ...] = ()
+    sizes: tuple[Size, ...] = ()
 
     @property
     def choice(self) -> Option | None:
@@ -176,7 +192,19 @@ def as_it_is(pool: Pool) -> PlannedPool:
         replicas=pool.replicas,
         choice=None,
         batched_tokens=pool.batched_tokens,
+        max_sequences=pool.max_sequences,
+        spec=pool.spec,
     )
+
+
+def as_it_runs(request: Request, pool: Pool) -> Request:
+    """Return the request with the step and the most requests at the same time that the pool's engines last got."""
+    engine = request.engine
+    if pool.batched_tokens is not None:
+        engine = replace(engine, max_batched_tokens=pool.batched_tokens)
+    if pool.max_sequences is not None:
+        engine = replace(engine, max_sequences=pool.max_sequences)
+    return request if engine is request.engine else replace(request, engine=engine)
 
 
 def count(pools: Iterable[PlannedPool]) -> int:

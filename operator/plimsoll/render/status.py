@@ -95,6 +95,10 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "proposals": [_proposal(each, report.namespace) for each in report.proposals[:MAX_PROPOSALS]],
         "decisions": [_decision(each) for each in report.decisions],
     }
+    if decision.sizes:
+        document["size"] = _size(report, decision)
+    elif report.size_digest is None:
+        document["size"] = None
     if choice is not None:
         document["estimate"] = _estimate(choice)
         document["placement"] = _placement(report, decision, choice)
@@ -164,6 +168,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
         "priceSource": _price_source(choice),
+        "maxNumSeqs": settings.max_num_seqs,
         "performance": _performance(decision, choice),
         "host": _host(decision, choice),
         "warnings": list(decision.warnings),
@@ -178,6 +183,25 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
             "enforceEager": settings.enforce_eager,
             "version": report.engine_version,
         },
+    }
+
+
+def _size(report: Report, decision: Decision) -> dict[str, Any]:
+    request = decision.request
+    return {
+        "replicas": request.replicas,
+        "concurrency": request.shape.concurrency,
+        "spec": report.size_digest or "",
+        "options": [
+            {
+                "replicas": size.replicas,
+                "concurrency": size.concurrency,
+                "places": list(size.places) or None,
+                "hourlyPrice": size.hourly_price,
+                "missing": size.missing or None,
+            }
+            for size in decision.sizes
+        ],
     }
 
 
@@ -246,6 +270,8 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "generation": pool.generation,
         "replicas": pool.replicas,
         "batchedTokens": pool.step_tokens,
+        "maxSequences": pool.sequences,
+        "spec": pool.spec or None,
         "readyReplicas": view.ready,
         "served": report.has_served(pool) or None,
         "kvTokensPredicted": report.predicted_tokens(pool),

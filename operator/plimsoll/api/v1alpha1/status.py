@@ -147,10 +147,41 @@ class PlacementStatus(ApiModel):
     )
     hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
     price_source: str | None = Field(default=None, description="Source of the price.")
+    max_num_seqs: int | None = Field(
+        default=None,
+        description="Requests that one replica serves at the same time: at least concurrency, and as many more as its "
+        "KV cache holds within the latency limit.",
+    )
     performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
     host: HostStatus | None = Field(default=None, description="Host memory and CPU of one replica.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
+
+
+class SizeOptionStatus(ApiModel):
+    """One size that was compared."""
+
+    replicas: int = Field(description="Number of replicas.")
+    concurrency: int = Field(description="Requests that one replica serves at the same time.")
+    places: list[Annotated[str, Field(max_length=128)]] | None = Field(
+        default=None, max_length=16, description="GPU types and splits."
+    )
+    hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas, if known.")
+    missing: int | None = Field(default=None, description="Replicas that would find no place.")
+
+
+class SizeStatus(ApiModel):
+    """The size that was chosen for totalConcurrency. It stays until what the spec asks for changes."""
+
+    replicas: int = Field(description="Chosen number of replicas.")
+    concurrency: int = Field(description="Requests that one replica serves at the same time.")
+    spec: Annotated[str, Field(max_length=64)] = Field(description="Digest of the spec that it was chosen for.")
+    options: list[SizeOptionStatus] | None = Field(
+        default=None,
+        max_length=8,
+        description="Sizes that were compared.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
 
 
 class PoolStatus(ApiModel):
@@ -175,6 +206,12 @@ class PoolStatus(ApiModel):
     replicas: int = Field(description="Replicas that are wanted of this pool.")
     batched_tokens: int | None = Field(
         default=None, description="--max-num-batched-tokens of its engines: kept while the spec stays the same."
+    )
+    max_sequences: int | None = Field(
+        default=None, description="--max-num-seqs of its engines: kept while the spec of an engine stays the same."
+    )
+    spec: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Digest of the spec that maxSequences was chosen for."
     )
     ready_replicas: int = Field(description="Replicas that serve.")
     served: bool | None = Field(
@@ -335,6 +372,9 @@ class InferenceDeploymentStatus(ApiModel):
     model: ModelStatus | None = Field(default=None, description="Facts of the model.")
     estimate: EstimateStatus | None = Field(default=None, description="VRAM of one GPU of one replica, term by term.")
     placement: PlacementStatus | None = Field(default=None, description="Chosen GPUs, split and engine settings.")
+    size: SizeStatus | None = Field(
+        default=None, description="Number of replicas and requests of one replica, chosen for totalConcurrency."
+    )
     pools: list[PoolStatus] | None = Field(
         default=None,
         max_length=64,

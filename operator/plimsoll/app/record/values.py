@@ -60,6 +60,8 @@ def pool_of(entry: PoolStatus) -> Pool:
         generation=entry.generation,
         replicas=entry.replicas,
         batched_tokens=entry.batched_tokens,
+        max_sequences=entry.max_sequences,
+        spec=entry.spec or "",
         served=bool(entry.served),
     )
 

@@ -18,9 +18,7 @@ from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
 from plimsoll.placement.rehoming import is_closed
-
-UNPRICED = 1_000.0
-"""US dollars an hour assumed for a GPU without a price, so that it is taken only where nothing else is left."""
+from plimsoll.placement.sizes import UNPRICED
 
 Place = tuple[str, Split]
 
