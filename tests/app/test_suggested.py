@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,7 @@ from plimsoll.placement import suggestions
 from tests.support.live_passes import LivePasses, pools
 
 KINDS = ("l4-24gb", "l40s-48gb")
-LOAD = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 8192, "concurrency": 6}
+LOAD: dict[str, Any] = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 8192, "concurrency": 6}
 
 
 def suggested(live: LivePasses, name: str) -> list[str]:

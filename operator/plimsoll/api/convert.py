@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from plimsoll.api.features import check_feature
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
-from plimsoll.api.precision import cache_precision, weight_precision
+from plimsoll.api.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.v1alpha1 import (
@@ -29,6 +29,7 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.precision import WIDE
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
 from plimsoll.domain.units import parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
@@ -58,11 +59,12 @@ def to_request(
     precision = weight_precision(spec.precision, model)
     media = to_media(spec.engine, model, _version(spec.engine))
     engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
+    kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     return Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         model=engine_of(engine.name).loaded(model, engine),
         precision=precision,
-        kv_precision=cache_precision(spec.kv_cache.precision, model, precision),
+        kv_precision=kv_precision,
         shape=_shape(spec),
         engine=engine,
         replicas=spec.replicas if replicas is None else replicas,
@@ -74,6 +76,7 @@ def to_request(
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
         slo=_slo(spec),
+        may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
     )
 
 
@@ -103,6 +106,12 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
             raise InvalidInput(
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
+    if spec.kv_cache.allow_fp8 and spec.kv_cache.precision != AUTO:
+        raise InvalidInput(
+            "spec.kvCache.allowFp8",
+            "true",
+            "It leaves the choice to auto: set spec.kvCache.precision to auto, or remove it.",
+        )
     check_pod_template(spec.pod_template, engine)
     check_speculation(spec.engine)
     if _version(spec.engine) < engine.oldest:

@@ -194,6 +194,6 @@ def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Me
     if active is None or gpu is None:
         return None
     try:
-        return sized(request, gpu, active.split, memo)[1]
+        return sized(request.with_cache_as(narrow=active.has_narrow_cache), gpu, active.split, memo)[1]
     except PlimsollError:
         return None

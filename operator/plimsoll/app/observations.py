@@ -94,7 +94,8 @@ def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Spl
     """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure."""
     kinds = [seen.observation.kind for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY]
     places = {(kind.gpu_type, kind.split): kind for kind in kinds}
-    return tuple(place for place, kind in places.items() if kind == request.engine_kind(*place))
+    asked = (request, request.with_narrow_cache()) if request.may_narrow_cache else (request,)
+    return tuple(place for place, kind in places.items() if kind in [each.engine_kind(*place) for each in asked])
 
 
 def capacities(
@@ -124,7 +125,7 @@ def _of_pool(
     if gpu is None or not (serves or failure is not None):
         return None
     by_law, settings, figures = _predicted(request, gpu, pool, memo)
-    kind = request.engine_kind(gpu.name, pool.split)
+    kind = by_law.engine_kind(gpu.name, pool.split)
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     if tokens is not None and serves:
         predicted, available = engine_of(request.engine.name).cache_bytes(by_law, pool.split, settings, figures, tokens)
@@ -140,6 +141,7 @@ def _predicted(
     request: Request, gpu: GpuType, pool: Pool, memo: Memo | None
 ) -> tuple[Request, EngineSettings, MemoryEstimate]:
     """The estimate by the memory law alone, for the step size that the pool's engines were given."""
+    request = request.with_cache_as(narrow=pool.has_narrow_cache)
     by_law = replace(request, corrections=()) if request.corrections else request
     if pool.batched_tokens is not None:
         by_law = replace(by_law, engine=replace(by_law.engine, max_batched_tokens=pool.batched_tokens))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from plimsoll.domain.engine_choice import EngineChoice
@@ -75,7 +75,8 @@ class Request:
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
     what the pod of one replica requests besides GPUs. ``slo`` is the latency that the user declares; None asks for
-    the usual one of a person who reads along, as far as GPUs allow.
+    the usual one of a person who reads along, as far as GPUs allow. ``may_narrow_cache`` permits an fp8 KV cache in
+    place of ``kv_precision``. ``has_narrow_cache`` marks a request for which that choice was made.
     """
 
     key: ObjectKey
@@ -96,11 +97,23 @@ class Request:
     cpu_millis: int = DEFAULT_CPU_MILLIS
     memory_bytes: int = DEFAULT_MEMORY_BYTES
     slo: Slo | None = None
+    may_narrow_cache: bool = False
+    has_narrow_cache: bool = False
 
     @property
     def host_need(self) -> HostNeed:
         """The CPU and memory that one replica takes from its node."""
         return HostNeed(self.cpu_millis, self.memory_bytes)
+
+    def with_narrow_cache(self) -> Request:
+        """Return the request with the fp8 KV cache that it permits."""
+        return replace(self, kv_precision=KvPrecision.FP8, may_narrow_cache=False, has_narrow_cache=True)
+
+    def with_cache_as(self, *, narrow: bool) -> Request:
+        """Return the request with the KV cache that engines have; the same object where there is no choice."""
+        if not self.may_narrow_cache:
+            return self
+        return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
         """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory."""

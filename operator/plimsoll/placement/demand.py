@@ -155,16 +155,23 @@ class _Reader:
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.target)
-        request, as_it_runs = self.tenant.request, self._with_step_of(pool)
+        request, as_it_runs = self.tenant.request, self._as_it_runs(pool)
         verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
-        if isinstance(verdict, Option) or (as_it_runs is not request and not self.tenant.accepts_move):
+        stays = pool.generation == self.tenant.generation and not self.tenant.accepts_move
+        if isinstance(verdict, Option) or (as_it_runs is not request and stays):
             return verdict
         return judge(request, candidate, self.fleet, self.memo)
 
-    def _with_step_of(self, pool: Pool) -> Request:
-        """Return the request with the step of the pool's engines: learned corrections must not restart them."""
+    def _as_it_runs(self, pool: Pool) -> Request:
+        """Return the request with the step and the cache of the pool's engines: corrections must not restart them.
+
+        The precision of the cache is kept as long as the user permits it, whatever else changes.
+        """
         request = self.tenant.request
-        if pool.batched_tokens is None or pool.generation != self.tenant.generation or pool.too_large:
+        if pool.too_large:
+            return request
+        request = request.with_cache_as(narrow=pool.has_narrow_cache)
+        if pool.batched_tokens is None or pool.generation != self.tenant.generation:
             return request
         return replace(request, engine=replace(request.engine, max_batched_tokens=pool.batched_tokens))
 

@@ -166,6 +166,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         "for people who read along (spec.slo sets another limit)"
     ),
     Reason.COSTS_MORE: _costs_more,
+    Reason.NARROW_CACHE_SAVES_LITTLE: lambda f: (
+        f"fits with an fp8 KV cache at {_price(f, 'price')}, the choice keeps 16 bits at {_price(f, 'best_price')}: a "
+        "tenth or less is saved"
+    ),
     Reason.FITS_ONLY_PROBABLY: lambda f: (
         f"fits by the estimate ({_gib(f, 'need_bytes')} of {_gib(f, 'have_bytes')} per GPU), not at the upper edge of "
         f"its error band ({_gib(f, 'sure_bytes')}); the choice fits for sure"

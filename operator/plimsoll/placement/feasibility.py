@@ -21,12 +21,31 @@ from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.speed import missed, misses_usual, speed_of
 
+_ABOUT_CACHE = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSERVED_TOO_SMALL, Reason.TOO_SLOW)
+"""Reasons that a smaller KV cache can remove."""
+
 
 def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Option | Rejection:
     """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
-    If there is a ``memo``, estimates come from it where it has them.
+    If there is a ``memo``, estimates come from it where it has them. Where the user permits an fp8 KV cache, it is
+    judged in place of a 16-bit one that does not fit, or that brings more doubts.
     """
+    wide = _judge(request, candidate, fleet, memo)
+    if not request.may_narrow_cache or not _may_gain(wide):
+        return wide
+    narrow = _judge(request.with_narrow_cache(), candidate, fleet, memo)
+    if isinstance(narrow, Rejection) or (isinstance(wide, Option) and wide.doubts <= narrow.doubts):
+        return wide
+    return narrow
+
+
+def _may_gain(wide: Option | Rejection) -> bool:
+    """Whether a smaller KV cache can change a verdict for the better."""
+    return wide.doubts > 0 if isinstance(wide, Option) else wide.reason in _ABOUT_CACHE
+
+
+def _judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None) -> Option | Rejection:
     refusal = (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
         or _against_hardware(request, candidate)
@@ -69,6 +88,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Op
         hourly_price=price,
         performance=found,
         is_slow=misses_usual(request, found),
+        has_narrow_cache=request.has_narrow_cache,
     )
 
 

@@ -32,7 +32,8 @@ class Pool:
     ``batched_tokens`` is the step that its engines last got; None where it is not known.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
-    ``obstacle`` is the scheduler's reason for the stranded pods, in one word.
+    ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
+    engines got an fp8 KV cache because the user permits it.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Pool:
     refused: bool = False
     promise_over: bool = False
     obstacle: str = ""
+    has_narrow_cache: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -70,7 +72,7 @@ class PlannedPool:
 
     With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
     has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
-    its engines had before.
+    its engines had before, and ``narrow_before`` is whether they had an fp8 KV cache by the planner's choice.
     """
 
     name: str
@@ -81,6 +83,7 @@ class PlannedPool:
     choice: Option | None
     surge: bool = False
     batched_tokens: int | None = None
+    narrow_before: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -101,6 +104,11 @@ class PlannedPool:
     def step_tokens(self) -> int | None:
         """The step of its engines from now on."""
         return self.batched_tokens if self.choice is None else self.choice.settings.max_num_batched_tokens
+
+    @property
+    def has_narrow_cache(self) -> bool:
+        """Whether its engines have an fp8 KV cache by the planner's choice from now on."""
+        return self.narrow_before if self.choice is None else self.choice.has_narrow_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +176,7 @@ def as_it_is(pool: Pool) -> PlannedPool:
         replicas=pool.replicas,
         choice=None,
         batched_tokens=pool.batched_tokens,
+        narrow_before=pool.has_narrow_cache,
     )
 
 

@@ -10,6 +10,7 @@ from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
+from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
@@ -100,12 +101,14 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
 
 
 def _model(model: ModelFacts, decision: Decision) -> dict[str, Any]:
+    narrow = decision.choice is not None and decision.choice.has_narrow_cache
+    kv_precision = KvPrecision.FP8 if narrow else decision.request.kv_precision
     return {
         "architecture": model.architecture,
         "source": model.source.value,
         "parameters": model.parameters,
         "precision": decision.request.precision.value,
-        "kvPrecision": decision.request.kv_precision.value,
+        "kvPrecision": kv_precision.value,
     }
 
 
@@ -214,6 +217,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "generation": pool.generation,
         "replicas": pool.replicas,
         "batchedTokens": pool.step_tokens,
+        "kvPrecision": KvPrecision.FP8.value if pool.has_narrow_cache else None,
         "readyReplicas": view.ready,
         "served": report.has_served(pool) or None,
         "kvTokensPredicted": report.predicted_tokens(pool),

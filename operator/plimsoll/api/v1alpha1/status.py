@@ -144,6 +144,9 @@ class PoolStatus(ApiModel):
     batched_tokens: int | None = Field(
         default=None, description="--max-num-batched-tokens of its engines: kept while the spec stays the same."
     )
+    kv_precision: Annotated[str, Field(pattern=r"^fp8$")] | None = Field(
+        default=None, description="fp8 if the planner chose it for the KV cache, as kvCache.allowFp8 permits."
+    )
     ready_replicas: int = Field(description="Replicas that serve.")
     served: bool | None = Field(
         default=None, description="Whether one of its engines has served with that generation of the spec."

@@ -51,6 +51,7 @@ def pool_of(entry: PoolStatus) -> Pool:
         replicas=entry.replicas,
         batched_tokens=entry.batched_tokens,
         served=bool(entry.served),
+        has_narrow_cache=entry.kv_precision == KvPrecision.FP8,
     )
 
 

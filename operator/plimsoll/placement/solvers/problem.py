@@ -195,7 +195,7 @@ class _Poser:
                 Choice(
                     place=option.target.place,
                     gpus=option.split.gpus,
-                    price=UNPRICED * option.split.gpus if option.hourly_price is None else float(option.hourly_price),
+                    price=UNPRICED * option.split.gpus if option.weighed_price is None else float(option.weighed_price),
                     doubts=option.doubts,
                     groups=grouped[id(nodes)],
                     quota=self._quota(request.key.namespace, option.target.resource),
