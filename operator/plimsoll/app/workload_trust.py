@@ -95,7 +95,8 @@ def target_of(body: Body) -> Target:
     """The target in the pool record of a Deployment that :func:`record_doubt` accepts."""
     record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
     (selector,) = record["nodeSelector"].items()
-    split = Split(record["tensorParallel"], record.get("pipelineParallel", 1))
+    whole = record.get("expertParallel") is True
+    split = Split(record["tensorParallel"], record.get("pipelineParallel", 1), expert_parallel=whole)
     return Target(record["gpuType"], split, selector, record["resource"])
 
 

@@ -18,9 +18,10 @@ _TERM_WORDS = {LEARNED: "learned from engines"}
 
 
 def place_words(gpu_type: str, split: Split) -> str:
-    """Return a short name for a GPU type and a split: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``."""
+    """Return a short name: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``, ``l4-24gb x 8 with whole experts``."""
     stages = "" if split.pipeline_parallel == 1 else f" x {split.pipeline_parallel} stages"
-    return f"{gpu_type} x {split.tensor_parallel}{stages}"
+    experts = " with whole experts" if split.expert_parallel else ""
+    return f"{gpu_type} x {split.tensor_parallel}{stages}{experts}"
 
 
 def rejection_sentence(rejection: Rejection) -> str:

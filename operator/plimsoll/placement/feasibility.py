@@ -136,7 +136,7 @@ def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection |
     if overrides.gpu_type is not None and gpu_type != overrides.gpu_type:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
     forced = overrides.tensor_parallel
-    if forced is not None and split != Split(forced):
+    if forced is not None and split._replace(expert_parallel=False) != Split(forced):
         return Rejection(gpu_type, split, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
     if gpu_type in constraints.deny:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))

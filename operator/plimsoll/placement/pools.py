@@ -186,6 +186,9 @@ def count(pools: Iterable[PlannedPool]) -> int:
 
 
 def pool_name(gpu_type: str, split: Split) -> str:
-    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name."""
+    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
+
+    Whole experts do not change it: they are used only where the same degree is impossible without them.
+    """
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
     return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"

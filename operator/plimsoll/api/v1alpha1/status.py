@@ -47,6 +47,7 @@ class EstimateStatus(ApiModel):
         default=None,
         description="Pipeline stages, if there are several. The estimate is of the stage with the least room.",
     )
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
         default=None,
         description="Sure: fits at the upper edge of the error band. Probable: only at the estimate itself.",
@@ -116,6 +117,7 @@ class PlacementStatus(ApiModel):
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     gpus_per_replica: int = Field(description="GPUs of one replica.")
     hourly_price_per_replica: str | None = Field(
         default=None, description="US dollars per hour of one replica, if the price is known."
@@ -134,6 +136,7 @@ class PoolStatus(ApiModel):
     gpu_type: str = Field(description="GPU type of the pool.")
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
     resource: str = Field(description="Extended resource of the GPUs.")
     state: Annotated[str, Field(pattern=r"^(Active|Retiring)$")] = Field(
@@ -161,6 +164,7 @@ class RejectionStatus(ApiModel):
     gpu_type: str = Field(description="Rejected GPU type.")
     tensor_parallel: int = Field(description="Rejected tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason with its figures, as text for people.")
 
@@ -189,6 +193,7 @@ class TooSmallStatus(ApiModel):
     gpu_type: str = Field(description="GPU type of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree of the engine.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
     spec: str = Field(
         description="Digest of the spec's fields that affect memory. The entry holds for this digest only."
@@ -206,6 +211,7 @@ class ObservationStatus(ApiModel):
     engine_version: str = Field(description="Release of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
     batched_tokens: int = Field(description="--max-num-batched-tokens of the engine.")
     max_sequences: int = Field(description="--max-num-seqs of the engine.")
@@ -226,6 +232,7 @@ class RehomingStatus(ApiModel):
     gpu_type: str = Field(description="GPU type that was left.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
         description="Time when replicas last left it. It is not used again within an hour."
     )

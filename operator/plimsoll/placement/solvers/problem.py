@@ -240,7 +240,7 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
     larger one fits, and costs less.
     """
-    ordered = sorted(choices, key=lambda each: (each.doubts, each.price, each.gpus, each.place))
+    ordered = sorted(choices, key=_preference)
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
@@ -249,3 +249,7 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
         ):
             kept.append(choice)
     return tuple(kept)
+
+
+def _preference(choice: Choice) -> tuple[int, float, int, int, Place]:
+    return choice.doubts, choice.price, choice.gpus, choice.place[1].pipeline_parallel, choice.place
