@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from plimsoll.app.record.values import split_of
-from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
+from plimsoll.cli.context import fleet_from, prices_from
 from plimsoll.cli.documents import load_deployments
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.cli.price_files import priced_types
@@ -51,7 +51,7 @@ def story(folder: Path) -> str:
 
 def _planned(manifest: Path, nodes: Path, prices: Path | None) -> tuple[list[Planned], Fleet]:
     own = prices_from(str(prices) if prices else None)
-    fleet = fleet_from(str(nodes), ClusterAccess(), own)
+    fleet = fleet_from(str(nodes), own)
     return plan_manifests(load_deployments([str(manifest)]), fleet, priced_types(own)), fleet
 
 

@@ -13,6 +13,7 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.host import DEFAULT_CPU, DEFAULT_CPU_MILLIS, DEFAULT_MEMORY, DEFAULT_MEMORY_BYTES
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
@@ -52,7 +53,13 @@ def test_everything_that_can_be_said_arrives() -> None:
             kvCache={"precision": "fp8"},
             expectedTokens={"prompt": 1000, "output": 200},
             replicas=3,
-            gpu={"allow": ["l40s-48gb"], "deny": ["t4-16gb"], "maxPerReplica": 2, "maxHourlyPrice": "12.50"},
+            gpu={
+                "allow": ["l40s-48gb"],
+                "deny": ["t4-16gb"],
+                "maxPerReplica": 2,
+                "maxHourlyPrice": "12.50",
+                "capacityTypes": ["Spot"],
+            },
             engine={
                 "version": "0.21",
                 "gpuMemoryUtilizationPercent": 85,
@@ -71,7 +78,7 @@ def test_everything_that_can_be_said_arrives() -> None:
     assert (wanted.precision, wanted.kv_precision, wanted.replicas) == (Precision.FP8, KvPrecision.FP8, 3)
     assert wanted.shape == ServingShape(8192, 16, 1000, 200)
     assert wanted.engine == EngineChoice(EngineVersion(0, 21), 85, 4096, enforce_eager=True)
-    assert wanted.constraints == GpuConstraints(("l40s-48gb",), ("t4-16gb",), 2, Decimal("12.50"))
+    assert wanted.constraints == GpuConstraints(("l40s-48gb",), ("t4-16gb",), 2, Decimal("12.50"), (CapacityType.SPOT,))
     assert wanted.overrides == Overrides("l40s-48gb", 2, 40 * GIB)
     assert wanted.slo == Slo(ttft_seconds=1.5, tpot_seconds=0.04)
     assert wanted.node_selector == (("disk", "ssd"), ("zone", "a"))

@@ -12,6 +12,7 @@ from plimsoll.app.record.reading import Record, read, record_of, with_status
 from plimsoll.app.record.values import split_of
 from plimsoll.app.record.writing import document_of
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.precision import KvPrecision, Precision
@@ -100,6 +101,25 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
     assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
     assert record.history == ChangeHistory((NOW,), Ceiling(NOW, 4.0, None))
+
+
+def test_a_pool_on_nodes_with_several_labels_has_them_all_and_one_that_names_none_is_left_out() -> None:
+    labels = ["nvidia.com/gpu.product=H100", "nvidia.com/gpu.product=H100-SXM5", "plimsoll.dev/gpu-type=h100=x"]
+    (only,) = read({"pools": [{**ENTRY, "nodeLabels": labels}]}).pools
+    assert only.target.labels == (
+        ("nvidia.com/gpu.product", "H100"),
+        ("nvidia.com/gpu.product", "H100-SXM5"),
+        ("plimsoll.dev/gpu-type", "h100=x"),
+    )
+    (spot,) = read({"pools": [{**ENTRY, "capacityType": "Spot"}]}).pools
+    assert (spot.target.capacity, only.target.capacity) == (CapacityType.SPOT, None)
+    unknown = read({"pools": [{**ENTRY, "capacityType": "Free"}]})
+    assert unknown.complaints == ("status.pools[0] is ignored: capacityType 'Free' is none of OnDemand, Spot",)
+    wrong = read({"pools": [{**ENTRY, "nodeLabels": ["H100"]}]})
+    assert (wrong.pools, wrong.complaints) == (
+        (),
+        ("status.pools[0] is ignored: nodeLabels ['H100'] is no list of key=value",),
+    )
 
 
 def test_the_condition_of_a_type_is_found_by_its_type() -> None:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
+from tests.support.broken_rules import broken_manifests
 
 ROOT = Path(__file__).resolve().parents[2]
 FLEET, PRICES = str(ROOT / "examples" / "fleet.yaml"), str(ROOT / "examples" / "prices.yaml")
@@ -122,6 +123,20 @@ def test_a_bad_manifest_leaves_with_two_and_one_sentence(
     assert told.startswith("error: ")
     assert "Traceback" not in told
     assert [sentence for sentence in sentences if sentence not in told] == []
+
+
+def test_every_rule_of_the_crd_is_applied_and_names_file_document_and_object(
+    run: Run, write: Callable[[str], str]
+) -> None:
+    broken = [manifest for _, manifest in broken_manifests("tenant")]
+    good = yaml.safe_load(DEPLOYMENT)
+    path = write(yaml.safe_dump_all([*broken, good]))
+    status, shown, told = run("plan", "-f", path, "--fleet", FLEET, "-o", "json")
+    assert status == 2
+    assert [entry["name"] for entry in json.loads(shown)] == ["a"], "the good one is planned"
+    for number, manifest in enumerate(broken, start=1):
+        title = f"InferenceDeployment tenant/{manifest['metadata']['name']}"
+        assert f"given.yaml, document {number}, {title}: " in told, told
 
 
 BAD_FLEETS: dict[str, tuple[str, str]] = {

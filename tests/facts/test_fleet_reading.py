@@ -12,7 +12,7 @@ from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
 from plimsoll.domain.gpus import Price
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.units import MIB
-from plimsoll.facts.cluster import fleet_reading
+from plimsoll.facts.cluster import cloud_labels, fleet_reading
 from plimsoll.facts.cluster.fleet_reading import gpus_held, holds_gpus, read_fleet
 from testbed.fleet import gpu_node
 from tests.facts.nodes import Body, node, nvidia_node, pod
@@ -200,6 +200,52 @@ def test_an_amd_card_is_known_by_its_device_id_and_reached_by_what_the_node_has(
     seen = usable(node("m", labels | {"amd.com/gpu.vram": "192G"}, {"amd.com/gpu": "8"}))
     assert (seen.gpu.name, seen.resource, seen.selector) == ("mi300x-192gb", "amd.com/gpu", selector)
     assert seen.gpu.usable_bytes == BY_NAME["mi300x-192gb"].usable_bytes
+
+
+@pytest.mark.parametrize(
+    ("labels", "resource", "gpu_type"),
+    [
+        ({"plimsoll.dev/gpu-type": "h100-sxm-80gb"}, "nvidia.com/gpu", "h100-sxm-80gb"),
+        ({"plimsoll.dev/gpu-type": "mi300x-192gb"}, "amd.com/gpu", "mi300x-192gb"),
+        ({"cloud.google.com/gke-accelerator": "nvidia-l4"}, "nvidia.com/gpu", "l4-24gb"),
+        ({"cloud.google.com/gke-accelerator": "nvidia-h100-mega-80gb"}, "nvidia.com/gpu", "h100-sxm-80gb"),
+        ({"karpenter.k8s.aws/instance-gpu-name": "l40s"}, "nvidia.com/gpu", "l40s-48gb"),
+    ],
+)
+def test_a_node_without_the_vendors_labels_is_known_by_the_admins_or_a_clouds(
+    labels: dict[str, str], resource: str, gpu_type: str
+) -> None:
+    seen = usable(node("n", labels, {resource: "8"}))
+    assert (seen.gpu.name, seen.resource, seen.selector) == (gpu_type, resource, next(iter(labels.items())))
+
+
+@pytest.mark.parametrize(
+    ("memory", "gpu_type"), [("40960", "a100-sxm-40gb"), ("81920", "a100-sxm-80gb"), ("900000", None), ("", None)]
+)
+def test_a_name_for_two_cards_is_settled_by_the_memory(memory: str, gpu_type: str | None) -> None:
+    labels = {"karpenter.k8s.aws/instance-gpu-name": "a100", "karpenter.k8s.aws/instance-gpu-memory": memory}
+    seen = fleet(node("n", labels, {"nvidia.com/gpu": "8"}))
+    assert [each.gpu.name for each in seen.nodes] == ([gpu_type] if gpu_type else [])
+    assert [each.reason for each in seen.ignored] == ([] if gpu_type else [NodeReason.NO_PRODUCT_LABEL])
+
+
+def test_the_vendors_label_counts_more_than_all_others() -> None:
+    seen = usable(nvidia_node(labels={"plimsoll.dev/gpu-type": "l4-24gb"}))
+    assert (seen.gpu.name, seen.selector[0]) == ("h100-sxm-80gb", "nvidia.com/gpu.product")
+
+
+@pytest.mark.parametrize(
+    "shared", ["cloud.google.com/gke-gpu-partition-size", "cloud.google.com/gke-gpu-sharing-strategy"]
+)
+def test_a_cloud_s_name_does_not_say_how_much_of_a_shared_gpu_there_is(shared: str) -> None:
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4", shared: "x"}
+    assert ignored(node("n", labels, {"nvidia.com/gpu": "8"})).reason is NodeReason.NO_PRODUCT_LABEL
+
+
+def test_every_gpu_that_a_cloud_s_name_means_is_in_the_catalogue() -> None:
+    named = {*cloud_labels.GKE_TYPES.values(), *cloud_labels.AWS_TYPES.values()}
+    named |= {name for cards in cloud_labels.AWS_TYPES_BY_MEMORY.values() for _, name in cards}
+    assert named <= {*BY_NAME}
 
 
 def mixed_node(name: str = "n", *, whole: int = 2, **slices: int) -> Body:

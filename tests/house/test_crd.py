@@ -179,7 +179,7 @@ def test_printer_columns_point_at_fields_of_their_type() -> None:
         "Ready", "Reason", "Model", "GPU", "TP", "Replicas", "GiB/GPU", "Age",
     ]  # fmt: skip
     assert [name for name, column in columns.items() if "priority" in column] == [
-        "Context", "Concurrency", "KV Tokens", "$/h", "URL",
+        "Context", "Concurrency", "KV Tokens", "TPOT", "$/h", "URL",
     ]  # fmt: skip
     for column in columns.values():
         path = re.sub(r'\[\?\(@\.type=="Ready"\)\]', "[*]", column["jsonPath"])

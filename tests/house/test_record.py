@@ -14,9 +14,10 @@ RECORD = PACKAGE / "app" / "record"
 
 # fmt: off
 SHARED = frozenset({
-    "conditions", "dtype", "engine", "generation", "gpuType", "kind", "lastTransitionTime", "message", "model", "name",
-    "nodeSelector", "observedGeneration", "parameters", "pipelineParallel", "quantization", "reason", "rebalancing",
-    "replicas", "resource", "selector", "source", "spec", "state", "status", "tensorParallel", "type", "version",
+    "capacityType", "conditions", "dtype", "engine", "generation", "gpuType", "kind", "lastTransitionTime", "message",
+    "model", "name", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
+    "quantization", "reason", "rebalancing", "replicas", "resource", "selector", "source", "spec", "state", "status",
+    "tensorParallel", "type", "version",
 })
 # fmt: on
 """Fields that a spec, the record of a pool or an object of Kubernetes has as well."""

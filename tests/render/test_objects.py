@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import GpuConstraints
+from plimsoll.domain.spot import SPOT_LABELS, spot_type
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import PodOptions, SecretKey
 from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
@@ -201,6 +204,48 @@ class TestPod:
         ]
         assert seen["nodeSelector"] == {"zone": "a"}
         assert "nodeSelector" not in pod_spec()
+
+    def test_a_node_with_any_of_the_types_labels_takes_the_pod(self) -> None:
+        product, cloud = "nvidia.com/gpu.product", "cloud.google.com/gke-accelerator"
+        labels = ((product, "H100-SXM5"), (product, "H100-SXM5"), (cloud, "nvidia-h100-80gb"), (product, "A-H100"))
+        where = fleet(*(replace(node(f"n{i}", H100), selector=label) for i, label in enumerate(labels)))
+        seen = rendered(where=where)
+        affinity = seen["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        assert affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] == [
+            {"matchExpressions": [{"key": product, "operator": "In", "values": ["A-H100", "H100-SXM5"]}]},
+            {"matchExpressions": [{"key": cloud, "operator": "In", "values": ["nvidia-h100-80gb"]}]},
+        ]
+        record = json.loads(seen["metadata"]["annotations"][POOL_ANNOTATION])
+        assert record["nodeSelector"] == {product: "H100-SXM5"}, "an earlier release reads one label"
+        assert record["nodeLabels"] == [f"{product}=H100-SXM5", f"{cloud}=nvidia-h100-80gb", f"{product}=A-H100"]
+
+    def test_a_pod_that_is_restricted_to_a_capacity_type_finds_it_by_every_clouds_label(self) -> None:
+        h100 = node("stays", H100)
+        spot = replace(node("spot", H100), gpu=spot_type(h100.gpu))
+        product = {"key": h100.selector[0], "operator": "In", "values": [h100.selector[1]]}
+        found = {}
+        for capacity in CapacityType:
+            wanted = request(constraints=GpuConstraints(capacities=(capacity,)))
+            seen = rendered(where=fleet(h100, spot), wanted=wanted)
+            affinity = seen["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+            found[capacity] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            record = json.loads(seen["metadata"]["annotations"][POOL_ANNOTATION])
+            assert record["capacityType"] == {"on-demand": "OnDemand", "spot": "Spot"}[capacity]
+        (stays,) = found[CapacityType.ON_DEMAND]
+        assert stays["matchExpressions"][0] == product
+        assert {(each["key"], each["operator"]) for each in stays["matchExpressions"][1:]} == {
+            (key, "NotIn") for key in SPOT_LABELS
+        }
+        assert {
+            "key": "eks.amazonaws.com/capacityType",
+            "operator": "NotIn",
+            "values": ["SPOT", "Spot", "spot"],
+        } in stays["matchExpressions"]
+        terms = [each["matchExpressions"] for each in found[CapacityType.SPOT]]
+        assert [each[0] for each in terms] == [product] * len(SPOT_LABELS)
+        assert [(each[1]["key"], each[1]["operator"], len(each)) for each in terms] == [
+            (k, "In", 2) for k in SPOT_LABELS
+        ]
 
     def test_a_pod_prefers_nodes_that_engines_of_any_namespace_use_and_never_insists(self) -> None:
         template = rendered()["spec"]["template"]

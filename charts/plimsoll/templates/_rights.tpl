@@ -5,7 +5,7 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 {{- define "plimsoll.rights.served" -}}
 - apiGroups: [plimsoll.dev]
   resources: [inferencedeployments]
-  verbs: [list, watch]
+  verbs: [get, list, watch]
 - apiGroups: [plimsoll.dev]
   resources: [inferencedeployments/status]
   verbs: [patch]

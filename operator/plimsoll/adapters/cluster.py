@@ -335,6 +335,27 @@ class Cluster:
         )
         return _whole(answer)
 
+    async def checked(self, kind: Kind, body: Manifest) -> Manifest:
+        """Return an object as the API server would store it (a dry run). Nothing is stored.
+
+        An object with a resource version would replace the stored one; any other would be created.
+
+        Raises:
+            ClusterRefused: the API server would refuse it, or this user may not write objects of this kind.
+        """
+        head = body["metadata"]
+        is_known = bool(head.get("resourceVersion"))
+        answer = await self._call(
+            f"{'replace' if is_known else 'create'} {kind.plural} {head.get('namespace')}/{head['name']} as a dry run",
+            "put" if is_known else "post",
+            kind,
+            name=head["name"] if is_known else None,
+            namespace=head.get("namespace"),
+            body=body,
+            dry_run="All",
+        )
+        return _whole(answer)
+
     async def _read(self, action: str, kind: Kind, **options: Any) -> Manifest:
         return await self._call(action, "get", kind, **options)
 

@@ -13,6 +13,7 @@ from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.v1alpha1 import (
     ApiModel,
+    CapacityTypeChoice,
     EngineSpec,
     InferenceDeployment,
     InferenceDeploymentSpec,
@@ -24,7 +25,7 @@ from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots, MediaUse, Residency, WeightStreaming
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Toleration
-from plimsoll.domain.gpus import Vendor
+from plimsoll.domain.gpus import CapacityType, Vendor
 from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
@@ -37,6 +38,8 @@ from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, PodOptions, Sec
 from plimsoll.engines.base import Engine, Feature
 from plimsoll.engines.flags import owned_flag
 from plimsoll.engines.registry import engine_of
+
+_CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
 
 
 def to_request(
@@ -213,6 +216,7 @@ def _constraints(spec: InferenceDeploymentSpec) -> GpuConstraints:
         allow=tuple(gpu.allow or ()),
         deny=tuple(gpu.deny or ()),
         max_per_replica=gpu.max_per_replica,
+        capacities=tuple(_CAPACITY_TYPES[each] for each in gpu.capacity_types or ()),
         max_hourly_price=None if gpu.max_hourly_price is None else Decimal(gpu.max_hourly_price),
     )
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from plimsoll.api.schema import Schema, crd
+from plimsoll.api.schema import root_schema
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.domain.errors import InvalidInput, shortened
 from plimsoll.domain.names import API_VERSION, KIND
@@ -84,15 +83,9 @@ def _fix(error: ErrorDetails) -> str:
     return f"{message}. {_description(error['loc'])}".rstrip()
 
 
-@lru_cache(maxsize=1)
-def _root() -> Schema:
-    root: Schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    return root
-
-
 def _description(path: Sequence[str | int]) -> str:
     """Return the description of a field in the CRD, or of the nearest field around it that has one."""
-    node, found = _root(), ""
+    node, found = root_schema(), ""
     for part in path:
         key = "items" if isinstance(part, int) else part
         children = {"items": node.get("items", {})} if isinstance(part, int) else node.get("properties", {})

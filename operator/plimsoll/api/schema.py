@@ -7,6 +7,7 @@ structural schema". This module is pure: the caller writes the result of :func:`
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, rule
@@ -83,6 +84,13 @@ def crd() -> Schema:
     }
 
 
+@lru_cache(maxsize=1)
+def root_schema() -> Schema:
+    """Return the schema of a whole InferenceDeployment. It is made once: do not change it."""
+    root: Schema = crd()["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return root
+
+
 def _printer_columns() -> list[Schema]:
     """Return the columns of ``kubectl get``: the results first; with ``-o wide`` also the inputs."""
     ready = '.status.conditions[?(@.type=="Ready")]'
@@ -99,6 +107,13 @@ def _printer_columns() -> list[Schema]:
         _column("Concurrency", "integer", ".spec.concurrency", "Requests that a replica serves at once.", wide=True),
         _column(
             "KV Tokens", "integer", ".status.estimate.kvCapacityTokens", "Tokens the cache has room for.", wide=True
+        ),
+        _column(
+            "TPOT",
+            "integer",
+            ".status.placement.performance.tpotMilliseconds",
+            "Predicted milliseconds per output token.",
+            wide=True,
         ),
         _column("$/h", "string", ".status.placement.hourlyPrice", "US dollars per hour of all replicas.", wide=True),
         _column("URL", "string", ".status.url", "Base URL of the OpenAI API, inside the cluster.", wide=True),

@@ -190,7 +190,7 @@ def is_judged(case: Case) -> bool:
 def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Memo) -> MemoryEstimate | None:
     """The estimate on the first active pool's GPU, whether it fits there or not."""
     active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
-    gpu = next((gpu for gpu in fleet.gpu_types() if active is not None and gpu.name == active.gpu_type), None)
+    gpu = None if active is None else fleet.named(active.gpu_type)
     if active is None or gpu is None:
         return None
     try:

@@ -102,11 +102,11 @@ def capacities(
     request: Request, pools: Sequence[Pool], reported: Mapping[str, int], fleet: Fleet, memo: Memo | None = None
 ) -> dict[str, int]:
     """Convert ``reported``, by pool, to the tokens that requests of full length get."""
-    types = {gpu.name: gpu for gpu in fleet.gpu_types()}
     found, engine = dict(reported), engine_of(request.engine.name)
     for pool in pools:
-        if pool.name in reported and pool.gpu_type in types:
-            _, settings, figures = _predicted(request, types[pool.gpu_type], pool, memo)
+        gpu = fleet.named(pool.gpu_type)
+        if pool.name in reported and gpu is not None:
+            _, settings, figures = _predicted(request, gpu, pool, memo)
             tokens = engine.full_length_tokens(request, pool.split, settings, figures, reported[pool.name])
             found[pool.name] = tokens
     return found
@@ -119,7 +119,7 @@ def _is_failure(observation: Observation) -> bool:
 def _of_pool(
     request: Request, pool: Pool, around: Surroundings, tokens: int | None, fleet: Fleet, memo: Memo | None
 ) -> Observation | None:
-    gpu = next((gpu for gpu in fleet.gpu_types() if gpu.name == pool.gpu_type), None)
+    gpu = fleet.named(pool.gpu_type)
     failure = _memory_failure(around, pool) if pool.too_large else None
     serves = tokens is not None and pool.ready > 0
     if gpu is None or not (serves or failure is not None):

@@ -67,7 +67,7 @@ QUOTA_SECONDS = 15.0
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0
 
-_PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
+PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     INFERENCE_DEPLOYMENTS: pruning.inference_deployment,
     NODES: pruning.node,
     PODS: pruning.pod,
@@ -133,7 +133,7 @@ class Shell:
         metrics.serve(self.settings.metrics_port)
         wake = asyncio.Event()
         self.store = Store(
-            _PRUNERS,
+            PRUNERS,
             wake.set,
             optional={RESOURCE_QUOTAS},
             unwatched={RESOURCE_QUOTAS, *listed_only(self.settings)},

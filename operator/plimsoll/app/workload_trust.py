@@ -8,6 +8,7 @@ from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS
 from plimsoll.app.record.doubts import place_doubt, split_doubt
+from plimsoll.app.record.values import target_from
 from plimsoll.app.store import Body
 from plimsoll.domain.names import KIND
 from plimsoll.domain.outcomes import Split, Target
@@ -79,7 +80,9 @@ def record_doubt(body: Body, name: str) -> str:
     if "tensorParallel" not in record:
         return "its pool record has no tensorParallel"
     stages = record.get("pipelineParallel", 1)
-    doubt = place_doubt(record.get("nodeSelector"), record.get("resource"))
+    doubt = place_doubt(
+        record.get("nodeSelector"), record.get("resource"), record.get("nodeLabels"), record.get("capacityType")
+    )
     doubt = doubt or split_doubt(record["tensorParallel"], stages)
     if doubt:
         return f"{doubt} (in its pool record)"
@@ -94,10 +97,16 @@ def record_doubt(body: Body, name: str) -> str:
 def target_of(body: Body) -> Target:
     """The target in the pool record of a Deployment that :func:`record_doubt` accepts."""
     record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
-    (selector,) = record["nodeSelector"].items()
     whole = record.get("expertParallel") is True
     split = Split(record["tensorParallel"], record.get("pipelineParallel", 1), expert_parallel=whole)
-    return Target(record["gpuType"], split, selector, record["resource"])
+    return target_from(
+        record["gpuType"],
+        split,
+        record["nodeSelector"],
+        record["resource"],
+        labels=record.get("nodeLabels"),
+        capacity=record.get("capacityType"),
+    )
 
 
 def controller_of(body: Body) -> Mapping[str, Any] | None:

@@ -12,7 +12,7 @@ from plimsoll.adapters.models import ModelSources
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
 from plimsoll.cli.documents import load_fleet_objects
-from plimsoll.cli.later import hub_models, inference_deployment, nodes_and_pods
+from plimsoll.cli.later import hub_models, inference_deployment
 from plimsoll.cli.price_files import read_prices
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
 from plimsoll.domain.fleet import Fleet
@@ -42,9 +42,9 @@ class ClusterAccess:
         return self.kubeconfig or os.environ.get("KUBECONFIG") or None
 
 
-def fleet_from(path: str | None, access: ClusterAccess, prices: OwnPrices) -> Fleet:
-    """The fleet of a file, or of the cluster."""
-    nodes, pods = load_fleet_objects(path) if path else nodes_and_pods(access.file, access.context)
+def fleet_from(path: str, prices: OwnPrices) -> Fleet:
+    """The fleet of a file."""
+    nodes, pods = load_fleet_objects(path)
     return read_fleet(nodes, pods, load_gpu_types(), prices)
 
 
@@ -117,10 +117,15 @@ class _HubIfAsked:
         """Do nothing: no request runs between two questions."""
 
 
-def _facts(model: ModelSpec) -> ModelFacts:
+def hub_access() -> tuple[Path, str | None]:
+    """The folder for the hub's answers, and this user's token for it."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "plimsoll" / "hub"
+    return cache, os.environ.get("HF_TOKEN")
+
+
+def _facts(model: ModelSpec) -> ModelFacts:
+    cache, token = hub_access()
     sources = ModelSources(hub=_HubIfAsked(cache))
-    token = os.environ.get("HF_TOKEN")
     try:
         return sources.resolve(model.name, revision=model.revision, token=token, inline=model.config)
     except SourceUnavailable as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.rules import check_rules
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.cli.files import files_of, read_text, title
 from plimsoll.cli.shapes import refuse_misshapen
@@ -122,6 +123,14 @@ def parse_located(each: Located) -> InferenceDeployment:
     """Parse one object. Raises :class:`UnusableDocument` with its place."""
     try:
         return parse_inference_deployment(each.body)
+    except PlimsollError as error:
+        raise UnusableDocument(f"{each.where}: {error}") from error
+
+
+def check_located(each: Located) -> None:
+    """Check one object that was parsed by the rules of the API server. Raises :class:`UnusableDocument`."""
+    try:
+        check_rules(each.body)
     except PlimsollError as error:
         raise UnusableDocument(f"{each.where}: {error}") from error
 

@@ -18,6 +18,7 @@ from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
     from plimsoll.adapters.hub import HubModels
+    from plimsoll.app.review.values import Means, Review, Wish
 
 
 Body = dict[str, Any]
@@ -60,11 +61,18 @@ def run_operator() -> None:
     run(Settings.from_environment())
 
 
-def nodes_and_pods(kubeconfig: str | None, context: str | None) -> tuple[list[Body], list[Body]]:
-    """Every node and every pod of a cluster. Raises :class:`MissingExtra`."""
+def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context: str | None) -> Review:
+    """The operator's decision if these objects were applied to a cluster. Raises :class:`MissingExtra`."""
     with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
         from plimsoll.cli import live
-    return live.nodes_and_pods(kubeconfig, context)
+    return live.review(wishes, means, kubeconfig, context)
+
+
+def default_namespace(kubeconfig: str | None, context: str | None) -> str:
+    """The namespace of objects that name none, as for kubectl. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
+        from plimsoll.cli import live
+    return live.default_namespace(kubeconfig, context)
 
 
 def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:

@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from kubernetes.aio import config
+
 from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, NODES, PODS
+from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.app.review.reviewing import review as review_wishes
+from plimsoll.app.review.values import Means, Review, Wish
 from plimsoll.domain.keys import ObjectKey
 
 Body = dict[str, Any]
 
+_SERVICE_ACCOUNT_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+"""The file in which Kubernetes gives a pod its own namespace."""
 
-def nodes_and_pods(kubeconfig: str | None, context: str | None) -> tuple[list[Body], list[Body]]:
-    """Every node and every pod."""
 
-    async def ask() -> tuple[list[Body], list[Body]]:
+def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context: str | None) -> Review:
+    """The operator's decision if these objects were applied."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the review
+
+    async def ask() -> Review:
         async with Cluster(kubeconfig, context) as cluster:
-            return list((await cluster.list(NODES)).items), list((await cluster.list(PODS)).items)
+            return await review_wishes(cluster, wishes, means)
 
     return asyncio.run(ask())
+
+
+def default_namespace(kubeconfig: str | None, context: str | None) -> str:
+    """The namespace of the kubeconfig's context, or of this pod's service account; else ``default``."""
+    try:
+        contexts, current = config.list_kube_config_contexts(kubeconfig)
+    except (config.ConfigException, OSError):
+        return _namespace_of_pod()
+    chosen = next((each for each in contexts if each["name"] == context), current if context is None else {})
+    return str((chosen or {}).get("context", {}).get("namespace") or "default")
+
+
+def _namespace_of_pod() -> str:
+    try:
+        return _SERVICE_ACCOUNT_NAMESPACE.read_text(encoding="utf-8").strip() or "default"
+    except OSError:
+        return "default"
 
 
 def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | None) -> Body | None:

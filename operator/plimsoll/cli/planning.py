@@ -10,13 +10,13 @@ from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.highs import fleetwide
-from plimsoll.api.convert import to_request, to_workload_options
+from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
-from plimsoll.cli.documents import Located, UnusableDocument, parse_located
+from plimsoll.cli.documents import Located, UnusableDocument, check_located, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -203,6 +203,8 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
 
 def _asked(each: Located, models: Models) -> Asked:
     resource = parse_located(each)
+    check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
+    check_located(each)
     return Asked(each.where, resource, _request(resource, models))
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from operator import attrgetter
 
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
 from plimsoll.domain.reasons import NodeReason
+from plimsoll.domain.spot import card_name, on_spot
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,13 @@ class IgnoredNode:
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 """The taint effects that keep pods off a node. PreferNoSchedule is only a preference."""
 
+Layout = tuple[object, ...]
+"""A fleet without what its pods hold."""
+
+_what_nodes_offer = attrgetter(
+    *(each.name for each in fields(GpuNode) if each.name not in ("held", "host_free", "account"))
+)
+
 Labels = tuple[tuple[str, str], ...]
 Asked = tuple[str, Labels, tuple[Toleration, ...]]
 
@@ -109,8 +119,24 @@ class Fleet:
         return self._gpu_types
 
     def of_type(self, name: str) -> tuple[GpuNode, ...]:
-        """Return the nodes with GPUs of that type."""
-        return self._by_type.get(name, ())
+        """Return the nodes with GPUs of that type. If the card is on spot nodes alone, its name means these."""
+        return self._by_type.get(name) or self._by_type.get(on_spot(name), ())
+
+    def named(self, name: str) -> GpuType | None:
+        """Return the type of that name, or of its card on spot nodes; None where the fleet has neither."""
+        return self._by_name.get(name) or self._by_name.get(on_spot(name))
+
+    def has_both_capacities(self, gpu_type: str) -> bool:
+        """Whether the card of a type is on nodes on demand and on spot nodes."""
+        card = card_name(gpu_type)
+        return card in self._by_type and on_spot(card) in self._by_type
+
+    def labels_of(self, gpu_type: str) -> tuple[tuple[str, str], ...]:
+        """Return the labels that select nodes of the type: the one of the most nodes first, then the others, sorted.
+
+        A label that nodes of another type have too is left out where there is a better one.
+        """
+        return self._labels[gpu_type if gpu_type in self._labels else on_spot(gpu_type)]
 
     def accepting(self, gpu_type: str, labels: Labels, tolerations: tuple[Toleration, ...]) -> tuple[GpuNode, ...]:
         """Return the type's nodes that have all these labels and whose blocking taints are tolerated."""
@@ -140,6 +166,12 @@ class Fleet:
         return self.with_nodes(replace(node, held=0, host_free=node.host) for node in self.nodes)
 
     @cached_property
+    def layout(self) -> Layout:
+        """Everything about the fleet except what pods hold. Fleets with equal layouts allow the same placements."""
+        others = (getattr(self, each.name) for each in fields(self) if each.name != "nodes")
+        return (tuple(_what_nodes_offer(node) for node in self.nodes), *others)
+
+    @cached_property
     def _gpu_types(self) -> tuple[GpuType, ...]:
         smallest: dict[str, GpuType] = {}
         for node in self.nodes:
@@ -149,11 +181,28 @@ class Fleet:
         return tuple(smallest[name] for name in sorted(smallest))
 
     @cached_property
+    def _by_name(self) -> Mapping[str, GpuType]:
+        return {gpu.name: gpu for gpu in self._gpu_types}
+
+    @cached_property
     def _by_type(self) -> Mapping[str, tuple[GpuNode, ...]]:
         found: dict[str, list[GpuNode]] = {}
         for node in self.nodes:
             found.setdefault(node.gpu.name, []).append(node)
         return {name: tuple(nodes) for name, nodes in found.items()}
+
+    @cached_property
+    def _labels(self) -> Mapping[str, tuple[tuple[str, str], ...]]:
+        types: dict[tuple[str, str], set[str]] = {}
+        for node in self.nodes:
+            types.setdefault(node.selector, set()).add(card_name(node.gpu.name))
+        found = {}
+        for name, nodes in self._by_type.items():
+            counted = Counter(node.selector for node in nodes)
+            own = [label for label in counted if len(types[label]) == 1] or list(counted)
+            first = min(own, key=lambda label: (-counted[label], label))
+            found[name] = (first, *sorted(label for label in own if label != first))
+        return found
 
     @cached_property
     def _label_sets(self) -> Mapping[str, frozenset[tuple[str, str]]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
@@ -135,6 +135,7 @@ class GpuType:
     ``speed`` is None where nothing is known of it; the bandwidths are always known.
     ``family`` is the maker's line of products: prices of one family can be compared, while a graphics card for games
     costs less than a slower one for servers.
+    ``capacity`` is how its nodes are paid for: a card on spot nodes is a type of its own (:mod:`plimsoll.domain.spot`).
     """
 
     name: str
@@ -153,11 +154,26 @@ class GpuType:
     mig: MigSlice | None = None
     speed: GpuSpeed | None = None
     family: str = ""
+    capacity: CapacityType = CapacityType.ON_DEMAND
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute the hash once, from few fields: a pass looks up each GPU type in caches about 100,000 times."""
+        object.__setattr__(self, "_hash", hash((self.name, self.usable_bytes)))
+
+    def __hash__(self) -> int:
+        """Return the stored hash. Equality still compares all fields."""
+        return self._hash
 
     @property
     def is_slice(self) -> bool:
         """Whether this is a slice of a GPU and no whole one."""
         return self.mig is not None
+
+    @property
+    def price_in_force(self) -> Price | None:
+        """The price of one GPU on capacity of this type. Where spot has no known price, it is that on demand."""
+        return self.price_of(self.capacity) or self.price
 
     def price_of(self, capacity: CapacityType) -> Price | None:
         """Return what one GPU costs on capacity of that type; None where that is not known."""

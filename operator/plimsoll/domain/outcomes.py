@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.latency import Performance
 from plimsoll.domain.reasons import Numbers, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.terms import (
@@ -61,14 +61,23 @@ class Target:
     Attributes:
         gpu_type: the catalogue's name.
         split: how the replica is divided.
-        selector: the label of the type's nodes, key and value.
+        selector: the label of the type's nodes, key and value; the most frequent one where they have several.
         resource: the extended resource that pods ask for, e.g. ``nvidia.com/gpu``.
+        capacity: the capacity type of the nodes that the pods are restricted to; None for any.
+        other_labels: the further labels of nodes of the same type, sorted. A node with any of all labels is right.
     """
 
     gpu_type: str
     split: Split
     selector: tuple[str, str]
     resource: str
+    other_labels: tuple[tuple[str, str], ...] = ()
+    capacity: CapacityType | None = None
+
+    @property
+    def labels(self) -> tuple[tuple[str, str], ...]:
+        """All labels of the type's nodes; a pod may run on a node with any of them."""
+        return self.selector, *self.other_labels
 
     @property
     def place(self) -> tuple[str, Split]:

@@ -24,6 +24,7 @@ class Reason(StrEnum):
     PRECISION_NOT_SUPPORTED = "PrecisionNotSupported"
     IMAGE_FOR_OTHER_VENDOR = "ImageForOtherVendor"
     GPU_TYPE_DENIED = "GpuTypeDenied"
+    CAPACITY_TYPE_DENIED = "CapacityTypeDenied"
     GPU_TYPE_NOT_FORCED = "GpuTypeNotForced"
     SPLIT_NOT_FORCED = "SplitNotForced"
     TOO_MANY_GPUS_PER_REPLICA = "TooManyGpusPerReplica"

@@ -8,6 +8,7 @@ from decimal import Decimal
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.fingerprint import fingerprint
 from plimsoll.domain.fleet import Toleration
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
@@ -15,6 +16,7 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Correction, EngineKind
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.spot import card_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,18 @@ class ServingShape:
 
 @dataclass(frozen=True, slots=True)
 class GpuConstraints:
-    """Which GPUs the user allows. Empty ``allow`` means every type."""
+    """Which GPUs the user allows. Empty ``allow`` means every type, and empty ``capacities`` means both."""
 
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     max_per_replica: int | None = None
     max_hourly_price: Decimal | None = None
+    capacities: tuple[CapacityType, ...] = ()
+
+    @property
+    def restricts_capacity(self) -> bool:
+        """Whether nodes of some capacity type are not allowed."""
+        return bool(self.capacities) and len(set(self.capacities)) < len(CapacityType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +124,15 @@ class Request:
         return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
-        """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory."""
+        """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory.
+
+        The capacity type of the node makes no difference to an engine.
+        """
         return EngineKind(
             model=self.model.name,
             precision=self.precision,
             kv_precision=self.kv_precision,
-            gpu_type=gpu_type,
+            gpu_type=card_name(gpu_type),
             version=self.engine.version,
             split=split,
             options=fingerprint(self.model, self.engine),

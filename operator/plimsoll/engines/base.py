@@ -65,6 +65,10 @@ class Launch:
     command: tuple[str, ...] = ()
 
 
+def _no_bound(_: Request, __: GpuType, ___: Split, ____: EngineSettings) -> int:
+    return 0
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """One inference engine. All functions are pure: the same arguments give the same answer.
@@ -87,6 +91,7 @@ class Engine:
         lean_settings: settings that need less memory and are slower; the same settings where there are none.
         estimate: the VRAM of one rank: a list of terms, each with the lines behind it. Raises ValueError where the
             release is older than any known law, and UnsupportedModel where no law covers the model.
+        least_bytes: a lower bound of the same need that is quick to find; 0 where there is none.
         full_length_tokens: converts the KV tokens that an engine reports to those that requests of full length get.
         cache_bytes: the predicted and the real cache bytes of one GPU, from the KV tokens that its engine reports.
         image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
@@ -115,3 +120,4 @@ class Engine:
     image: Callable[[Vendor, str], str]
     launch: Callable[[WorkloadOptions, Option], Launch]
     find_failure: Callable[[str], EngineFailure | None]
+    least_bytes: Callable[[Request, GpuType, Split, EngineSettings], int] = _no_bound

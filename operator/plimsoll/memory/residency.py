@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from plimsoll.domain.engine_options import CpuOffload, Residency, WeightStreaming
 from plimsoll.domain.model import LayerKind, ModelFacts
@@ -51,6 +52,7 @@ def resident_weights(
             return Resident(total - host + buffers, host, buffers)
 
 
+@lru_cache(maxsize=1024)
 def stage_layer_bytes(model: ModelFacts, precision: Precision, split: Split, stage: int) -> int:
     """Return the bytes of the parameters of one stage's decoder layers on one rank."""
     form = weight_format(model, precision)

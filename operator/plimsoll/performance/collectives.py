@@ -37,12 +37,12 @@ def _curve(curves: tuple[tuple[int, Curve], ...], gpus: int) -> Curve:
 
 def interpolated(curve: Curve, size_bytes: float) -> float:
     """Return seconds for a size: straight lines between logarithms, level below, proportional above the last point."""
-    sizes = [size for size, _ in curve]
-    if size_bytes <= sizes[0]:
-        return curve[0][1]
-    if size_bytes >= sizes[-1]:
-        return curve[-1][1] * size_bytes / sizes[-1]
-    right = bisect_left(sizes, size_bytes)
+    (smallest, least), (largest, most) = curve[0], curve[-1]
+    if size_bytes <= smallest:
+        return least
+    if size_bytes >= largest:
+        return most * size_bytes / largest
+    right = bisect_left(curve, (size_bytes,))
     (low, fast), (high, slow) = curve[right - 1], curve[right]
     share = log(size_bytes / low) / log(high / low)
     return fast * exp(share * log(slow / fast))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from plimsoll.domain.engine_options import Residency
@@ -115,17 +115,15 @@ class StepCosts:
         tokens = own + prompt_tokens
         memory, compute = self._matrices(tokens, own + (1.0 if prompt_tokens else 0.0))
         cache_memory, cache_compute = self._caches(own, context)
-        work = Seconds(
-            memory=self._with_host_reads(memory + cache_memory),
-            compute=compute + cache_compute,
-            communication=self._communication(tokens, own),
-            host=self.layer_seconds + stages * self.step_seconds,
-        )
+        memory, compute = self._with_host_reads(memory + cache_memory), compute + cache_compute
+        communication = self._communication(tokens, own)
+        on_gpu = memory + compute + communication
+        host = self.layer_seconds + stages * self.step_seconds
         if tokens > _LARGEST_GRAPH:
-            work = replace(work, host=work.host + _joined(work.total, self.eager_seconds) - work.total)
-        host = self.sequence_seconds * own * stages
-        waits = host if self.is_synchronous else _joined(work.total, host) - work.total
-        return replace(work, host=work.host + waits)
+            host = host + _joined(on_gpu + host, self.eager_seconds) - (on_gpu + host)
+        serving = self.sequence_seconds * own * stages
+        waits = serving if self.is_synchronous else _joined(on_gpu + host, serving) - (on_gpu + host)
+        return Seconds(memory, compute, communication, host + waits)
 
     def prompt_attention(self, prompt_tokens: float) -> float:
         """Return the seconds of the attention of one prompt. Short prompts fill the card badly."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.errors import PlimsollError
@@ -13,7 +13,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Award, Solver, Stock
-from plimsoll.placement.transition import decision_of
+from plimsoll.placement.transition import decision_of, rooms_for_surge
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +51,24 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
 
 def read_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     """Return a deployment's demand. It is settled where the deployment is suspended or its demand cannot be found."""
+    return _guarded_demand(tenant, lambda: demand_of(tenant, fleet, memo))
+
+
+def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+    """Do the same as :func:`read_demand`, with the last pass's answer where deployment and layout are unchanged."""
+
+    def remembered() -> Demand:
+        basis = tenant, memo.last.layout(fleet)
+        return memo.last.recall(tenant.request.key, "demand", basis, lambda: demand_of(tenant, fleet, memo))
+
+    return _guarded_demand(tenant, remembered)
+
+
+def _guarded_demand(tenant: Tenant, find: Callable[[], Demand]) -> Demand:
     if tenant.suspended:
         return Demand(tenant, settled=Decision(tenant.request, tuple(as_it_is(pool) for pool in tenant.pools)))
     try:
-        return demand_of(tenant, fleet, memo)
+        return find()
     except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return Demand(tenant, settled=_failed(tenant, error))
 
@@ -68,9 +82,16 @@ def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
     if award.failure is not None:
         return _failed(award.demand.tenant, award.failure)
     try:
-        return decision_of(award, fleet, adviser)
+        return _remembered(award, fleet, adviser) if award.is_empty else decision_of(award, fleet, adviser)
     except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return _failed(award.demand.tenant, error)
+
+
+def _remembered(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    """Return the decision where nothing was awarded: the last pass's one if everything that it depends on is equal."""
+    last, demand = adviser.memo.last, award.demand
+    basis = demand, last.layout(fleet), rooms_for_surge(award, fleet)
+    return last.recall(demand.request.key, "decision", basis, lambda: decision_of(award, fleet, adviser))
 
 
 def _failed(tenant: Tenant, error: Exception) -> Decision:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from plimsoll.domain.caches import AttentionCache, CrossCache, StateCache
-from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split, Target
@@ -34,18 +34,23 @@ class Candidate:
         return self.target.split
 
 
-def candidate_on(gpu: GpuType, split: Split, node: GpuNode) -> Candidate:
-    """Return a candidate whose selector and resource come from ``node``, a node of its GPU type."""
-    return Candidate(gpu, Target(gpu.name, split, node.selector, node.resource))
+def candidate_on(gpu: GpuType, split: Split, fleet: Fleet, *, restricted: bool = False) -> Candidate:
+    """Return a candidate whose labels and resource are those of the fleet's nodes of its GPU type.
+
+    With ``restricted``, its pods run on nodes of its capacity type alone. They do so too where the card is on both.
+    """
+    selector, *others = fleet.labels_of(gpu.name)
+    resource = fleet.of_type(gpu.name)[0].resource
+    capacity = gpu.capacity if restricted or fleet.has_both_capacities(gpu.name) else None
+    return Candidate(gpu, Target(gpu.name, split, selector, resource, tuple(others), capacity))
 
 
 def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iterator[Candidate]:
     """Yield every GPU type of the fleet with every split, by name and degree. An admin's degree is always included."""
     splits = splits_for(request) if memo is None else memo.recall(request, "splits", (), lambda: splits_for(request))
     for gpu in fleet.gpu_types():
-        node = fleet.of_type(gpu.name)[0]
         for split in splits:
-            yield candidate_on(gpu, split, node)
+            yield candidate_on(gpu, split, fleet, restricted=request.constraints.restricts_capacity)
 
 
 def splits_for(request: Request) -> tuple[Split, ...]:

@@ -130,7 +130,10 @@ class _Reader:
                 continue
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
-                kept.append(replace(as_it_is(pool), choice=verdict, generation=self.tenant.generation))
+                verdict = self._kept_off_others(self._reaching_more(pool, verdict))
+                kept.append(
+                    replace(as_it_is(pool), choice=verdict, target=verdict.target, generation=self.tenant.generation)
+                )
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
             elif pool.exists:
@@ -145,13 +148,15 @@ class _Reader:
         for pool in kept:
             if pool.name not in stranded or self._is_ruled_out_by_nodes(pool):
                 continue
+            if pool.target != stranded[pool.name].target:
+                continue  # it reaches other nodes from now on
             leaving = min(stranded[pool.name].stranded, pool.replicas)
             if leaving:
                 found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle))
         return found
 
     def _judge(self, pool: Pool) -> Option | Rejection:
-        gpu = next((gpu for gpu in self.fleet.gpu_types() if gpu.name == pool.gpu_type), None)
+        gpu = self.fleet.named(pool.gpu_type)
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.target)
@@ -161,6 +166,27 @@ class _Reader:
         if isinstance(verdict, Option) or (as_it_runs is not request and stays):
             return verdict
         return judge(request, candidate, self.fleet, self.memo)
+
+    def _reaching_more(self, pool: Pool, verdict: Option) -> Option:
+        """Return the verdict with all labels of the type's nodes, where pods found no node with the pool's labels.
+
+        Otherwise a running pool keeps its labels, because others would restart its engines.
+        """
+        known = pool.target.labels
+        others = [label for label in self.fleet.labels_of(pool.gpu_type) if label not in known]
+        if not others or not pool.stranded:
+            return verdict
+        nodes = eligible_nodes(self.tenant.request, self.fleet, pool.gpu_type)
+        if not any(node.selector in others and node.free >= pool.split.gpus for node in nodes):
+            return verdict
+        labels = tuple(sorted((*pool.target.other_labels, *others)))
+        return replace(verdict, target=replace(verdict.target, other_labels=labels))
+
+    def _kept_off_others(self, verdict: Option) -> Option:
+        """Return the verdict with the restriction to a capacity type that the user may have added since."""
+        if verdict.target.capacity is not None or not self.tenant.request.constraints.restricts_capacity:
+            return verdict
+        return replace(verdict, target=replace(verdict.target, capacity=verdict.gpu.capacity))
 
     def _as_it_runs(self, pool: Pool) -> Request:
         """Return the request with the step and the cache of the pool's engines: corrections must not restart them.

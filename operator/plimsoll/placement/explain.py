@@ -146,6 +146,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"this one is {str(f['gpu_vendor']).upper()}'s (spec.engine.imageVendor names the vendor)"
     ),
     Reason.GPU_TYPE_DENIED: lambda f: f"ruled out by {f['field']}",
+    Reason.CAPACITY_TYPE_DENIED: lambda f: f"is {f['capacity']} capacity, which spec.gpu.capacityTypes leaves out",
     Reason.GPU_TYPE_NOT_FORCED: lambda f: f"spec.overrides.gpuType asks for {f['forced']}",
     Reason.SPLIT_NOT_FORCED: lambda f: f"spec.overrides.tensorParallel asks for {f['forced']}",
     Reason.TOO_MANY_GPUS_PER_REPLICA: lambda f: f"takes {f['gpus']} GPUs, spec.gpu.maxPerReplica allows {f['limit']}",

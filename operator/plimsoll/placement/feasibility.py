@@ -14,6 +14,7 @@ from plimsoll.domain.latency import Performance
 from plimsoll.domain.outcomes import EngineSettings, Fit, MemoryEstimate, Option, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
+from plimsoll.domain.spot import capacity_of, card_name
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.divisibility import replica_refusal
@@ -25,16 +26,19 @@ _ABOUT_CACHE = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSERV
 """Reasons that a smaller KV cache can remove."""
 
 
-def judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None) -> Option | Rejection:
+def judge(
+    request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None, *, shows_speed: bool = True
+) -> Option | Rejection:
     """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
     If there is a ``memo``, estimates come from it where it has them. Where the user permits an fp8 KV cache, it is
-    judged in place of a 16-bit one that does not fit, or that brings more doubts.
+    judged in place of a 16-bit one that does not fit, or that brings more doubts. Without ``shows_speed``, an option
+    has no speed where nothing but its reader asks for it.
     """
-    wide = _judge(request, candidate, fleet, memo)
+    wide = _judge(request, candidate, fleet, memo, shows_speed=shows_speed)
     if not request.may_narrow_cache or not _may_gain(wide):
         return wide
-    narrow = _judge(request.with_narrow_cache(), candidate, fleet, memo)
+    narrow = _judge(request.with_narrow_cache(), candidate, fleet, memo, shows_speed=shows_speed)
     if isinstance(narrow, Rejection) or (isinstance(wide, Option) and wide.doubts <= narrow.doubts):
         return wide
     return narrow
@@ -45,21 +49,34 @@ def _may_gain(wide: Option | Rejection) -> bool:
     return wide.doubts > 0 if isinstance(wide, Option) else wide.reason in _ABOUT_CACHE
 
 
-def _judge(request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None) -> Option | Rejection:
+def _judge(
+    request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None, *, shows_speed: bool
+) -> Option | Rejection:
     refusal = (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
         or _against_hardware(request, candidate)
         or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
     )
-    return refusal or _by_figures(request, candidate, memo)
+    return refusal or _by_figures(request, candidate, memo, shows_speed=shows_speed)
 
 
-def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Option | Rejection:
+def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
+    """Whether the request may fit for sure, with the usual or a smaller step. False is certain, and quick to find."""
+    request = request.with_narrow_cache() if request.may_narrow_cache else request
+    engine = engine_of(request.engine.name)
+    usual = engine.settings(request, gpu, split)
+    return any(
+        engine.least_bytes(request, gpu, split, each) <= gpu.usable_bytes * each.gpu_memory_utilization_percent // 100
+        for each in (engine.lean_settings(request, usual), usual)
+    )
+
+
+def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, shows_speed: bool) -> Option | Rejection:
     """Check the last points: whether the candidate fits, and whether its price and its speed are allowed."""
     settings, figures = sized(request, candidate.gpu, candidate.split, memo)
     forced = request.overrides.memory_per_gpu_bytes is not None
-    if (candidate.gpu.name, candidate.split) in request.failed_starts and not forced:
+    if (card_name(candidate.gpu.name), candidate.split) in request.failed_starts and not forced:
         return _rejection(candidate, Reason.START_FAILED)
     observed = _observed_tokens(request, candidate)
     if observed is not None and observed < figures.kv_needed_tokens:
@@ -76,7 +93,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None) -> Op
         return _rejection(candidate, Reason.PRICE_UNKNOWN, (("limit", str(limit)),))
     if limit is not None and price is not None and price > limit:
         return _rejection(candidate, Reason.TOO_EXPENSIVE, (("price", str(price)), ("limit", str(limit))))
-    found = _speed(request, candidate, settings, memo)
+    found = _speed(request, candidate, settings, memo) if shows_speed or request.slo is not None else None
     miss = () if request.slo is None else missed(request.slo, found)
     if miss:
         return _rejection(candidate, Reason.TOO_SLOW, miss)
@@ -123,7 +140,8 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
     """Return US dollars an hour for one replica; None where the type has no price."""
-    return None if gpu.price is None else gpu.price.usd_per_hour * split.gpus
+    price = gpu.price_in_force
+    return None if price is None else price.usd_per_hour * split.gpus
 
 
 def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> Rejection:
@@ -133,15 +151,19 @@ def _rejection(candidate: Candidate, reason: Reason, numbers: Numbers = ()) -> R
 def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
     """Return how ``spec.overrides`` or ``spec.gpu`` rules the place out, without prices; None where they allow it."""
     overrides, constraints = request.overrides, request.constraints
-    if overrides.gpu_type is not None and gpu_type != overrides.gpu_type:
+    card = card_name(gpu_type)
+    if overrides.gpu_type is not None and card != overrides.gpu_type:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
     forced = overrides.tensor_parallel
     if forced is not None and split._replace(expert_parallel=False) != Split(forced):
         return Rejection(gpu_type, split, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
-    if gpu_type in constraints.deny:
+    if card in constraints.deny:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))
-    if constraints.allow and gpu_type not in constraints.allow:
+    if constraints.allow and card not in constraints.allow:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.allow"),))
+    capacity = capacity_of(gpu_type)
+    if constraints.capacities and capacity not in constraints.capacities:
+        return Rejection(gpu_type, split, Reason.CAPACITY_TYPE_DENIED, (("capacity", capacity.value),))
     limit = constraints.max_per_replica
     if limit is not None and split.gpus > limit:
         return Rejection(gpu_type, split, Reason.TOO_MANY_GPUS_PER_REPLICA, (("gpus", split.gpus), ("limit", limit)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Fit, Option, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate, candidates
-from plimsoll.placement.feasibility import hourly_price, judge
+from plimsoll.placement.feasibility import hourly_price, judge, may_fit
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import room_of
@@ -27,6 +28,8 @@ def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo |
     for candidate in sorted(roomy, key=_preference):
         if fast is not None and _preference(candidate) > rank(fast):
             break  # an fp8 cache weighs more than its price, so a candidate that costs more may still come before it
+        if memo is None and not _may_fit(request, candidate):
+            continue
         verdict = judge(request, candidate, fleet, memo)
         if isinstance(verdict, Rejection) or verdict.estimate.fit is not Fit.SURE:
             continue
@@ -49,8 +52,18 @@ def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None 
 
 def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:
     """Whether one candidate fits for sure. Free GPUs are not checked."""
-    verdict = judge(request, candidate, fleet)
+    if not _may_fit(request, candidate):
+        return False
+    verdict = judge(request, candidate, fleet, shows_speed=False)
     return isinstance(verdict, Option) and verdict.estimate.fit is Fit.SURE
+
+
+def _may_fit(request: Request, candidate: Candidate) -> bool:
+    """Whether it is worthwhile to judge the candidate: its weights and cache are not larger than the whole budget."""
+    try:
+        return may_fit(request, candidate.gpu, candidate.split)
+    except (PlimsollError, ValueError):
+        return True  # the judgement says what is wrong, or rejects the split before it is estimated
 
 
 def _preference(candidate: Candidate) -> tuple[Decimal, int, int, str]:

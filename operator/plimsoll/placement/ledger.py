@@ -113,8 +113,10 @@ class Ledger:
         return replace(self, quota={})
 
     def _count_room(self, nodes: tuple[GpuNode, ...], gpus: int, need: HostNeed, enough: int | None) -> int:
-        room = 0
+        room, free = 0, self.free
         for node in nodes:
+            if free[node.account] < gpus:
+                continue
             room += self._room_on(node, gpus, need)
             if enough is not None and room >= enough:
                 return enough

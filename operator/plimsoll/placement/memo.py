@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 from plimsoll.domain.serving import Request
+from plimsoll.placement.last_pass import LastPass
 
 Answer = TypeVar("Answer")
 Answers = dict[Hashable, tuple[object, Any]]
@@ -34,10 +35,11 @@ class Memo:
     """A cache of at most ``most`` answers about requests. The least recently used request is removed first.
 
     Requests with equal content share their answers, whoever made them. The memo keeps only the last answer to each
-    question about a request, so that a changing cluster does not fill it.
+    question about a request, so that a changing cluster does not fill it. ``last`` keeps answers about deployments.
     """
 
     def __init__(self, most: int = MOST_ANSWERS) -> None:
+        self.last = LastPass()
         self._most = most
         self._count = 0
         self._requests: OrderedDict[tuple[Any, ...], Answers] = OrderedDict()

@@ -66,5 +66,7 @@ def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
     seen: list[tuple[object, ...]] = []
     for gpu in fleet.gpu_types():
         nodes = fleet.of_type(gpu.name)
-        seen.append((gpu, nodes[0].selector, nodes[0].resource, len(nodes), most_gpus(request, fleet, gpu.name)))
+        seen.append(
+            (gpu, fleet.labels_of(gpu.name), nodes[0].resource, len(nodes), most_gpus(request, fleet, gpu.name))
+        )
     return tuple(seen)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
-from plimsoll.placement.answers import answers, read_demand
+from plimsoll.placement.answers import answers, remembered_demand
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
@@ -57,8 +57,9 @@ def plan(
 
 def demands_of(tenants: Sequence[Tenant], fleet: Fleet, memo: Memo) -> Iterator[Demand]:
     """Yield every demand in the order of decisions, each as soon as it is known, so that a caller sees progress."""
+    memo.last.forget_all_but({tenant.request.key for tenant in tenants})
     for tenant in sorted(tenants, key=lambda tenant: (tenant.request.created, tenant.request.key)):
-        yield read_demand(tenant, fleet, memo)
+        yield remembered_demand(tenant, fleet, memo)
 
 
 def stock_for(

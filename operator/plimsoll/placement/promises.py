@@ -31,15 +31,21 @@ def promise_of_unplanned(pool: Pool, fleet: Fleet) -> Promise:
 
 
 def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
-    """Return the promises to replicas of a deployment that were decided earlier."""
+    """Return the promises to replicas of a deployment that were decided earlier and have no node yet."""
     request = tenant.request
     try:
         return [
             Promise(pool, eligible_nodes(request, fleet, pool.gpu_type), request.host_need, request.key.namespace)
             for pool in tenant.pools
+            if _waiting(pool)
         ]
     except Exception:  # noqa: BLE001 - the deployment's own turn reports the same error
         return []
+
+
+def _waiting(pool: Pool) -> int:
+    """Return the number of replicas that have no node and may still get one."""
+    return max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
 
 
 def keep(promises: Iterable[Promise], ledger: Ledger) -> Ledger:
@@ -68,7 +74,7 @@ def _kept(promise: Promise, ledger: Ledger) -> Ledger:
     """
     pool, nodes, need = promise.pool, promise.nodes, promise.need
     gpus = pool.split.gpus
-    waiting = max(0, pool.replicas - pool.bound - pool.stranded - pool.stuck)
+    waiting = _waiting(pool)
     uncreated = min(waiting, pool.uncreated)
     created = waiting - uncreated
     quota = ledger.quota_left(promise.namespace, pool.target.resource)

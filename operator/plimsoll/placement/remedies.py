@@ -116,8 +116,7 @@ def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]
     sizes = TENSOR_PARALLEL_DEGREES if forced is None else (*TENSOR_PARALLEL_DEGREES, forced)
     seen: list[tuple[object, ...]] = []
     for gpu in fleet.gpu_types():
-        node = fleet.of_type(gpu.name)[0]
-        cuts = (candidate_on(gpu, Split(gpus), node) for gpus in sizes)
+        cuts = (candidate_on(gpu, Split(gpus), fleet) for gpus in sizes)
         rooms = tuple(room_of(request, cut, fleet, ledger) > 0 for cut in cuts)
         seen.append((gpu, most_gpus(request, fleet, gpu.name), rooms))
     return tuple(seen)

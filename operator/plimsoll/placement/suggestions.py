@@ -131,13 +131,13 @@ class Suggester:
 
     def _cheaper(self, request: Request, choice: Option) -> Iterator[_Opening]:
         """Yield the candidates that save enough, and that a change could open."""
-        nodes = {gpu.name: self.fleet.of_type(gpu.name)[0] for gpu in self.fleet.gpu_types()}
         types = {gpu.name: gpu for gpu in self.fleet.gpu_types()}
         for verdict in options(request, self.fleet, self.memo).verdicts:
             if not _is_open_to_change(verdict, choice):
                 continue
             name = verdict.gpu.name if isinstance(verdict, Option) else verdict.gpu_type
-            candidate = candidate_on(types[name], verdict.split, nodes[name])
+            restricted = request.constraints.restricts_capacity
+            candidate = candidate_on(types[name], verdict.split, self.fleet, restricted=restricted)
             if _saves(candidate, choice):
                 yield _Opening(candidate, verdict, sized(request, types[name], verdict.split, self.memo)[1])
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
-from plimsoll.domain.outcomes import Option, Placed, Rejection, Remedy
+from plimsoll.domain.outcomes import Option, Placed, Rejection, Remedy, Target
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import alternatives_to
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
@@ -134,12 +135,22 @@ class _Transition:
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
-        nodes, ledger = eligible_nodes(self.request, self.fleet, pool.gpu_type), self.award.left
-        quota = ledger.quota_left(self.request.key.namespace, pool.target.resource)
-        room = (quota is None or quota >= pool.split.gpus) and ledger.has_room(
-            nodes, pool.split.gpus, self.request.host_need
-        )
+        room = _has_room_for_one(self.request, pool.target, self.fleet, self.award.left)
         return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
+
+
+def rooms_for_surge(award: Award, fleet: Fleet) -> tuple[bool, ...]:
+    """Return for each existing pool whether one more replica has room after the award."""
+    request = award.demand.request
+    return tuple(_has_room_for_one(request, pool.target, fleet, award.left) for pool in award.demand.tenant.pools)
+
+
+def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Ledger) -> bool:
+    quota = ledger.quota_left(request.key.namespace, target.resource)
+    if quota is not None and quota < target.split.gpus:
+        return False
+    nodes = eligible_nodes(request, fleet, target.gpu_type)
+    return ledger.has_room(nodes, target.split.gpus, request.host_need)
 
 
 def _resized(pool: PlannedPool, by: int) -> PlannedPool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import Evidence
 from plimsoll.domain.outcomes import Fit, Option
 from plimsoll.domain.serving import Request
@@ -48,6 +49,11 @@ def choice_warnings(request: Request, choice: Option) -> tuple[str, ...]:
         )
     if overrides.memory_per_gpu_bytes is not None:
         warnings.append(_memory_warning(choice))
+    if choice.gpu.capacity is CapacityType.SPOT:
+        warnings.append(
+            "It runs on spot nodes, which the cloud may take back at any time: replicas stop then, and start anew "
+            "where GPUs are free. Set spec.gpu.capacityTypes to [OnDemand] to run on other nodes."
+        )
     states = choice.estimate.max_sequences
     if states is not None and states < choice.settings.max_num_seqs:
         warnings.append(

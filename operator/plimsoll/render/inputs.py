@@ -9,6 +9,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
+from itertools import chain
 from typing import Any
 
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
@@ -40,7 +41,7 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
         "options": {name: value for name, value in own.items() if name not in ("uid", "key")},
         "settings": asdict(choice.settings),
         "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel, *_experts(choice.split)],
-        "place": [choice.gpu.name, choice.target.resource, *choice.target.selector],
+        "place": [choice.gpu.name, choice.target.resource, *chain(*choice.target.labels), *_capacity(choice)],
     }
     return hashlib.sha256(json.dumps(_set(inputs), sort_keys=True, default=str).encode()).hexdigest()[:16]
 
@@ -48,6 +49,12 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
 def _experts(split: Split) -> list[str]:
     """An entry for whole experts, which earlier releases did not render."""
     return ["whole experts"] if split.expert_parallel else []
+
+
+def _capacity(choice: Option) -> list[str]:
+    """The restriction to a capacity type, which most pools do not have."""
+    capacity = choice.target.capacity
+    return [] if capacity is None else [capacity.value]
 
 
 def _images(options: WorkloadOptions) -> dict[str, str]:

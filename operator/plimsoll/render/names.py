@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.names import API_VERSION, GROUP, KIND
-from plimsoll.domain.outcomes import Split
+from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.workload import ENGINE_PORT, Manifest, WorkloadOptions
 
 FIELD_MANAGER = "plimsoll"
@@ -19,6 +20,9 @@ HASH_ANNOTATION = f"{GROUP}/rendered"
 """Digest of the rendered object: distinguishes our change from another's edit without comparing defaulted fields."""
 
 CONTAINER = "engine"
+
+CAPACITY_WORDS = {CapacityType.ON_DEMAND: "OnDemand", CapacityType.SPOT: "Spot"}
+"""The capacity types as the API spells them."""
 
 
 def workload_name(name: str, pool: str) -> str:
@@ -66,6 +70,12 @@ def metadata(options: WorkloadOptions, name: str, labels: dict[str, str]) -> Man
         "labels": labels,
         "ownerReferences": [owner_reference(options)],
     }
+
+
+def node_terms(target: Target) -> dict[str, list[str] | str]:
+    """The parts of a target that few targets have: several labels as ``key=value``, and a capacity type."""
+    labels = {"nodeLabels": ["=".join(label) for label in target.labels]} if target.other_labels else {}
+    return labels | ({} if target.capacity is None else {"capacityType": CAPACITY_WORDS[target.capacity]})
 
 
 def stages(split: Split) -> dict[str, int]:

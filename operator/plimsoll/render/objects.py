@@ -15,6 +15,7 @@ from plimsoll.render.names import (
     POOL_ANNOTATION,
     deployment_labels,
     metadata,
+    node_terms,
     pool_labels,
     stages,
     workload_name,
@@ -103,6 +104,7 @@ def _record(pool: PlannedPool) -> str:
         {
             "gpuType": pool.gpu_type,
             "nodeSelector": {pool.target.selector[0]: pool.target.selector[1]},
+            **node_terms(pool.target),
             "resource": pool.target.resource,
             "tensorParallel": pool.split.tensor_parallel,
             **stages(pool.split),

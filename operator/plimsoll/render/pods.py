@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.outcomes import Option
+from plimsoll.domain.spot import SPOT_LABELS
 from plimsoll.domain.workload import (
     CACHE_PATH,
     DEFAULT_REQUESTS,
@@ -22,6 +24,10 @@ STOP_RESERVE_SECONDS = 15
 
 HIGHEST_WEIGHT = 100
 """The highest weight of a preference. A webhook of the cluster that adds a preference to the pod cannot exceed it."""
+
+
+_SPELLINGS = (str.lower, str.upper, str.title)
+"""The spellings of a label's value that occur: Karpenter writes ``spot`` and EKS ``SPOT``."""
 
 
 def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifest:
@@ -114,12 +120,36 @@ def _resources(user: PodOptions, choice: Option) -> Manifest:
 
 
 def _affinity(choice: Option) -> Manifest:
-    key, value = choice.target.selector
-    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
     return {
-        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}},
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": _terms(choice)}},
         "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_beside_engines()]},
     }
+
+
+def _terms(choice: Option) -> list[Manifest]:
+    """Terms that a node with any of the target's labels matches: one for each key, with all values of the key."""
+    values: dict[str, list[str]] = {}
+    for key, value in choice.target.labels:
+        values.setdefault(key, []).append(value)
+    types = [{"key": key, "operator": "In", "values": sorted(each)} for key, each in values.items()]
+    return [
+        {"matchExpressions": [each, *besides]} for each in types for besides in _capacity_terms(choice.target.capacity)
+    ]
+
+
+def _capacity_terms(capacity: CapacityType | None) -> list[list[Manifest]]:
+    """Expressions for nodes of a capacity type: one of several for spot, where any label of a cloud is enough.
+
+    They name the labels of all clouds, so that they do not change with the nodes that a cluster has today.
+    """
+    if capacity is None:
+        return [[]]
+    spot = {
+        key: sorted({spell(value) for value in values for spell in _SPELLINGS}) for key, values in SPOT_LABELS.items()
+    }
+    if capacity is CapacityType.SPOT:
+        return [[{"key": key, "operator": "In", "values": values}] for key, values in spot.items()]
+    return [[{"key": key, "operator": "NotIn", "values": values} for key, values in spot.items()]]
 
 
 def _beside_engines() -> Manifest:

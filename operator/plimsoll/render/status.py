@@ -7,6 +7,7 @@ from typing import Any
 
 from plimsoll import __version__
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
+from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
@@ -22,7 +23,7 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
 from plimsoll.render.conditions import Since, conditions
-from plimsoll.render.names import pod_selector, service_url, stages
+from plimsoll.render.names import node_terms, pod_selector, service_url, stages
 from plimsoll.render.report import RebalancingReport, Report
 
 MAX_REJECTIONS = 40
@@ -151,13 +152,14 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
     return {
         "gpuType": choice.gpu.name,
         "nodeSelector": {choice.target.selector[0]: choice.target.selector[1]},
+        **node_terms(choice.target),
         "tensorParallel": choice.split.tensor_parallel,
         "pipelineParallel": choice.split.pipeline_parallel,
         "expertParallel": choice.split.expert_parallel or None,
         "gpusPerReplica": choice.split.gpus,
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
-        "priceSource": None if choice.gpu.price is None else choice.gpu.price.source,
+        "priceSource": _price_source(choice),
         "performance": _performance(decision, choice),
         "warnings": list(decision.warnings),
         "engine": {
@@ -174,11 +176,19 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
     }
 
 
+def _price_source(choice: Option) -> str | None:
+    price = choice.gpu.price_in_force
+    if price is None:
+        return None
+    guessed = choice.gpu.capacity is CapacityType.SPOT and choice.gpu.price_of(CapacityType.SPOT) is None
+    return f"{price.source} (on demand: no spot price is known)" if guessed else price.source
+
+
 def _performance(decision: Decision, choice: Option) -> dict[str, Any] | None:
     found = choice.performance
     if found is None:
         return None
-    price = choice.gpu.price
+    price = choice.gpu.price_in_force
     load = load_of(decision.request)
     tokens = None if price is None else cost(price, choice.split, load, found).usd_per_million_tokens
     return {
@@ -213,6 +223,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "tensorParallel": pool.split.tensor_parallel,
         **stages(pool.split),
         "nodeSelector": {pool.target.selector[0]: pool.target.selector[1]},
+        **node_terms(pool.target),
         "resource": pool.target.resource,
         "state": pool.state.value,
         "generation": pool.generation,

@@ -11,6 +11,7 @@ from plimsoll.api.v1alpha1.multimodal import EncoderParallelism, MultimodalSpec
 from plimsoll.api.v1alpha1.pods import ModelCacheSpec, PodTemplateSpec, Toleration
 from plimsoll.api.v1alpha1.resource import InferenceDeployment, ObjectMeta
 from plimsoll.api.v1alpha1.spec import (
+    CapacityTypeChoice,
     EngineSpec,
     ExpectedTokens,
     GpuSpec,
@@ -46,6 +47,7 @@ from plimsoll.domain.engine_options import SpeculationMethod
 
 __all__ = [
     "ApiModel",
+    "CapacityTypeChoice",
     "CeilingStatus",
     "Condition",
     "DraftModelSpec",

@@ -145,6 +145,13 @@ class SloSpec(ApiModel):
     )
 
 
+class CapacityTypeChoice(StrEnum):
+    """How a node is paid for."""
+
+    ON_DEMAND = "OnDemand"
+    SPOT = "Spot"
+
+
 class GpuSpec(ApiModel):
     """Which GPUs may be used."""
 
@@ -160,6 +167,12 @@ class GpuSpec(ApiModel):
         description="Only these GPU types (names as in `plimsoll gpus`). Empty: every type.",
     )
     deny: list[GpuTypeName] | None = Field(default=None, max_length=64, description="GPU types that must not be used.")
+    capacity_types: list[CapacityTypeChoice] | None = Field(
+        default=None,
+        max_length=2,
+        description="OnDemand: nodes that stay. Spot: nodes that the cloud may take back at any time. Empty: both, and "
+        "the cheaper one comes first.",
+    )
     max_per_replica: Annotated[int, Field(ge=1, le=64)] | None = Field(
         default=None, description="Most GPUs of one replica."
     )

@@ -115,6 +115,12 @@ class PlacementStatus(ApiModel):
 
     gpu_type: str = Field(description="Chosen GPU type.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
+    node_labels: list[str] | None = Field(
+        default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
+    )
+    capacity_type: str | None = Field(
+        default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
+    )
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
@@ -138,6 +144,12 @@ class PoolStatus(ApiModel):
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
+    node_labels: list[str] | None = Field(
+        default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
+    )
+    capacity_type: str | None = Field(
+        default=None, description="OnDemand or Spot, if the pods run only on nodes of that capacity type."
+    )
     resource: str = Field(description="Extended resource of the GPUs.")
     state: Annotated[str, Field(pattern=r"^(Active|Retiring)$")] = Field(
         description="Active, or Retiring: it is removed when the active pools serve."

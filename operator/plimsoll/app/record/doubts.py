@@ -16,6 +16,7 @@ from plimsoll.app.record.values import Cut, split_of
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.placement.pools import pool_name
+from plimsoll.render.names import CAPACITY_WORDS
 
 MOST_REPLICAS = 1000
 """The most replicas of one pool: we never decide on more."""
@@ -53,7 +54,7 @@ def split_doubt(tensor_parallel: object, pipeline_parallel: object) -> str:
     return f"a replica of {gpus} GPUs is larger than any node" if gpus > MOST_GPUS else ""
 
 
-def place_doubt(selector: object, resource: object) -> str:
+def place_doubt(selector: object, resource: object, labels: object = None, capacity: object = None) -> str:
     """The error in the label or the resource of a pool's GPUs."""
     if (
         not isinstance(selector, Mapping)
@@ -61,6 +62,10 @@ def place_doubt(selector: object, resource: object) -> str:
         or not all(map(_is_word, (*selector, *selector.values())))
     ):
         return f"nodeSelector {selector!r} is not one label"
+    if labels is not None and not (isinstance(labels, list) and all(map(_is_label, labels))):
+        return f"nodeLabels {labels!r} is no list of key=value"
+    if capacity not in (None, *CAPACITY_WORDS.values()):
+        return f"capacityType {capacity!r} is none of {', '.join(CAPACITY_WORDS.values())}"
     if not isinstance(resource, str) or not is_gpu_resource(resource):
         return f"resource {resource!r} is none of GPUs"
     return ""
@@ -68,6 +73,10 @@ def place_doubt(selector: object, resource: object) -> str:
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and value != ""
+
+
+def _is_label(value: object) -> bool:
+    return isinstance(value, str) and all(value.partition("="))
 
 
 def _split_doubt_of(entry: Cut) -> str:
@@ -81,7 +90,9 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return f"generation {entry.generation} is negative"
     if entry.batched_tokens is not None and entry.batched_tokens < 1:
         return f"batchedTokens {entry.batched_tokens} is less than 1"
-    wrong = place_doubt(entry.node_selector, entry.resource) or _split_doubt_of(entry)
+    wrong = place_doubt(entry.node_selector, entry.resource, entry.node_labels, entry.capacity_type) or _split_doubt_of(
+        entry
+    )
     if wrong:
         return wrong
     name = pool_name(entry.gpu_type, split_of(entry))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from plimsoll import __version__
@@ -21,6 +22,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.render.names import CAPACITY_WORDS
 
 
 class Cut(Protocol):
@@ -47,10 +49,16 @@ def split_of(entry: Cut) -> Split:
 
 def pool_of(entry: PoolStatus) -> Pool:
     """A pool as it was decided, without its pods."""
-    (selector,) = entry.node_selector.items()
     return Pool(
         name=entry.name,
-        target=Target(entry.gpu_type, split_of(entry), selector, entry.resource),
+        target=target_from(
+            entry.gpu_type,
+            split_of(entry),
+            entry.node_selector,
+            entry.resource,
+            labels=entry.node_labels,
+            capacity=entry.capacity_type,
+        ),
         state=PoolState(entry.state),
         generation=entry.generation,
         replicas=entry.replicas,
@@ -58,6 +66,22 @@ def pool_of(entry: PoolStatus) -> Pool:
         served=bool(entry.served),
         has_narrow_cache=entry.kv_precision == KvPrecision.FP8,
     )
+
+
+def target_from(
+    gpu_type: str,
+    split: Split,
+    selector: Mapping[str, str],
+    resource: str,
+    *,
+    labels: Sequence[str] | None,
+    capacity: str | None,
+) -> Target:
+    """A target from the fields of a record, after :func:`~plimsoll.app.record.doubts.place_doubt` accepted them."""
+    (first,) = selector.items()
+    others = {(key, value) for key, _, value in (label.partition("=") for label in labels or ())} - {first}
+    types = {word: each for each, word in CAPACITY_WORDS.items()}
+    return Target(gpu_type, split, first, resource, tuple(sorted(others)), types.get(capacity or ""))
 
 
 def rehoming_of(entry: RehomingStatus) -> Rehoming | None:

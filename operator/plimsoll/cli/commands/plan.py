@@ -13,9 +13,11 @@ import yaml
 
 from plimsoll.cli.cluster_options import with_cluster
 from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
-from plimsoll.cli.documents import no_deployment, read_manifests
+from plimsoll.cli.documents import Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
+from plimsoll.cli.live_plan import plan_live
+from plimsoll.cli.markdown import plan_markdown
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
@@ -41,7 +43,8 @@ from plimsoll.render.price_words import remark_summaries
     "--fleet", help="Nodes and pods from a file (or -) instead of the cluster: kubectl get nodes,pods -A -o yaml."
 )
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "objects"]), default="table")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "markdown", "objects"]), default="table")
+@click.option("-n", "--namespace", help="For objects that name none, on a cluster. Default: as for kubectl.")
 @with_cluster
 def command(
     files: tuple[str, ...],
@@ -49,13 +52,18 @@ def command(
     fleet: str | None,
     prices: str | None,
     output: str,
+    namespace: str | None,
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
     """Say where manifests would be placed, with which estimate, and why not elsewhere. Changes nothing.
 
-    They are planned together: the first gets its GPUs first. Exit status: 0 everything is placed, 1 something cannot be
-    placed, 2 some input cannot be used (the rest is planned without it).
+    On a cluster it shows what the operator would do after kubectl apply: placed, moved, changed, kept, waiting,
+    refused, for all InferenceDeployments that change, and the bill before and after. With --fleet the manifests are
+    planned together on an empty record: the first gets its GPUs first.
+
+    Exit status: 0 everything is placed, 1 something cannot be placed, 2 some input cannot be used (the rest is planned
+    without it).
     """
     refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""])
     manifests = read_manifests(files, recursive=recursive)
@@ -67,8 +75,15 @@ def command(
     note = manifests.note()
     if note is not None:
         click.echo(f"note: {note}", err=True)
+    if fleet is None:
+        sys.exit(plan_live(manifests, ClusterAccess(kubeconfig, context), namespace, prices, output))
+    sys.exit(_plan_offline(manifests, fleet, prices, output))
+
+
+def _plan_offline(manifests: Manifests, fleet: str, prices: str | None, output: str) -> int:
+    """Plan on the nodes of a file. Return the exit status."""
     own = prices_from(prices)
-    seen = fleet_from(fleet, ClusterAccess(kubeconfig, context), own)
+    seen = fleet_from(fleet, own)
     show = _SHOW.get(output, Planned.document)
     shown, problems = plan_located(manifests.found, seen, show, priced_types(own))
     _complain(problems)
@@ -81,8 +96,8 @@ def command(
     if shown and unusable:
         click.echo(f"error: {unusable} of the inputs cannot be used (see above): this plan is without them.", err=True)
     if unusable:
-        sys.exit(EXIT_BAD_INPUT)
-    sys.exit(EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED)
+        return EXIT_BAD_INPUT
+    return EXIT_PLACED if all(entry.is_placed for entry, _ in shown) else EXIT_UNPLACED
 
 
 def _warn_of_prices(fleet: Fleet) -> None:
@@ -92,7 +107,9 @@ def _warn_of_prices(fleet: Fleet) -> None:
         click.echo(f"warning: {summary}", err=True)
 
 
-_SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType({"objects": Planned.objects, "table": Planned.outcome})
+_SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType(
+    {"objects": Planned.objects, "table": Planned.outcome, "markdown": Planned.outcome}
+)
 
 
 def _complain(problems: Sequence[str]) -> None:
@@ -105,6 +122,8 @@ def _print_plan(printed: Sequence[Any], output: str, ignored: Sequence[IgnoredNo
         click.echo(yaml.safe_dump_all([body for bodies in printed for body in bodies], sort_keys=False), nl=False)
     elif output == "json":
         click.echo(json.dumps(printed, indent=2))
+    elif output == "markdown":
+        click.echo(plan_markdown(printed), nl=False)
     elif output == "yaml":
         click.echo(yaml.safe_dump(printed, sort_keys=False), nl=False)
     else:

@@ -11,7 +11,7 @@ from plimsoll.engines.vllm.features import SINCE
 from plimsoll.engines.vllm.images import image
 from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, launch
 from plimsoll.engines.vllm.memory.adapter_classes import RANKS, adapters_refusal
-from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.estimate import estimate, least_bytes
 from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
@@ -44,6 +44,7 @@ VLLM = Engine(
     settings=engine_settings,
     lean_settings=with_a_small_step,
     estimate=estimate,
+    least_bytes=least_bytes,
     full_length_tokens=full_length_tokens,
     cache_bytes=cache_bytes,
     image=image,

@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from plimsoll.domain.gpus import CapacityType
-
-_SPOT: Mapping[str, frozenset[str]] = {
-    "karpenter.sh/capacity-type": frozenset({"spot"}),
-    "eks.amazonaws.com/capacityType": frozenset({"spot"}),
-    "cloud.google.com/gke-spot": frozenset({"true"}),
-    "cloud.google.com/gke-preemptible": frozenset({"true"}),
-    "cloud.google.com/gke-provisioning": frozenset({"spot", "preemptible"}),
-    "kubernetes.azure.com/scalesetpriority": frozenset({"spot"}),
-    "node.kubernetes.io/lifecycle": frozenset({"spot"}),
-}
-"""The labels and their values that mean spot. EKS writes capital letters. The last label is a custom of node groups
-that people make themselves."""
+from plimsoll.domain.spot import SPOT_LABELS
 
 
 def capacity_type(labels: Mapping[str, str]) -> CapacityType:
@@ -25,5 +14,5 @@ def capacity_type(labels: Mapping[str, str]) -> CapacityType:
     Reserved capacity (``karpenter.sh/capacity-type: reserved``) and capacity blocks are not taken back early, so they
     count as on demand.
     """
-    spot = any(str(labels.get(name, "")).casefold() in values for name, values in _SPOT.items())
+    spot = any(str(labels.get(name, "")).casefold() in values for name, values in SPOT_LABELS.items())
     return CapacityType.SPOT if spot else CapacityType.ON_DEMAND

@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Any
 
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
-from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.reasons import NodeReason
+from plimsoll.domain.spot import spot_type
 from plimsoll.domain.units import MIB, parse_quantity
 from plimsoll.facts.cluster.capacity_type import capacity_type
+from plimsoll.facts.cluster.cloud_labels import GPU_TYPE_LABEL
 from plimsoll.facts.cluster.gpu_labels import (
     AMD_DEVICE,
     AMD_PRODUCT,
@@ -24,6 +26,7 @@ from plimsoll.facts.cluster.gpu_labels import (
     NVIDIA_PRODUCT,
     NVIDIA_RESOURCE,
     GpuLabels,
+    cloud_labels,
     is_gpu_resource,
     main_labels,
     slice_labels,
@@ -163,7 +166,7 @@ def _read_node(
     labels: dict[str, str] = (node.get("metadata") or {}).get("labels") or {}
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     sliced = sorted(key for key in allocatable if key.startswith(MIG_RESOURCES) and _count(allocatable[key]))
-    main = main_labels(labels)
+    main = main_labels(labels) or _by_cloud(labels, allocatable)
     if main is None:
         yield from _unlabelled(name, labels, allocatable)
     elif not sliced or _count(allocatable.get(main.resource, 0)):
@@ -199,17 +202,24 @@ def _read_part(
         gpu = replace(
             gpu, usable_bytes=usable_bytes_from_label(gpu, found.memory_mib), total_bytes=found.memory_mib * MIB
         )
+    capacity = capacity_type(labels)
     return GpuNode(
         name=name,
-        gpu=gpu,
+        gpu=spot_type(gpu) if capacity is CapacityType.SPOT else gpu,
         resource=found.resource,
         selector=found.selector,
         allocatable=count,
         held=held.get((name, found.resource), 0),
         labels=tuple(sorted(labels.items())),
         taints=_taints(node),
-        capacity_type=capacity_type(labels),
+        capacity_type=capacity,
     )
+
+
+def _by_cloud(labels: Mapping[str, str], allocatable: Body) -> GpuLabels | None:
+    """Return the whole GPUs of a node by the label of a cloud or of the admin."""
+    present = [resource for resource in (NVIDIA_RESOURCE, AMD_RESOURCE) if _count(allocatable.get(resource, 0))]
+    return cloud_labels(labels, present[0]) if present else None
 
 
 def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iterator[IgnoredNode]:
@@ -218,9 +228,9 @@ def _unlabelled(name: str, labels: Mapping[str, str], allocatable: Body) -> Iter
     if not present and labels.get("nvidia.com/gpu.present") != "true":
         return
     if AMD_RESOURCE in present:
-        missing = f"no {AMD_PRODUCT} or {AMD_DEVICE} label: run AMD's node labeller"
+        missing = f"no {AMD_PRODUCT} or {AMD_DEVICE} label: run AMD's node labeller, or label the node {GPU_TYPE_LABEL}"
     else:
-        missing = f"no {NVIDIA_PRODUCT} label: run GPU Feature Discovery"
+        missing = f"no {NVIDIA_PRODUCT} label: run GPU Feature Discovery, or label the node {GPU_TYPE_LABEL}"
     yield IgnoredNode(name, NodeReason.NO_PRODUCT_LABEL, f"has {', '.join(present) or 'GPUs'} but {missing}")
 
 

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from plimsoll.facts.cluster.cloud_labels import named_type
+
 NVIDIA_RESOURCE = "nvidia.com/gpu"
 AMD_RESOURCE = "amd.com/gpu"
 MIG_RESOURCES = "nvidia.com/mig-"
@@ -64,6 +66,18 @@ def main_labels(labels: Mapping[str, str]) -> GpuLabels | None:
         return None
     products = tuple(named[key] for key in (AMD_DEVICE, AMD_PRODUCT) if key in named)
     return GpuLabels(AMD_RESOURCE, next(iter(named.items())), products, _vram_mib(labels), None)
+
+
+def cloud_labels(labels: Mapping[str, str], resource: str) -> GpuLabels | None:
+    """Return the GPUs of a resource as a cloud's label or the admin's own label names them; None without one.
+
+    A node may have GPUs of a vendor whose labeller does not run.
+    """
+    found = named_type(labels)
+    if found is None:
+        return None
+    label, gpu_type = found
+    return GpuLabels(resource, label, (gpu_type,), None, _capability(labels))
 
 
 def slice_labels(labels: Mapping[str, str], resource: str) -> GpuLabels | None:

@@ -44,8 +44,8 @@ def match_gpu(
 ) -> GpuType | None:
     """Find the one type that the labels describe.
 
-    An exact product label or device id comes first, then the same words in another order, then the same chip in the
-    same form with the same memory. Memory and compute capability must always agree, where the node states them.
+    An exact name, product label or device id comes first, then the same words in another order, then the same chip in
+    the same form with the same memory. Memory and compute capability must always agree, where the node states them.
     The label of a MIG slice is its card's label and the profile; its memory label is the memory of the slice.
 
     Args:
@@ -141,7 +141,7 @@ class _Words:
 
 
 def _labelled(gpu: GpuType, label: str, _wanted: _Words) -> bool:
-    return label.casefold() in {known.casefold() for known in gpu.product_labels}
+    return label.casefold() in {known.casefold() for known in (gpu.name, *gpu.product_labels)}
 
 
 def _worded(gpu: GpuType, _label: str, wanted: _Words) -> bool:

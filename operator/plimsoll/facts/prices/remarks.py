@@ -8,6 +8,7 @@ from datetime import date
 
 from plimsoll.domain.gpus import CapacityType, GpuType, Price
 from plimsoll.domain.reasons import Numbers, PriceDoubt
+from plimsoll.domain.spot import card_name
 from plimsoll.facts.prices.order import is_better
 
 OLDEST_DAYS = 120
@@ -36,7 +37,7 @@ def remarks_on(
         today: the day on which the prices are used.
         capacities: the capacity types whose prices are used.
     """
-    cards = {(gpu.name if gpu.mig is None else gpu.mig.card): gpu for gpu in _slices_first(types)}
+    cards = {(card_name(gpu.name) if gpu.mig is None else gpu.mig.card): gpu for gpu in _slices_first(types)}
     found = [
         remark
         for name, gpu in cards.items()
@@ -78,8 +79,8 @@ def _upside_down(cards: list[GpuType]) -> Iterator[PriceRemark]:
     """Yield each card that is cheaper than a lesser one of its family, with the dearest such card."""
     priced = [(gpu, gpu.price.usd_per_hour) for gpu in cards if gpu.price is not None]
     for gpu, usd in priced:
-        dearer = [(price, other.name) for other, price in priced if price > usd and is_better(gpu, other)]
+        dearer = [(price, card_name(other.name)) for other, price in priced if price > usd and is_better(gpu, other)]
         if dearer:
             price, other = max(dearer)
             numbers = (("usd", str(usd)), ("lesser", other), ("lesser_usd", str(price)))
-            yield PriceRemark(PriceDoubt.PRICES_UPSIDE_DOWN, gpu.name, CapacityType.ON_DEMAND, numbers)
+            yield PriceRemark(PriceDoubt.PRICES_UPSIDE_DOWN, card_name(gpu.name), CapacityType.ON_DEMAND, numbers)

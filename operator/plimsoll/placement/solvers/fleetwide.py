@@ -81,11 +81,15 @@ class _Pass:
         ledger = self._moves_first(self.stock.ledger)
         parts, ledger = self._shared_out(ledger)
         for index, demand in enumerate(self.demands):
-            if index not in self.found:
+            if index not in self.found and demand.asks:
                 ledger = self._turn(index, demand, parts.get(index, ()), ledger)
         others = Others([award for award, _ in self.found.values()])
         left = self.stock.ledger
-        for award, taken in (self.found[index] for index in range(len(self.demands))):
+        for index, demand in enumerate(self.demands):
+            if index not in self.found:
+                yield Award(demand, left=left, appraisal=self.appraisal)
+                continue
+            award, taken = self.found[index]
             left = left if taken is None else taken.taken_from(left)
             yield replace(with_scarcity(award, self.stock, others), left=left, appraisal=self.appraisal)
 

@@ -50,6 +50,12 @@ class Award:
     failure: Exception | None = None
     appraisal: Appraisal | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was given, and nothing was searched for."""
+        found = self.moved or self.moves_spent or self.granted or self.replaced or self.searched or self.rejections
+        return not found and self.refused_at is None and self.failure is None and not self.demand.asks
+
 
 Solver = Callable[[Sequence[Demand], Stock], Iterator[Award]]
 """Answers every demand in the given order, and yields each award as soon as it is known.

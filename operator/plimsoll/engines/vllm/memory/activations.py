@@ -11,6 +11,7 @@ are in ``tests/memory/test_overhead.py``.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
@@ -148,15 +149,14 @@ def activation_parts(
         precision: the precision of the linear layers; None means the checkpoint's.
         dtype_bytes: width of activations.
     """
-    tokens, is_first = batched_tokens, split.pipeline_parallel == 1 or not last_stage
+    is_first = split.pipeline_parallel == 1 or not last_stage
     running = model.checkpoint.precision if precision is None else precision
-    experts = expert_scratch(model, running, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+    step = _of_step(model, running, split, law, gpu, batched_tokens, dtype_bytes)
+    experts, scratch = step.experts, step.rows_copied + step.experts.given_back
     context = model.max_context_tokens if context_tokens is None else context_tokens
     sparse = sparse_workspace_bytes(model, context_tokens=context, trims=law.trims_sparse_workspace)
-    forward = dense_forward_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes)
-    hidden = hidden_bytes(model, batched_tokens=tokens, dtype_bytes=dtype_bytes)
     drafted = speculative_tokens if law.runs_v2(model, gpu) else 0
-    rows = min(sequences * (1 + drafted), tokens)
+    rows = min(sequences * (1 + drafted), batched_tokens)
     sampling = sampler_bytes(
         law.sampler_of(model, gpu),
         vocabulary=model.vocabulary,
@@ -165,30 +165,55 @@ def activation_parts(
         rejects=speculative_tokens > 0,
         dtype_bytes=dtype_bytes,
     )
-    copied = expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
-    scratch = copied + experts.given_back
     parts = Activations(
         experts=experts,
         sparse=sparse,
         kept=max(experts.kept, sparse) if law.keeps_workspaces else experts.kept + sparse,
-        forward=forward,
-        rows_copied=copied,
-        scratch=scratch + hidden if scratch else 0,
-        hidden=hidden,
+        forward=step.forward,
+        rows_copied=step.rows_copied,
+        scratch=scratch + step.hidden if scratch else 0,
+        hidden=step.hidden,
         rows=rows,
         sampling=sampling if last_stage else 0,
-        received=0 if last_stage else _RECEIVED_TENSORS * hidden,
-        compiling=compiling_bytes(model, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
-        if compiles and is_first
-        else 0,
+        received=0 if last_stage else _RECEIVED_TENSORS * step.hidden,
+        compiling=step.compiling if compiles and is_first else 0,
     )
     runs_tower = is_first or not law.runs_v2(model, gpu)
     if model.encoder is None or not runs_tower or not law.profiles_tower_of(model, gpu):
         return parts
-    seen = profiled(model.encoder, law, batched_tokens=tokens, sequences=sequences, context_tokens=context)
+    seen = profiled(model.encoder, law, batched_tokens=batched_tokens, sequences=sequences, context_tokens=context)
     peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)
     held = encoder_held_bytes(model, seen, dtype_bytes=dtype_bytes)
     return parts._replace(encoder=peak, held=held, seen=seen)
+
+
+class _Step(NamedTuple):
+    """The parts of the peak that are the same for any number of sequences and any context."""
+
+    experts: Scratch
+    forward: int
+    hidden: int
+    rows_copied: int
+    compiling: int
+
+
+@lru_cache(maxsize=4096)
+def _of_step(
+    model: ModelFacts,
+    precision: Precision,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None,
+    tokens: int,
+    dtype_bytes: int,
+) -> _Step:
+    return _Step(
+        experts=expert_scratch(model, precision, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes),
+        forward=dense_forward_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes),
+        hidden=hidden_bytes(model, batched_tokens=tokens, dtype_bytes=dtype_bytes),
+        rows_copied=expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes),
+        compiling=compiling_bytes(model, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes),
+    )
 
 
 def _derivation(rank: Rank) -> Derivation:

@@ -94,16 +94,29 @@ def loading_bytes(
     These are: ends of blocks, experts and FP8 weights in another kernel's layout, buffers for a step of
     ``batched_tokens`` tokens, tables of older releases for positions that never occur, and on ROCm a library's share.
     """
+    return _loading_bytes(model, precision, gpu, split, law, stage) + step_buffer_bytes(model, batched_tokens)
+
+
+@lru_cache(maxsize=4096)
+def _loading_bytes(
+    model: ModelFacts, precision: Precision, gpu: GpuType | None, split: Split, law: EngineLaw, stage: int
+) -> int:
+    """Return the part of :func:`loading_bytes` that is the same for every step."""
     ends = block_ends_bytes(model, precision, split, stage, splits_large=law.splits_large_blocks)
     tables = 0 if law.shortens_tables else older_table_bytes(model, precision)
-    buffers = step_buffer_bytes(model, batched_tokens)
     library = ROCM_LIBRARY_BYTES if law.keeps_rocm_library and gpu is not None and gpu.vendor is Vendor.AMD else 0
     relaid = relaid_bytes(model, gpu, split, law, stage) + fp8_block_bytes(model, precision, gpu, split, stage)
-    return ends + tables + buffers + library + relaid
+    return ends + tables + library + relaid
 
 
 def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:
-    """Return the buffers that models create at load for the largest step, on every rank of every stage.
+    """Return the buffers that models create at load for the largest step, on every rank of every stage."""
+    return batched_tokens * _token_buffer_bytes(model)
+
+
+@lru_cache(maxsize=256)
+def _token_buffer_bytes(model: ModelFacts) -> int:
+    """Return the bytes of these buffers for one token of a step.
 
     These are: a 4-byte index for each token that an indexer picks (vLLM ``models/deepseek_v2.py``); inputs that the
     layers of a model with a tower read from outside; and the streams of hyper-connections for a predictor, loaded or
@@ -114,10 +127,9 @@ def step_buffer_bytes(model: ModelFacts, batched_tokens: int) -> int:
     streams = residual_streams(model)
     values += streams * model.hidden if streams > 1 and model.architecture not in _STREAMS_FOR_PREDICTOR else 0
     own = _picked_tokens(model) * _INDEX_BYTES + model.step_bytes
-    return batched_tokens * (own + values * _HALF_BYTES)
+    return own + values * _HALF_BYTES
 
 
-@lru_cache(maxsize=256)
 def _picked_tokens(model: ModelFacts) -> int:
     return max((cache.picked_tokens for cache in model.caches() if isinstance(cache, IndexerCache)), default=0)
 

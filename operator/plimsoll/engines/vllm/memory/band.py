@@ -7,6 +7,9 @@ inside. Each term names its cause.
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 from plimsoll.domain.gpus import GpuType, Vendor
 from plimsoll.domain.model import Evidence, ModelFacts
 from plimsoll.domain.outcomes import Split
@@ -53,6 +56,23 @@ def band(
         law: the release's law.
         sequences: ``--max-num-seqs``; by default the engine's largest default.
     """
+    width = _width(model, gpu, split, law)
+    low, high = width.low, width.high
+    room = max(0.0, _USUAL_WIDTH * GIB + _USUAL_SHARE * width.card - low - high)
+    low += min(room, _TAIL_GIB * GIB + _TAIL_SHARE * width.card + _sampler_choice(model, gpu, law, sequences))
+    return Band(-int(low), int(high))
+
+
+class _Width(NamedTuple):
+    """The width of a band for any number of sequences, without the part up to the usual width, in bytes."""
+
+    card: int
+    low: float
+    high: float
+
+
+@lru_cache(maxsize=4096)
+def _width(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> _Width:
     card = gpu.usable_bytes if gpu is not None else 80 * GIB
     low, high = 0.30 * GIB + 0.003 * card, 0.35 * GIB + 0.006 * card
     if law.charges_graphs_of(model, gpu):
@@ -60,9 +80,7 @@ def band(
     low, high = low * _EVIDENCE[model.evidence], high * _EVIDENCE[model.evidence]
     for extra_low, extra_high in _thin(model, gpu, split, law):
         low, high = low + extra_low * GIB, high + extra_high * GIB
-    room = max(0.0, _USUAL_WIDTH * GIB + _USUAL_SHARE * card - low - high)
-    low += min(room, _TAIL_GIB * GIB + _TAIL_SHARE * card + _sampler_choice(model, gpu, law, sequences))
-    return Band(-int(low), int(high))
+    return _Width(card, low, high)
 
 
 def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> list[tuple[float, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from plimsoll.domain.gpus import GpuType, Vendor
@@ -121,6 +121,15 @@ class EngineLaw(Law):
     base_bytes: int = int(0.14 * GIB)
     switch_bytes: int = int(0.41 * GIB)
     captured_switch_bytes: int = 0
+    _hash: int = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Compute the hash once, from few fields: laws are keys of caches."""
+        object.__setattr__(self, "_hash", hash((self.since, self.release)))
+
+    def __hash__(self) -> int:
+        """Return the stored hash. Equality still compares all fields."""
+        return self._hash
 
     def runs_v2(self, model: ModelFacts, gpu: GpuType | None) -> bool:
         """Whether the second model runner serves ``model``; an unknown GPU counts as NVIDIA's."""

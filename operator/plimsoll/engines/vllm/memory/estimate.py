@@ -55,6 +55,20 @@ def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSetti
     )
 
 
+def least_bytes(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> int:
+    """Return the weights and the cache of the first stage: :func:`estimate` never needs less.
+
+    It is 0 where engines of the kind have taught a correction, because that may be negative.
+
+    Raises:
+        ValueError, UnsupportedModel: as :func:`estimate`.
+    """
+    if request.corrections or request.overrides.memory_per_gpu_bytes is not None:
+        return 0
+    rank = Rank(request, gpu, split, settings, law_for(request.engine.version), 0)
+    return weights_term(rank).size_bytes + cache_term(rank, rank_layout(request, split, settings, 0)).size_bytes
+
+
 def estimate_of_stage(
     request: Request, gpu: GpuType, split: Split, settings: EngineSettings, stage: int
 ) -> MemoryEstimate:

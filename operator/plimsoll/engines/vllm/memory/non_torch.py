@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.outcomes import Split
@@ -59,6 +60,7 @@ def _rank_parts(rank: Rank) -> tuple[tuple[str, int], ...]:
     return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)
 
 
+@lru_cache(maxsize=4096)
 def non_torch_parts(
     gpu: GpuType | None, split: Split, law: EngineLaw, *, last_stage: bool = True, captures: bool = True
 ) -> tuple[tuple[str, int], ...]:

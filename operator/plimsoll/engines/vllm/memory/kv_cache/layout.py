@@ -63,7 +63,7 @@ class KvLayout:
 
     def blocks_of_request(self, tokens: int) -> int:
         """Return the most blocks that a request of ``tokens`` tokens holds, over all groups."""
-        return sum(group.blocks_of_request(tokens) for group in self.groups)
+        return sum([group.blocks_of_request(tokens) for group in self.groups])
 
     def bytes_for(self, blocks: int) -> int:
         """Return the bytes of ``blocks`` usable blocks and the null block."""

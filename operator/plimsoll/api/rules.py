@@ -1,0 +1,68 @@
+"""The checks of the API server that pydantic's models do not make: the CRD's rules, and entries given twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll.api.cel.expressions import expression
+from plimsoll.api.cel.tokens import CelError
+from plimsoll.api.defaults import with_defaults
+from plimsoll.api.schema import Schema, root_schema
+from plimsoll.domain.errors import InvalidInput
+
+
+def check_rules(body: Mapping[str, Any]) -> None:
+    """Check one InferenceDeployment that the models accept.
+
+    Raises:
+        InvalidInput: the first field against a rule, with the rule's message.
+    """
+    broken = next(_broken(with_defaults(body), root_schema(), ""), None)
+    if broken is not None:
+        raise broken
+
+
+def _broken(value: Any, schema: Schema, path: str) -> Iterator[InvalidInput]:
+    """Yield what is wrong with a value and all below it."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if not _holds(rule["rule"], value):
+            field = f"{path}{rule.get('fieldPath', '')}".strip(".")
+            yield InvalidInput(field or "metadata.name", _at(value, rule, path), f"{rule['message']}.")
+    if isinstance(value, Mapping):
+        children, others = schema.get("properties", {}), schema.get("additionalProperties", {})
+        for name, each in value.items():
+            yield from _broken(each, children.get(name, others), f"{path}.{name}")
+    elif isinstance(value, list):
+        yield from _twice(value, schema, path)
+        for index, each in enumerate(value):
+            yield from _broken(each, schema.get("items", {}), f"{path}[{index}]")
+
+
+def _holds(rule: str, value: Any) -> bool:
+    """Whether a rule holds. A rule without a value does not, as on the API server."""
+    try:
+        return expression(rule)({"self": value}) is True
+    except CelError:
+        return False
+
+
+def _at(value: Any, rule: Mapping[str, Any], path: str) -> Any:
+    """The value to show: that of the field which the rule names; for a rule about the whole object, its name."""
+    if not path:
+        return value["metadata"].get("name")
+    name = str(rule.get("fieldPath", "")).strip(".")
+    return value.get(name) if name and isinstance(value, Mapping) else value
+
+
+def _twice(entries: Sequence[Any], schema: Schema, path: str) -> Iterator[InvalidInput]:
+    """Yield each entry that a list may hold once and holds again."""
+    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys", ())
+    if kind not in ("set", "map"):
+        return
+    seen: list[Any] = []
+    for index, entry in enumerate(entries):
+        identity = [entry.get(key) for key in keys] if kind == "map" and isinstance(entry, Mapping) else entry
+        if identity in seen:
+            yield InvalidInput(f"{path.strip('.')}[{index}]", entry, "The list holds it already: remove one of them.")
+        seen.append(identity)

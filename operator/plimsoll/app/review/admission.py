@@ -1,0 +1,55 @@
+"""Asks the API server what it would store (a dry run); if this user may not ask, the same is worked out here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused
+from plimsoll.app.review.looking import Look
+from plimsoll.app.review.overlay import applied, stored
+from plimsoll.app.review.values import Wish
+from plimsoll.app.store import Body
+from plimsoll.domain.keys import ObjectKey
+
+_FORBIDDEN = 403
+_GONE = 404
+
+
+@dataclass(slots=True)
+class Admitted:
+    """The objects as they would be stored, in the order of the files, and what the API server says against others."""
+
+    bodies: dict[ObjectKey, Body] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+async def admitted(cluster: Cluster, wishes: Sequence[Wish], seen: Look, now: float) -> Admitted:
+    """Return every wish as it would be stored.
+
+    Raises:
+        SourceUnavailable: the API server does not answer.
+    """
+    found = Admitted()
+    for wish in wishes:
+        live = seen.live.get(wish.key)
+        sent = applied(wish.body, live)
+        try:
+            found.bodies[wish.key] = await cluster.checked(INFERENCE_DEPLOYMENTS, sent)
+        except ClusterRefused as refusal:
+            if not _is_unanswered(refusal):
+                found.problems.append(f"{wish.where}: The API server would refuse it: {refusal.message}")
+                continue
+            found.bodies[wish.key] = stored(sent, live, now)
+            if not found.notes:
+                found.notes.append(f"The API server was not asked whether it would accept every object: {refusal}.")
+    return found
+
+
+def _is_unanswered(refusal: ClusterRefused) -> bool:
+    """Whether the answer is not about the object: this user may not write it, or its namespace is still to come."""
+    may_not = (
+        refusal.status == _FORBIDDEN and " cannot " in refusal.message and "admission webhook" not in refusal.message
+    )
+    return may_not or refusal.status == _GONE

@@ -1,0 +1,110 @@
+"""Makes passes of the operator over a picture, without any write, until every model is known."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.cluster import Cluster
+from plimsoll.adapters.hub import HubModels
+from plimsoll.adapters.metrics import Metrics
+from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.secrets import SecretUnreadable, read_entry
+from plimsoll.api.pod_policy import PodPolicy
+from plimsoll.app.case import Case
+from plimsoll.app.faults import Faults
+from plimsoll.app.live import LiveSignals
+from plimsoll.app.model_book import ModelBook
+from plimsoll.app.passes import Passes
+from plimsoll.app.prices import PriceList
+from plimsoll.app.review.values import Means
+from plimsoll.app.settings import Settings
+from plimsoll.app.store import Picture
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.public_words import ConditionReason
+
+MODELS_SECONDS = 60.0
+"""How long to wait for the configurations of models. A model without an answer counts as one that waits."""
+
+
+class NoReadings(LiveSignals):
+    """No live signals: the live loop's last decision stays, as after a restart of the operator."""
+
+    def reading(self, key: ObjectKey) -> Reading | None:  # noqa: ARG002 - the method that it replaces
+        """Return None: nothing has been read yet."""
+        return None
+
+
+@dataclass(slots=True)
+class Decider:
+    """The operator's own passes, made for their result alone."""
+
+    passes: Passes
+    changed: asyncio.Event
+
+    async def cases(self, picture: Picture, now: float) -> Sequence[Case]:
+        """Return the decision on every object of a picture."""
+        end = time.monotonic() + MODELS_SECONDS
+        while True:
+            self.changed.clear()
+            done = await asyncio.to_thread(self.passes.make, picture, {}, now)
+            if not any(_is_resolving(case) for case in done.cases) or time.monotonic() > end:
+                return done.cases
+            self.passes.models.start_wanted()
+            try:
+                await asyncio.wait_for(self.changed.wait(), max(0.0, end - time.monotonic()))
+            except TimeoutError:
+                return done.cases
+
+    async def close(self) -> None:
+        """End the look-ups of models."""
+        await self.passes.models.close()
+
+
+def _is_resolving(case: Case) -> bool:
+    return case.problem is not None and case.problem.reason == ConditionReason.RESOLVING_MODEL
+
+
+async def new_decider(cluster: Cluster, settings: Settings, means: Means) -> tuple[Decider, tuple[str, ...]]:
+    """Return a decider with the operator's settings and prices, and notes about prices that cannot be read."""
+    changed = asyncio.Event()
+    prices, notes = await _prices(cluster, settings, means)
+
+    async def read_token(namespace: str, name: str, key: str) -> str:
+        try:
+            return await read_entry(cluster.get, ObjectKey(namespace, name), key)
+        except SecretUnreadable:
+            if means.token is None:
+                raise
+            return means.token
+
+    metrics = Metrics()
+    passes = Passes(
+        settings=settings,
+        models=ModelBook(ModelSources(hub=HubModels(means.cache)), read_token, changed.set),
+        live=NoReadings(None, lambda: None),
+        prices=prices,
+        gpu_types=load_gpu_types(),
+        metrics=metrics,
+        faults=Faults(metrics.fault),
+        pod_policy=PodPolicy.from_json(settings.pod_policy or "{}"),
+    )
+    return Decider(passes, changed), notes
+
+
+async def _prices(cluster: Cluster, settings: Settings, means: Means) -> tuple[PriceList, tuple[str, ...]]:
+    key = ObjectKey(settings.namespace, settings.prices_configmap)
+    prices = PriceList(cluster, key, lambda: None, load_gpu_types())
+    if means.prices is not None:
+        prices.current = means.prices
+        return prices, ()
+    try:
+        await prices.refresh()
+    except PlimsollError as error:
+        return prices, (f"The operator's prices cannot be read ({error}): the catalogue's prices are used.",)
+    return prices, prices.complaints

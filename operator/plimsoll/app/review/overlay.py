@@ -1,0 +1,90 @@
+"""Objects as they will be after ``kubectl apply``, and the picture of a cluster that holds them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.api.defaults import with_defaults
+from plimsoll.app import pruning
+from plimsoll.app.store import Body, Page, Picture, key_of
+from plimsoll.domain.times import to_rfc3339
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_MAPS = ("labels", "annotations")
+
+
+def applied(manifest: Body, live: Body | None) -> dict[str, Any]:
+    """Return the object to send: the manifest, and what ``kubectl apply`` keeps of the live object.
+
+    A field that is not in the manifest goes if it was in the manifest before. It stays if others have set it, e.g. the
+    number of replicas by ``kubectl scale``.
+    """
+    head = {name: manifest["metadata"][name] for name in ("name", "namespace", *_MAPS) if name in manifest["metadata"]}
+    sent = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": head}
+    if live is None:
+        return sent | {"spec": manifest.get("spec")}
+    kept = {name: value for name, value in live["metadata"].items() if name != "managedFields"}
+    for name in _MAPS:
+        if name in head:
+            head[name] = {**(kept.get(name) or {}), **(head[name] or {})}
+    spec = _merged(live.get("spec"), manifest.get("spec"), _spec_before(live))
+    return sent | {"metadata": kept | head, "spec": spec}
+
+
+def _spec_before(live: Body) -> Any:
+    """The spec of the last manifest. Without a record of it, everything that no other client scales."""
+    text = (live["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+    try:
+        before = json.loads(text)["spec"] if text else None
+    except (TypeError, ValueError, KeyError):
+        before = None
+    if isinstance(before, Mapping):
+        return before
+    spec = live.get("spec") or {}
+    return {name: value for name, value in spec.items() if not (name == "replicas" and _is_scaled(live))}
+
+
+def _is_scaled(live: Body) -> bool:
+    entries = live["metadata"].get("managedFields") or ()
+    return any(
+        entry.get("subresource") == "scale" and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+        for entry in entries
+    )
+
+
+def _merged(live: Any, wanted: Any, before: Any) -> Any:
+    """Merge as a JSON merge patch from ``before`` to ``wanted`` does; lists are replaced as a whole."""
+    if not (isinstance(live, Mapping) and isinstance(wanted, Mapping)):
+        return wanted
+    known = before if isinstance(before, Mapping) else {}
+    left = {name: value for name, value in live.items() if name not in wanted and name not in known}
+    return left | {name: _merged(live.get(name), value, known.get(name)) for name, value in wanted.items()}
+
+
+def stored(sent: Body, live: Body | None, now: float) -> dict[str, Any]:
+    """Return the object as the API server would store it, without asking it: with defaults, identity and generation."""
+    body = with_defaults(sent)
+    if live is None:
+        head = {"uid": f"new-{key_of(body)}", "creationTimestamp": to_rfc3339(now), "generation": 1}
+        return body | {"metadata": {**body["metadata"], **head}}
+    changed = body.get("spec") != live.get("spec")
+    head = {"generation": int(live["metadata"].get("generation") or 1) + int(changed)}
+    return body | {"metadata": {**body["metadata"], **head}}
+
+
+def overlaid(picture: Picture, bodies: Iterable[Body]) -> Picture:
+    """Return the picture with these InferenceDeployments in place of those of the same name; statuses stay."""
+    page = picture.pages[INFERENCE_DEPLOYMENTS]
+    objects = dict(page.objects)
+    for body in bodies:
+        known = objects.get(key_of(body))
+        status = {} if known is None or "status" not in known else {"status": known["status"]}
+        bare = {name: value for name, value in body.items() if name != "status"}
+        objects[key_of(body)] = pruning.inference_deployment(bare | status)
+    version = picture.versions[INFERENCE_DEPLOYMENTS] + 1
+    return Picture(
+        {**picture.pages, INFERENCE_DEPLOYMENTS: Page(objects)}, {**picture.versions, INFERENCE_DEPLOYMENTS: version}
+    )

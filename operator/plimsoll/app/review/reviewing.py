@@ -1,0 +1,54 @@
+"""Reviews manifests against a live cluster: look, overlay, decide without and with them, compare."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from plimsoll.adapters.cluster import Cluster
+from plimsoll.app.review.admission import admitted
+from plimsoll.app.review.changes import review_of
+from plimsoll.app.review.deciding import new_decider
+from plimsoll.app.review.looking import look
+from plimsoll.app.review.operator_settings import operator_settings
+from plimsoll.app.review.overlay import overlaid
+from plimsoll.app.review.values import Means, Review, Wish
+
+
+async def review(
+    cluster: Cluster, wishes: Sequence[Wish], means: Means, environment: Mapping[str, str] = os.environ
+) -> Review:
+    """Return what the operator would do after ``kubectl apply`` of all wishes.
+
+    Raises:
+        PlimsollError: the cluster cannot be read.
+    """
+    now = time.time()
+    settings, notes = await operator_settings(cluster, environment)
+    watched = [
+        each for each in wishes if not settings.watch_namespaces or each.key.namespace in settings.watch_namespaces
+    ]
+    problems = [
+        f"{each.where}: The operator does not serve the namespace {each.key.namespace}. "
+        f"Use one of: {', '.join(settings.watch_namespaces)}."
+        for each in wishes
+        if each not in watched
+    ]
+    seen = await look(cluster, settings)
+    accepted = await admitted(cluster, watched, seen, now)
+    decider, about_prices = await new_decider(cluster, settings, means)
+    try:
+        before = tuple(await decider.cases(seen.picture, now))
+        after = tuple(await decider.cases(overlaid(seen.picture, accepted.bodies.values()), now))
+        fleet = decider.passes.reading.fleet(seen.picture, decider.passes.gpu_types, decider.passes.prices.current)
+    finally:
+        await decider.close()
+    places = {each.key: each.where for each in watched if each.key in accepted.bodies}
+    found = review_of(before, after, places, fleet)
+    return replace(
+        found,
+        problems=(*problems, *accepted.problems),
+        notes=(*notes, *seen.notes, *about_prices, *accepted.notes),
+    )

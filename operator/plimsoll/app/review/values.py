@@ -1,0 +1,143 @@
+"""The values of a review. Nothing here needs an extra of the package, so that the command line can import it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.workload import Manifest
+from plimsoll.facts.prices.repricing import OwnPrices
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An InferenceDeployment of the user's files, with its namespace. ``where`` is its place in them."""
+
+    where: str
+    body: Mapping[str, Any]
+
+    @property
+    def key(self) -> ObjectKey:
+        """Namespace and name."""
+        return ObjectKey(self.body["metadata"]["namespace"], self.body["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What a review uses besides the cluster.
+
+    Attributes:
+        cache: the folder for the hub's answers.
+        token: a token for the hub, used where this user may not read the Secret that a spec names.
+        prices: prices in place of those of the cluster; None for the cluster's own.
+    """
+
+    cache: Path
+    token: str | None = None
+    prices: OwnPrices | None = None
+
+
+class Verdict(StrEnum):
+    """The difference in one word."""
+
+    PLACED = "placed"
+    """Nothing of it runs today, and every replica has a place."""
+    MOVED = "moved"
+    """It goes to another GPU type or split. The new replicas serve before the old ones go."""
+    CHANGED = "changed"
+    """It stays where it is with another number of replicas, or its engines restart with other settings."""
+    KEPT = "kept"
+    """Nothing changes."""
+    WAITING = "waiting"
+    """A part of it has no place now, and will get one when GPUs, quota or a source of facts are there."""
+    REFUSED = "refused"
+    """It fits nowhere, or it cannot be used. What runs of it stays."""
+
+
+SERVED = frozenset({Verdict.PLACED, Verdict.MOVED, Verdict.CHANGED, Verdict.KEPT})
+"""Verdicts with a place for every replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Replicas on one GPU type with one split. ``hourly_price`` is for all of them; None where it is not known."""
+
+    gpu_type: str
+    split: Split
+    replicas: int
+    hourly_price: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One InferenceDeployment before and after.
+
+    Attributes:
+        key: namespace and name.
+        where: its place in the user's files; empty for an object that is not in them.
+        verdict: the difference in one word.
+        reason: the reason of the condition ``Planned`` that the operator would write.
+        message: the message of that condition.
+        before: the places that are in force now, retiring ones left out.
+        after: the places that the operator decides.
+        restarts: whether its engines are started anew where they are.
+        regardless: whether the operator decides the same without the user's files.
+        status: the status that the operator would write.
+        manifests: the objects that the operator would apply.
+    """
+
+    key: ObjectKey
+    where: str
+    verdict: Verdict
+    reason: str
+    message: str
+    before: tuple[Place, ...]
+    after: tuple[Place, ...]
+    restarts: bool
+    regardless: bool
+    status: InferenceDeploymentStatus
+    manifests: tuple[Manifest, ...] = ()
+
+    @property
+    def is_served(self) -> bool:
+        """Whether every replica has a place."""
+        return self.verdict in SERVED
+
+
+@dataclass(frozen=True, slots=True)
+class Bill:
+    """US dollars an hour of all InferenceDeployments. ``unpriced`` counts places whose price is not known."""
+
+    before: Decimal
+    after: Decimal
+    unpriced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The answer to the user's files.
+
+    ``changes`` are the objects of the files in their order, then the live objects that change. ``others`` counts the
+    live objects that do not change, ``others_unserved`` those of them that wait or are refused today.
+    """
+
+    changes: tuple[Change, ...]
+    bill: Bill
+    others: int = 0
+    others_unserved: int = 0
+    fleet: Fleet = field(default_factory=Fleet)
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether every object of the files has a place for each replica, and no other object loses by them."""
+        return all(each.is_served or (not each.where and each.regardless) for each in self.changes)

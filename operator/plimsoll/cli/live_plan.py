@@ -1,0 +1,76 @@
+"""``plimsoll plan`` against a cluster: the operator's own decision, as a difference to what runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import click
+import yaml
+
+from plimsoll.app.review.values import Means, Review
+from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
+from plimsoll.cli.documents import Manifests
+from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.later import default_namespace, review
+from plimsoll.cli.markdown import review_markdown
+from plimsoll.cli.review_documents import document
+from plimsoll.cli.review_tables import print_review
+from plimsoll.cli.screen import screen
+from plimsoll.cli.wishes import wishes_of
+
+
+def plan_live(
+    manifests: Manifests, access: ClusterAccess, namespace: str | None, prices: str | None, output: str
+) -> int:
+    """Print the review of manifests. Return the exit status."""
+    home = namespace or default_namespace(access.file, access.context)
+    wishes, unusable = wishes_of(manifests.found, home)
+    if not wishes:
+        _complain(unusable)
+        return EXIT_BAD_INPUT
+    cache, token = hub_access()
+    own = None if prices is None else prices_from(prices)
+    found = review(wishes, Means(cache, token, own), access.file, access.context)
+    _complain([*unusable, *found.problems])
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    _PRINT[output](found)
+    count = len(manifests.problems) + len(unusable) + len(found.problems)
+    if count:
+        click.echo(f"error: {count} of the inputs cannot be used (see above): this plan is without them.", err=True)
+        return EXIT_BAD_INPUT
+    return EXIT_PLACED if found.is_good else EXIT_UNPLACED
+
+
+def _complain(problems: Sequence[str]) -> None:
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+
+
+def _table(found: Review) -> None:
+    print_review(screen(), found)
+
+
+def _json(found: Review) -> None:
+    click.echo(json.dumps(document(found), indent=2))
+
+
+def _yaml(found: Review) -> None:
+    click.echo(yaml.safe_dump(document(found), sort_keys=False), nl=False)
+
+
+def _markdown(found: Review) -> None:
+    click.echo(review_markdown(found), nl=False)
+
+
+def _objects(found: Review) -> None:
+    bodies = [body for change in found.changes if change.where for body in change.manifests]
+    yaml.safe_dump_all(bodies, sys.stdout, sort_keys=False)
+
+
+_PRINT: Mapping[str, Callable[[Review], None]] = MappingProxyType(
+    {"table": _table, "json": _json, "yaml": _yaml, "markdown": _markdown, "objects": _objects}
+)

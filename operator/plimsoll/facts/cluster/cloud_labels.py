@@ -1,0 +1,71 @@
+"""The GPUs that labels of clouds and of the cluster's admin name, for nodes without the labels of a GPU vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from plimsoll.domain.names import GROUP
+
+GPU_TYPE_LABEL = f"{GROUP}/gpu-type"
+"""An admin's own label. Its value is a type that ``plimsoll gpus`` lists."""
+
+GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"
+GKE_SHARED = ("cloud.google.com/gke-gpu-partition-size", "cloud.google.com/gke-gpu-sharing-strategy")
+"""GKE's labels of nodes whose GPUs are cut or shared. Only NVIDIA's labels say what one share holds."""
+
+KARPENTER_AWS_GPU = "karpenter.k8s.aws/instance-gpu-name"
+KARPENTER_AWS_MEMORY = "karpenter.k8s.aws/instance-gpu-memory"
+"""MiB of one GPU."""
+
+GKE_TYPES: Mapping[str, str] = {
+    "nvidia-tesla-t4": "t4-16gb",
+    "nvidia-tesla-v100": "v100-sxm2-16gb",
+    "nvidia-l4": "l4-24gb",
+    "nvidia-tesla-a100": "a100-sxm-40gb",
+    "nvidia-a100-80gb": "a100-sxm-80gb",
+    "nvidia-h100-80gb": "h100-sxm-80gb",
+    "nvidia-h100-mega-80gb": "h100-sxm-80gb",
+    "nvidia-h200-141gb": "h200-sxm-141gb",
+    "nvidia-b200": "b200-sxm-180gb",
+    "nvidia-gb200": "gb200-186gb",
+}
+"""GKE's names. Its A100 and H100 machines (A2, A3) have the SXM form."""
+
+AWS_TYPES: Mapping[str, str] = {
+    "t4": "t4-16gb",
+    "l4": "l4-24gb",
+    "a10g": "a10g-24gb",
+    "l40s": "l40s-48gb",
+    "h100": "h100-sxm-80gb",
+    "h200": "h200-sxm-141gb",
+    "b200": "b200-sxm-180gb",
+}
+"""Karpenter's names of the GPUs in AWS' machines. All but the graphics cards have the SXM form."""
+
+AWS_TYPES_BY_MEMORY: Mapping[str, tuple[tuple[int, str], ...]] = {
+    "a100": ((60_000, "a100-sxm-40gb"), (100_000, "a100-sxm-80gb")),
+    "v100": ((20_000, "v100-sxm2-16gb"), (40_000, "v100-sxm2-32gb")),
+}
+"""Names that AWS uses for two cards: the first limit in MiB that the memory does not exceed decides."""
+
+
+def named_type(labels: Mapping[str, str]) -> tuple[tuple[str, str], str] | None:
+    """Return the first of these labels that a node has, and the GPU type that it names; None without any.
+
+    An admin's label counts first.
+    """
+    own = labels.get(GPU_TYPE_LABEL)
+    if own:
+        return (GPU_TYPE_LABEL, own), own
+    accelerator = labels.get(GKE_ACCELERATOR, "")
+    if accelerator in GKE_TYPES and not any(label in labels for label in GKE_SHARED):
+        return (GKE_ACCELERATOR, accelerator), GKE_TYPES[accelerator]
+    card = labels.get(KARPENTER_AWS_GPU, "")
+    gpu_type = AWS_TYPES.get(card) or _by_memory(card, labels.get(KARPENTER_AWS_MEMORY, ""))
+    return None if gpu_type is None else ((KARPENTER_AWS_GPU, card), gpu_type)
+
+
+def _by_memory(card: str, memory_mib: str) -> str | None:
+    if not memory_mib.isdigit():
+        return None
+    return next((name for limit, name in AWS_TYPES_BY_MEMORY.get(card, ()) if int(memory_mib) <= limit), None)

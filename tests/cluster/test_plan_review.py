@@ -1,0 +1,184 @@
+"""``plimsoll plan`` on a live cluster says what the operator then does."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll.api.defaults import with_defaults
+from plimsoll.api.rules import check_rules
+from plimsoll.domain.errors import InvalidInput
+from testbed.api_client import ApiError
+from testbed.control_plane import ControlPlane
+from testbed.operator_process import NAMESPACE, OperatorProcess
+from tests.support.broken_rules import broken_manifests
+from tests.support.installed import View, condition, inference_deployment, namespace_of, on_gpu
+from tests.support.reviewing import Said, plan
+
+pytestmark = pytest.mark.cluster
+
+PRICES = {"a100-sxm-80gb": "0.90", "l40s-48gb": "1.10"}
+"""Prices of the cluster's admin, upside down on purpose: the catalogue's never make an A100 cheaper than an L40S."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def prices(control_plane: ControlPlane) -> None:
+    head = {"name": "plimsoll-prices", "namespace": NAMESPACE}
+    control_plane.apply([{"apiVersion": "v1", "kind": "ConfigMap", "metadata": head, "data": PRICES}])
+
+
+@pytest.fixture
+def neighbour(control_plane: ControlPlane, operator: OperatorProcess) -> Iterator[View]:
+    """Another tenant, who is served on the only L4."""
+    assert operator.is_running
+    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:6]}") as view:
+        view.apply("theirs", **on_gpu("l4-24gb"))
+        view.wait_ready("theirs")
+        yield view
+
+
+def asked(here: View, *manifests: dict[str, Any]) -> Said:
+    return plan(here.control_plane.admin_kubeconfig, manifests)
+
+
+def pools(here: View, name: str) -> list[tuple[str, int, int]]:
+    active = [pool for pool in here.pools(name) if pool["state"] == "Active"]
+    return [(pool["gpuType"], pool["tensorParallel"], pool["replicas"]) for pool in active]
+
+
+def test_an_unchanged_object_is_kept_where_it_runs(here: View, neighbour: View) -> None:
+    manifest = neighbour.get("theirs")
+    said = asked(here, inference_deployment("theirs", neighbour.namespace, **on_gpu("l4-24gb")))
+    assert (said.status, said.word("theirs")) == (0, "kept"), said
+    assert said.places("theirs") == said.places("theirs", "before") == [("l4-24gb", 1, 1)]
+    assert said.document["bill"]["before"] == said.document["bill"]["after"]
+    assert neighbour.get("theirs")["metadata"]["resourceVersion"] == manifest["metadata"]["resourceVersion"]
+
+
+def test_a_new_object_gets_the_place_that_was_said_and_the_neighbour_keeps_its_own(here: View, neighbour: View) -> None:
+    pods = neighbour.pod_uids("theirs")
+    said = asked(here, inference_deployment("mine", here.namespace))
+    assert (said.status, said.word("mine"), said.word("theirs")) == (0, "placed", ""), said
+    assert said.places("mine") == [("a100-sxm-80gb", 1, 1)], "the admin's prices count"
+
+    here.apply("mine")
+    served = here.wait_ready("mine")
+    assert pools(here, "mine") == said.places("mine")
+    placement = said.change("mine")["placement"]
+    assert served["status"]["placement"]["hourlyPrice"] == placement["hourlyPrice"] == "0.90"
+    assert neighbour.pod_uids("theirs") == pods
+    assert asked(here, inference_deployment("mine", here.namespace)).word("mine") == "kept"
+
+
+def test_a_change_that_needs_another_gpu_is_a_move_and_happens_as_said(here: View, neighbour: View) -> None:
+    here.apply("grows", **on_gpu("l40s-48gb"))
+    here.wait_ready("grows")
+    larger = {"overrides": {"gpuType": "h100-sxm-80gb", "tensorParallel": 2}}
+    said = asked(here, inference_deployment("grows", here.namespace, **larger))
+    assert (said.status, said.word("grows"), said.word("theirs")) == (0, "moved", ""), said
+    assert said.places("grows", "before") == [("l40s-48gb", 1, 1)]
+
+    here.apply("grows", **larger)
+    here.wait(lambda: pools(here, "grows") == said.places("grows"), "the place that was said")
+    neighbour.wait_ready("theirs")
+
+
+def test_more_replicas_and_other_settings_are_changes_in_place(here: View, neighbour: View) -> None:
+    here.apply("stays", **on_gpu("l40s-48gb"))
+    here.wait_ready("stays")
+    more = asked(here, inference_deployment("stays", here.namespace, replicas=2, **on_gpu("l40s-48gb")))
+    assert (more.word("stays"), more.places("stays")) == ("changed", [("l40s-48gb", 1, 2)])
+    assert not more.change("stays")["restarts"]
+    longer = asked(here, inference_deployment("stays", here.namespace, contextLength=8192, **on_gpu("l40s-48gb")))
+    assert (longer.word("stays"), longer.change("stays")["restarts"]) == ("changed", True)
+    assert neighbour.pods("theirs")
+
+
+def test_what_waits_and_what_fits_nowhere_is_said_as_the_status_says_it(here: View, neighbour: View) -> None:
+    busy = inference_deployment("busy", here.namespace, **on_gpu("l4-24gb"))
+    huge = inference_deployment("huge", here.namespace, concurrency=4000, contextLength=131072)
+    said = asked(here, busy, huge)
+    assert (said.status, said.word("busy"), said.word("huge"), said.word("theirs")) == (1, "waiting", "refused", "")
+
+    here.control_plane.apply([busy, huge])
+    for name in ("busy", "huge"):
+        body = here.wait_condition(name, "Planned", "False")
+        shown = condition(body, "Planned")
+        assert (said.change(name)["reason"], said.change(name)["message"]) == (shown["reason"], shown["message"])
+    neighbour.wait_ready("theirs")
+
+
+def test_the_api_server_s_refusal_is_quoted_with_the_place_of_the_object(here: View, neighbour: View) -> None:
+    nowhere = inference_deployment("lost", "no-such-namespace")
+    bad = inference_deployment("bad", here.namespace) | {"metadata": {"name": "bad", "namespace": here.namespace}}
+    bad["metadata"]["labels"] = {"no good": "x"}
+    said = asked(here, nowhere, bad, inference_deployment("good", here.namespace))
+    assert said.status == 2
+    assert "item 2" in said.errors
+    assert "The API server would refuse it" in said.errors
+    assert said.word("lost") == "placed", "its namespace may be created with it"
+    assert said.word("good") == "placed"
+    assert neighbour.pods("theirs")
+
+
+def test_a_user_who_may_only_read_gets_the_same_answer(
+    here: View, neighbour: View, control_plane: ControlPlane
+) -> None:
+    kubeconfig = reader(control_plane, here.namespace)
+    manifests = [
+        inference_deployment("theirs", neighbour.namespace, **on_gpu("l4-24gb")),
+        inference_deployment("mine", here.namespace),
+    ]
+    full, reading = asked(here, *manifests), plan(kubeconfig, manifests)
+    assert "was not asked whether it would accept" in reading.errors
+    for name in ("theirs", "mine"):
+        assert reading.word(name) == full.word(name)
+        assert reading.places(name) == full.places(name)
+    assert (reading.status, reading.word("theirs")) == (0, "kept")
+
+
+@pytest.mark.parametrize(("message", "manifest"), broken_manifests("default"))
+def test_the_api_server_refuses_what_plan_refuses_with_the_same_message(
+    control_plane: ControlPlane, message: str, manifest: dict[str, Any]
+) -> None:
+    path = "/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments?dryRun=All"
+    with pytest.raises(ApiError, match=re.escape(message)):
+        control_plane.client.send("POST", path, manifest)
+    with pytest.raises(InvalidInput, match=re.escape(message)):
+        check_rules(manifest)
+
+
+def test_the_api_server_fills_in_the_same_defaults_as_plan_does(control_plane: ControlPlane) -> None:
+    path = "/apis/plimsoll.dev/v1alpha1/namespaces/default/inferencedeployments?dryRun=All"
+    manifest = inference_deployment(
+        "good", "default", rebalancing={"mode": "Off"}, podTemplate={"env": [{"name": "A"}]}
+    )
+    assert control_plane.client.send("POST", path, manifest)["spec"] == with_defaults(manifest)["spec"]
+
+
+def reader(control_plane: ControlPlane, namespace: str) -> Path:
+    """A kubeconfig of a service account that may get and list, and nothing else."""
+    name = f"reader-{namespace}"
+    account = {"name": name, "namespace": namespace}
+    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+    rbac = "rbac.authorization.k8s.io/v1"
+    control_plane.apply(
+        [
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
+            {"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
+            {
+                "apiVersion": rbac,
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": name},
+                "roleRef": role,
+                "subjects": [{"kind": "ServiceAccount", **account}],
+            },
+        ]
+    )
+    return control_plane.service_account_kubeconfig(namespace, name)

@@ -1,0 +1,85 @@
+"""Nodes of one GPU type under two labels, on the real scheduler: one deployment uses all of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import gpu_node
+from testbed.operator_process import OperatorProcess
+from tests.support.installed import View, install, namespace_of, on_gpu
+
+pytestmark = pytest.mark.cluster
+
+OLD_DRIVER = {"nvidia.com/gpu.product": "H100-SXM5"}
+CLOUD_ONLY = {
+    "nvidia.com/gpu.product": None,
+    "nvidia.com/gpu.memory": None,
+    "cloud.google.com/gke-accelerator": "nvidia-h100-80gb",
+}
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """Three nodes of one card under three labels, and one of another card for the neighbour."""
+    with ControlPlane() as running:
+        running.apply(
+            [
+                gpu_node("h100-new", "H100-80GB-HBM3", 1),
+                gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER),
+                gpu_node("h100-cloud", "H100-80GB-HBM3", 1, labels=CLOUD_ONLY),
+                gpu_node("l40s-0", "L40S", 1),
+            ]
+        )
+        install(running)
+        yield running
+
+
+@pytest.fixture
+def neighbour(control_plane: ControlPlane) -> Iterator[View]:
+    with namespace_of(control_plane, f"neighbour-{uuid.uuid4().hex[:8]}") as view:
+        yield view
+
+
+def test_three_replicas_serve_on_nodes_of_one_card_under_three_labels(here: View, neighbour: View) -> None:
+    with OperatorProcess(here.control_plane):
+        here.apply("spread", replicas=3, **on_gpu("h100-sxm-80gb"))
+        neighbour.apply("served", **on_gpu("l40s-48gb"))
+        body = here.wait_ready("spread")
+        neighbour.wait_ready("served")
+
+    assert sorted(here.nodes_of("spread")) == ["h100-cloud", "h100-new", "h100-old"]
+    (pool,) = body["status"]["pools"]
+    assert (pool["replicas"], len(pool["nodeLabels"]), len(pool["nodeSelector"])) == (3, 3, 1)
+    assert neighbour.nodes_of("served") == ["l40s-0"]
+    (other,) = neighbour.get("served")["status"]["pools"]
+    assert "nodeLabels" not in other
+
+
+def test_a_running_engine_is_not_restarted_by_another_label_and_the_next_replica_uses_it(
+    here: View, neighbour: View
+) -> None:
+    """A pod that finds no node with the pool's labels makes the pool take up the others."""
+    running = here.control_plane
+    running.kubectl("delete", "node", "h100-old", "h100-cloud")
+    with OperatorProcess(running):
+        here.apply("grows", **on_gpu("h100-sxm-80gb"))
+        neighbour.apply("served", **on_gpu("l40s-48gb"))
+        here.wait_ready("grows")
+        neighbour.wait_ready("served")
+        before = {pod["metadata"]["uid"] for pod in (*here.all("pods"), *neighbour.all("pods"))}
+
+        running.apply([gpu_node("h100-old", "H100-80GB-HBM3", 1, labels=OLD_DRIVER)])
+        here.wait(lambda: "h100-old" in running.kubectl("get", "nodes"), "the node with another label")
+        neighbour.patch("served", {"rebalancing": {"mode": "Off"}})
+        neighbour.wait(
+            lambda: neighbour.get("served")["status"]["observedGeneration"] == 2, "a pass after the node came"
+        )
+        assert {pod["metadata"]["uid"] for pod in (*here.all("pods"), *neighbour.all("pods"))} == before
+
+        here.patch("grows", {"replicas": 2})
+        here.wait(lambda: sorted(here.nodes_of("grows")) == ["h100-new", "h100-old"], "both nodes used", 120.0)
+    assert {pod["metadata"]["uid"] for pod in neighbour.all("pods")} <= before, "the neighbour was left alone"

@@ -1,0 +1,153 @@
+"""A deployment about which nothing has changed is not planned again, and what changes is seen at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.adapters.highs import fleetwide
+from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.host import HostRoom
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.reasons import NodeReason
+from plimsoll.placement.last_pass import LastPass
+from plimsoll.placement.ledger import Quotas
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, Pool, Tenant
+from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
+
+NODES = (node("h", H100, 4, held=2, labels={"zone": "a"}), node("l", L40S, 4, held=1, labels={"zone": "a"}))
+
+
+def running(name: str, kind: str, degree: int = 1) -> Tenant:
+    """A deployment whose only replica serves."""
+    wanted = request(LLAMA_70B_FP8, name=name) if degree > 1 else request(name=name)
+    return tenant(wanted, serving(pool(kind, degree)))
+
+
+def serving(one: Pool) -> Pool:
+    return replace(one, bound=one.replicas, ready=one.replicas, served=True)
+
+
+TENANTS = (running("large", H100, 2), running("small", L40S))
+
+
+def read_anew(where: Fleet) -> Fleet:
+    """Equal nodes in new objects, as a pass reads them."""
+    return where.with_nodes(replace(each) for each in where.nodes)
+
+
+def test_an_unchanged_fleet_is_not_planned_again() -> None:
+    memo, where = Memo(), fleet(*NODES)
+    first = plan(TENANTS, where, memo=memo)
+    again = plan([replace(each) for each in TENANTS], read_anew(where), memo=memo)
+    assert [one is other for one, other in zip(first, again, strict=True)] == [True, True]
+
+
+def test_a_deployment_that_changes_is_planned_again_and_its_neighbour_is_not() -> None:
+    memo, where = Memo(), fleet(*NODES)
+    large, small = plan(TENANTS, where, memo=memo)
+    more = replace(TENANTS[0], request=replace(TENANTS[0].request, replicas=2))
+    larger, kept = plan([more, TENANTS[1]], where, memo=memo)
+    assert sum(each.replicas for each in larger.pools) == 2 == 2 * sum(each.replicas for each in large.pools)
+    assert kept is small
+
+
+def test_a_new_deployment_changes_nothing_for_those_that_run() -> None:
+    memo, where = Memo(), fleet(*NODES)
+    before = plan(TENANTS, where, memo=memo)
+    new = tenant(replace(request(name="new"), created="9"))
+    after = plan([*TENANTS, new], where, memo=memo)
+    assert [one is other for one, other in zip(before, after, strict=False)] == [True, True]
+    assert after[2].placed_now
+    assert after == plan([*TENANTS, new], where, memo=Memo())
+
+
+CHANGES: dict[str, Callable[[GpuNode], GpuNode]] = {
+    "the last GPUs are taken": lambda each: replace(each, held=each.allocatable),
+    "the last processors are taken": lambda each: replace(each, host_free=HostRoom(cpu_millis=10)),
+    "the nodes are tainted": lambda each: replace(each, taints=(Taint("team", "ml", "NoSchedule"),)),
+    "the nodes have fewer GPUs": lambda each: replace(each, allocatable=1, held=1),
+    "GPUs report less memory": lambda each: replace(each, gpu=replace(each.gpu, usable_bytes=2**30)),
+    "the nodes are selected by another label": lambda each: replace(each, selector=("other", "label")),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_what_changes_about_the_nodes_is_seen_at_once(change: Callable[[GpuNode], GpuNode]) -> None:
+    memo, before, after = Memo(), fleet(*NODES), fleet(*map(change, NODES))
+    for where in (before, after, before):
+        assert plan(TENANTS, where, memo=memo) == plan(TENANTS, where, memo=Memo())
+    asking = (*TENANTS, tenant(request(name="new")))
+    assert plan(asking, after, memo=memo) == plan(asking, after, memo=Memo()) != plan(asking, before, memo=Memo())
+
+
+def test_an_update_may_use_a_free_gpu_only_as_long_as_it_is_free() -> None:
+    memo = Memo()
+
+    def surges(held: int, quotas: Quotas | None = None) -> list[bool]:
+        nodes = fleet(node("h", H100, 4, held=held), NODES[1])
+        decisions = plan(TENANTS, nodes, quotas=quotas, memo=memo)
+        return [each.surge for decision in decisions for each in decision.pools]
+
+    spent: Quotas = {"default": {"nvidia.com/gpu": 1}}
+    assert [surges(2), surges(3), surges(2)] == [[True, True], [False, True], [True, True]]
+    assert surges(2, spent) == [False, True]
+
+
+def test_a_deployment_that_is_gone_is_forgotten() -> None:
+    memo, where = Memo(), fleet(*NODES)
+    plan(TENANTS, where, memo=memo)
+    assert len(memo.last) == 2
+    plan(TENANTS[:1], where, memo=memo)
+    assert len(memo.last) == 1
+
+
+def test_a_deployment_that_cannot_be_planned_is_tried_again_and_its_neighbour_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memo, where = Memo(), fleet(*NODES)
+
+    def broken(*_: object) -> Decision:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("plimsoll.placement.answers.decision_of", broken)
+        assert [each.failure for each in plan(TENANTS[:1], where, memo=memo)] == ["RuntimeError: broken"]
+    assert plan(TENANTS, where, memo=memo) == plan(TENANTS, where, memo=Memo())
+
+
+def test_the_layout_of_a_fleet_leaves_out_what_pods_hold_and_nothing_else() -> None:
+    where = fleet(*NODES)
+    held = where.with_nodes(replace(each, held=0, host_free=HostRoom(pods=1)) for each in where.nodes)
+    assert held.layout == where.layout
+    assert replace(where, ignored=(IgnoredNode("x", NodeReason.NOT_READY),)).layout != where.layout
+    for change in ({"labels": ()}, {"allocatable": 9}, {"host": HostRoom(pods=3)}, {"name": "other"}):
+        other = where.with_nodes(replace(each, **change) for each in where.nodes)
+        assert other.layout != where.layout, change
+
+
+def test_equal_layouts_are_one_object_so_that_comparing_them_is_quick() -> None:
+    last, where = LastPass(), fleet(*NODES)
+    assert last.layout(where) is last.layout(read_anew(where))
+    assert last.layout(fleet(NODES[0])) == fleet(NODES[0]).layout
+
+
+def test_answers_about_one_deployment_are_not_those_about_another() -> None:
+    last, basis = LastPass(), ("basis",)
+    assert last.recall(ObjectKey("a", "x"), "q", basis, lambda: 1) == 1
+    assert last.recall(ObjectKey("b", "x"), "q", basis, lambda: 2) == 2
+    assert last.recall(ObjectKey("a", "x"), "other", basis, lambda: 3) == 3
+    assert last.recall(ObjectKey("a", "x"), "q", basis, lambda: 4) == 1
+    assert last.recall(ObjectKey("a", "x"), "q", ("other",), lambda: 5) == 5
+
+
+@pytest.mark.parametrize("name", ["old", "new"])
+def test_the_solver_for_the_whole_fleet_plans_the_same_with_and_without_the_last_pass(name: str) -> None:
+    memo, solver, where = Memo(), fleetwide(), fleet(*NODES, node("x", L4, 1))
+    for count in (0, 1, 2, 1, 0):
+        asking = [*TENANTS, *(tenant(request(name=f"{name}-{each}")) for each in range(count))]
+        assert plan(asking, where, memo=memo, solver=solver) == plan(asking, where, memo=Memo(), solver=fleetwide())

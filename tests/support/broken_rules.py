@@ -1,0 +1,111 @@
+"""A manifest against each rule of the CRD: it breaks that rule, and the API server accepts everything else in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from plimsoll.api.schema import Schema, root_schema
+
+_MINIMAL: dict[str, Any] = {
+    "model": {"name": "meta-llama/Llama-3.1-8B-Instruct"},
+    "contextLength": 8192,
+    "concurrency": 16,
+}
+_TOLERATION = {"key": "gpu", "operator": "Exists"}
+_LIMITS = {"bad key": "1"}
+_DRAFT = {"name": "meta-llama/Llama-3.2-1B"}
+
+
+def _pod(**fields: Any) -> dict[str, Any]:
+    return {"podTemplate": fields}
+
+
+def _mounted(**fields: Any) -> dict[str, Any]:
+    mount = {"name": "own", "mountPath": "/own", **fields}
+    return _pod(volumes=[{"name": "own", "emptyDir": {}}], volumeMounts=[mount])
+
+
+def _engine(**fields: Any) -> dict[str, Any]:
+    return {"engine": fields}
+
+
+Rule = tuple[str, str]
+"""The path of the object that a rule is about, and the rule's message."""
+
+SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
+    "must not exceed contextLength": ({"expectedTokens": {"prompt": 8000, "output": 1000}},),
+    "sizing Expected needs expectedTokens": ({"sizing": "Expected"},),
+    "exceeds gpu.maxPerReplica": ({"gpu": {"maxPerReplica": 1}, "overrides": {"tensorParallel": 2}},),
+    "overrides.gpuType is in gpu.deny": ({"gpu": {"deny": ["l4-24gb"]}, "overrides": {"gpuType": "l4-24gb"}},),
+    "two ways for the same": (_engine(cpuOffload="8Gi", weightStreaming={"group": 4, "layers": 1, "prefetch": 1}),),
+    "engine.textOnly leaves the tower out": (_engine(textOnly=True, multimodal={"imagesPerPrompt": 1}),),
+    "engine.imageVendor is about engine.image": (_engine(imageVendor="NVIDIA"),),
+    "extraArgs holds a flag that the operator owns": (_engine(extraArgs=["--tensor-parallel-size=2"]),),
+    "lora.maxRank must be a rank": (_engine(lora={"maxAdapters": 1, "maxRank": 24}),),
+    "takes neither images nor videos": (_engine(multimodal={"imagesPerPrompt": 0, "videosPerPrompt": 0}),),
+    "need speculation.draftModel": (_engine(speculation={"method": "Draft", "tokens": 3}),),
+    "is for the methods Eagle and Draft": (
+        _engine(speculation={"method": "Ngram", "tokens": 3, "draftModel": _DRAFT}),
+    ),
+    "weightStreaming.layers must not exceed": (_engine(weightStreaming={"group": 2, "layers": 3, "prefetch": 1}),),
+    "gpu.allow and gpu.deny": ({"gpu": {"allow": ["l4-24gb"], "deny": ["l4-24gb"]}},),
+    "overrides.memoryPerGpu must be more than 0": ({"overrides": {"memoryPerGpu": "0Gi"}},),
+    "must be the name of a volume": (_pod(volumeMounts=[{"name": "nowhere", "mountPath": "/x"}]),),
+    "annotations: a key": (_pod(annotations={"bad key": "x"}),),
+    "exclude each other: remove one of them": (
+        _pod(env=[{"name": "A", "value": "b", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+        _mounted(subPath="a", subPathExpr="b"),
+    ),
+    "env.valueFrom needs exactly one": (_pod(env=[{"name": "A", "valueFrom": {}}]),),
+    "envFrom needs exactly one": (_pod(envFrom=[{"prefix": "P_"}]),),
+    "labels: a key": (_pod(labels={"bad key": "x"}),),
+    "labels: keys under plimsoll.dev/": (_pod(labels={"plimsoll.dev/pool": "x"}),),
+    "modelCache: claimName and sizeLimit": (_pod(modelCache={"claimName": "c", "sizeLimit": "1Gi"}),),
+    "nodeSelector: a key": (_pod(nodeSelector={"bad key": "x"}),),
+    "resources: write cpu": (_pod(resources={"limits": _LIMITS}), _pod(resources={"requests": _LIMITS})),
+    "without a key the operator must be Exists": (_pod(tolerations=[{"operator": "Equal", "value": "x"}]),),
+    "with operator Exists the value must be empty": (_pod(tolerations=[{**_TOLERATION, "value": "x"}]),),
+    "tolerationSeconds is for effect NoExecute": (
+        _pod(tolerations=[{**_TOLERATION, "effect": "NoSchedule", "tolerationSeconds": 5}]),
+    ),
+    "volumeMounts.mountPath": (_mounted(mountPath="/cache"),),
+    "recursiveReadOnly needs readOnly": (_mounted(recursiveReadOnly="Enabled"),),
+    "volumes.name": (_pod(volumes=[{"name": "tmp", "emptyDir": {}}]),),
+    "a volume has one source": (_pod(volumes=[{"name": "own", "emptyDir": {}, "hostPath": {"path": "/x"}}]),),
+    "rebalancing.minReplicas must not exceed": ({"rebalancing": {"minReplicas": 3, "maxReplicas": 2}},),
+    "mode Auto needs rebalancing.maxReplicas": ({"rebalancing": {"mode": "Auto"}},),
+}
+"""What makes the minimal spec break a rule, by a part of the rule's message that no other rule has."""
+
+NAMES = {"use at most 52 characters": "a" * 53, "start with a letter": "0-digits-first"}
+"""The same for rules about the name."""
+
+
+def broken_manifests(namespace: str) -> list[tuple[str, dict[str, Any]]]:
+    """Every manifest, with a part of the message of the rule that it breaks."""
+    named = [(message, _manifest(name, namespace, {})) for message, name in NAMES.items()]
+    specs = [(message, spec) for message, several in SPECS.items() for spec in several]
+    return named + [
+        (message, _manifest(f"case-{index}", namespace, spec)) for index, (message, spec) in enumerate(specs)
+    ]
+
+
+def _manifest(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "plimsoll.dev/v1alpha1",
+        "kind": "InferenceDeployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {**_MINIMAL, **spec},
+    }
+
+
+def crd_rules(schema: Schema | None = None, path: str = "") -> Iterator[Rule]:
+    """Every rule of the CRD."""
+    node = root_schema() if schema is None else schema
+    yield from ((path, each["message"]) for each in node.get("x-kubernetes-validations", ()))
+    for name, child in (node.get("properties") or {}).items():
+        yield from crd_rules(child, f"{path}.{name}")
+    for part, mark in (("items", "[]"), ("additionalProperties", "{}")):
+        if isinstance(node.get(part), dict):
+            yield from crd_rules(node[part], f"{path}{mark}")
