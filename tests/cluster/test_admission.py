@@ -135,6 +135,10 @@ FREE_ARGUMENTS = (
     "--quantization-param-path=/x",
 )
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
+    "fp8 permitted for a cache whose precision is fixed": (
+        {"kvCache": {"precision": "bf16", "allowFp8": True}},
+        "kvCache.allowFp8 leaves the choice to auto: set kvCache.precision to auto, or remove allowFp8",
+    ),
     "one GPU type allowed and denied": (
         {"gpu": {"allow": ["h100-sxm-80gb", "l4-24gb"], "deny": ["l4-24gb"]}},
         "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",

@@ -10,7 +10,7 @@ from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.load_checks import check_load
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
-from plimsoll.api.precision import cache_precision, weight_precision
+from plimsoll.api.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.v1alpha1 import (
@@ -32,6 +32,7 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.precision import WIDE
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
 from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
@@ -66,11 +67,12 @@ def to_request(
     precision = weight_precision(spec.precision, model)
     media = to_media(spec.engine, model, _version(spec.engine))
     engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
+    kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         model=engine_of(engine.name).loaded(model, engine),
         precision=precision,
-        kv_precision=cache_precision(spec.kv_cache.precision, model, precision),
+        kv_precision=kv_precision,
         shape=_shape(spec),
         engine=engine,
         replicas=_replicas(spec) if replicas is None else replicas,
@@ -85,6 +87,7 @@ def to_request(
         total=_total(spec),
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
+        may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
     )
     check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
     return request
@@ -147,6 +150,12 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
     engine.host_use(spec.engine.extra_args or ())
+    if spec.kv_cache.allow_fp8 and spec.kv_cache.precision != AUTO:
+        raise InvalidInput(
+            "spec.kvCache.allowFp8",
+            "true",
+            "It leaves the choice to auto: set spec.kvCache.precision to auto, or remove it.",
+        )
     check_pod_template(spec.pod_template, engine)
     check_load(spec)
     check_speculation(spec.engine)

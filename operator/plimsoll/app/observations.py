@@ -99,7 +99,8 @@ def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Spl
     failures = (seen.observation for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY)
     kinds = [each.kind for each in failures if each.sequences <= declared]
     places = {(kind.gpu_type, kind.split): kind for kind in kinds}
-    return tuple(place for place, kind in places.items() if kind == request.engine_kind(*place))
+    asked = (request, request.with_narrow_cache()) if request.may_narrow_cache else (request,)
+    return tuple(place for place, kind in places.items() if kind in [each.engine_kind(*place) for each in asked])
 
 
 def capacities(
@@ -129,7 +130,7 @@ def _of_pool(
     if gpu is None or not (serves or failure is not None):
         return None
     by_law, settings, figures = _predicted(request, gpu, pool, memo)
-    kind = request.engine_kind(gpu.name, pool.split)
+    kind = by_law.engine_kind(gpu.name, pool.split)
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     if tokens is not None and serves:
         predicted, available = engine_of(request.engine.name).cache_bytes(by_law, pool.split, settings, figures, tokens)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, RejectionStatus
-from plimsoll.api.v1alpha1.status import HostStatus, PlacementStatus, SizeOptionStatus, SizeStatus
+from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, PlacementStatus, RejectionStatus
+from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
@@ -26,7 +26,7 @@ def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
             f"{outcome.namespace}/{outcome.name}",
             f"no: {outcome.reason}" if outcome.reason else "yes",
             "-" if placement is None else placement.gpu_type,
-            "-" if placement is None else _split(placement.tensor_parallel, placement.pipeline_parallel),
+            "-" if placement is None else _split_of(placement),
             str(sum(pool.replicas for pool in outcome.status.pools or ())),
             "-" if estimate is None else estimate.gib_per_gpu,
             "-" if estimate is None else str(estimate.kv_capacity_tokens),
@@ -156,9 +156,11 @@ def _band(estimate: EstimateStatus) -> str:
     return f"expected {expected / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}"
 
 
-def _split(tensor_parallel: int, stages: int) -> str:
-    """The tensor-parallel degree, and the number of stages if there are several."""
-    return str(tensor_parallel) if stages == 1 else f"{tensor_parallel} x PP{stages}"
+def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
+    """The tensor-parallel degree, the number of stages if there are several, and EP where experts are whole."""
+    stages = entry.pipeline_parallel or 1
+    cut = str(entry.tensor_parallel) if stages == 1 else f"{entry.tensor_parallel} x PP{stages}"
+    return f"{cut} EP" if entry.expert_parallel else cut
 
 
 def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
@@ -167,7 +169,10 @@ def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) ->
     table = Table("GPU", "TP", "REASON", "WHY", box=None)
     for each in rejections:
         table.add_row(
-            each.gpu_type, _split(each.tensor_parallel, each.pipeline_parallel or 1), each.reason, each.message
+            each.gpu_type,
+            _split_of(each),
+            each.reason,
+            each.message,
         )
     console.print(table)
 

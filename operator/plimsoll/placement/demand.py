@@ -181,7 +181,8 @@ class _Reader:
         candidate = Candidate(gpu, pool.target)
         request, running = self.tenant.request, self._with_settings_of(pool)
         verdict = self._judged(running, candidate)
-        if isinstance(verdict, Option) or (running is not request and not self.tenant.accepts_move):
+        stays = self._keeps_settings(pool) and not self.tenant.accepts_move
+        if isinstance(verdict, Option) or (running is not request and stays):
             return verdict
         return self._judged(request, candidate)
 
@@ -189,10 +190,15 @@ class _Reader:
         verdict = judge(request, candidate, self.fleet, self.memo)
         return with_more_requests(request, verdict, self.memo) if isinstance(verdict, Option) else verdict
 
+    def _keeps_settings(self, pool: Pool) -> bool:
+        """Whether some of the pool's settings were chosen for the present spec."""
+        return pool.generation == self.tenant.generation or pool.spec == self.tenant.spec
+
     def _with_settings_of(self, pool: Pool) -> Request:
         """Return the request with the settings of the pool's engines: learned corrections must not restart them.
 
-        A change of the spec that changes no engine, e.g. of the number of replicas, must not restart them either.
+        A change of the spec that changes no engine, e.g. of the number of replicas, must not restart them either. The
+        precision of the cache is kept as long as the user permits it, whatever else changes.
         """
         if pool.too_large:
             return self.tenant.request

@@ -34,6 +34,7 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
     the user or a running engine fixes it, where an admin replaces the estimate, where the fit is not sure or an engine
     of the kind ran out of memory, and where the speed is not known or misses its limit already.
     """
+    request = request.with_cache_as(narrow=option.has_narrow_cache)
     fixed = request.engine.max_sequences is not None or request.overrides.memory_per_gpu_bytes is not None
     learned = request.correction_for(option.gpu.name, option.split)
     doubtful = option.estimate.fit is not Fit.SURE or (learned is not None and not learned.exact)

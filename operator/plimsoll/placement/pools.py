@@ -36,7 +36,8 @@ class Pool:
     for the most requests at the same time. It was chosen for the spec with the digest ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
-    ``obstacle`` is the scheduler's reason for the stranded pods, in one word.
+    ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
+    engines got an fp8 KV cache because the user permits it.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Pool:
     refused: bool = False
     promise_over: bool = False
     obstacle: str = ""
+    has_narrow_cache: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -77,7 +79,8 @@ class PlannedPool:
     With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
     has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
     its engines had before. ``max_sequences`` is the same for the most requests at the same time, and ``spec`` is the
-    digest of the spec that it was chosen for.
+    digest of the spec that it was chosen for. ``narrow_before`` is whether they had an fp8 KV cache by the planner's
+    choice.
     """
 
     name: str
@@ -90,6 +93,7 @@ class PlannedPool:
     batched_tokens: int | None = None
     max_sequences: int | None = None
     spec: str = ""
+    narrow_before: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -115,6 +119,11 @@ class PlannedPool:
     def sequences(self) -> int | None:
         """The most requests that one of its engines runs at the same time from now on."""
         return self.max_sequences if self.choice is None else self.choice.settings.max_num_seqs
+
+    @property
+    def has_narrow_cache(self) -> bool:
+        """Whether its engines have an fp8 KV cache by the planner's choice from now on."""
+        return self.narrow_before if self.choice is None else self.choice.has_narrow_cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +203,13 @@ def as_it_is(pool: Pool) -> PlannedPool:
         batched_tokens=pool.batched_tokens,
         max_sequences=pool.max_sequences,
         spec=pool.spec,
+        narrow_before=pool.has_narrow_cache,
     )
 
 
 def as_it_runs(request: Request, pool: Pool) -> Request:
-    """Return the request with the step and the most requests at the same time that the pool's engines last got."""
+    """Return the request with the cache, the step and the most requests that the pool's engines last got."""
+    request = request.with_cache_as(narrow=pool.has_narrow_cache)
     engine = request.engine
     if pool.batched_tokens is not None:
         engine = replace(engine, max_batched_tokens=pool.batched_tokens)
@@ -213,6 +224,9 @@ def count(pools: Iterable[PlannedPool]) -> int:
 
 
 def pool_name(gpu_type: str, split: Split) -> str:
-    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name."""
+    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
+
+    Whole experts do not change it: they are used only where the same degree is impossible without them.
+    """
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
     return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"

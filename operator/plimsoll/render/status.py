@@ -11,6 +11,7 @@ from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
+from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
@@ -113,12 +114,14 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
 
 
 def _model(model: ModelFacts, decision: Decision) -> dict[str, Any]:
+    narrow = decision.choice is not None and decision.choice.has_narrow_cache
+    kv_precision = KvPrecision.FP8 if narrow else decision.request.kv_precision
     return {
         "architecture": model.architecture,
         "source": model.source.value,
         "parameters": model.parameters,
         "precision": decision.request.precision.value,
-        "kvPrecision": decision.request.kv_precision.value,
+        "kvPrecision": kv_precision.value,
     }
 
 
@@ -164,6 +167,7 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         **node_terms(choice.target),
         "tensorParallel": choice.split.tensor_parallel,
         "pipelineParallel": choice.split.pipeline_parallel,
+        "expertParallel": choice.split.expert_parallel or None,
         "gpusPerReplica": choice.split.gpus,
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
@@ -272,6 +276,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "batchedTokens": pool.step_tokens,
         "maxSequences": pool.sequences,
         "spec": pool.spec or None,
+        "kvPrecision": KvPrecision.FP8.value if pool.has_narrow_cache else None,
         "readyReplicas": view.ready,
         "served": report.has_served(pool) or None,
         "kvTokensPredicted": report.predicted_tokens(pool),

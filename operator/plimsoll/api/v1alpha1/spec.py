@@ -111,8 +111,19 @@ class ModelSpec(ApiModel):
 class KvCacheSpec(ApiModel):
     """Settings of the KV cache."""
 
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.allowFp8) || !self.allowFp8 || self.precision == 'auto'",
+            "kvCache.allowFp8 leaves the choice to auto: set kvCache.precision to auto, or remove allowFp8",
+        ),
+    )
     precision: KvPrecisionChoice = Field(
         default=KvPrecisionChoice.AUTO, description="auto: the type that the checkpoint sets, else its 16-bit type."
+    )
+    allow_fp8: bool | None = Field(
+        default=None,
+        description="With precision auto: use fp8 where 16 bits do not fit, and only if that saves more than a tenth "
+        "of the bill or nothing else is free. Answers can get worse.",
     )
 
 

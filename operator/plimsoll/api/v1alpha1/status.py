@@ -47,6 +47,7 @@ class EstimateStatus(ApiModel):
         default=None,
         description="Pipeline stages, if there are several. The estimate is of the stage with the least room.",
     )
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
         default=None,
         description="Sure: fits at the upper edge of the error band. Probable: only at the estimate itself.",
@@ -141,6 +142,7 @@ class PlacementStatus(ApiModel):
     )
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     gpus_per_replica: int = Field(description="GPUs of one replica.")
     hourly_price_per_replica: str | None = Field(
         default=None, description="US dollars per hour of one replica, if the price is known."
@@ -191,6 +193,7 @@ class PoolStatus(ApiModel):
     gpu_type: str = Field(description="GPU type of the pool.")
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
     node_labels: list[str] | None = Field(
         default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
@@ -213,6 +216,9 @@ class PoolStatus(ApiModel):
     spec: Annotated[str, Field(max_length=64)] | None = Field(
         default=None, description="Digest of the spec that maxSequences was chosen for."
     )
+    kv_precision: Annotated[str, Field(pattern=r"^fp8$")] | None = Field(
+        default=None, description="fp8 if the planner chose it for the KV cache, as kvCache.allowFp8 permits."
+    )
     ready_replicas: int = Field(description="Replicas that serve.")
     served: bool | None = Field(
         default=None, description="Whether one of its engines has served with that generation of the spec."
@@ -227,6 +233,7 @@ class RejectionStatus(ApiModel):
     gpu_type: str = Field(description="Rejected GPU type.")
     tensor_parallel: int = Field(description="Rejected tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason with its figures, as text for people.")
 
@@ -255,6 +262,7 @@ class TooSmallStatus(ApiModel):
     gpu_type: str = Field(description="GPU type of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree of the engine.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
     spec: str = Field(
         description="Digest of the spec's fields that affect memory. The entry holds for this digest only."
@@ -272,6 +280,7 @@ class ObservationStatus(ApiModel):
     engine_version: str = Field(description="Release of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
     batched_tokens: int = Field(description="--max-num-batched-tokens of the engine.")
     max_sequences: int = Field(description="--max-num-seqs of the engine.")
@@ -292,6 +301,7 @@ class RehomingStatus(ApiModel):
     gpu_type: str = Field(description="GPU type that was left.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
         description="Time when replicas last left it. It is not used again within an hour."
     )

@@ -212,7 +212,7 @@ class _Poser:
                 Choice(
                     place=option.target.place,
                     gpus=option.split.gpus,
-                    price=UNPRICED * option.split.gpus if option.hourly_price is None else float(option.hourly_price),
+                    price=UNPRICED * option.split.gpus if option.weighed_price is None else float(option.weighed_price),
                     doubts=option.doubts,
                     groups=grouped[id(nodes)],
                     quota=self._quota(request.key.namespace, option.target.resource),
@@ -258,7 +258,7 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
     larger one fits, because it needs no more of the node's other resources, and it costs less.
     """
-    ordered = sorted(choices, key=lambda each: (each.doubts, each.price, each.gpus, each.place))
+    ordered = sorted(choices, key=_preference)
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
@@ -270,3 +270,7 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
         ):
             kept.append(choice)
     return tuple(kept)
+
+
+def _preference(choice: Choice) -> tuple[int, float, int, int, Place]:
+    return choice.doubts, choice.price, choice.gpus, choice.place[1].pipeline_parallel, choice.place
