@@ -24,7 +24,7 @@ TYPES: dict[str, type] = {"object": dict, "array": list, "string": str, "boolean
 WATCH = ["list", "watch"]
 OWN = ["get", "list", "watch", "create", "patch"]
 SERVED_RIGHTS = {
-    ("plimsoll.dev", "inferencedeployments"): WATCH,
+    ("plimsoll.dev", "inferencedeployments"): ["get", *WATCH],
     ("plimsoll.dev", "inferencedeployments/status"): ["patch"],
     ("plimsoll.dev", "inferencedeployments/finalizers"): ["update"],
     ("", "secrets"): ["get"],
