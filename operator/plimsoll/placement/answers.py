@@ -64,8 +64,6 @@ def remembered_demand(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
         return read_demand(tenant, fleet, memo)
 
     def remembered() -> Demand:
-        if any(pool.stranded for pool in tenant.pools):  # where its pods may go depends on what others hold, too
-            return demand_of(tenant, fleet, memo)
         basis = tenant, memo.last.layout(fleet)
         return memo.last.recall(tenant.request.key, "demand", basis, lambda: demand_of(tenant, fleet, memo))
 
