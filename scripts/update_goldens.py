@@ -22,6 +22,7 @@ from plimsoll.cli.documents import load_deployments
 from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.cli.price_files import priced_types
+from plimsoll.cli.tables import size_words
 from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.explain import place_words
 
@@ -71,6 +72,8 @@ def _outcome(entry: Planned) -> dict[str, Any]:
         outcome["kvTokens"] = f"{figures.kv_capacity_tokens} for {figures.kv_needed_tokens} needed"
         if status.placement.warnings:
             outcome["warnings"] = status.placement.warnings
+    if status.size is not None:
+        outcome["size"] = size_words(status.size)
     outcome["notTaken"] = {
         place_words(each.gpu_type, split_of(each)): f"{each.reason}: {each.message}" for each in status.rejections or ()
     }

@@ -264,3 +264,22 @@ def test_the_usual_requests_are_written_the_same_way_twice() -> None:
 def test_a_request_that_is_no_quantity_is_named(name: str) -> None:
     with pytest.raises(InvalidInput, match=rf"spec\.podTemplate\.resources\.requests\.{name}: 'lots'"):
         to_request(deployment(**resources(**{name: "lots"})), model())
+
+
+def test_the_most_requests_at_the_same_time_are_the_users() -> None:
+    assert to_request(deployment(engine={"maxSequences": 16}), model()).engine.max_sequences == 16
+
+
+def test_a_permitted_fp8_cache_is_a_choice_only_where_the_cache_has_16_bits() -> None:
+    permitted: dict[str, Any] = {"kvCache": {"allowFp8": True}}
+    assert to_request(deployment(**permitted), model()).may_narrow_cache
+    assert not to_request(deployment(), model()).may_narrow_cache
+    assert not to_request(deployment(**permitted), facts_with(kv_precision=KvPrecision.FP8)).may_narrow_cache
+
+
+def test_a_permission_beside_a_fixed_precision_is_refused_by_field() -> None:
+    both = deployment(kvCache={"precision": "bf16", "allowFp8": True})
+    with pytest.raises(InvalidInput, match=r"spec\.kvCache\.allowFp8.*set spec\.kvCache\.precision to auto"):
+        to_request(both, model())
+    not_permitted = to_request(deployment(kvCache={"precision": "bf16", "allowFp8": False}), model())
+    assert not_permitted.kv_precision is KvPrecision.BF16

@@ -16,6 +16,7 @@ from plimsoll.app.case import (
     report_of,
     tenant_of,
     wanted_signals,
+    with_sequences,
 )
 from plimsoll.app.contests import Contest
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS
@@ -113,6 +114,41 @@ def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or
 def test_an_object_that_cannot_be_read_shows_the_replicas_that_it_declares(declared: object, shown: int) -> None:
     body = inference_deployment_body("chat", spec={"replicas": declared})
     assert report_of(Case(body, ObjectKey("ns", "chat"), Surroundings({}, {})), 0.0).replicas == shown
+
+
+def running(*, pools: list[dict[str, Any]], observed: int = 1, concurrency: int = 8) -> tuple[Case, tuple[Pool, ...]]:
+    """A deployment whose status says that its engines run 8 requests at the same time."""
+    spec = {"model": {"name": "a/b"}, "contextLength": 4096, "concurrency": concurrency}
+    engine = {
+        "maxModelLen": 4096, "maxNumSeqs": 8, "maxNumBatchedTokens": 2048, "gpuMemoryUtilizationPercent": 92,
+        "dtype": "bfloat16", "kvCacheDtype": "auto", "enforceEager": False, "version": "0.32.0",
+    }  # fmt: skip
+    placement = {
+        "gpuType": H100, "nodeSelector": {"nvidia.com/gpu.product": "H100"}, "tensorParallel": 1,
+        "pipelineParallel": 1, "gpusPerReplica": 1, "engine": engine,
+    }  # fmt: skip
+    body = inference_deployment_body("chat", spec=spec)
+    body["status"] = {"observedGeneration": observed, "placement": placement, "pools": pools}
+    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.pools = case.record.pools
+    return case, with_sequences(case)
+
+
+def test_engines_of_an_earlier_release_keep_the_number_that_they_were_started_with() -> None:
+    case, [seen] = running(pools=[POOL])
+    assert (seen.max_sequences, seen.spec) == (8, case.spec_digest)
+    case, [scaled] = running(pools=[POOL], observed=0)
+    assert (scaled.max_sequences, scaled.spec) == (8, case.spec_digest)
+
+
+def test_a_load_that_changed_since_then_is_judged_anew() -> None:
+    _, [changed] = running(pools=[POOL], observed=0, concurrency=12)
+    assert (changed.max_sequences, changed.spec) == (None, "")
+
+
+def test_a_pool_that_has_its_own_number_keeps_it() -> None:
+    _, [seen] = running(pools=[{**POOL, "maxSequences": 24, "spec": "digest"}])
+    assert (seen.max_sequences, seen.spec) == (24, "digest")
 
 
 def test_a_digest_that_an_earlier_release_wrote_into_a_status_still_counts() -> None:

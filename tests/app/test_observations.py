@@ -250,6 +250,15 @@ def test_a_crash_without_figures_outweighs_no_measurement() -> None:
         assert kept.exact
 
 
+def test_a_failed_start_with_more_requests_than_declared_leaves_the_place_open() -> None:
+    declared, more = failing_pool(), replace(failing_pool(), max_sequences=WANTED.shape.concurrency * 2)
+    one, other = (observe(where=each, seen=around(crashed(OUT_OF_MEMORY))) for each in (declared, more))
+    assert failed_starts(WANTED, one) == ((H100, Split(1)),)
+    assert failed_starts(WANTED, other) == ()
+    fixed = replace(WANTED, engine=replace(WANTED.engine, max_sequences=WANTED.shape.concurrency * 2))
+    assert failed_starts(fixed, other) == ((H100, Split(1)),)
+
+
 def test_a_failed_start_counts_for_engines_of_that_kind_alone() -> None:
     failed = observe(where=failing_pool(), seen=around(crashed(OUT_OF_MEMORY)))
     eager = replace(WANTED, engine=replace(WANTED.engine, enforce_eager=True))

@@ -179,6 +179,8 @@ POOLS: list[tuple[Json, str]] = [
     ({"name": None}, f"name: {TEXT}"),
     ({"pipelineParallel": 2}, f"its name is not {POOL}-pp2, which GPU type and split give"),
     ({"batchedTokens": 0}, "batchedTokens 0 is less than 1"),
+    ({"maxSequences": 0}, "maxSequences 0 is not between 1 and 65536"),
+    ({"maxSequences": 65_537}, "maxSequences 65537 is not between 1 and 65536"),
     ({"kvTokensReported": "many"}, f"kvTokensReported: {INT}"),
     ({"kvTokensReported": -(2**53) - 1}, "a number is beyond 9007199254740992"),
 ]
@@ -207,6 +209,24 @@ def test_a_pool_at_the_edge_of_what_we_write_is_used(change: Json) -> None:
     record = read({"pools": [{**ENTRY, **change}]})
     assert fields(record) == {"pools": [{**ENTRY, **change}]}
     assert (len(record.pools), record.complaints, record.lost_pools) == (1, (), False)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"replicas": 0}, "replicas 0 is not between 1 and 1000"),
+        ({"replicas": 1001}, "replicas 1001 is not between 1 and 1000"),
+        ({"concurrency": 0}, "concurrency 0 is not between 1 and 65536"),
+        ({"spec": None}, f"spec: {TEXT}"),
+    ],
+    ids=str,
+)
+def test_a_size_that_nobody_writes_is_ignored_and_chosen_again(change: Json, why: str) -> None:
+    size = {"replicas": 3, "concurrency": 8, "spec": "digest"}
+    assert read({"size": size}).status.size is not None
+    record = read({"size": {**size, **change}, "pools": [ENTRY]})
+    assert (record.status.size, len(record.pools)) == (None, 1)
+    assert record.complaints == (f"status.size is ignored: {why}",)
 
 
 def test_two_pools_of_two_names_are_both_used() -> None:

@@ -61,6 +61,7 @@ def test_a_pool_is_written_field_by_field() -> None:
             "generation": 1,
             "replicas": 1,
             "batchedTokens": choice.settings.max_num_batched_tokens,
+            "maxSequences": choice.settings.max_num_seqs,
             "readyReplicas": 1,
             "served": True,
             "kvTokensPredicted": choice.estimate.kv_capacity_tokens,
@@ -111,6 +112,7 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
         "hourlyPricePerReplica": "3.08",
         "hourlyPrice": "3.08",
         "priceSource": about.decision.choice.gpu.price.source if about.decision.choice.gpu.price else None,
+        "maxNumSeqs": settings.max_num_seqs,
         "performance": {
             "tpotMilliseconds": round(speed.tpot_seconds * 1000),
             "tpotLowMilliseconds": round(speed.tpot_band[0] * 1000),
@@ -120,6 +122,17 @@ def test_an_estimate_and_a_placement_are_written_field_by_field() -> None:
             "usdPerMillionTokens": f"{dollars.usd_per_million_tokens:.2f}",
             "bound": speed.bound.value,
             "validated": speed.validated,
+        },
+        "host": {
+            "cpuMillis": 2000,
+            "memoryBytes": 8 * GIB,
+            "sharedMemoryBytes": 2 * GIB,
+            "requestedCpuMillis": 2000,
+            "requestedMemoryBytes": 8 * GIB,
+            "terms": [
+                {"name": term.name, "sizeBytes": term.size_bytes, "detail": term.formula}
+                for term in about.decision.choice.host.terms
+            ],
         },
         "engine": {
             "maxModelLen": settings.max_model_len,

@@ -135,6 +135,10 @@ FREE_ARGUMENTS = (
     "--quantization-param-path=/x",
 )
 REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
+    "fp8 permitted for a cache whose precision is fixed": (
+        {"kvCache": {"precision": "bf16", "allowFp8": True}},
+        "kvCache.allowFp8 leaves the choice to auto: set kvCache.precision to auto, or remove allowFp8",
+    ),
     "one GPU type allowed and denied": (
         {"gpu": {"allow": ["h100-sxm-80gb", "l4-24gb"], "deny": ["l4-24gb"]}},
         "gpu.allow and gpu.deny name the same GPU type: remove it from one of them",
@@ -166,6 +170,30 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "a method of drafting that does not exist": (
         {"engine": {"speculation": {"method": "Medusa", "tokens": 3}}},
         "spec.engine.speculation.method",
+    ),
+    "the load of one replica and that of all": (
+        {"totalConcurrency": 100},
+        "write exactly one of concurrency (requests of one replica) and totalConcurrency (requests of all replicas)",
+    ),
+    "no load": (
+        {"concurrency": None},
+        "write exactly one of concurrency (requests of one replica) and totalConcurrency (requests of all replicas)",
+    ),
+    "replicas where the planner chooses them": (
+        {"concurrency": None, "totalConcurrency": 100, "replicas": 3},
+        "totalConcurrency lets the planner choose the number of replicas: remove replicas, or write minReplicas",
+    ),
+    "the fewest replicas beside declared ones": (
+        {"minReplicas": 2},
+        "minReplicas belongs to totalConcurrency: with concurrency write replicas",
+    ),
+    "more replicas than requests": (
+        {"concurrency": None, "totalConcurrency": 4, "minReplicas": 5},
+        "minReplicas exceeds totalConcurrency: lower it, or raise totalConcurrency",
+    ),
+    "fewer requests at the same time than declared": (
+        {"engine": {"maxSequences": 15}},
+        "engine.maxSequences is less than concurrency: raise it, lower concurrency, or remove it",
     ),
     "Auto without a bound": (
         {"rebalancing": {"mode": "Auto"}},

@@ -115,6 +115,22 @@ def test_a_longer_context_that_still_fits_is_rolled_out_in_place(here: View) -> 
     assert [pool["generation"] for pool in body["status"]["pools"]] == [2]
 
 
+def test_a_permitted_fp8_cache_is_used_where_16_bits_do_not_fit_and_nowhere_else(here: View) -> None:
+    one_gpu = {"gpu": {"allow": ["h100-sxm-80gb"], "maxPerReplica": 1}, "kvCache": {"allowFp8": True}}
+    here.apply("large", **one_gpu, contextLength=131072, concurrency=6)
+    here.apply("small", **one_gpu)
+    large, small = here.wait_ready("large"), here.wait_ready("small")
+    caches = {}
+    for name in ("large", "small"):
+        [pod] = here.pods(name)
+        arguments = pod["spec"]["containers"][0]["args"]
+        caches[name] = arguments[arguments.index("--kv-cache-dtype") + 1]
+    assert caches == {"large": "fp8", "small": "auto"}
+    assert [body["status"]["model"]["kvPrecision"] for body in (large, small)] == ["fp8", "bf16"]
+    assert "spec.kvCache.allowFp8 permits" in large["status"]["placement"]["warnings"][0]
+    assert "warnings" not in small["status"]["placement"]
+
+
 def test_a_change_that_needs_another_gpu_makes_before_it_breaks(here: View) -> None:
     here.apply("moves")
     here.wait_ready("moves")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from plimsoll.api.defaults import with_defaults
 from plimsoll.api.rules import check_rules
@@ -18,10 +19,11 @@ from testbed.control_plane import ControlPlane
 from testbed.operator_process import NAMESPACE, OperatorProcess
 from tests.support.broken_rules import broken_manifests
 from tests.support.installed import View, condition, inference_deployment, namespace_of, on_gpu
-from tests.support.reviewing import Said, plan
+from tests.support.reviewing import Said, plan, shown, what_if
 
 pytestmark = pytest.mark.cluster
 
+RIGHTS = Path(__file__).resolve().parents[2] / "examples" / "ci" / "rbac.yaml"
 PRICES = {"a100-sxm-80gb": "0.90", "l40s-48gb": "1.10"}
 """Prices of the cluster's admin, upside down on purpose: the catalogue's never make an A100 cheaper than an L40S."""
 
@@ -126,10 +128,56 @@ def test_the_api_server_s_refusal_is_quoted_with_the_place_of_the_object(here: V
     assert neighbour.pods("theirs")
 
 
-def test_a_user_who_may_only_read_gets_the_same_answer(
+def test_people_and_merge_requests_get_the_same_answer_as_programs(here: View, neighbour: View) -> None:
+    here.apply("moves", **on_gpu("l40s-48gb"))
+    here.wait_ready("moves")
+    manifests = [
+        inference_deployment("moves", here.namespace, **on_gpu("h100-sxm-80gb", 2)),
+        inference_deployment("new", here.namespace),
+        inference_deployment("waits", here.namespace, **on_gpu("l4-24gb")),
+        inference_deployment("theirs", neighbour.namespace, **on_gpu("l4-24gb")),
+    ]
+    table, page = (shown(here.control_plane.admin_kubeconfig, manifests, form) for form in ("table", "markdown"))
+    assert (table.status, page.status) == (1, 1)
+    for name, words in {
+        "moves": "moved +1 replica on l40s-48gb x 1 +1 replica on h100-sxm-80gb x 2 +1.10",
+        "new": "placed +- +1 replica on a100-sxm-80gb x 1 +- +0.90 +PlacementDecided",
+        "waits": "waiting +- +- +- +- +WaitingForGpus",
+    }.items():
+        assert re.search(f"{here.namespace}/{name} +{words}", table.text), table.text
+    assert re.search(f"{neighbour.namespace}/theirs +kept +1 replica on l4-24gb x 1 ", table.text)
+    assert re.search(r"All InferenceDeployments cost \$\d+\.\d\d/h now and \$\d+\.\d\d/h after \(\+\$", table.text)
+    assert page.text.startswith("<!-- plimsoll plan -->\n### Plimsoll: GPU placement\n\n| Deployment | Change |")
+    assert (
+        f"| {here.namespace}/moves | **moved** | 1 replica on l40s-48gb x 1 | 1 replica on h100-sxm-80gb x 2 | 1.10 |"
+        in page.text
+    )
+    assert f"**{here.namespace}/waits**: 1 of 1 replicas have no place." in page.text
+
+
+def test_what_if_answers_for_nodes_and_fields_that_nobody_has_changed(here: View, neighbour: View) -> None:
+    here.apply("busy", **on_gpu("l4-24gb"))
+    here.wait_condition("busy", "Planned", "False")
+    kubeconfig, nodes = here.control_plane.admin_kubeconfig, here.control_plane.kubectl("get", "nodes", "-o", "name")
+    more = what_if(kubeconfig, "+1 l4")
+    assert (more.status, more.word("busy"), more.word("theirs")) == (0, "placed", "")
+    none = what_if(kubeconfig, "-l4")
+    assert (none.status, none.word("theirs"), none.word("busy")) == (1, "waiting", "refused")
+    assert none.change("theirs")["reason"] == "WaitingForScheduler"
+    field = what_if(kubeconfig, f"{neighbour.namespace}/theirs.overrides.gpuType=l40s-48gb")
+    assert (field.word("theirs"), field.places("theirs")) == ("moved", [("l40s-48gb", 1, 1)])
+    wrong = what_if(kubeconfig, f"{neighbour.namespace}/theirs.contextLength=-1")
+    assert wrong.status == 2
+    assert "The API server would refuse it" in wrong.errors
+    assert here.control_plane.kubectl("get", "nodes", "-o", "name") == nodes
+    neighbour.wait_ready("theirs")
+
+
+def test_a_pipeline_with_the_rights_of_the_example_gets_the_same_answer(
     here: View, neighbour: View, control_plane: ControlPlane
 ) -> None:
-    kubeconfig = reader(control_plane, here.namespace)
+    control_plane.apply(yaml.safe_load_all(RIGHTS.read_text(encoding="utf-8")))
+    kubeconfig = control_plane.service_account_kubeconfig("default", "plimsoll-reader")
     manifests = [
         inference_deployment("theirs", neighbour.namespace, **on_gpu("l4-24gb")),
         inference_deployment("mine", here.namespace),
@@ -159,26 +207,3 @@ def test_the_api_server_fills_in_the_same_defaults_as_plan_does(control_plane: C
         "good", "default", rebalancing={"mode": "Off"}, podTemplate={"env": [{"name": "A"}]}
     )
     assert control_plane.client.send("POST", path, manifest)["spec"] == with_defaults(manifest)["spec"]
-
-
-def reader(control_plane: ControlPlane, namespace: str) -> Path:
-    """A kubeconfig of a service account that may get and list, and nothing else."""
-    name = f"reader-{namespace}"
-    account = {"name": name, "namespace": namespace}
-    rules = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-    rbac = "rbac.authorization.k8s.io/v1"
-    control_plane.apply(
-        [
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account},
-            {"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules},
-            {
-                "apiVersion": rbac,
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": name},
-                "roleRef": role,
-                "subjects": [{"kind": "ServiceAccount", **account}],
-            },
-        ]
-    )
-    return control_plane.service_account_kubeconfig(namespace, name)

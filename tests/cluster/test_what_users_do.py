@@ -220,3 +220,20 @@ LLAMA_CONFIG = json.loads(
     "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
     "max_position_embeddings": 131072, "torch_dtype": "bfloat16", "tie_word_embeddings": false}"""
 )
+
+
+def test_a_load_of_all_replicas_becomes_the_chosen_number_of_pods(here: View, honest: Honest) -> None:
+    fleetwide = on_gpu("h100-sxm-80gb") | {"concurrency": None, "totalConcurrency": 30, "minReplicas": 3}
+    here.apply("total", **fleetwide)
+    ready = here.wait_ready("total")
+    assert (ready["status"]["size"]["replicas"], ready["status"]["size"]["concurrency"]) == (3, 10)
+    assert (ready["status"]["replicas"], len(here.pods("total"))) == (3, 3)
+    before = here.pod_uids("total")
+    refused = kubectl_refused(here, "scale", "inferencedeployment", "total", "--replicas=5")
+    assert "totalConcurrency lets the planner choose the number of replicas" in refused
+    honest.assert_served()
+    assert here.pod_uids("total") == before
+
+
+def kubectl_refused(view: View, *arguments: str) -> str:
+    return view.control_plane.kubectl(*arguments, "--namespace", view.namespace, check=False)

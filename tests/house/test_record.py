@@ -14,7 +14,8 @@ RECORD = PACKAGE / "app" / "record"
 
 # fmt: off
 SHARED = frozenset({
-    "capacityType", "conditions", "dtype", "engine", "generation", "gpuType", "kind", "lastTransitionTime", "message",
+    "capacityType", "conditions", "dtype", "engine", "expertParallel", "generation", "gpuType", "kind",
+    "lastTransitionTime", "message",
     "model", "name", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
     "quantization", "reason", "rebalancing", "replicas", "resource", "selector", "source", "spec", "state", "status",
     "tensorParallel", "type", "version",

@@ -163,6 +163,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "a running engine got 40000 tokens of KV cache there, the load needs 65536",
     ),
     (
+        Reason.NARROW_CACHE_SAVES_LITTLE,
+        {"price": "1.10", "best_price": "1.20"},
+        "fits with an fp8 KV cache at $1.10/h, the choice keeps 16 bits at $1.20/h: a tenth or less is saved",
+    ),
+    (
         Reason.START_FAILED,
         {},
         "an engine of this deployment ran out of memory there when it started",

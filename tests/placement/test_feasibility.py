@@ -377,6 +377,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
     elsewhere = {
         Reason.GPUS_TAKEN,
         Reason.COSTS_MORE,
+        Reason.NARROW_CACHE_SAVES_LITTLE,
         Reason.ROOM_FOR_FEWER,
         Reason.SCARCE_FOR_OTHERS,
         Reason.TOO_SLOW,

@@ -151,3 +151,15 @@ def test_the_solver_for_the_whole_fleet_plans_the_same_with_and_without_the_last
     for count in (0, 1, 2, 1, 0):
         asking = [*TENANTS, *(tenant(request(name=f"{name}-{each}")) for each in range(count))]
         assert plan(asking, where, memo=memo, solver=solver) == plan(asking, where, memo=Memo(), solver=fleetwide())
+
+
+def test_a_pool_whose_pods_found_no_node_is_judged_by_what_others_hold_now() -> None:
+    """Its labels may be extended to nodes that have become free."""
+    other = replace(node("m", H100, 4, held=4), selector=("nvidia.com/gpu.product", "H100-other"))
+    stuck = tenant(request(LLAMA_70B_FP8, name="large"), replace(pool(H100, 2), stranded=1))
+    memo = Memo()
+    for held in (4, 0, 4, 0):
+        where = fleet(node("h", H100, 4, held=4), replace(other, held=held))
+        assert plan([stuck, TENANTS[1]], where, memo=memo) == plan([stuck, TENANTS[1]], where, memo=Memo())
+    free, taken = fleet(node("h", H100, 4, held=4), replace(other, held=0)), fleet(node("h", H100, 4, held=4), other)
+    assert plan([stuck], free, memo=memo)[0].pools[0].target != plan([stuck], taken, memo=memo)[0].pools[0].target

@@ -51,7 +51,7 @@ class TestArguments:
         assert flags(arguments) == {
             "--served-model-name": "llama",
             "--max-model-len": "4096",
-            "--max-num-seqs": "8",
+            "--max-num-seqs": "96",  # eight are declared, the cache holds more
             "--max-num-batched-tokens": "8192",
             "--gpu-memory-utilization": "0.92",
             "--tensor-parallel-size": "1",

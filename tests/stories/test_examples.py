@@ -53,4 +53,4 @@ def _products(manifest: str) -> set[str]:
     """Figures that a reader gets by multiplying what stands in the manifest."""
     spec = yaml.safe_load(manifest)["spec"]
     expected = spec.get("expectedTokens", {})
-    return {str(spec["contextLength"] * spec["concurrency"]), str(sum(expected.values()))}
+    return {str(spec["contextLength"] * spec.get("concurrency", 1)), str(sum(expected.values()))}

@@ -35,6 +35,11 @@ Rule = tuple[str, str]
 
 SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "must not exceed contextLength": ({"expectedTokens": {"prompt": 8000, "output": 1000}},),
+    "write exactly one of concurrency": ({"totalConcurrency": 64},),
+    "totalConcurrency lets the planner choose": ({"concurrency": None, "totalConcurrency": 64, "replicas": 3},),
+    "minReplicas belongs to totalConcurrency": ({"minReplicas": 2},),
+    "minReplicas exceeds totalConcurrency": ({"concurrency": None, "totalConcurrency": 4, "minReplicas": 5},),
+    "engine.maxSequences is less than concurrency": (_engine(maxSequences=15),),
     "sizing Expected needs expectedTokens": ({"sizing": "Expected"},),
     "exceeds gpu.maxPerReplica": ({"gpu": {"maxPerReplica": 1}, "overrides": {"tensorParallel": 2}},),
     "overrides.gpuType is in gpu.deny": ({"gpu": {"deny": ["l4-24gb"]}, "overrides": {"gpuType": "l4-24gb"}},),
@@ -96,7 +101,7 @@ def _manifest(name: str, namespace: str, spec: Mapping[str, Any]) -> dict[str, A
         "apiVersion": "plimsoll.dev/v1alpha1",
         "kind": "InferenceDeployment",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {**_MINIMAL, **spec},
+        "spec": {name: value for name, value in {**_MINIMAL, **spec}.items() if value is not None},
     }
 
 

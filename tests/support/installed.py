@@ -52,13 +52,16 @@ def install(control_plane: ControlPlane) -> None:
 
 
 def inference_deployment(name: str, namespace: str, **spec: Any) -> dict[str, Any]:
-    """A manifest; without a spec of its own it is the minimal example, which fits an L4 and everything larger."""
+    """A manifest; without a spec of its own it is the minimal example, which fits an L4 and everything larger.
+
+    None leaves a field of the minimal example out.
+    """
     minimal = {"model": {"name": LLAMA_8B}, "contextLength": 4096, "concurrency": 6}
     return {
         "apiVersion": "plimsoll.dev/v1alpha1",
         "kind": "InferenceDeployment",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": minimal | spec,
+        "spec": {name: value for name, value in (minimal | spec).items() if value is not None},
     }
 
 

@@ -35,11 +35,41 @@ class Said:
         return [(each["gpuType"], each["tensorParallel"], each["replicas"]) for each in self.change(name)[when]]
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The exit status of the command and what it printed."""
+
+    status: int
+    text: str
+    errors: str
+
+
 def plan(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], *words: str) -> Said:
+    """Run the command on manifests from standard input, and read its JSON."""
+    return _said(shown(kubeconfig, manifests, "json", *words))
+
+
+def what_if(kubeconfig: Path, text: str) -> Said:
+    """Run the command without any manifest."""
+    return _said(_run(kubeconfig, ["-o", "json", "--what-if", text], ""))
+
+
+def _said(ran: Shown) -> Said:
+    try:
+        return Said(ran.status, json.loads(ran.text or '{"changes": []}'), ran.errors)
+    except ValueError as error:
+        raise AssertionError(f"no JSON: {ran}") from error
+
+
+def shown(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], form: str, *words: str) -> Shown:
     """Run the command on manifests from standard input."""
     text = json.dumps({"kind": "List", "apiVersion": "v1", "items": list(manifests)})
+    return _run(kubeconfig, ["-f", "-", "-o", form, *words], text)
+
+
+def _run(kubeconfig: Path, words: Sequence[str], text: str) -> Shown:
     ran = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "plimsoll", "plan", "-f", "-", "-o", "json", *words],
+        [sys.executable, "-m", "plimsoll", "plan", *words],
         input=text,
         env={**os.environ, "KUBECONFIG": str(kubeconfig), "PLIMSOLL_STRANDED_SECONDS": "2"},
         capture_output=True,
@@ -47,7 +77,4 @@ def plan(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], *words: str) 
         timeout=PATIENCE_SECONDS,
         check=False,
     )
-    try:
-        return Said(ran.returncode, json.loads(ran.stdout or '{"changes": []}'), ran.stderr)
-    except ValueError as error:
-        raise AssertionError(f"no JSON: {ran.stdout} {ran.stderr}") from error
+    return Shown(ran.returncode, ran.stdout, ran.stderr)

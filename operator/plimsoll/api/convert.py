@@ -7,9 +7,10 @@ from decimal import ROUND_CEILING, Decimal
 
 from plimsoll.api.features import check_feature
 from plimsoll.api.host_checks import check_host_memory
+from plimsoll.api.load_checks import check_load
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
-from plimsoll.api.precision import cache_precision, weight_precision
+from plimsoll.api.precision import AUTO, cache_precision, weight_precision
 from plimsoll.api.resource_checks import engine_resources
 from plimsoll.api.speculation import check_speculation, draft_model, to_speculation
 from plimsoll.api.v1alpha1 import (
@@ -31,8 +32,9 @@ from plimsoll.domain.images import EngineImages, vendor_of
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
 from plimsoll.domain.model import ModelFacts
-from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
-from plimsoll.domain.units import parse_bytes, parse_quantity
+from plimsoll.domain.precision import WIDE
+from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape, TotalLoad
+from plimsoll.domain.units import ceil_div, parse_bytes, parse_quantity
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import Manifest, PodOptions, SecretKey, WorkloadOptions
 from plimsoll.engines.base import Engine, Feature
@@ -40,6 +42,9 @@ from plimsoll.engines.flags import owned_flag
 from plimsoll.engines.registry import engine_of
 
 _CAPACITY_TYPES = {CapacityTypeChoice.ON_DEMAND: CapacityType.ON_DEMAND, CapacityTypeChoice.SPOT: CapacityType.SPOT}
+
+MOST_REPLICAS = 1000
+"""The most replicas that a planner chooses where the user sets no limit: the most that ``spec.replicas`` allows."""
 
 
 def to_request(
@@ -62,14 +67,15 @@ def to_request(
     precision = weight_precision(spec.precision, model)
     media = to_media(spec.engine, model, _version(spec.engine))
     engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
+    kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
         model=engine_of(engine.name).loaded(model, engine),
         precision=precision,
-        kv_precision=cache_precision(spec.kv_cache.precision, model, precision),
+        kv_precision=kv_precision,
         shape=_shape(spec),
         engine=engine,
-        replicas=spec.replicas if replicas is None else replicas,
+        replicas=_replicas(spec) if replicas is None else replicas,
         constraints=_constraints(spec),
         overrides=_overrides(spec),
         node_selector=_node_selector(spec),
@@ -78,11 +84,31 @@ def to_request(
         cpu_millis=_requested(spec, "cpu", 1000),
         memory_bytes=_requested(spec, "memory", 1),
         slo=_slo(spec),
+        total=_total(spec),
         cpu_limit_millis=_limit(spec, "cpu", 1000),
         memory_limit_bytes=_limit(spec, "memory", 1),
+        may_narrow_cache=bool(spec.kv_cache.allow_fp8) and kv_precision in WIDE,
     )
     check_host_memory(request, spec.pod_template.resources if spec.pod_template else None)
     return request
+
+
+def _replicas(spec: InferenceDeploymentSpec) -> int:
+    return spec.replicas if spec.total_concurrency is None else spec.min_replicas or 1
+
+
+def _total(spec: InferenceDeploymentSpec) -> TotalLoad | None:
+    if spec.total_concurrency is None:
+        return None
+    most = spec.rebalancing.max_replicas or MOST_REPLICAS
+    return TotalLoad(spec.total_concurrency, spec.min_replicas or 1, max(most, spec.min_replicas or 1))
+
+
+def _concurrency(spec: InferenceDeploymentSpec) -> int:
+    """Return the requests of one replica: the declared ones, or an equal part of those of all replicas."""
+    if spec.total_concurrency is None:
+        return spec.concurrency or 1
+    return ceil_div(spec.total_concurrency, spec.min_replicas or 1)
 
 
 def _slo(spec: InferenceDeploymentSpec) -> Slo | None:
@@ -124,7 +150,14 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
                 f"spec.engine.extraArgs[{index}]", argument, f"The operator owns {flag.name}; use {flag.instead}."
             )
     engine.host_use(spec.engine.extra_args or ())
+    if spec.kv_cache.allow_fp8 and spec.kv_cache.precision != AUTO:
+        raise InvalidInput(
+            "spec.kvCache.allowFp8",
+            "true",
+            "It leaves the choice to auto: set spec.kvCache.precision to auto, or remove it.",
+        )
     check_pod_template(spec.pod_template, engine)
+    check_load(spec)
     check_speculation(spec.engine)
     if _version(spec.engine) < engine.oldest:
         raise InvalidInput(
@@ -178,7 +211,7 @@ def _shape(spec: InferenceDeploymentSpec) -> ServingShape:
     return ServingShape(
         guaranteed=spec.sizing is Sizing.GUARANTEED,
         context_tokens=spec.context_length,
-        concurrency=spec.concurrency,
+        concurrency=_concurrency(spec),
         expected_prompt_tokens=expected.prompt if expected else None,
         expected_output_tokens=expected.output if expected else None,
     )
@@ -189,6 +222,7 @@ def _engine(engine: EngineSpec, media: MediaUse, speculation: Speculation | None
         version=_version(engine),
         gpu_memory_utilization_percent=engine.gpu_memory_utilization_percent,
         max_batched_tokens=engine.max_batched_tokens,
+        max_sequences=engine.max_sequences,
         enforce_eager=engine.enforce_eager,
         residency=_residency(engine),
         lora=None if engine.lora is None else LoraSlots(engine.lora.max_adapters, engine.lora.max_rank),

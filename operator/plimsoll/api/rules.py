@@ -18,25 +18,26 @@ def check_rules(body: Mapping[str, Any]) -> None:
     Raises:
         InvalidInput: the first field against a rule, with the rule's message.
     """
-    broken = next(_broken(with_defaults(body), root_schema(), ""), None)
+    broken = next(_broken(with_defaults(body), body, root_schema(), ""), None)
     if broken is not None:
         raise broken
 
 
-def _broken(value: Any, schema: Schema, path: str) -> Iterator[InvalidInput]:
-    """Yield what is wrong with a value and all below it."""
+def _broken(value: Any, given: Any, schema: Schema, path: str) -> Iterator[InvalidInput]:
+    """Yield what is wrong with a value and all below it. ``given`` is the same value without defaults, to be shown."""
     for rule in schema.get("x-kubernetes-validations", ()):
         if not _holds(rule["rule"], value):
             field = f"{path}{rule.get('fieldPath', '')}".strip(".")
-            yield InvalidInput(field or "metadata.name", _at(value, rule, path), f"{rule['message']}.")
+            yield InvalidInput(field or "metadata.name", _shown(given, rule, path), f"{rule['message']}.")
     if isinstance(value, Mapping):
         children, others = schema.get("properties", {}), schema.get("additionalProperties", {})
         for name, each in value.items():
-            yield from _broken(each, children.get(name, others), f"{path}.{name}")
+            below = given.get(name) if isinstance(given, Mapping) else None
+            yield from _broken(each, below, children.get(name, others), f"{path}.{name}")
     elif isinstance(value, list):
         yield from _twice(value, schema, path)
         for index, each in enumerate(value):
-            yield from _broken(each, schema.get("items", {}), f"{path}[{index}]")
+            yield from _broken(each, given[index], schema.get("items", {}), f"{path}[{index}]")
 
 
 def _holds(rule: str, value: Any) -> bool:
@@ -47,12 +48,12 @@ def _holds(rule: str, value: Any) -> bool:
         return False
 
 
-def _at(value: Any, rule: Mapping[str, Any], path: str) -> Any:
-    """The value to show: that of the field which the rule names; for a rule about the whole object, its name."""
+def _shown(given: Any, rule: Mapping[str, Any], path: str) -> Any:
+    """The value of the field which the rule names; for a rule about the whole object, its name."""
     if not path:
-        return value["metadata"].get("name")
+        return given["metadata"].get("name")
     name = str(rule.get("fieldPath", "")).strip(".")
-    return value.get(name) if name and isinstance(value, Mapping) else value
+    return given.get(name) if name and isinstance(given, Mapping) else given
 
 
 def _twice(entries: Sequence[Any], schema: Schema, path: str) -> Iterator[InvalidInput]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
 from plimsoll.api.convert import to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.api.v1alpha1.status import SizeStatus
 from plimsoll.app.contests import Contest
 from plimsoll.app.faults import Fault
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
@@ -36,7 +37,7 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
 from plimsoll.render.decisions import DecisionNote
@@ -48,6 +49,14 @@ _NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
 """Spec fields that say how many engines run and where, not how one engine runs."""
 
 _DIGITS = 12
+
+
+_NOT_ABOUT_SIZE = ("replicas", "rebalancing", "suspend")
+"""Spec fields on which the size of a deployment does not depend."""
+
+
+def _digest(relevant: Mapping[str, Any]) -> str:
+    return sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
 
 
 @dataclass(slots=True)
@@ -92,7 +101,20 @@ class Case:
         """Hex digits that change with any part of the spec that affects an engine's memory."""
         spec = self.body.get("spec") or {}
         relevant = {field: value for field, value in spec.items() if field not in _NOT_ABOUT_MEMORY}
-        return sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
+        return _digest(relevant)
+
+    @property
+    def size_digest(self) -> str:
+        """Hex digits that change with any part of the spec on which the best size depends."""
+        spec = self.body.get("spec") or {}
+        return _digest({field: value for field, value in spec.items() if field not in _NOT_ABOUT_SIZE})
+
+    @property
+    def size(self) -> SizeStatus | None:
+        """The size that was chosen for this spec and is in use. A deployment without a pool chooses again."""
+        known = self.record.status.size
+        is_in_use = known is not None and known.spec == self.size_digest and bool(self.pools)
+        return known if is_in_use else None
 
     @property
     def generation(self) -> int:
@@ -112,6 +134,7 @@ def report_of(case: Case, now: float) -> Report:
     """Return the data that the status is made of. ``now`` is in POSIX seconds."""
     spec = case.resource.spec if case.resource else None
     mode = spec.rebalancing.mode if spec else RebalancingMode.OFF
+    sized = spec is not None and spec.total_concurrency is not None
     return Report(
         name=case.key.name,
         generation=case.generation,
@@ -124,10 +147,11 @@ def report_of(case: Case, now: float) -> Report:
         suspended=bool(spec and spec.suspend),
         observations=case.seen,
         spec_digest=case.spec_digest,
+        size_digest=case.size_digest if sized else None,
         rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
         decisions=_decisions(case, now),
         proposals=case.proposals,
-        rebalancing=None if case.turn is None else case.turn.report(case.record, mode),
+        rebalancing=None if case.turn is None else case.turn.report(case.record, mode, sized=sized),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
         namespace=case.key.namespace,
@@ -150,7 +174,10 @@ def _contested(case: Case) -> str:
 
 
 def _declared_replicas(body: Body) -> int:
-    declared = (body.get("spec") or {}).get("replicas")
+    spec, size = body.get("spec") or {}, record_of(body).status.size
+    declared = spec.get("replicas")
+    if "totalConcurrency" in spec:
+        declared = spec.get("minReplicas", 1) if size is None else size.replicas
     return declared if isinstance(declared, int) else 0
 
 
@@ -202,7 +229,27 @@ def tenant_of(case: Case) -> Tenant | None:
         case.pools,
         case.resource.spec.suspend,
         left=case.left,
+        spec=case.spec_digest,
         priority=case.priority,
+    )
+
+
+def with_sequences(case: Case) -> tuple[Pool, ...]:
+    """Return the pools with the most requests at the same time that their engines got.
+
+    Earlier releases recorded it for the deployment only, and it was always ``spec.concurrency``. The engines keep it as
+    long as that is so: an upgrade of the operator must not restart them.
+    """
+    status = case.record.status
+    if status.placement is None:
+        return case.pools
+    number = status.placement.engine.max_num_seqs
+    declared = (case.body.get("spec") or {}).get("concurrency")
+    if status.observed_generation != case.generation and number != declared:
+        return case.pools
+    return tuple(
+        replace(pool, max_sequences=number, spec=case.spec_digest) if pool.max_sequences is None else pool
+        for pool in case.pools
     )
 
 
@@ -218,6 +265,6 @@ def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Me
     if active is None or gpu is None:
         return None
     try:
-        return sized(request, gpu, active.split, memo)[1]
+        return sized(as_it_runs(request, active), gpu, active.split, memo)[1]
     except PlimsollError:
         return None

@@ -146,11 +146,17 @@ def _born(body: Body) -> str:
 
 
 def wanted_replicas(body: Body) -> int:
-    """The total replicas that the object wants: the user's number, or the live loop's if it may change that number."""
+    """The total replicas that the object wants: the user's number, the planner's, or the live loop's if it may set it.
+
+    A load of all replicas together needs at most one replica for each request.
+    """
     spec = body.get("spec") or {}
     stated = spec.get("replicas")
     number = stated if isinstance(stated, int) else 1
-    loop = record_of(body).status.rebalancing
+    loop, size = record_of(body).status.rebalancing, record_of(body).status.size
+    total = spec.get("totalConcurrency")
+    if isinstance(total, int):
+        number = total if size is None else size.replicas
     is_auto = (spec.get("rebalancing") or {}).get("mode") == RebalancingMode.AUTO.value
     target = loop.target_replicas if loop is not None and is_auto and loop.base_replicas == number else None
     return max(0, min(MOST_REPLICAS, number if target is None else target))

@@ -16,7 +16,7 @@ from plimsoll.engines.registry import engine_of
 from plimsoll.memory.calibration import corrections
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Pool
+from plimsoll.placement.pools import Pool, as_it_runs
 
 MOST_KEPT = 40
 """Observations that one status holds; the newest stay."""
@@ -91,10 +91,16 @@ def lessons(own: Iterable[Seen], common: Iterable[Correction]) -> tuple[Correcti
 
 
 def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Split], ...]:
-    """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure."""
-    kinds = [seen.observation.kind for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY]
+    """Return GPU types and splits where engines of exactly this request ran out of memory and reported no figure.
+
+    An engine that ran more requests at the same time than are declared does not count: it first tries again with fewer.
+    """
+    declared = max(request.shape.concurrency, request.engine.max_sequences or 0)
+    failures = (seen.observation for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY)
+    kinds = [each.kind for each in failures if each.sequences <= declared]
     places = {(kind.gpu_type, kind.split): kind for kind in kinds}
-    return tuple(place for place, kind in places.items() if kind == request.engine_kind(*place))
+    asked = (request, request.with_narrow_cache()) if request.may_narrow_cache else (request,)
+    return tuple(place for place, kind in places.items() if kind in [each.engine_kind(*place) for each in asked])
 
 
 def capacities(
@@ -124,7 +130,7 @@ def _of_pool(
     if gpu is None or not (serves or failure is not None):
         return None
     by_law, settings, figures = _predicted(request, gpu, pool, memo)
-    kind = request.engine_kind(gpu.name, pool.split)
+    kind = by_law.engine_kind(gpu.name, pool.split)
     step = (settings.max_num_batched_tokens, settings.max_num_seqs)
     if tokens is not None and serves:
         predicted, available = engine_of(request.engine.name).cache_bytes(by_law, pool.split, settings, figures, tokens)
@@ -139,10 +145,9 @@ def _of_pool(
 def _predicted(
     request: Request, gpu: GpuType, pool: Pool, memo: Memo | None
 ) -> tuple[Request, EngineSettings, MemoryEstimate]:
-    """The estimate by the memory law alone, for the step size that the pool's engines were given."""
+    """The estimate by the memory law alone, for the settings that the pool's engines were given."""
     by_law = replace(request, corrections=()) if request.corrections else request
-    if pool.batched_tokens is not None:
-        by_law = replace(by_law, engine=replace(by_law.engine, max_batched_tokens=pool.batched_tokens))
+    by_law = as_it_runs(by_law, pool)
     return by_law, *sized(by_law, gpu, pool.split, memo)
 
 

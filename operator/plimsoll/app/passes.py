@@ -37,6 +37,7 @@ from plimsoll.app.case import (
     report_of,
     tenant_of,
     wanted_signals,
+    with_sequences,
 )
 from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
@@ -73,6 +74,7 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.priorities import Priority
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.cluster.quota_reading import NamespaceQuotas, read_quotas
@@ -85,6 +87,7 @@ from plimsoll.placement.plan import demands_of, stock_for
 from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.render.report import Problem
@@ -232,6 +235,7 @@ class Passes:
             grace_seconds=self.settings.stranded_seconds,
             refused_since=self.refusals.since_by_pool(case.uid, names),
         )
+        case.pools = with_sequences(case)
         case.left = of_last_hour(case.record.rehomings, now)
 
     def _read(self, case: Case) -> None:
@@ -256,13 +260,23 @@ class Passes:
                 case.problem = draft
                 return
             convert = partial(to_request, resource, model, draft=draft)
-            case.request = self.reading.converted(resource, model, draft, convert)
+            case.request = self._sized(case, self.reading.converted(resource, model, draft, convert))
         except NotPermitted as error:
             case.problem = Problem(ConditionReason.NOT_PERMITTED, str(error), permanent=True)
         except InvalidInput as error:
             case.problem = Problem(ConditionReason.INVALID_SPEC, str(error), permanent=True)
         except PlimsollError as error:
             case.problem = Problem(ConditionReason.UNSUPPORTED_MODEL, str(error), permanent=True)
+
+    def _sized(self, case: Case, request: Request) -> Request:
+        """Return the request with the size that was chosen earlier; unchanged where there is none."""
+        size = case.size
+        if size is None or request.total is None:
+            return request
+        known = with_size(request, size.replicas, size.concurrency)
+        return self.reading.with_changes(
+            case.uid, request, shape=known.shape, replicas=known.replicas, total=None, is_sized=True
+        )
 
     def _priority(self, resource: InferenceDeployment) -> Priority | Problem:
         """Return the object's priority. The API server refuses pods of a class that does not exist."""
@@ -316,7 +330,7 @@ class Passes:
             corrections=lessons(case.seen, common.get(case.request.model.name, ())),
             failed_starts=failed_starts(case.request, case.seen),
         )
-        case.standing = Standing.read(case.resource.spec, case.record)
+        case.standing = Standing.read(case.resource.spec, case.record, case.request.replicas)
         case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
     def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
@@ -336,6 +350,9 @@ class Passes:
             case.decision = planned.decisions.get(case.key)
             if case.decision is not None and case.decision.failure:
                 self._plan_failed(case, case.decision)
+            elif case.decision is not None and case.request is not None and case.request.total is not None:
+                case.request = case.decision.request
+                case.standing = Standing(case.request.replicas, case.request.replicas, case.record.history)
         return planned
 
     def _beating(self, answered: Iterator[Answer]) -> Iterator[Answer]:

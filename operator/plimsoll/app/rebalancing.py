@@ -42,15 +42,18 @@ class Standing:
     last_change: str | None = None
 
     @staticmethod
-    def read(spec: InferenceDeploymentSpec, record: Record) -> Standing:
-        """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it."""
-        entry = record.status.rebalancing
+    def read(spec: InferenceDeploymentSpec, record: Record, declared: int | None = None) -> Standing:
+        """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it.
+
+        ``declared`` replaces it where the planner has chosen the number.
+        """
+        entry, base = record.status.rebalancing, spec.replicas if declared is None else declared
         if entry is None:
-            return Standing(spec.replicas, spec.replicas, record.history)
+            return Standing(base, base, record.history)
         target = entry.target_replicas
-        if spec.rebalancing.mode is not RebalancingMode.AUTO or entry.base_replicas != spec.replicas or target is None:
-            target = spec.replicas
-        return Standing(spec.replicas, target, record.history, entry.last_change)
+        if spec.rebalancing.mode is not RebalancingMode.AUTO or entry.base_replicas != base or target is None:
+            target = base
+        return Standing(base, target, record.history, entry.last_change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,11 @@ class Turn:
         """Whether the decision is a change that is carried out in this pass."""
         return self.answer is not None
 
-    def report(self, previous: Record, mode: RebalancingMode) -> RebalancingReport:
-        """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics."""
+    def report(self, previous: Record, mode: RebalancingMode, *, sized: bool = False) -> RebalancingReport:
+        """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics.
+
+        ``sized`` means that the planner chose the number of replicas.
+        """
         entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
         now = (kind, reason, self.standing.target_replicas)
@@ -85,7 +91,7 @@ class Turn:
             decision=kind,
             reason=reason,
             message=message,
-            proposal=_proposal(self.decision, message, standing.target_replicas) if proposes else None,
+            proposal=_proposal(self.decision, message, standing.target_replicas, sized=sized) if proposes else None,
             base_replicas=standing.base_replicas,
             target_replicas=standing.target_replicas,
             change_times=tuple(to_rfc3339(at) for at in standing.history.changes),
@@ -126,7 +132,7 @@ def take_turn(
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
     """
-    policy = policy_of(spec)
+    policy = policy_of(spec, 1 if spec.total_concurrency is None else standing.base_replicas)
     load = load_of(shape, around, reading, policy, now=now)
     placement = PlacementState(
         replicas=standing.target_replicas,
@@ -167,13 +173,13 @@ def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNee
     return DeclaredNeed(needed_tokens(shape), figures.expected_bytes)
 
 
-def policy_of(spec: InferenceDeploymentSpec) -> RebalancePolicy:
-    """The user's limits as the core's policy."""
+def policy_of(spec: InferenceDeploymentSpec, floor: int = 1) -> RebalancePolicy:
+    """The user's limits as the core's policy. Fewer replicas than ``floor`` do not hold ``totalConcurrency``."""
     given = spec.rebalancing
     most = UNBOUNDED_REPLICAS if given.max_replicas is None else given.max_replicas
     return RebalancePolicy(
         mode=Mode(given.mode.value),
-        min_replicas=min(given.min_replicas, most),
+        min_replicas=min(max(given.min_replicas, floor), most),
         max_replicas=most,
         changes_per_hour=given.changes_per_hour,
         window_seconds=given.window_seconds,
@@ -209,11 +215,12 @@ def _slowest_start(around: Surroundings) -> float | None:
     return max(seen, default=None)
 
 
-def _proposal(decision: LoopDecision, message: str, replicas: int) -> str:
+def _proposal(decision: LoopDecision, message: str, replicas: int, *, sized: bool) -> str:
+    field = "spec.minReplicas" if sized else "spec.replicas"
     match decision:
         case AddReplica():
-            return f"Set spec.replicas to {replicas + 1}. {message}"
+            return f"Set {field} to {replicas + 1}. {message}"
         case RemoveReplica():
-            return f"Set spec.replicas to {replicas - 1}. {message}"
+            return f"Set {field} to {replicas - 1}. {message}"
         case _:
             return f"Set spec.rebalancing.mode to Auto to move. {message}"

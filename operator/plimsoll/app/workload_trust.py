@@ -97,7 +97,8 @@ def record_doubt(body: Body, name: str) -> str:
 def target_of(body: Body) -> Target:
     """The target in the pool record of a Deployment that :func:`record_doubt` accepts."""
     record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
-    split = Split(record["tensorParallel"], record.get("pipelineParallel", 1))
+    whole = record.get("expertParallel") is True
+    split = Split(record["tensorParallel"], record.get("pipelineParallel", 1), expert_parallel=whole)
     return target_from(
         record["gpuType"],
         split,

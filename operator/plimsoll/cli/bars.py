@@ -12,7 +12,7 @@ from rich.text import Text
 from plimsoll.cli.limits import limits
 from plimsoll.cli.segments import legend, segments
 from plimsoll.cli.verdict import fit_by_law, verdict, warnings_of
-from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.engines.registry import engine_of
@@ -34,7 +34,7 @@ def print_answers(console: Console, request: Request, answers: Sequence[Sized | 
     for answer in answers:
         if isinstance(answer, Rejection):
             split = answer.split
-            cells = (answer.gpu_type, str(split.tensor_parallel), str(split.pipeline_parallel), Text("no", "red"))
+            cells = (answer.gpu_type, _degree(split), str(split.pipeline_parallel), Text("no", "red"))
             table.add_row(*cells, rejection_sentence(answer))
         else:
             table.add_row(*_row(request, answer))
@@ -87,13 +87,18 @@ def bar(figures: MemoryEstimate) -> Text:
     return Text.assemble(*cells)
 
 
+def _degree(split: Split) -> str:
+    """The tensor-parallel degree, and EP where experts are whole."""
+    return f"{split.tensor_parallel} EP" if split.expert_parallel else str(split.tensor_parallel)
+
+
 def _row(request: Request, answer: Sized) -> tuple[Any, ...]:
     figures = answer.figures
     word, colour = _VERDICT[figures.fit]
     at_once = figures.kv_capacity_tokens / request.shape.context_tokens
     return (
         answer.gpu.name,
-        str(answer.split.tensor_parallel),
+        _degree(answer.split),
         str(answer.split.pipeline_parallel),
         Text(word, colour),
         bar(figures),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 import click
 import yaml
 
-from plimsoll.app.review.values import Means, Review
+from plimsoll.app.review.values import Means, Review, WhatIf
 from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
 from plimsoll.cli.documents import Manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
@@ -22,18 +23,25 @@ from plimsoll.cli.screen import screen
 from plimsoll.cli.wishes import wishes_of
 
 
-def plan_live(
-    manifests: Manifests, access: ClusterAccess, namespace: str | None, prices: str | None, output: str
-) -> int:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The options of a plan on a cluster: a namespace for objects without one, own prices, and what-if changes."""
+
+    namespace: str | None = None
+    prices: str | None = None
+    what_if: tuple[WhatIf, ...] = ()
+
+
+def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, output: str) -> int:
     """Print the review of manifests. Return the exit status."""
-    home = namespace or default_namespace(access.file, access.context)
+    home = wanted.namespace or default_namespace(access.file, access.context)
     wishes, unusable = wishes_of(manifests.found, home)
-    if not wishes:
+    if not wishes and not wanted.what_if:
         _complain(unusable)
         return EXIT_BAD_INPUT
-    cache, token = hub_access()
-    own = None if prices is None else prices_from(prices)
-    found = review(wishes, Means(cache, token, own), access.file, access.context)
+    own = None if wanted.prices is None else prices_from(wanted.prices)
+    means = Means(*hub_access(), prices=own, what_if=wanted.what_if)
+    found = review(wishes, means, access.file, access.context)
     _complain([*unusable, *found.problems])
     for note in found.notes:
         click.echo(f"note: {note}", err=True)

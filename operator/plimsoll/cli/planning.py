@@ -76,6 +76,7 @@ class Planned:
             model=status.model,
             estimate=status.estimate,
             placement=status.placement,
+            size=status.size,
             pools=status.pools,
             rejections=status.rejections,
             remedies=status.remedies,

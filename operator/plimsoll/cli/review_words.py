@@ -42,13 +42,11 @@ def why_text(change: Change) -> str:
 
 
 def bill_text(bill: Bill) -> str:
-    """The bill in one sentence."""
-    difference = bill.after - bill.before
+    """The bill in one sentence. The difference is that of the figures that are shown."""
+    before, after = format_price(bill.before), format_price(bill.after)
+    difference = Decimal(after) - Decimal(before)
     sign = "+" if difference >= 0 else "-"
-    text = (
-        f"All InferenceDeployments cost ${format_price(bill.before)}/h now and ${format_price(bill.after)}/h after "
-        f"({sign}${format_price(abs(difference))}/h)."
-    )
+    text = f"All InferenceDeployments cost ${before}/h now and ${after}/h after ({sign}${abs(difference)}/h)."
     return text if not bill.unpriced else f"{text} {bill.unpriced} places have no price and are not counted."
 
 
@@ -57,4 +55,6 @@ def others_text(review: Review) -> str:
     if not review.others:
         return ""
     waiting = f", {review.others_unserved} of them without a place for every replica" if review.others_unserved else ""
+    if review.others == 1:
+        return f"1 more InferenceDeployment of the cluster stays as it is{waiting}."
     return f"{review.others} more InferenceDeployments of the cluster stay as they are{waiting}."

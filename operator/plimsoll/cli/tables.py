@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, RejectionStatus
-from plimsoll.api.v1alpha1.status import HostStatus
+from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus, PlacementStatus, RejectionStatus
+from plimsoll.api.v1alpha1.status import HostStatus, SizeOptionStatus, SizeStatus
 from plimsoll.cli.planning import Outcome
 from plimsoll.domain.fleet import IgnoredNode
 from plimsoll.domain.units import GIB
@@ -26,7 +26,7 @@ def print_plan(console: Console, outcomes: Sequence[Outcome]) -> None:
             f"{outcome.namespace}/{outcome.name}",
             f"no: {outcome.reason}" if outcome.reason else "yes",
             "-" if placement is None else placement.gpu_type,
-            "-" if placement is None else _split(placement.tensor_parallel, placement.pipeline_parallel),
+            "-" if placement is None else _split_of(placement),
             str(sum(pool.replicas for pool in outcome.status.pools or ())),
             "-" if estimate is None else estimate.gib_per_gpu,
             "-" if estimate is None else str(estimate.kv_capacity_tokens),
@@ -50,13 +50,10 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
     """Print the estimate, rejections and remedies of one deployment."""
     if status.estimate is not None:
         print_estimate(console, status.estimate)
-    if status.placement is not None and status.placement.hourly_price_per_replica is not None:
-        each, source = status.placement.hourly_price_per_replica, status.placement.price_source
-        console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
-    if status.placement is not None and status.placement.host is not None:
-        console.print(_host(status.placement.host), highlight=False, markup=False)
-    for warning in () if status.placement is None else status.placement.warnings or ():
-        console.print(f"Warning: {warning}", highlight=False, style="yellow")
+    if status.placement is not None:
+        _print_placement(console, status.placement)
+    if status.size is not None:
+        console.print(size_words(status.size), highlight=False, markup=False)
     if status.rejections:
         print_rejections(console, status.rejections)
     if status.remedies:
@@ -67,6 +64,37 @@ def print_details(console: Console, status: InferenceDeploymentStatus) -> None:
         console.print("What would make it cheaper:", style="bold")
         for suggestion in status.suggestions:
             console.print(f"  - {suggestion.message}", highlight=False)
+
+
+def _print_placement(console: Console, placement: PlacementStatus) -> None:
+    """Print the price, the requests at the same time, and the warnings."""
+    each, source = placement.hourly_price_per_replica, placement.price_source
+    if each is not None:
+        console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
+    if placement.host is not None:
+        console.print(_host(placement.host), highlight=False, markup=False)
+    most = placement.engine.max_num_seqs
+    console.print(f"Each replica runs up to {most} requests at the same time.", highlight=False)
+    for warning in placement.warnings or ():
+        console.print(f"Warning: {warning}", highlight=False, style="yellow")
+
+
+def size_words(size: SizeStatus) -> str:
+    """The chosen size, and the others with their bills."""
+    options = sorted(
+        size.options or (),
+        key=lambda each: (each.replicas != size.replicas, each.missing or 0, float(each.hourly_price or 0)),
+    )
+    return f"Size: {'; '.join(map(_option_words, options))}."
+
+
+def _option_words(option: SizeOptionStatus) -> str:
+    replicas = f"{option.replicas} replica{'' if option.replicas == 1 else 's'}"
+    words = f"{replicas} of {option.concurrency} request{'' if option.concurrency == 1 else 's'}"
+    if option.missing:
+        return f"{words}: {option.missing} would find no place"
+    price = "no known price" if option.hourly_price is None else f"${option.hourly_price}/h"
+    return f"{words} on {', '.join(option.places or ())}: {price}"
 
 
 def _host(host: HostStatus) -> str:
@@ -128,9 +156,11 @@ def _band(estimate: EstimateStatus) -> str:
     return f"expected {expected / GIB:.2f} GiB, between {low / GIB:.2f} and {high / GIB:.2f}"
 
 
-def _split(tensor_parallel: int, stages: int) -> str:
-    """The tensor-parallel degree, and the number of stages if there are several."""
-    return str(tensor_parallel) if stages == 1 else f"{tensor_parallel} x PP{stages}"
+def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
+    """The tensor-parallel degree, the number of stages if there are several, and EP where experts are whole."""
+    stages = entry.pipeline_parallel or 1
+    cut = str(entry.tensor_parallel) if stages == 1 else f"{entry.tensor_parallel} x PP{stages}"
+    return f"{cut} EP" if entry.expert_parallel else cut
 
 
 def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) -> None:
@@ -139,7 +169,10 @@ def print_rejections(console: Console, rejections: Sequence[RejectionStatus]) ->
     table = Table("GPU", "TP", "REASON", "WHY", box=None)
     for each in rejections:
         table.add_row(
-            each.gpu_type, _split(each.tensor_parallel, each.pipeline_parallel or 1), each.reason, each.message
+            each.gpu_type,
+            _split_of(each),
+            each.reason,
+            each.message,
         )
     console.print(table)
 

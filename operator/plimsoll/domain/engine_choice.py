@@ -51,13 +51,15 @@ class EngineChoice:
 
     ``gpu_memory_utilization_percent`` is a share of the usable memory. ``residency`` None keeps all weights on the GPU.
     ``unfollowed`` are further arguments that can change the memory and that no law covers. ``image_vendor`` is the GPU
-    vendor of the user's own image; None where the GPU decides the image. ``host`` is the host memory that the user's
-    arguments make the engine take.
+    vendor of the user's own image; None where the GPU decides the image. ``max_sequences`` is the most requests that
+    run at the same time; None lets the planner raise the declared number to what the KV cache holds. ``host`` is the
+    host memory that the user's arguments make the engine take.
     """
 
     version: EngineVersion
     gpu_memory_utilization_percent: int = 92
     max_batched_tokens: int | None = None
+    max_sequences: int | None = None
     enforce_eager: bool = False
     residency: Residency | None = None
     lora: LoraSlots | None = None

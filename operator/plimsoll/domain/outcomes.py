@@ -24,6 +24,10 @@ from plimsoll.domain.terms import (
     TermName,
 )
 
+NARROWING = Decimal("0.1")
+"""An fp8 KV cache that the user permits must save more than this part of the bill where 16 bits have a place too. Less
+than that is less than the difference between the prices of two providers."""
+
 
 class Split(NamedTuple):
     """How one replica is divided over GPUs.
@@ -280,7 +284,8 @@ class Option:
 
     ``performance`` is the speed at the declared load; None where it is not known. ``is_slow`` means that the user
     declares no latency and the option is too slow for a person who reads along. ``host`` is the host memory and CPU of
-    one replica, as the engine needs them.
+    one replica, as the engine needs them. ``has_narrow_cache`` means that the KV cache is fp8 because the user permits
+    it, and the planner chose it.
     """
 
     gpu: GpuType
@@ -291,6 +296,14 @@ class Option:
     performance: Performance | None = None
     is_slow: bool = False
     host: HostEstimate = USUAL_HOST
+    has_narrow_cache: bool = False
+
+    @property
+    def weighed_price(self) -> Decimal | None:
+        """The price by which options are compared: an fp8 cache must save more than a tenth of the bill."""
+        if self.hourly_price is None or not self.has_narrow_cache:
+            return self.hourly_price
+        return self.hourly_price / (1 - NARROWING)
 
     @property
     def doubts(self) -> int:

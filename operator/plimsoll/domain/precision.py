@@ -32,3 +32,7 @@ class KvPrecision(StrEnum):
     FP16 = "fp16"
     FP8 = "fp8"
     NVFP4 = "nvfp4"
+
+
+WIDE = (KvPrecision.BF16, KvPrecision.FP16)
+"""The precisions of a KV cache that is not quantized."""

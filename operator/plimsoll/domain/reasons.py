@@ -36,6 +36,7 @@ class Reason(StrEnum):
     TOO_SLOW = "TooSlow"
     SLOWER_THAN_USUAL = "SlowerThanUsual"
     COSTS_MORE = "CostsMore"
+    NARROW_CACHE_SAVES_LITTLE = "NarrowCacheSavesLittle"
     FITS_ONLY_PROBABLY = "FitsOnlyProbably"
     ROOM_FOR_FEWER = "RoomForFewer"
     SCARCE_FOR_OTHERS = "ScarceForOthers"

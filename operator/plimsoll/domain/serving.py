@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from plimsoll.domain.engine_choice import EngineChoice
@@ -34,11 +34,28 @@ class ServingShape:
     guaranteed: bool = False
 
     @property
-    def expected_tokens(self) -> int | None:
-        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
-        if self.guaranteed or self.expected_prompt_tokens is None or self.expected_output_tokens is None:
+    def mean_tokens(self) -> int | None:
+        """The mean request length; None where it is not declared."""
+        if self.expected_prompt_tokens is None or self.expected_output_tokens is None:
             return None
         return self.expected_prompt_tokens + self.expected_output_tokens
+
+    @property
+    def expected_tokens(self) -> int | None:
+        """The mean request length for which the KV cache is sized; None where it is sized for the full length."""
+        return None if self.guaranteed else self.mean_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class TotalLoad:
+    """The load of all replicas together, where the planner chooses their number.
+
+    ``requests`` run at the same time. ``min_replicas`` are wanted for availability, and ``max_replicas`` are allowed.
+    """
+
+    requests: int
+    min_replicas: int = 1
+    max_replicas: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +100,11 @@ class Request:
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
     the user's own requests of the pod besides GPUs, and the ``limit`` fields the user's limits; None where the user
-    sets none. ``slo`` is the latency that the user declares; None asks for
-    the usual one of a person who reads along, as far as GPUs allow.
+    sets none. ``slo`` is the latency that the user declares; None asks for the usual one of a person who reads along,
+    as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
+    ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.
+    ``may_narrow_cache`` permits an fp8 KV cache in place of ``kv_precision``. ``has_narrow_cache`` marks a request for
+    which that choice was made.
     """
 
     key: ObjectKey
@@ -105,8 +125,12 @@ class Request:
     cpu_millis: int | None = None
     memory_bytes: int | None = None
     slo: Slo | None = None
+    total: TotalLoad | None = None
+    is_sized: bool = False
     cpu_limit_millis: int | None = None
     memory_limit_bytes: int | None = None
+    may_narrow_cache: bool = False
+    has_narrow_cache: bool = False
 
     def host_need(self, host: HostEstimate) -> HostNeed:
         """Return the CPU and memory that the pod of one replica requests: the user's figure, or the engine's need.
@@ -135,6 +159,16 @@ class Request:
         stated = (("limits", self.memory_limit_bytes), ("requests", self.memory_bytes))
         given = [(f"spec.podTemplate.resources.{part}.memory", size) for part, size in stated if size is not None]
         return min(given, key=lambda each: each[1], default=None)
+
+    def with_narrow_cache(self) -> Request:
+        """Return the request with the fp8 KV cache that it permits."""
+        return replace(self, kv_precision=KvPrecision.FP8, may_narrow_cache=False, has_narrow_cache=True)
+
+    def with_cache_as(self, *, narrow: bool) -> Request:
+        """Return the request with the KV cache that engines have; the same object where there is no choice."""
+        if not self.may_narrow_cache:
+            return self
+        return self.with_narrow_cache() if narrow else replace(self, may_narrow_cache=False)
 
     def engine_kind(self, gpu_type: str, split: Split) -> EngineKind:
         """Return the kind of this request's engines on ``gpu_type``. Engines of one kind need the same memory.

@@ -106,6 +106,8 @@ class Engine:
         image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
         launch: how a container runs one replica.
         find_failure: the failure that the end of a crashed engine's log names; None if it is not one of its texts.
+        most_sequences: the most requests at the same time that the engine's own defaults and its CUDA graphs are made
+            for. The default is the declared number: such an engine gets no more.
     """
 
     name: str
@@ -131,4 +133,5 @@ class Engine:
     image: Callable[[Vendor, str], str]
     launch: Callable[[WorkloadOptions, Option], Launch]
     find_failure: Callable[[str], EngineFailure | None]
+    most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency
     least_bytes: Callable[[Request, GpuType, Split, EngineSettings], int] = _no_bound

@@ -13,6 +13,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Award, Solver, Stock
+from plimsoll.placement.solvers.sizes import solve_with_sizes
 from plimsoll.placement.transition import decision_of, rooms_for_surge
 
 
@@ -32,7 +33,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
     ledger = stock.ledger
-    awards = solver(_open(demands), stock)
+    awards = solve_with_sizes(solver, _open(demands), stock)
     for number, demand in enumerate(demands):
         if demand.settled is not None:
             yield Answer(demand.tenant, demand.settled, ledger, ledger)
@@ -42,10 +43,10 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
         if decision.placed_now:  # on the others it would make their decisions look new
             decision = replace(decision, appraisal=award.appraisal)
         if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
-            awards = solver(_open(demands[number + 1 :]), replace(stock, ledger=ledger))
+            awards = solve_with_sizes(solver, _open(demands[number + 1 :]), replace(stock, ledger=ledger))
             yield Answer(demand.tenant, decision, ledger, ledger)
         else:
-            yield Answer(demand.tenant, decision, ledger, award.left)
+            yield Answer(award.demand.tenant, decision, ledger, award.left)
             ledger = award.left
 
 
@@ -87,7 +88,8 @@ def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
     if award.failure is not None:
         return _failed(award.demand.tenant, award.failure)
     try:
-        return _remembered(award, fleet, adviser) if award.is_empty else decision_of(award, fleet, adviser)
+        same = award.is_empty and not award.sizes
+        return _remembered(award, fleet, adviser) if same else decision_of(award, fleet, adviser)
     except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return _failed(award.demand.tenant, error)
 

@@ -58,7 +58,10 @@ def splits_for(request: Request) -> tuple[Split, ...]:
 
     Tensor parallelism is tried at every degree. Pipeline stages, as few as possible, are added only where tensor
     parallelism cannot divide the model over that many GPUs, or would copy KV heads instead of dividing them. In these
-    cases stages hold more tokens.
+    cases stages hold more tokens. Expert parallelism is added only where the width of experts, or their quantized
+    blocks, cannot be divided, and whole experts can be spread instead. With one engine, every rank has all tokens of a
+    step anyway, so that the experts' results are summed as with tensor parallelism (vLLM sends tokens between ranks
+    only with data parallelism).
     """
     forced = request.overrides.tensor_parallel
     if forced is not None and forced not in TENSOR_PARALLEL_DEGREES:
@@ -67,7 +70,14 @@ def splits_for(request: Request) -> tuple[Split, ...]:
     for gpus in TENSOR_PARALLEL_DEGREES:
         if _copies_tokens(request.model, gpus) or not _divides(request, Split(gpus)):
             splits |= set(_staged(request, gpus)[:1])
-    return tuple(sorted(splits, key=lambda split: (split.gpus, split.pipeline_parallel)))
+        splits |= set(_with_whole_experts(request, Split(gpus)))
+    return tuple(sorted(splits, key=lambda split: (split.gpus, split.pipeline_parallel, split.expert_parallel)))
+
+
+def _with_whole_experts(request: Request, split: Split) -> tuple[Split, ...]:
+    whole = split._replace(expert_parallel=True)
+    needed = request.model.experts is not None and not _divides(request, split)
+    return (whole,) if needed and _divides(request, whole) else ()
 
 
 def _staged(request: Request, gpus: int) -> list[Split]:

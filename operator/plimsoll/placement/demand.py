@@ -12,8 +12,10 @@ from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.more_requests import with_more_requests
 from plimsoll.placement.options import NO_OPTIONS, Options, options
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, count
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, as_it_runs, count
+from plimsoll.placement.sizes import sizes_of
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
@@ -47,6 +49,7 @@ class Demand:
         excluded: places not to use: replicas left them in the last hour, and the user has changed nothing since.
         remembers_moves: whether places that replicas leave in this pass are excluded as well.
         settled: the decision, where a solver has nothing to decide.
+        sizes: the same demand in every size, where the deployment declares the load of all replicas together.
     """
 
     tenant: Tenant
@@ -58,6 +61,7 @@ class Demand:
     excluded: tuple[tuple[str, Split], ...] = ()
     remembers_moves: bool = True
     settled: Decision | None = None
+    sizes: tuple[Demand, ...] = ()
 
     @property
     def request(self) -> Request:
@@ -87,6 +91,15 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     Raises:
         PlimsollError: the request cannot be judged, e.g. a model without a memory law.
     """
+    request = tenant.request
+    if request.total is None:
+        return _demand_of(tenant, fleet, memo)
+    sized = (replace(tenant, request=each) for each in sizes_of(request, fleet, memo))
+    sizes = tuple(_demand_of(each, fleet, memo) for each in sized)
+    return replace(sizes[0], sizes=sizes)
+
+
+def _demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     reader = _Reader(tenant, fleet, memo)
     kept, outdated, outgrown = reader.sort_pools()
     speaks = tenant.request.overrides.gpu_type is not None or any(
@@ -132,7 +145,13 @@ class _Reader:
             if isinstance(verdict, Option):
                 verdict = self._kept_off_others(self._reaching_more(pool, verdict))
                 kept.append(
-                    replace(as_it_is(pool), choice=verdict, target=verdict.target, generation=self.tenant.generation)
+                    replace(
+                        as_it_is(pool),
+                        choice=verdict,
+                        target=verdict.target,
+                        generation=self.tenant.generation,
+                        spec=self.tenant.spec,
+                    )
                 )
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
@@ -160,11 +179,37 @@ class _Reader:
         if gpu is None:
             return Rejection(pool.gpu_type, pool.split, Reason.NODES_NOT_SELECTED, (("nodes", 0),))
         candidate = Candidate(gpu, pool.target)
-        request, as_it_runs = self.tenant.request, self._with_step_of(pool)
-        verdict = judge(as_it_runs, candidate, self.fleet, self.memo)
-        if isinstance(verdict, Option) or (as_it_runs is not request and not self.tenant.accepts_move):
+        request, running = self.tenant.request, self._with_settings_of(pool)
+        verdict = self._judged(running, candidate)
+        stays = self._keeps_settings(pool) and not self.tenant.accepts_move
+        if isinstance(verdict, Option) or (running is not request and stays):
             return verdict
-        return judge(request, candidate, self.fleet, self.memo)
+        return self._judged(request, candidate)
+
+    def _judged(self, request: Request, candidate: Candidate) -> Option | Rejection:
+        verdict = judge(request, candidate, self.fleet, self.memo)
+        return with_more_requests(request, verdict, self.memo) if isinstance(verdict, Option) else verdict
+
+    def _keeps_settings(self, pool: Pool) -> bool:
+        """Whether some of the pool's settings were chosen for the present spec."""
+        return pool.generation == self.tenant.generation or pool.spec == self.tenant.spec
+
+    def _with_settings_of(self, pool: Pool) -> Request:
+        """Return the request with the settings of the pool's engines: learned corrections must not restart them.
+
+        A change of the spec that changes no engine, e.g. of the number of replicas, must not restart them either. The
+        precision of the cache is kept as long as the user permits it, whatever else changes.
+        """
+        if pool.too_large:
+            return self.tenant.request
+        same_step = pool.generation == self.tenant.generation
+        same_spec = pool.spec == self.tenant.spec
+        known = replace(
+            pool,
+            batched_tokens=pool.batched_tokens if same_step else None,
+            max_sequences=pool.max_sequences if same_spec else None,
+        )
+        return as_it_runs(self.tenant.request, known)
 
     def _reaching_more(self, pool: Pool, verdict: Option) -> Option:
         """Return the verdict with all labels of the type's nodes, where pods found no node with the pool's labels.
@@ -186,13 +231,6 @@ class _Reader:
         if verdict.target.capacity is not None or not self.tenant.request.constraints.restricts_capacity:
             return verdict
         return replace(verdict, target=replace(verdict.target, capacity=verdict.gpu.capacity))
-
-    def _with_step_of(self, pool: Pool) -> Request:
-        """Return the request with the step of the pool's engines: learned corrections must not restart them."""
-        request = self.tenant.request
-        if pool.batched_tokens is None or pool.generation != self.tenant.generation or pool.too_large:
-            return request
-        return replace(request, engine=replace(request.engine, max_batched_tokens=pool.batched_tokens))
 
     def _is_ruled_out_by_nodes(self, pool: PlannedPool) -> bool:
         """Whether nodes of the type exist but a taint or a label keeps the pods off all of them.

@@ -33,7 +33,7 @@ def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split:
     Rules: the degree divides the attention heads (``config/model.py``). The degree divides the KV heads, or they divide
     the degree (``layers/linear.py``). The degree divides the MLP widths. Blocks and groups of quantized weights stay
     whole. A stage holds at least one layer. Layers that share a cache are in one stage. Expert parallelism needs
-    experts.
+    an expert for each rank, and divides no expert's width.
     """
     refusal = _refusal(model, precision, split)
     if refusal is None:

@@ -19,3 +19,14 @@ def eligible_nodes(request: Request, fleet: Fleet, gpu_type: str) -> tuple[GpuNo
 def most_gpus(request: Request, fleet: Fleet, gpu_type: str) -> int | None:
     """Return the most GPUs that one engine can have on one eligible node; None where no node is eligible."""
     return fleet.most_gpus(gpu_type, request.node_selector, (*DEFAULT_TOLERATIONS, *request.tolerations))
+
+
+def sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
+    """Return everything that the judgement of candidates reads from a fleet."""
+    seen: list[tuple[object, ...]] = []
+    for gpu in fleet.gpu_types():
+        nodes = fleet.of_type(gpu.name)
+        seen.append(
+            (gpu, fleet.labels_of(gpu.name), nodes[0].resource, len(nodes), most_gpus(request, fleet, gpu.name))
+        )
+    return tuple(seen)

@@ -18,9 +18,10 @@ _TERM_WORDS = {LEARNED: "learned from engines"}
 
 
 def place_words(gpu_type: str, split: Split) -> str:
-    """Return a short name for a GPU type and a split: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``."""
+    """Return a short name: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``, ``l4-24gb x 8 with whole experts``."""
     stages = "" if split.pipeline_parallel == 1 else f" x {split.pipeline_parallel} stages"
-    return f"{gpu_type} x {split.tensor_parallel}{stages}"
+    experts = " with whole experts" if split.expert_parallel else ""
+    return f"{gpu_type} x {split.tensor_parallel}{stages}{experts}"
 
 
 def rejection_sentence(rejection: Rejection) -> str:
@@ -177,6 +178,10 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         "for people who read along (spec.slo sets another limit)"
     ),
     Reason.COSTS_MORE: _costs_more,
+    Reason.NARROW_CACHE_SAVES_LITTLE: lambda f: (
+        f"fits with an fp8 KV cache at {_price(f, 'price')}, the choice keeps 16 bits at {_price(f, 'best_price')}: a "
+        "tenth or less is saved"
+    ),
     Reason.FITS_ONLY_PROBABLY: lambda f: (
         f"fits by the estimate ({_gib(f, 'need_bytes')} of {_gib(f, 'have_bytes')} per GPU), not at the upper edge of "
         f"its error band ({_gib(f, 'sure_bytes')}); the choice fits for sure"

@@ -24,15 +24,36 @@ from plimsoll.placement.host import host_of, host_refusal
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.speed import missed, misses_usual, speed_of
 
+_ABOUT_CACHE = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSERVED_TOO_SMALL, Reason.TOO_SLOW)
+"""Reasons that a smaller KV cache can remove."""
+
 
 def judge(
     request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None, *, shows_speed: bool = True
 ) -> Option | Rejection:
     """Judge one candidate against the request and the fleet's nodes. GPUs in use count like free ones.
 
-    If there is a ``memo``, estimates come from it where it has them. Without ``shows_speed``, an option has no speed
-    where nothing but its reader asks for it.
+    If there is a ``memo``, estimates come from it where it has them. Where the user permits an fp8 KV cache, it is
+    judged in place of a 16-bit one that does not fit, or that brings more doubts. Without ``shows_speed``, an option
+    has no speed where nothing but its reader asks for it.
     """
+    wide = _judge(request, candidate, fleet, memo, shows_speed=shows_speed)
+    if not request.may_narrow_cache or not _may_gain(wide):
+        return wide
+    narrow = _judge(request.with_narrow_cache(), candidate, fleet, memo, shows_speed=shows_speed)
+    if isinstance(narrow, Rejection) or (isinstance(wide, Option) and wide.doubts <= narrow.doubts):
+        return wide
+    return narrow
+
+
+def _may_gain(wide: Option | Rejection) -> bool:
+    """Whether a smaller KV cache can change a verdict for the better."""
+    return wide.doubts > 0 if isinstance(wide, Option) else wide.reason in _ABOUT_CACHE
+
+
+def _judge(
+    request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None, *, shows_speed: bool
+) -> Option | Rejection:
     refusal = (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
         or _against_hardware(request, candidate)
@@ -44,6 +65,7 @@ def judge(
 
 def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
     """Whether the request may fit for sure, with the usual or a smaller step. False is certain, and quick to find."""
+    request = request.with_narrow_cache() if request.may_narrow_cache else request
     engine = engine_of(request.engine.name)
     usual = engine.settings(request, gpu, split)
     return any(
@@ -87,6 +109,7 @@ def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, sh
         performance=found,
         is_slow=misses_usual(request, found),
         host=host,
+        has_narrow_cache=request.has_narrow_cache,
     )
 
 
@@ -99,9 +122,11 @@ def _host(request: Request, candidate: Candidate, memo: Memo | None) -> HostEsti
 
 def _speed(request: Request, candidate: Candidate, settings: EngineSettings, memo: Memo | None) -> Performance | None:
     if memo is None:
-        return speed_of(request, candidate, settings)
+        return speed_of(request, candidate.gpu, candidate.split, settings)
     question = ("speed", candidate.gpu.name, candidate.split, settings.max_num_batched_tokens)
-    return memo.recall(request, question, candidate.gpu, lambda: speed_of(request, candidate, settings))
+    return memo.recall(
+        request, question, candidate.gpu, lambda: speed_of(request, candidate.gpu, candidate.split, settings)
+    )
 
 
 def sized(
@@ -143,7 +168,7 @@ def wishes_refusal(request: Request, gpu_type: str, split: Split) -> Rejection |
     if overrides.gpu_type is not None and card != overrides.gpu_type:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_NOT_FORCED, (("forced", overrides.gpu_type),))
     forced = overrides.tensor_parallel
-    if forced is not None and split != Split(forced):
+    if forced is not None and split._replace(expert_parallel=False) != Split(forced):
         return Rejection(gpu_type, split, Reason.SPLIT_NOT_FORCED, (("forced", forced),))
     if card in constraints.deny:
         return Rejection(gpu_type, split, Reason.GPU_TYPE_DENIED, (("field", "spec.gpu.deny"),))

@@ -13,7 +13,7 @@ from plimsoll.placement.feasibility import hourly_price, judge, may_fit
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import room_of
-from plimsoll.placement.preference import preference
+from plimsoll.placement.preference import preference, rank
 
 
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
@@ -23,17 +23,25 @@ def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo |
     have no room or cost more are not judged.
     """
     roomy = with_room(request, fleet, ledger, memo)
+    fast: Option | None = None
     slow: Option | None = None
     for candidate in sorted(roomy, key=_preference):
+        if fast is not None and _preference(candidate) > rank(fast):
+            break  # an fp8 cache weighs more than its price, so a candidate that costs more may still come before it
         if memo is None and not _may_fit(request, candidate):
             continue
         verdict = judge(request, candidate, fleet, memo)
         if isinstance(verdict, Rejection) or verdict.estimate.fit is not Fit.SURE:
             continue
-        if not verdict.is_slow:
-            return verdict
-        slow = slow or verdict
-    return slow
+        if verdict.is_slow:
+            slow = _preferred(verdict, slow)
+        else:
+            fast = _preferred(verdict, fast)
+    return fast or slow
+
+
+def _preferred(option: Option, other: Option | None) -> Option:
+    return option if other is None or rank(option) < rank(other) else other
 
 
 def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> list[Candidate]:

@@ -22,7 +22,7 @@ MOST_ANSWERS = 50_000
 takes about a KiB, so these take some 55 MiB of the 512 that the chart gives the operator."""
 
 _NEVER_READ = (
-    *("key", "replicas", "created"),
+    *("key", "replicas", "created", "is_sized"),
     *("cpu_millis", "memory_bytes", "cpu_limit_millis", "memory_limit_bytes"),
 )
 """Fields of a request on which a cached answer depends only through its basis.

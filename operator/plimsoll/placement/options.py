@@ -13,7 +13,7 @@ from plimsoll.domain.outcomes import Option, Rejection
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import candidates
-from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.eligibility import sight
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
@@ -38,7 +38,7 @@ def options(request: Request, fleet: Fleet, memo: Memo | None = None) -> Options
     """
     if memo is None:
         return _options(request, fleet, None)
-    return memo.recall(request, "options", _sight(request, fleet), lambda: _options(request, fleet, memo))
+    return memo.recall(request, "options", sight(request, fleet), lambda: _options(request, fleet, memo))
 
 
 def _options(request: Request, fleet: Fleet, memo: Memo | None) -> Options:
@@ -59,14 +59,3 @@ def _with_nearest(verdicts: tuple[Option | Rejection, ...]) -> tuple[Option | Re
         else each
         for each in verdicts
     )
-
-
-def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
-    """Return everything that the judgement reads from a fleet."""
-    seen: list[tuple[object, ...]] = []
-    for gpu in fleet.gpu_types():
-        nodes = fleet.of_type(gpu.name)
-        seen.append(
-            (gpu, fleet.labels_of(gpu.name), nodes[0].resource, len(nodes), most_gpus(request, fleet, gpu.name))
-        )
-    return tuple(seen)

@@ -17,7 +17,7 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.move_charge import move_charge
 from plimsoll.placement.options import Options, options
-from plimsoll.placement.preference import rank
+from plimsoll.placement.preference import NO_PRICE, rank
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.shortage import shortage
 from plimsoll.placement.speed import missed
@@ -122,7 +122,13 @@ def _passed_over(choice: Option, room: int, best: Option, best_room: int) -> Rej
 
 def less_preferred(choice: Option, best: Option) -> Rejection:
     """Return why the best choice comes before another one: the other has doubts, or costs more."""
-    return _doubtful(choice, best) if choice.doubts > best.doubts else _costs_more(choice, best)
+    if choice.doubts > best.doubts:
+        return _doubtful(choice, best)
+    prices = choice.hourly_price or NO_PRICE, best.hourly_price or NO_PRICE
+    if choice.has_narrow_cache and not best.has_narrow_cache and prices[0] < prices[1]:
+        numbers = (("price", str(choice.hourly_price)), ("best_price", str(best.hourly_price)))
+        return Rejection(choice.gpu.name, choice.split, Reason.NARROW_CACHE_SAVES_LITTLE, numbers)
+    return _costs_more(choice, best)
 
 
 def _doubtful(choice: Option, best: Option) -> Rejection:

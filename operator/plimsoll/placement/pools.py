@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.domain.keys import ObjectKey
@@ -12,6 +12,7 @@ from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
+from plimsoll.placement.sizes import Size
 
 
 class PoolState(StrEnum):
@@ -31,10 +32,12 @@ class Pool:
     ``exists`` is false while there is only a recorded decision: no pods were created, so the scheduler reports nothing.
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
-    ``batched_tokens`` is the step that its engines last got; None where it is not known.
+    ``batched_tokens`` is the step that its engines last got; None where it is not known. ``max_sequences`` is the same
+    for the most requests at the same time. It was chosen for the spec with the digest ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
-    ``obstacle`` is the scheduler's reason for the stranded pods, in one word.
+    ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
+    engines got an fp8 KV cache because the user permits it.
     """
 
     name: str
@@ -50,10 +53,13 @@ class Pool:
     too_large: bool = False
     served: bool = False
     batched_tokens: int | None = None
+    max_sequences: int | None = None
+    spec: str = ""
     uncreated: int = 0
     refused: bool = False
     promise_over: bool = False
     obstacle: str = ""
+    has_narrow_cache: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -72,7 +78,9 @@ class PlannedPool:
 
     With ``choice`` None, only the number of replicas of its workload changes. ``surge`` is true where one more replica
     has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
-    its engines had before.
+    its engines had before. ``max_sequences`` is the same for the most requests at the same time, and ``spec`` is the
+    digest of the spec that it was chosen for. ``narrow_before`` is whether they had an fp8 KV cache by the planner's
+    choice.
     """
 
     name: str
@@ -83,6 +91,9 @@ class PlannedPool:
     choice: Option | None
     surge: bool = False
     batched_tokens: int | None = None
+    max_sequences: int | None = None
+    spec: str = ""
+    narrow_before: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -104,11 +115,22 @@ class PlannedPool:
         """The step of its engines from now on."""
         return self.batched_tokens if self.choice is None else self.choice.settings.max_num_batched_tokens
 
+    @property
+    def sequences(self) -> int | None:
+        """The most requests that one of its engines runs at the same time from now on."""
+        return self.max_sequences if self.choice is None else self.choice.settings.max_num_seqs
+
+    @property
+    def has_narrow_cache(self) -> bool:
+        """Whether its engines have an fp8 KV cache by the planner's choice from now on."""
+        return self.narrow_before if self.choice is None else self.choice.has_narrow_cache
+
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
     """One deployment before the plan.
 
+    ``spec`` is the digest of the spec's fields that change an engine.
     ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
     were moved within the last hour. ``priority`` says who comes first where not all have room.
     """
@@ -119,6 +141,7 @@ class Tenant:
     suspended: bool = False
     accepts_move: bool = False
     left: tuple[Rehoming, ...] = ()
+    spec: str = ""
     priority: Priority = NO_PRIORITY
 
     @property
@@ -140,7 +163,8 @@ class Decision:
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
     memory law. ``appraisal`` is how good all placements of the pass are together; None where this deployment
-    got none, or where the solver does not say. ``suggestions`` would make a placement of this pass cheaper.
+    got none, or where the solver does not say. ``suggestions`` would make a placement of this pass cheaper. ``sizes``
+    are those that this pass compared for the deployment.
     """
 
     request: Request
@@ -158,6 +182,7 @@ class Decision:
     is_refusal: bool = False
     appraisal: Appraisal | None = None
     suggestions: tuple[Suggestion, ...] = ()
+    sizes: tuple[Size, ...] = ()
 
     @property
     def choice(self) -> Option | None:
@@ -176,7 +201,21 @@ def as_it_is(pool: Pool) -> PlannedPool:
         replicas=pool.replicas,
         choice=None,
         batched_tokens=pool.batched_tokens,
+        max_sequences=pool.max_sequences,
+        spec=pool.spec,
+        narrow_before=pool.has_narrow_cache,
     )
+
+
+def as_it_runs(request: Request, pool: Pool) -> Request:
+    """Return the request with the cache, the step and the most requests that the pool's engines last got."""
+    request = request.with_cache_as(narrow=pool.has_narrow_cache)
+    engine = request.engine
+    if pool.batched_tokens is not None:
+        engine = replace(engine, max_batched_tokens=pool.batched_tokens)
+    if pool.max_sequences is not None:
+        engine = replace(engine, max_sequences=pool.max_sequences)
+    return request if engine is request.engine else replace(request, engine=engine)
 
 
 def count(pools: Iterable[PlannedPool]) -> int:
@@ -185,6 +224,9 @@ def count(pools: Iterable[PlannedPool]) -> int:
 
 
 def pool_name(gpu_type: str, split: Split) -> str:
-    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name."""
+    """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
+
+    Whole experts do not change it: they are used only where the same degree is impossible without them.
+    """
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
     return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"

@@ -13,7 +13,7 @@ NO_PRICE = Decimal("Infinity")
 
 def rank(choice: Option) -> tuple[Decimal, int, int, str]:
     """Return the sort key of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
-    return preference(choice.gpu, choice.split, choice.hourly_price)
+    return preference(choice.gpu, choice.split, choice.weighed_price)
 
 
 def preference(gpu: GpuType, split: Split, price: Decimal | None) -> tuple[Decimal, int, int, str]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.latency import Performance, Slo
-from plimsoll.domain.outcomes import EngineSettings
+from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.serving import Request
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
 from plimsoll.performance.model import Load, performance
 from plimsoll.performance.slo import INTERACTIVE, SloMiss, slo_misses
-from plimsoll.placement.candidates import Candidate
 
 USUAL_CONTEXT_SHARE = 0.25
 """The mean request length as a share of ``contextLength`` where a deployment names no expected lengths. In replays of
@@ -34,16 +36,22 @@ def load_of(request: Request) -> Load:
     return Load(max(1, prompt), max(1, output), max(1, shape.concurrency))
 
 
-def speed_of(request: Request, candidate: Candidate, settings: EngineSettings) -> Performance | None:
-    """Return the speed of one replica; None where the performance model does not cover the model or the split."""
+def speed_of(
+    request: Request, gpu: GpuType, split: Split, settings: EngineSettings, running: int | None = None
+) -> Performance | None:
+    """Return the speed of one replica; None where the performance model does not cover the model or the split.
+
+    ``running`` requests at the same time replace the declared number.
+    """
+    load = load_of(request)
     try:
         return performance(
             request.model,
             request.precision,
             request.kv_precision,
-            candidate.gpu,
-            candidate.split,
-            load_of(request),
+            gpu,
+            split,
+            load if running is None else replace(load, running=running),
             settings.max_num_batched_tokens,
             settings.residency,
             synchronous=not _plans_ahead(request),

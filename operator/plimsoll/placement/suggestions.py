@@ -14,7 +14,7 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Split, Suggestion
-from plimsoll.domain.precision import KvPrecision
+from plimsoll.domain.precision import WIDE, KvPrecision
 from plimsoll.domain.reasons import Numbers, Reason, SuggestionKind
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
@@ -192,7 +192,8 @@ def _preference(candidate: Candidate) -> tuple[Decimal, int, int, str]:
 def _may_fit(change: _Change, request: Request, opening: _Opening) -> bool:
     """Whether the changed terms may fit. It spares the estimates of hopeless candidates."""
     figures, split, changed = opening.figures, opening.candidate.split, change.request
-    need = figures.needed_bytes - figures.kv_cache_bytes * (1 - change.cache_share)
+    share = change.cache_share * (_FP8_SHARE if request.may_narrow_cache else 1)
+    need = figures.needed_bytes - figures.kv_cache_bytes * (1 - share)
     if changed.model is not request.model:
         need -= weights_bytes(request.model, request.precision, split)
         need += weights_bytes(changed.model, changed.precision, split)
@@ -212,7 +213,7 @@ def _may_be_fast(change: _Change, opening: _Opening) -> bool:
 def _changes(request: Request, relatives: Relatives) -> Iterator[_Change]:
     """Yield the changes to judge. What engines reported holds for the engines of today, and is left out."""
     fresh = replace(request, observed=(), failed_starts=())
-    if request.kv_precision in (KvPrecision.BF16, KvPrecision.FP16):
+    if request.kv_precision in WIDE and not request.may_narrow_cache:
         narrow = replace(fresh, kv_precision=KvPrecision.FP8)
         yield _Change(SuggestionKind.NARROW_KV_CACHE, narrow, cache_share=_FP8_SHARE, time_share=_FP8_SHARE)
     shape = request.shape

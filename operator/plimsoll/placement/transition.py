@@ -14,6 +14,7 @@ from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.more_requests import with_more_requests
 from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import alternatives_to
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
@@ -65,6 +66,7 @@ class _Transition:
             change_blocked=blocked,
             departures=tuple(Departure(*move.place, move.obstacle) for move, _ in self.award.moved),
             rehomings_spent=self.award.moves_spent,
+            sizes=self.award.sizes,
         )
 
     def _active(self) -> tuple[list[PlannedPool], bool]:
@@ -88,7 +90,7 @@ class _Transition:
 
     def _joined(self, pools: list[PlannedPool], placed: Placed) -> list[PlannedPool]:
         """Add the placed replicas to the pool with their GPU type and split, or open a new pool."""
-        choice = placed.choice
+        choice = with_more_requests(self.request, placed.choice, self.adviser.memo)
         name = pool_name(choice.gpu.name, choice.split)
         if any(pool.name == name for pool in pools):
             return [_resized(pool, placed.replicas) if pool.name == name else pool for pool in pools]
@@ -99,6 +101,7 @@ class _Transition:
             generation=self.tenant.generation,
             replicas=placed.replicas,
             choice=choice,
+            spec=self.tenant.spec,
         )
         return [*pools, opened]
 
@@ -132,7 +135,9 @@ class _Transition:
         short = {(each.gpu_type, each.split.gpus) for each in refused if each.reason is Reason.GPUS_TAKEN}
         others = self.adviser.remedies(self.request, ledger)
         added = self.adviser.growth(self.request, missing, ledger)
-        kept = (each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short)
+        kept = [each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short]
+        if self.request.is_sized:  # the user declares the load of all replicas, and not that of one
+            kept = [each for each in kept if each.kind is not RemedyKind.REDUCE_CONCURRENCY]
         return (*besides, *added, *kept)
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:

@@ -10,12 +10,19 @@ from plimsoll.domain.units import format_gib
 from plimsoll.performance.slo import INTERACTIVE
 from plimsoll.placement.speed import missed
 
+_NARROW_CACHE = (
+    "The KV cache is fp8, as spec.kvCache.allowFp8 permits: when this place was chosen, 16 bits did not do here, and "
+    "had no other place or cost over a tenth more. Answers can get worse, most with long contexts."
+)
+
 
 def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     """Return one sentence for each warning; empty where there are none."""
     probable = choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice)
     fit_warnings = (_probable_warning(choice),) if probable else ()
-    return (*choice_warnings(request, choice), *fit_warnings, *_slow_warnings(choice), *model_warnings(request))
+    cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
+    own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *_slow_warnings(choice))
+    return (*own, *model_warnings(request))
 
 
 def _slow_warnings(choice: Option) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.gpus import Vendor
 from plimsoll.domain.names import GROUP
-from plimsoll.domain.outcomes import Option
+from plimsoll.domain.outcomes import Option, Split
 from plimsoll.domain.workload import DEFAULT_REQUESTS, Manifest, WorkloadOptions
 from plimsoll.engines.registry import engine_of
 
@@ -40,10 +40,15 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
     inputs = {
         "options": {name: value for name, value in own.items() if name not in ("uid", "key")},
         "settings": asdict(choice.settings),
-        "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel],
+        "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel, *_experts(choice.split)],
         "place": [choice.gpu.name, choice.target.resource, *chain(*choice.target.labels), *_capacity(choice)],
     }
     return hashlib.sha256(json.dumps(_set(inputs), sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def _experts(split: Split) -> list[str]:
+    """An entry for whole experts, which earlier releases did not render."""
+    return ["whole experts"] if split.expert_parallel else []
 
 
 def _capacity(choice: Option) -> list[str]:

@@ -79,5 +79,6 @@ def node_terms(target: Target) -> dict[str, list[str] | str]:
 
 
 def stages(split: Split) -> dict[str, int]:
-    """The ``pipelineParallel`` of a split; left out for one stage, which nearly all splits have."""
-    return {} if split.pipeline_parallel == 1 else {"pipelineParallel": split.pipeline_parallel}
+    """The ``pipelineParallel`` and ``expertParallel`` of a split; left out where they are usual."""
+    found: dict[str, int] = {} if split.pipeline_parallel == 1 else {"pipelineParallel": split.pipeline_parallel}
+    return found | {"expertParallel": True} if split.expert_parallel else found

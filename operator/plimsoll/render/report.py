@@ -70,7 +70,8 @@ class Report:
 
     ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
-    one of our Deployments.
+    one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user
+    declares the size.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Report:
     rebalancing: RebalancingReport | None = None
     rebalancing_off: bool = False
     spec_digest: str = ""
+    size_digest: str | None = None
     refused: str = ""
     refusal_passes: bool = False
     contested: str = ""

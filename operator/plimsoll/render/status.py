@@ -11,6 +11,7 @@ from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.outcomes import MemoryEstimate, Option, Rejection, Remedy, Suggestion
+from plimsoll.domain.precision import KvPrecision
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
@@ -95,6 +96,10 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "proposals": [_proposal(each, report.namespace) for each in report.proposals[:MAX_PROPOSALS]],
         "decisions": [_decision(each) for each in report.decisions],
     }
+    if decision.sizes:
+        document["size"] = _size(report, decision)
+    elif report.size_digest is None:
+        document["size"] = None
     if choice is not None:
         document["estimate"] = _estimate(choice)
         document["placement"] = _placement(report, decision, choice)
@@ -109,12 +114,14 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
 
 
 def _model(model: ModelFacts, decision: Decision) -> dict[str, Any]:
+    narrow = decision.choice is not None and decision.choice.has_narrow_cache
+    kv_precision = KvPrecision.FP8 if narrow else decision.request.kv_precision
     return {
         "architecture": model.architecture,
         "source": model.source.value,
         "parameters": model.parameters,
         "precision": decision.request.precision.value,
-        "kvPrecision": decision.request.kv_precision.value,
+        "kvPrecision": kv_precision.value,
     }
 
 
@@ -160,10 +167,12 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         **node_terms(choice.target),
         "tensorParallel": choice.split.tensor_parallel,
         "pipelineParallel": choice.split.pipeline_parallel,
+        "expertParallel": choice.split.expert_parallel or None,
         "gpusPerReplica": choice.split.gpus,
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
         "priceSource": _price_source(choice),
+        "maxNumSeqs": settings.max_num_seqs,
         "performance": _performance(decision, choice),
         "host": _host(decision, choice),
         "warnings": list(decision.warnings),
@@ -178,6 +187,25 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
             "enforceEager": settings.enforce_eager,
             "version": report.engine_version,
         },
+    }
+
+
+def _size(report: Report, decision: Decision) -> dict[str, Any]:
+    request = decision.request
+    return {
+        "replicas": request.replicas,
+        "concurrency": request.shape.concurrency,
+        "spec": report.size_digest or "",
+        "options": [
+            {
+                "replicas": size.replicas,
+                "concurrency": size.concurrency,
+                "places": list(size.places) or None,
+                "hourlyPrice": size.hourly_price,
+                "missing": size.missing or None,
+            }
+            for size in decision.sizes
+        ],
     }
 
 
@@ -246,6 +274,9 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "generation": pool.generation,
         "replicas": pool.replicas,
         "batchedTokens": pool.step_tokens,
+        "maxSequences": pool.sequences,
+        "spec": pool.spec or None,
+        "kvPrecision": KvPrecision.FP8.value if pool.has_narrow_cache else None,
         "readyReplicas": view.ready,
         "served": report.has_served(pool) or None,
         "kvTokensPredicted": report.predicted_tokens(pool),

@@ -111,8 +111,19 @@ class ModelSpec(ApiModel):
 class KvCacheSpec(ApiModel):
     """Settings of the KV cache."""
 
+    cel_rules: ClassVar[tuple[JsonDict, ...]] = (
+        rule(
+            "!has(self.allowFp8) || !self.allowFp8 || self.precision == 'auto'",
+            "kvCache.allowFp8 leaves the choice to auto: set kvCache.precision to auto, or remove allowFp8",
+        ),
+    )
     precision: KvPrecisionChoice = Field(
         default=KvPrecisionChoice.AUTO, description="auto: the type that the checkpoint sets, else its 16-bit type."
+    )
+    allow_fp8: bool | None = Field(
+        default=None,
+        description="With precision auto: use fp8 where 16 bits do not fit, and only if that saves more than a tenth "
+        "of the bill or nothing else is free. Answers can get worse.",
     )
 
 
@@ -291,6 +302,11 @@ class EngineSpec(ApiModel):
     max_batched_tokens: Annotated[int, Field(ge=STEP_TOKENS[0], le=STEP_TOKENS[1])] | None = Field(
         default=None, description="Tokens per engine step. Default: by the GPU's memory."
     )
+    max_sequences: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
+        default=None,
+        description="--max-num-seqs: the most requests that one replica runs at the same time; at least concurrency. "
+        "Default: as many as its KV cache holds within the latency limit.",
+    )
     enforce_eager: bool = Field(
         default=False, description="Run without CUDA graphs. This is slower and needs less memory."
     )
@@ -389,6 +405,29 @@ class InferenceDeploymentSpec(ApiModel):
             "!(self.overrides.gpuType in self.gpu.deny)",
             "overrides.gpuType is in gpu.deny: remove it from one of them",
         ),
+        rule(
+            "has(self.concurrency) != has(self.totalConcurrency)",
+            "write exactly one of concurrency (requests of one replica) and totalConcurrency (requests of all "
+            "replicas)",
+        ),
+        rule(
+            "!has(self.totalConcurrency) || !has(self.replicas) || self.replicas == 1",
+            "totalConcurrency lets the planner choose the number of replicas: remove replicas, or write minReplicas "
+            "for the fewest",
+        ),
+        rule(
+            "!has(self.minReplicas) || has(self.totalConcurrency)",
+            "minReplicas belongs to totalConcurrency: with concurrency write replicas",
+        ),
+        rule(
+            "!has(self.minReplicas) || !has(self.totalConcurrency) || self.minReplicas <= self.totalConcurrency",
+            "minReplicas exceeds totalConcurrency: lower it, or raise totalConcurrency",
+        ),
+        rule(
+            "!has(self.engine) || !has(self.engine.maxSequences) || !has(self.concurrency) || "
+            "self.concurrency <= self.engine.maxSequences",
+            "engine.maxSequences is less than concurrency: raise it, lower concurrency, or remove it",
+        ),
     )
     model: ModelSpec = Field(description="The model to serve.")
     precision: PrecisionChoice = Field(
@@ -396,8 +435,16 @@ class InferenceDeploymentSpec(ApiModel):
     )
     kv_cache: KvCacheSpec = Field(default_factory=KvCacheSpec, description="KV-cache settings.")
     context_length: Tokens = Field(description="Longest request in tokens, prompt and output together.")
-    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] = Field(
-        description="Requests that one replica serves at the same time."
+    concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
+        default=None, description="Requests that one replica serves at the same time. Or write totalConcurrency."
+    )
+    total_concurrency: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
+        default=None,
+        description="Requests that all replicas together serve at the same time. The planner chooses the number of "
+        "replicas and the requests of one replica. Or write concurrency and replicas.",
+    )
+    min_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(
+        default=None, description="Fewest replicas for totalConcurrency, for availability. Default: 1."
     )
     expected_tokens: ExpectedTokens | None = Field(
         default=None, description="Size the KV cache for these mean lengths instead of concurrency x contextLength."
@@ -409,7 +456,8 @@ class InferenceDeploymentSpec(ApiModel):
         "is given.",
     )
     replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
-        default=1, description="Replicas to run. In Auto mode, the number to start from."
+        default=1,
+        description="Replicas to run. In Auto mode, the number to start from. Not with totalConcurrency.",
     )
     slo: SloSpec | None = Field(
         default=None,

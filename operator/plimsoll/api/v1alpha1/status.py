@@ -47,6 +47,7 @@ class EstimateStatus(ApiModel):
         default=None,
         description="Pipeline stages, if there are several. The estimate is of the stage with the least room.",
     )
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
         default=None,
         description="Sure: fits at the upper edge of the error band. Probable: only at the estimate itself.",
@@ -141,16 +142,48 @@ class PlacementStatus(ApiModel):
     )
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     gpus_per_replica: int = Field(description="GPUs of one replica.")
     hourly_price_per_replica: str | None = Field(
         default=None, description="US dollars per hour of one replica, if the price is known."
     )
     hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas.")
     price_source: str | None = Field(default=None, description="Source of the price.")
+    max_num_seqs: int | None = Field(
+        default=None,
+        description="Requests that one replica serves at the same time: at least concurrency, and as many more as its "
+        "KV cache holds within the latency limit.",
+    )
     performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
     host: HostStatus | None = Field(default=None, description="Host memory and CPU of one replica.")
     warnings: list[str] | None = Field(default=None, max_length=16, description="Consequences of overrides.")
     engine: EngineSettingsStatus = Field(description="Engine flags decided with the placement.")
+
+
+class SizeOptionStatus(ApiModel):
+    """One size that was compared."""
+
+    replicas: int = Field(description="Number of replicas.")
+    concurrency: int = Field(description="Requests that one replica serves at the same time.")
+    places: list[Annotated[str, Field(max_length=128)]] | None = Field(
+        default=None, max_length=16, description="GPU types and splits."
+    )
+    hourly_price: str | None = Field(default=None, description="US dollars per hour of all replicas, if known.")
+    missing: int | None = Field(default=None, description="Replicas that would find no place.")
+
+
+class SizeStatus(ApiModel):
+    """The size that was chosen for totalConcurrency. It stays until what the spec asks for changes."""
+
+    replicas: int = Field(description="Chosen number of replicas.")
+    concurrency: int = Field(description="Requests that one replica serves at the same time.")
+    spec: Annotated[str, Field(max_length=64)] = Field(description="Digest of the spec that it was chosen for.")
+    options: list[SizeOptionStatus] | None = Field(
+        default=None,
+        max_length=8,
+        description="Sizes that were compared.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
 
 
 class PoolStatus(ApiModel):
@@ -160,6 +193,7 @@ class PoolStatus(ApiModel):
     gpu_type: str = Field(description="GPU type of the pool.")
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
     node_labels: list[str] | None = Field(
         default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
@@ -176,6 +210,15 @@ class PoolStatus(ApiModel):
     batched_tokens: int | None = Field(
         default=None, description="--max-num-batched-tokens of its engines: kept while the spec stays the same."
     )
+    max_sequences: int | None = Field(
+        default=None, description="--max-num-seqs of its engines: kept while the spec of an engine stays the same."
+    )
+    spec: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Digest of the spec that maxSequences was chosen for."
+    )
+    kv_precision: Annotated[str, Field(pattern=r"^fp8$")] | None = Field(
+        default=None, description="fp8 if the planner chose it for the KV cache, as kvCache.allowFp8 permits."
+    )
     ready_replicas: int = Field(description="Replicas that serve.")
     served: bool | None = Field(
         default=None, description="Whether one of its engines has served with that generation of the spec."
@@ -190,6 +233,7 @@ class RejectionStatus(ApiModel):
     gpu_type: str = Field(description="Rejected GPU type.")
     tensor_parallel: int = Field(description="Rejected tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason with its figures, as text for people.")
 
@@ -218,6 +262,7 @@ class TooSmallStatus(ApiModel):
     gpu_type: str = Field(description="GPU type of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree of the engine.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
     spec: str = Field(
         description="Digest of the spec's fields that affect memory. The entry holds for this digest only."
@@ -235,6 +280,7 @@ class ObservationStatus(ApiModel):
     engine_version: str = Field(description="Release of the engine.")
     tensor_parallel: int = Field(description="Tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
     batched_tokens: int = Field(description="--max-num-batched-tokens of the engine.")
     max_sequences: int = Field(description="--max-num-seqs of the engine.")
@@ -255,6 +301,7 @@ class RehomingStatus(ApiModel):
     gpu_type: str = Field(description="GPU type that was left.")
     tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
         description="Time when replicas last left it. It is not used again within an hour."
     )
@@ -335,6 +382,9 @@ class InferenceDeploymentStatus(ApiModel):
     model: ModelStatus | None = Field(default=None, description="Facts of the model.")
     estimate: EstimateStatus | None = Field(default=None, description="VRAM of one GPU of one replica, term by term.")
     placement: PlacementStatus | None = Field(default=None, description="Chosen GPUs, split and engine settings.")
+    size: SizeStatus | None = Field(
+        default=None, description="Number of replicas and requests of one replica, chosen for totalConcurrency."
+    )
     pools: list[PoolStatus] | None = Field(
         default=None,
         max_length=64,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.base import ApiModel
 from plimsoll.api.v1alpha1.status import (
     ObservationStatus,
     PoolStatus,
     RebalancingStatus,
     RehomingStatus,
+    SizeStatus,
     TooSmallStatus,
 )
 from plimsoll.app.record.values import Cut, split_of
@@ -28,6 +30,8 @@ MOST_GPUS = 64
 def doubt(entry: ApiModel) -> str:
     """The error in an entry of any kind."""
     match entry:
+        case SizeStatus():
+            return _size_doubt(entry)
         case PoolStatus():
             return _pool_doubt(entry)
         case ObservationStatus():
@@ -90,6 +94,8 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return f"generation {entry.generation} is negative"
     if entry.batched_tokens is not None and entry.batched_tokens < 1:
         return f"batchedTokens {entry.batched_tokens} is less than 1"
+    if entry.max_sequences is not None and not 1 <= entry.max_sequences <= MOST_CONCURRENCY:
+        return f"maxSequences {entry.max_sequences} is not between 1 and {MOST_CONCURRENCY}"
     wrong = place_doubt(entry.node_selector, entry.resource, entry.node_labels, entry.capacity_type) or _split_doubt_of(
         entry
     )
@@ -97,6 +103,14 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return wrong
     name = pool_name(entry.gpu_type, split_of(entry))
     return "" if entry.name == name else f"its name is not {name}, which GPU type and split give"
+
+
+def _size_doubt(entry: SizeStatus) -> str:
+    if not 1 <= entry.replicas <= MOST_REPLICAS:
+        return f"replicas {entry.replicas} is not between 1 and {MOST_REPLICAS}"
+    if not 1 <= entry.concurrency <= MOST_CONCURRENCY:
+        return f"concurrency {entry.concurrency} is not between 1 and {MOST_CONCURRENCY}"
+    return ""
 
 
 def _observation_doubt(entry: ObservationStatus) -> str:

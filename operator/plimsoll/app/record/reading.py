@@ -27,6 +27,7 @@ from plimsoll.api.v1alpha1.status import (
     RehomingStatus,
     RejectionStatus,
     RemedyStatus,
+    SizeStatus,
     SuggestionStatus,
     TooSmallStatus,
 )
@@ -98,6 +99,7 @@ def read(raw: Any) -> Record:
         model=reader.part("model", ModelStatus),
         estimate=reader.part("estimate", EstimateStatus),
         placement=reader.part("placement", PlacementStatus),
+        size=reader.part("size", SizeStatus),
         pools=pools,
         rejections=reader.entries("rejections", RejectionStatus),
         rejections_omitted=reader.number("rejectionsOmitted"),

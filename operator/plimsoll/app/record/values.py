@@ -38,10 +38,15 @@ class Cut(Protocol):
     def pipeline_parallel(self) -> int | None:
         """Stages."""
 
+    @property
+    def expert_parallel(self) -> bool | None:
+        """Whether experts are whole on each rank; None where they are not."""
+
 
 def split_of(entry: Cut) -> Split:
     """The split of an entry."""
-    return Split(entry.tensor_parallel, 1 if entry.pipeline_parallel is None else entry.pipeline_parallel)
+    stages = 1 if entry.pipeline_parallel is None else entry.pipeline_parallel
+    return Split(entry.tensor_parallel, stages, expert_parallel=bool(entry.expert_parallel))
 
 
 def pool_of(entry: PoolStatus) -> Pool:
@@ -60,7 +65,10 @@ def pool_of(entry: PoolStatus) -> Pool:
         generation=entry.generation,
         replicas=entry.replicas,
         batched_tokens=entry.batched_tokens,
+        max_sequences=entry.max_sequences,
+        spec=entry.spec or "",
         served=bool(entry.served),
+        has_narrow_cache=entry.kv_precision == KvPrecision.FP8,
     )
 
 

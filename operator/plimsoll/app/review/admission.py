@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused
+from plimsoll.api.rules import check_rules
 from plimsoll.app.review.looking import Look
 from plimsoll.app.review.overlay import applied, stored
 from plimsoll.app.review.values import Wish
 from plimsoll.app.store import Body
+from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.keys import ObjectKey
 
 _FORBIDDEN = 403
@@ -34,12 +36,17 @@ async def admitted(cluster: Cluster, wishes: Sequence[Wish], seen: Look, now: fl
     found = Admitted()
     for wish in wishes:
         live = seen.live.get(wish.key)
-        sent = applied(wish.body, live)
+        sent = applied(wish.body, live, is_whole=wish.is_whole)
         try:
             found.bodies[wish.key] = await cluster.checked(INFERENCE_DEPLOYMENTS, sent)
         except ClusterRefused as refusal:
             if not _is_unanswered(refusal):
                 found.problems.append(f"{wish.where}: The API server would refuse it: {refusal.message}")
+                continue
+            try:
+                check_rules(sent)
+            except PlimsollError as error:
+                found.problems.append(f"{wish.where}: {error}")
                 continue
             found.bodies[wish.key] = stored(sent, live, now)
             if not found.notes:

@@ -70,7 +70,7 @@ class _Prices:
     """The price of one replica: as it was decided in one of the passes, else that of the fleet's GPU type."""
 
     def __init__(self, fleet: Fleet, cases: Iterable[Case]) -> None:
-        self._types = {gpu.name: gpu for gpu in fleet.gpu_types()}
+        self._fleet = fleet
         self._decided: dict[tuple[ObjectKey, str], Decimal | None] = {}
         for case in cases:
             for pool in () if case.decision is None else case.decision.pools:
@@ -78,7 +78,7 @@ class _Prices:
                     self._decided.setdefault((case.key, pool.name), pool.choice.hourly_price)
 
     def place(self, key: ObjectKey, name: str, gpu_type: str, split: Split, replicas: int) -> Place:
-        gpu = self._types.get(gpu_type)
+        gpu = self._fleet.named(gpu_type)
         each = self._decided.get((key, name), None if gpu is None else hourly_price(gpu, split))
         return Place(gpu_type, split, replicas, None if each is None else each * replicas)
 
@@ -98,7 +98,8 @@ def _change(case: Case, where: str, prices: _Prices) -> Change:
         )
     restarts = _restarts(case)
     status = read(case.new_status).status
-    planned = next((each for each in status.conditions or () if each.type == ConditionType.PLANNED), None)
+    question = ConditionType.PLACED if _is_stuck(case) else ConditionType.PLANNED
+    planned = next((each for each in status.conditions or () if each.type == question), None)
     return Change(
         key=case.key,
         where=where,
@@ -121,11 +122,21 @@ def _verdict(case: Case, before: tuple[Place, ...], after: tuple[Place, ...], *,
     if case.problem is not None or (planned.get("status") == "False" and not is_suspended):
         stalled = conditions.get(ConditionType.STALLED.value, {})
         return Verdict.REFUSED if stalled.get("reason") == planned.get("reason") else Verdict.WAITING
+    if _is_stuck(case):
+        return Verdict.WAITING
     if not before and after:
         return Verdict.PLACED
     if {_spot(place) for place in before} != {_spot(place) for place in after} and after:
         return Verdict.MOVED
     return Verdict.CHANGED if before != after or restarts else Verdict.KEPT
+
+
+def _is_stuck(case: Case) -> bool:
+    """Whether pods find no node and their replicas get no other place: the operator leaves them where they are."""
+    stranded = {pool.name for pool in case.pools if pool.stranded and pool.state is PoolState.ACTIVE}
+    if case.problem is not None or case.decision is None or case.decision.missing:
+        return False
+    return any(pool.name in stranded and pool.replicas for pool in case.decision.pools)
 
 
 def _spot(place: Place) -> tuple[str, Split]:

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.api.defaults import with_defaults
 from plimsoll.app import pruning
+from plimsoll.app.review.hypothetical import with_other_nodes
+from plimsoll.app.review.values import WhatIf
 from plimsoll.app.store import Body, Page, Picture, key_of
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import to_rfc3339
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _MAPS = ("labels", "annotations")
 
 
-def applied(manifest: Body, live: Body | None) -> dict[str, Any]:
+def applied(manifest: Body, live: Body | None, *, is_whole: bool = False) -> dict[str, Any]:
     """Return the object to send: the manifest, and what ``kubectl apply`` keeps of the live object.
 
     A field that is not in the manifest goes if it was in the manifest before. It stays if others have set it, e.g. the
-    number of replicas by ``kubectl scale``.
+    number of replicas by ``kubectl scale``; with ``is_whole`` no other field stays.
     """
     head = {name: manifest["metadata"][name] for name in ("name", "namespace", *_MAPS) if name in manifest["metadata"]}
     sent = {"apiVersion": manifest["apiVersion"], "kind": manifest["kind"], "metadata": head}
@@ -30,7 +35,8 @@ def applied(manifest: Body, live: Body | None) -> dict[str, Any]:
     for name in _MAPS:
         if name in head:
             head[name] = {**(kept.get(name) or {}), **(head[name] or {})}
-    spec = _merged(live.get("spec"), manifest.get("spec"), _spec_before(live))
+    before = live.get("spec") if is_whole else _spec_before(live)
+    spec = _merged(live.get("spec"), manifest.get("spec"), before)
     return sent | {"metadata": kept | head, "spec": spec}
 
 
@@ -84,7 +90,19 @@ def overlaid(picture: Picture, bodies: Iterable[Body]) -> Picture:
         status = {} if known is None or "status" not in known else {"status": known["status"]}
         bare = {name: value for name, value in body.items() if name != "status"}
         objects[key_of(body)] = pruning.inference_deployment(bare | status)
-    version = picture.versions[INFERENCE_DEPLOYMENTS] + 1
-    return Picture(
-        {**picture.pages, INFERENCE_DEPLOYMENTS: Page(objects)}, {**picture.versions, INFERENCE_DEPLOYMENTS: version}
-    )
+    return _with_page(picture, INFERENCE_DEPLOYMENTS, objects)
+
+
+def on_other_nodes(picture: Picture, changes: Iterable[WhatIf], fleet: Fleet, types: Sequence[GpuType]) -> Picture:
+    """Return the picture after these changes of its nodes. ``fleet`` is what is read from the picture."""
+    nodes, pods = picture.all(NODES), picture.all(PODS)
+    for change in changes:
+        nodes, pods = with_other_nodes(nodes, pods, change, fleet, types)
+    changed = _with_page(picture, NODES, {key_of(body): body for body in nodes})
+    return _with_page(changed, PODS, {key_of(body): body for body in pods})
+
+
+def _with_page(picture: Picture, kind: Kind, objects: Mapping[ObjectKey, Body]) -> Picture:
+    """The picture with other objects of one kind. Its version differs, so that nothing that was read is used again."""
+    versions = {**picture.versions, kind: picture.versions[kind] + 1}
+    return Picture({**picture.pages, kind: Page(objects)}, versions)

@@ -11,9 +11,10 @@ from plimsoll.adapters.cluster import Cluster
 from plimsoll.app.review.admission import admitted
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.deciding import new_decider
+from plimsoll.app.review.hypothetical import with_fields
 from plimsoll.app.review.looking import look
 from plimsoll.app.review.operator_settings import operator_settings
-from plimsoll.app.review.overlay import overlaid
+from plimsoll.app.review.overlay import on_other_nodes, overlaid
 from plimsoll.app.review.values import Means, Review, Wish
 
 
@@ -27,6 +28,8 @@ async def review(
     """
     now = time.time()
     settings, notes = await operator_settings(cluster, environment)
+    seen = await look(cluster, settings)
+    wishes = with_fields(wishes, seen.live, means.what_if)
     watched = [
         each for each in wishes if not settings.watch_namespaces or each.key.namespace in settings.watch_namespaces
     ]
@@ -36,13 +39,16 @@ async def review(
         for each in wishes
         if each not in watched
     ]
-    seen = await look(cluster, settings)
     accepted = await admitted(cluster, watched, seen, now)
     decider, about_prices = await new_decider(cluster, settings, means)
     try:
         before = tuple(await decider.cases(seen.picture, now))
-        after = tuple(await decider.cases(overlaid(seen.picture, accepted.bodies.values()), now))
-        fleet = decider.passes.reading.fleet(seen.picture, decider.passes.gpu_types, decider.passes.prices.current)
+        passes = decider.passes
+        fleet = passes.reading.fleet(seen.picture, passes.gpu_types, passes.prices.current)
+        picture = (
+            on_other_nodes(seen.picture, means.what_if, fleet, passes.gpu_types) if means.what_if else seen.picture
+        )
+        after = tuple(await decider.cases(overlaid(picture, accepted.bodies.values()), now))
     finally:
         await decider.close()
     places = {each.key: each.where for each in watched if each.key in accepted.bodies}

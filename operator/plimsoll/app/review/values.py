@@ -19,15 +19,52 @@ from plimsoll.facts.prices.repricing import OwnPrices
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """An InferenceDeployment of the user's files, with its namespace. ``where`` is its place in them."""
+    """An InferenceDeployment of the user's files, with its namespace. ``where`` is its place in them.
+
+    ``is_whole`` means that the spec replaces the live one as a whole, also what others have set.
+    """
 
     where: str
     body: Mapping[str, Any]
+    is_whole: bool = False
 
     @property
     def key(self) -> ObjectKey:
         """Namespace and name."""
         return ObjectKey(self.body["metadata"]["namespace"], self.body["metadata"]["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class AddNodes:
+    """``count`` more nodes with so many GPUs of one type."""
+
+    count: int
+    gpu_type: str
+    gpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveNodes:
+    """No nodes of one GPU type any more."""
+
+    gpu_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetField:
+    """Another value in the spec of one InferenceDeployment. None removes the field.
+
+    ``namespace`` is empty where the name alone says which object is meant. ``text`` is what the user wrote.
+    """
+
+    namespace: str
+    name: str
+    path: tuple[str, ...]
+    value: Any
+    text: str
+
+
+WhatIf = AddNodes | RemoveNodes | SetField
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +75,13 @@ class Means:
         cache: the folder for the hub's answers.
         token: a token for the hub, used where this user may not read the Secret that a spec names.
         prices: prices in place of those of the cluster; None for the cluster's own.
+        what_if: changes of the nodes or of single fields that nobody has made.
     """
 
     cache: Path
     token: str | None = None
     prices: OwnPrices | None = None
+    what_if: tuple[WhatIf, ...] = ()
 
 
 class Verdict(StrEnum):
@@ -84,7 +123,8 @@ class Change:
         key: namespace and name.
         where: its place in the user's files; empty for an object that is not in them.
         verdict: the difference in one word.
-        reason: the reason of the condition ``Planned`` that the operator would write.
+        reason: the reason of the condition ``Planned`` that the operator would write; of ``Placed`` where pods find no
+            node and have no other place to go.
         message: the message of that condition.
         before: the places that are in force now, retiring ones left out.
         after: the places that the operator decides.

@@ -11,12 +11,13 @@ from typing import Any
 import click
 import yaml
 
+from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.cluster_options import with_cluster
 from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
 from plimsoll.cli.documents import Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.live_plan import plan_live
+from plimsoll.cli.live_plan import Wanted, plan_live
 from plimsoll.cli.markdown import plan_markdown
 from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
@@ -24,6 +25,7 @@ from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
 from plimsoll.cli.today import today
+from plimsoll.cli.what_if import what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet, IgnoredNode
 from plimsoll.domain.gpus import CapacityType
@@ -37,8 +39,13 @@ from plimsoll.render.price_words import remark_summaries
     "--filename",
     "files",
     multiple=True,
-    required=True,
     help="Manifest, folder of manifests, or - for standard input; may be repeated.",
+)
+@click.option(
+    "--what-if",
+    "what_if",
+    multiple=True,
+    help='On a cluster: "+2 h100-sxm-80gb x8" (more nodes), "-l40s" (no such nodes), "NAME.FIELD=VALUE".',
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
 @click.option(
@@ -54,6 +61,7 @@ from plimsoll.render.price_words import remark_summaries
 @with_cluster
 def command(
     files: tuple[str, ...],
+    what_if: tuple[str, ...],
     recursive: bool,  # noqa: FBT001 - a flag of the command line
     fleet: str | None,
     prices: str | None,
@@ -73,9 +81,10 @@ def command(
     without it).
     """
     refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""], **{"node-groups": [node_groups or ""]})
+    changes = _what_if(what_if, files, fleet)
     manifests = read_manifests(files, recursive=recursive)
     _complain(manifests.problems)
-    if not manifests.found:
+    if not manifests.found and not (changes and not manifests.problems):
         if not manifests.problems:
             raise no_deployment(files)
         sys.exit(EXIT_BAD_INPUT)
@@ -87,8 +96,17 @@ def command(
             "--node-groups", node_groups, "On a cluster those of the operator count: use it with --fleet."
         )
     if fleet is None:
-        sys.exit(plan_live(manifests, ClusterAccess(kubeconfig, context), namespace, prices, output))
+        sys.exit(plan_live(manifests, ClusterAccess(kubeconfig, context), Wanted(namespace, prices, changes), output))
     sys.exit(_plan_offline(manifests, fleet, (prices, node_groups), output))
+
+
+def _what_if(texts: tuple[str, ...], files: tuple[str, ...], fleet: str | None) -> tuple[WhatIf, ...]:
+    """Read ``--what-if``. Raises :class:`InvalidInput` if it cannot be used, or if there is nothing to plan."""
+    if texts and fleet is not None:
+        raise InvalidInput("--what-if", texts[0], "It asks about a live cluster: leave --fleet out, or edit that file.")
+    if not texts and not files:
+        raise InvalidInput("-f", "", "Name a manifest, a folder, or - for standard input.")
+    return what_if_of(texts)
 
 
 def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str | None], output: str) -> int:

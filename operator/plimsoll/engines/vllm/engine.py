@@ -20,7 +20,7 @@ from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
-from plimsoll.engines.vllm.settings import engine_settings, with_a_small_step
+from plimsoll.engines.vllm.settings import engine_settings, most_sequences, with_a_small_step
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 
 
@@ -54,4 +54,5 @@ VLLM = Engine(
     image=image,
     launch=launch,
     find_failure=find_failure,
+    most_sequences=most_sequences,
 )

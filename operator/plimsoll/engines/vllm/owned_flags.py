@@ -18,7 +18,7 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     OwnedFlag("--revision", "rev.*", "spec.model.revision"),
     OwnedFlag("--hf-token", "hf-t.*", "spec.model.tokenSecretRef"),
     OwnedFlag("--max-model-len", "max-m.*", "spec.contextLength"),
-    OwnedFlag("--max-num-seqs", "max-num-s(e.*)?", "spec.concurrency"),
+    OwnedFlag("--max-num-seqs", "max-num-s(e.*)?", "spec.engine.maxSequences"),
     OwnedFlag("--max-num-batched-tokens", "max-num-b.*", "spec.engine.maxBatchedTokens"),
     OwnedFlag("--gpu-memory-utilization", "gp.*", "spec.engine.gpuMemoryUtilizationPercent"),
     OwnedFlag("--device-memory-utilization", "device-m.*", "spec.engine.gpuMemoryUtilizationPercent"),

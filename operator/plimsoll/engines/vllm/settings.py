@@ -9,7 +9,8 @@ from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes, largest_capture
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.draft import draft_tokens
@@ -27,6 +28,13 @@ A user sets another step with ``spec.engine.maxBatchedTokens``.
 _LARGE_STEP_TOKENS = 8192
 _SMALL_STEP_TOKENS = 2048
 
+_LARGE_SEQUENCES = 1024
+_SMALL_SEQUENCES = 256
+"""vLLM's default ``--max-num-seqs`` of a server, on large GPUs and on others (``get_batch_defaults``)."""
+
+_LARGE_SEQUENCES_SINCE = EngineVersion(0, 8, 5)
+"""Before, large GPUs had the small default too, or one for all GPUs."""
+
 _VLLM_DTYPES = {Precision.FP32: "float32", Precision.BF16: "bfloat16", Precision.FP16: "float16"}
 _VLLM_KV_DTYPES = {
     KvPrecision.BF16: "bfloat16",
@@ -42,7 +50,7 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
     batched_tokens = _batched_tokens(request, gpu)
     return EngineSettings(
         max_model_len=request.shape.context_tokens,
-        max_num_seqs=request.shape.concurrency,
+        max_num_seqs=sequences_of(request),
         max_num_batched_tokens=batched_tokens,
         gpu_memory_utilization_percent=_utilization_percent(request, gpu, split, batched_tokens),
         dtype=_VLLM_DTYPES[dtype],
@@ -54,6 +62,24 @@ def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSetti
         media=request.engine.media,
         drafting=None if request.engine.speculation is None else request.engine.speculation.drafting,
     )
+
+
+def sequences_of(request: Request) -> int:
+    """Return the requests that run at the same time: the declared number, or the larger one that was chosen."""
+    return max(request.shape.concurrency, request.engine.max_sequences or 0)
+
+
+def most_sequences(request: Request, gpu: GpuType) -> int:
+    """Return the most requests at the same time that vLLM's own defaults and its CUDA graphs are made for.
+
+    A step with more tokens than the largest captured graph runs without a full graph, and each sequence brings one
+    token and its drafted ones (:data:`~plimsoll.engines.vllm.memory.cuda_graphs.MAX_CAPTURE`).
+    """
+    large = _is_large(gpu) and request.engine.version >= _LARGE_SEQUENCES_SINCE
+    usual = _LARGE_SEQUENCES if large else _SMALL_SEQUENCES
+    if request.engine.enforce_eager:
+        return usual
+    return min(usual, largest_capture(request.model, gpu) // (1 + draft_tokens(request)))
 
 
 def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSettings:
@@ -74,12 +100,15 @@ def _batched_tokens(request: Request, gpu: GpuType) -> int:
     If the two conflict, the minimum wins.
     """
     wanted = request.engine.max_batched_tokens or _step_tokens(gpu)
-    return max(_fewest_tokens(request), min(wanted, request.shape.concurrency * request.shape.context_tokens))
+    return max(_fewest_tokens(request), min(wanted, sequences_of(request) * request.shape.context_tokens))
 
 
 def _step_tokens(gpu: GpuType) -> int:
-    large = gpu.usable_bytes >= _LARGE_GPU_BYTES and "a100" not in gpu.name
-    return _LARGE_STEP_TOKENS if large else _SMALL_STEP_TOKENS
+    return _LARGE_STEP_TOKENS if _is_large(gpu) else _SMALL_STEP_TOKENS
+
+
+def _is_large(gpu: GpuType) -> bool:
+    return gpu.usable_bytes >= _LARGE_GPU_BYTES and "a100" not in gpu.name
 
 
 def _fewest_tokens(request: Request) -> int:
@@ -89,7 +118,7 @@ def _fewest_tokens(request: Request) -> int:
     """
     speculation = request.engine.speculation
     drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
-    return request.shape.concurrency * (1 + drafted)
+    return sequences_of(request) * (1 + drafted)
 
 
 def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
@@ -104,7 +133,7 @@ def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_t
 
 
 def _outside_budget_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
-    law, sequences = law_for(request.engine.version), request.shape.concurrency
+    law, sequences = law_for(request.engine.version), sequences_of(request)
     graphs = cuda_graphs_bytes(
         request.model,
         split,

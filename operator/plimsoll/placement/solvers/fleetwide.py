@@ -75,6 +75,7 @@ class Fleetwide:
 class _Pass:
     def __init__(self, demands: Sequence[Demand], stock: Stock, solver: Fleetwide) -> None:
         self.demands, self.stock, self.solver = demands, stock, solver
+        self.asks = [demand.asks for demand in demands]
         self.found: dict[int, tuple[Award, Taken | None]] = {}
         self.appraisal: Appraisal | None = None
 
@@ -85,7 +86,7 @@ class _Pass:
             ledger = self._moves_first(group, ledger)
             parts, ledger = self._shared_out(group, ledger)
             for index in group:
-                if index not in self.found and self.demands[index].asks:
+                if index not in self.found and self.asks[index]:
                     ledger = self._turn(index, self.demands[index], parts.get(index, ()), ledger)
         others = Others([award for award, _ in self.found.values()])
         left = self.stock.ledger
@@ -103,7 +104,7 @@ class _Pass:
         for index, demand in enumerate(self.demands):
             if index and self._value(index) != self._value(index - 1) and waits and self._is_stranded(index):
                 starts.append(index)
-            waits = waits or (demand.asks and wanted(demand) > 0)
+            waits = waits or (self.asks[index] and wanted(demand) > 0)
         return [range(start, end) for start, end in zip(starts, [*starts[1:], len(self.demands)], strict=True)]
 
     def _is_stranded(self, first: int) -> bool:
@@ -135,7 +136,7 @@ class _Pass:
 
     def _joins(self, index: int) -> bool:
         demand = self.demands[index]
-        return index not in self.found and demand.asks and wanted(demand) > 0
+        return index not in self.found and self.asks[index] and wanted(demand) > 0
 
     def _turn(self, index: int, demand: Demand, parts: Sequence[Part], ledger: Ledger) -> Ledger:
         """Take for one demand from its own parts and from the ledger, and return what is left of it."""

@@ -18,9 +18,7 @@ from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
 from plimsoll.placement.rehoming import is_closed
-
-UNPRICED = 1_000.0
-"""US dollars an hour assumed for a GPU without a price, so that it is taken only where nothing else is left."""
+from plimsoll.placement.sizes import UNPRICED
 
 Place = tuple[str, Split]
 
@@ -214,7 +212,7 @@ class _Poser:
                 Choice(
                     place=option.target.place,
                     gpus=option.split.gpus,
-                    price=UNPRICED * option.split.gpus if option.hourly_price is None else float(option.hourly_price),
+                    price=UNPRICED * option.split.gpus if option.weighed_price is None else float(option.weighed_price),
                     doubts=option.doubts,
                     groups=grouped[id(nodes)],
                     quota=self._quota(request.key.namespace, option.target.resource),
@@ -260,7 +258,7 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     On one GPU type, a choice with more GPUs and no other advantage is left out: the smaller one fits wherever the
     larger one fits, because it needs no more of the node's other resources, and it costs less.
     """
-    ordered = sorted(choices, key=lambda each: (each.doubts, each.price, each.gpus, each.place))
+    ordered = sorted(choices, key=_preference)
     kept: list[Choice] = []
     for choice in ordered:
         if not any(
@@ -272,3 +270,7 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
         ):
             kept.append(choice)
     return tuple(kept)
+
+
+def _preference(choice: Choice) -> tuple[int, float, int, int, Place]:
+    return choice.doubts, choice.price, choice.gpus, choice.place[1].pipeline_parallel, choice.place

@@ -10,6 +10,7 @@ from plimsoll.domain.outcomes import Placed, Rejection
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.demand import Demand, Move
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.sizes import Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Award:
         rejections: why other candidates were not taken, in the last search.
         refused_at: the free resources when a search found nothing; None where every search found something.
         failure: an error of the solver itself for this demand.
+        sizes: what each size would get, where the deployment declares the load of all replicas together.
         appraisal: how good all awards of the pass are together; None where the solver does not know it.
     """
 
@@ -49,6 +51,7 @@ class Award:
     refused_at: Ledger | None = None
     failure: Exception | None = None
     appraisal: Appraisal | None = None
+    sizes: tuple[Size, ...] = ()
 
     @property
     def is_empty(self) -> bool:

@@ -1,0 +1,148 @@
+"""Nodes and fields that nobody has changed yet: the answers to ``--what-if``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from plimsoll.app.review.values import AddNodes, RemoveNodes, SetField, WhatIf, Wish
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.gpus import GpuType, Vendor
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.units import parse_quantity
+from plimsoll.facts.cluster.gpu_labels import (
+    AMD_PRODUCT,
+    AMD_RESOURCE,
+    NVIDIA_PRODUCT,
+    NVIDIA_RESOURCE,
+    is_gpu_resource,
+)
+
+Body = Mapping[str, Any]
+
+CPUS_PER_GPU = 16
+MEMORY_PER_GPU = 128 * 2**30
+"""The CPU and the memory of a node without an example in the cluster: somewhat less than clouds give with one GPU of
+a large node, so that the answer is not too good."""
+
+_LONG_AGO = "2000-01-01T00:00:00Z"
+_EXCLUDING = {"concurrency": "totalConcurrency", "totalConcurrency": "concurrency"}
+"""Fields of which a spec has one: a new value for one removes the other."""
+
+
+def with_other_nodes(
+    nodes: Sequence[Body], pods: Sequence[Body], change: WhatIf, fleet: Fleet, types: Sequence[GpuType]
+) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
+    """Return nodes and pods after a change. A change of a field changes neither."""
+    match change:
+        case AddNodes():
+            return (*nodes, *_added(nodes, change, fleet, types)), tuple(pods)
+        case RemoveNodes():
+            return _without(nodes, pods, change.gpu_type, fleet)
+        case SetField():
+            return tuple(nodes), tuple(pods)
+
+
+def _added(nodes: Sequence[Body], change: AddNodes, fleet: Fleet, types: Sequence[GpuType]) -> Iterator[Body]:
+    like = {node.name for node in fleet.of_type(change.gpu_type)}
+    example = next((body for body in nodes if body["metadata"]["name"] in like), None)
+    (gpu,) = [gpu for gpu in types if gpu.name == change.gpu_type]
+    for number in range(change.count):
+        name = f"what-if-{change.gpu_type}-{len(nodes) + number}"
+        yield _like(example, name, change.gpus) if example is not None else _new(gpu, name, change.gpus)
+
+
+def _like(example: Body, name: str, gpus: int) -> Body:
+    """A node like one of the cluster, with CPU and memory in proportion to its GPUs. No pod is on it."""
+    allocatable = dict(example["status"]["allocatable"])
+    (resource,) = [each for each in allocatable if is_gpu_resource(each) and parse_quantity(str(allocatable[each]))]
+    share = gpus / parse_quantity(str(allocatable[resource]))
+    for each in {"cpu", "memory"} & allocatable.keys():
+        allocatable[each] = str(int(parse_quantity(str(allocatable[each])) * share))
+    allocatable[resource] = str(gpus)
+    own = {"kubernetes.io/hostname": name, "nvidia.com/gpu.count": str(gpus)}
+    labels = example["metadata"]["labels"]
+    labels = {**labels, **{label: value for label, value in own.items() if label in labels}}
+    head = {**example["metadata"], "name": name, "uid": name, "labels": labels}
+    return {**example, "metadata": head, "status": {**example["status"], "allocatable": allocatable}}
+
+
+def _new(gpu: GpuType, name: str, gpus: int) -> Body:
+    is_amd = gpu.vendor is Vendor.AMD
+    label, resource = (AMD_PRODUCT, AMD_RESOURCE) if is_amd else (NVIDIA_PRODUCT, NVIDIA_RESOURCE)
+    allocatable = {
+        resource: str(gpus),
+        "cpu": str(CPUS_PER_GPU * gpus),
+        "memory": str(MEMORY_PER_GPU * gpus),
+        "pods": "110",
+    }
+    labels = {label: gpu.product_labels[0], "kubernetes.io/hostname": name}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "uid": name, "resourceVersion": "1", "labels": labels},
+        "spec": {},
+        "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def _without(
+    nodes: Sequence[Body], pods: Sequence[Body], gpu_type: str, fleet: Fleet
+) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
+    gone = {node.name for node in fleet.of_type(gpu_type)}
+    kept = tuple(body for body in nodes if body["metadata"]["name"] not in gone)
+    return kept, tuple(_homeless(pod) if (pod.get("spec") or {}).get("nodeName") in gone else pod for pod in pods)
+
+
+def _homeless(pod: Body) -> Body:
+    """The pod that its controller makes instead: no node has room for it."""
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.",
+        "lastTransitionTime": _LONG_AGO,
+    }
+    spec = {name: value for name, value in pod["spec"].items() if name != "nodeName"}
+    return {**pod, "spec": spec, "status": {"phase": "Pending", "conditions": [scheduled]}}
+
+
+def with_fields(wishes: Sequence[Wish], live: Mapping[ObjectKey, Body], changes: Sequence[WhatIf]) -> list[Wish]:
+    """Return the wishes with these fields; a live object that no file holds becomes a wish of its own.
+
+    Raises:
+        InvalidInput: there is no such object, or there are several.
+    """
+    found = {wish.key: wish for wish in wishes}
+    for change in changes:
+        if isinstance(change, SetField):
+            key = _key(change, {*found, *live})
+            known = found.get(key) or Wish(f"--what-if {change.text}", _manifest(live[key]), is_whole=True)
+            spec = _with_field(known.body["spec"], change.path, change.value)
+            if change.value is not None and change.path[0] in _EXCLUDING:
+                spec = _with_field(spec, (_EXCLUDING[change.path[0]],), None)
+            found[key] = Wish(known.where, {**known.body, "spec": spec}, known.is_whole)
+    return list(found.values())
+
+
+def _key(change: SetField, keys: set[ObjectKey]) -> ObjectKey:
+    matching = sorted(key for key in keys if key.name == change.name and change.namespace in ("", key.namespace))
+    if len(matching) == 1:
+        return matching[0]
+    fix = f"Write one of {', '.join(map(str, matching))} before the field." if matching else "There is no such object."
+    raise InvalidInput("--what-if", change.text, fix)
+
+
+def _manifest(live: Body) -> Body:
+    head = {"name": live["metadata"]["name"], "namespace": live["metadata"]["namespace"]}
+    return {"apiVersion": live["apiVersion"], "kind": live["kind"], "metadata": head, "spec": live["spec"]}
+
+
+def _with_field(spec: Body, path: Sequence[str], value: Any) -> dict[str, Any]:
+    name, *rest = path
+    if rest:
+        inner = spec.get(name)
+        return {**spec, name: _with_field(inner if isinstance(inner, Mapping) else {}, rest, value)}
+    left = {each: known for each, known in spec.items() if each != name}
+    return left if value is None else {**left, name: value}

@@ -1,0 +1,142 @@
+"""Nodes and fields that nobody has changed: read from text, and decided on as the operator would."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.app.review.changes import review_of
+from plimsoll.app.review.hypothetical import with_fields
+from plimsoll.app.review.overlay import on_other_nodes
+from plimsoll.app.review.values import AddNodes, RemoveNodes, Review, SetField, Verdict, Wish
+from plimsoll.app.store import key_of
+from plimsoll.cli.what_if import what_if_of
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.keys import ObjectKey
+from tests.support.office import OBJECTS, Office
+
+READ = {
+    "+2 h100-sxm-80gb x8": AddNodes(2, "h100-sxm-80gb", 8),
+    "+1 l40s x 4": AddNodes(1, "l40s-48gb", 4),
+    "+3 l4": AddNodes(3, "l4-24gb", 1),
+    "-l40s": RemoveNodes("l40s-48gb"),
+    "llama-70b.totalConcurrency=200": SetField(
+        "", "llama-70b", ("totalConcurrency",), 200, "llama-70b.totalConcurrency=200"
+    ),
+    "chat/a.spec.gpu.allow=[l4-24gb]": SetField(
+        "chat", "a", ("gpu", "allow"), ["l4-24gb"], "chat/a.spec.gpu.allow=[l4-24gb]"
+    ),
+    "a.suspend=": SetField("", "a", ("suspend",), None, "a.suspend="),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), READ.items(), ids=READ)
+def test_every_form_is_read(text: str, value: object) -> None:
+    assert what_if_of([text]) == (value,)
+
+
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("more", 'Write "+2 h100-sxm-80gb x8"'),
+        ("a..b=1", 'Write "+2'),
+        ("-h100", "Name one of h100-"),
+        ("+1 abacus", "`plimsoll gpus` lists"),
+        ("a.b=[", "Write the value as in YAML"),
+    ],
+)
+def test_a_text_that_says_nothing_is_refused_with_what_to_write(text: str, fix: str) -> None:
+    with pytest.raises(InvalidInput, match="--what-if") as refused:
+        what_if_of([text])
+    assert fix in str(refused.value)
+
+
+@pytest.fixture
+async def office(tmp_path: Path) -> AsyncIterator[Office]:
+    """Five InferenceDeployments that serve."""
+    made = Office.open(tmp_path)
+    await made.settle()
+    yield made
+    await made.passes.models.close()
+
+
+def reviewed(office: Office, *texts: str) -> Review:
+    passes, picture = office.passes, office.store.picture()
+    before = passes.make(picture, {}, office.now).cases
+    fleet = passes.reading.fleet(picture, passes.gpu_types, passes.prices.current)
+    other = on_other_nodes(picture, what_if_of(texts), fleet, passes.gpu_types)
+    return review_of(before, passes.make(other, {}, office.now).cases, {}, fleet)
+
+
+def places(office: Office) -> Mapping[str, str]:
+    """The GPU type of each object that serves."""
+    picture = office.store.picture()
+    return {
+        case.key.name: pool.gpu_type
+        for case in office.passes.make(picture, {}, office.now).cases
+        for pool in case.pools
+    }
+
+
+def test_without_the_nodes_of_a_type_its_objects_move_and_no_other(office: Office) -> None:
+    before = places(office)
+    lost = min(before.values())
+    found = reviewed(office, f"-{lost}")
+    assert {change.key.name for change in found.changes} == {name for name, gpu in before.items() if gpu == lost}
+    for change in found.changes:
+        assert change.verdict in {Verdict.MOVED, Verdict.WAITING}
+        assert lost not in {place.gpu_type for place in change.after}
+        assert not change.regardless
+
+
+@pytest.mark.parametrize("gpu_type", ["l4-24gb", "b200-sxm-180gb", "mi300x-192gb"])
+def test_more_nodes_are_there_whether_the_cluster_has_an_example_or_not(office: Office, gpu_type: str) -> None:
+    passes, picture = office.passes, office.store.picture()
+    fleet = passes.reading.fleet(picture, passes.gpu_types, {})
+    other = on_other_nodes(picture, (AddNodes(2, gpu_type, 8),), fleet, passes.gpu_types)
+    larger = passes.reading.fleet(other, passes.gpu_types, {})
+    added = [node for node in larger.of_type(gpu_type) if node not in fleet.of_type(gpu_type)]
+    assert [(node.allocatable, node.held) for node in added] == [(8, 0), (8, 0)]
+    assert len(larger.nodes) == len(fleet.nodes) + 2
+    assert larger.ignored == fleet.ignored
+
+
+def test_more_nodes_disturb_nobody(office: Office) -> None:
+    found = reviewed(office, "+2 h100-sxm-80gb x8")
+    assert (found.changes, found.others, found.is_good) == ((), OBJECTS, True)
+
+
+def test_a_field_of_a_live_object_makes_a_wish_of_it_and_leaves_the_rest_of_its_spec(office: Office) -> None:
+    live = {key_of(body): body for body in office.store.all(INFERENCE_DEPLOYMENTS)}
+    key, body = next(iter(live.items()))
+    (wish,) = with_fields([], live, what_if_of([f"{key.name}.gpu.deny=[l4-24gb]", f"{key.name}.replicas=3"]))
+    assert (wish.key, wish.is_whole) == (key, True)
+    assert wish.body["spec"] == {**body["spec"], "gpu": {"deny": ["l4-24gb"]}, "replicas": 3}
+
+
+def test_the_total_and_the_concurrency_of_a_replica_replace_each_other() -> None:
+    (wish,) = with_fields([wish_of("a", concurrency=4)], {}, what_if_of(["a.totalConcurrency=200"]))
+    assert wish.body["spec"] == {"totalConcurrency": 200}
+    (back,) = with_fields([wish], {}, what_if_of(["a.concurrency=8"]))
+    assert (back.body["spec"], back.where, back.is_whole) == ({"concurrency": 8}, "file", False)
+
+
+def test_an_object_that_is_not_there_or_is_there_twice_is_named() -> None:
+    twice = {ObjectKey(namespace, "a"): wish_of("a", namespace).body for namespace in ("n", "m")}
+    with pytest.raises(InvalidInput, match="There is no such object"):
+        with_fields([], twice, what_if_of(["b.replicas=1"]))
+    with pytest.raises(InvalidInput, match="Write one of m/a, n/a before the field"):
+        with_fields([], twice, what_if_of(["a.replicas=1"]))
+    assert len(with_fields([], twice, what_if_of(["n/a.replicas=1"]))) == 1
+
+
+def wish_of(name: str, namespace: str = "n", **spec: Any) -> Wish:
+    head = {"name": name, "namespace": namespace}
+    return Wish(
+        "file",
+        {"apiVersion": "plimsoll.dev/v1alpha1", "kind": "InferenceDeployment", "metadata": head, "spec": spec},
+    )
