@@ -35,9 +35,7 @@ KINDS = (
     ProposalReason,
 )
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
-KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"} | {
-    "Pending", "PodScheduled", "Ready", "Unschedulable",
-}  # fmt: skip
+KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"}
 NOT_A_REASON = KUBERNETES | {"Decide", "Rebalanced", "Entry"}
 """Words of Kubernetes, of log lines and types, and the first half of the events of the live loop."""
 
