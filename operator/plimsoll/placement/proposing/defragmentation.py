@@ -102,7 +102,7 @@ class _Search:
                 yield each
 
     def _state(self, node: GpuNode) -> object:
-        """Return what the moves of a node depend on. Where its replicas have rules of their own, no other is like it."""
+        """Return everything that the moves of a node depend on. Replicas with rules of their own make it unique."""
         there = self.there.get(node.name, ())
         rules = {(self.owners[each.owner].node_selector, self.owners[each.owner].tolerations) for each in there}
         if len(rules) > 1 or any(selector for selector, _ in rules):
