@@ -14,7 +14,7 @@ RECORD = PACKAGE / "app" / "record"
 
 # fmt: off
 SHARED = frozenset({
-    "capacityType", "conditions", "dtype", "engine", "expertParallel", "generation", "gpuType", "kind",
+    "capacityType", "concurrency", "conditions", "dtype", "engine", "expertParallel", "generation", "gpuType", "kind",
     "lastTransitionTime", "message",
     "model", "name", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
     "quantization", "reason", "rebalancing", "replicas", "resource", "selector", "source", "spec", "state", "status",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from plimsoll.adapters.kinds import DEPLOYMENTS
 from plimsoll.app.case import Case
 from plimsoll.app.record.reading import read
 from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
@@ -147,7 +148,7 @@ def _restarts(case: Case) -> bool:
     """Whether an engine that stays where it is gets another template."""
     for manifest in case.manifests:
         live = case.around.workloads.get((manifest["metadata"].get("labels") or {}).get(POOL_LABEL, ""))
-        if manifest["kind"] != "Deployment" or live is None:
+        if manifest["kind"] != DEPLOYMENTS.kind or live is None:
             continue
         inputs = (live["metadata"].get("annotations") or {}).get(INPUTS_ANNOTATION)
         if inputs is not None and inputs != manifest["metadata"]["annotations"][INPUTS_ANNOTATION]:

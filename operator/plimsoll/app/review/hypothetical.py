@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from plimsoll.adapters.kinds import NODES
 from plimsoll.app.review.values import AddNodes, RemoveNodes, SetField, WhatIf, Wish
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.fleet import Fleet
@@ -80,7 +81,7 @@ def _new(gpu: GpuType, name: str, gpus: int) -> Body:
     labels = {label: gpu.product_labels[0], "kubernetes.io/hostname": name}
     return {
         "apiVersion": "v1",
-        "kind": "Node",
+        "kind": NODES.kind,
         "metadata": {"name": name, "uid": name, "resourceVersion": "1", "labels": labels},
         "spec": {},
         "status": {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]},

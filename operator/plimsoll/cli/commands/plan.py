@@ -101,11 +101,11 @@ def command(
 
 
 def _what_if(texts: tuple[str, ...], files: tuple[str, ...], fleet: str | None) -> tuple[WhatIf, ...]:
-    """Read ``--what-if``. Raises :class:`InvalidInput` if it cannot be used, or if there is nothing to plan."""
+    """Read ``--what-if``. Raises :class:`InvalidInput` if it cannot be used, and a usage error without a question."""
     if texts and fleet is not None:
         raise InvalidInput("--what-if", texts[0], "It asks about a live cluster: leave --fleet out, or edit that file.")
     if not texts and not files:
-        raise InvalidInput("-f", "", "Name a manifest, a folder, or - for standard input.")
+        raise click.UsageError("Missing option '-f' / '--filename'.")
     return what_if_of(texts)
 
 

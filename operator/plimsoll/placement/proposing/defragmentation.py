@@ -7,7 +7,7 @@ of each node can be looked at alone, and all of them are: the answer is exact.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet, GpuNode
@@ -24,7 +24,7 @@ from plimsoll.placement.proposing.preemption import Waiting
 from plimsoll.placement.proposing.running import Group, Running, room_on, ways
 
 MOST_STEPS = 20_000
-"""The most targets that are tried for the replicas of one set."""
+"""The most targets that are tried for one option. Sets for which the free slots do not suffice cost none."""
 
 Moves = tuple[tuple[Running, GpuNode], ...]
 
@@ -77,18 +77,44 @@ class _Search:
     owners: Mapping[ObjectKey, Request]
     fleet: Fleet
     ledger: Ledger
-    steps: int = 0
+    steps: int = MOST_STEPS
+    _free: Mapping[int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        free = [self.ledger.free[node.account] for node in self.fleet.of_type(self.option.gpu.name)]
+        sizes = {each.gpus for there in self.there.values() for each in there} | {1}
+        self._free = {size: sum(each // size for each in free) for size in sizes}
 
     def found(self, best: _Found | None) -> Iterator[_Found]:
         """Yield moves, each better than those before; nodes that lack the fewest GPUs come first."""
         nodes = eligible_nodes(self.waiting.request, self.fleet, self.option.gpu.name)
+        seen: set[object] = set()
         for node in sorted(nodes, key=lambda node: (self._lacking(node), node.account)):
             if best is not None and best.option.doubts == self.option.doubts and best.cost[0] < self._lacking(node):
                 return
+            state = self._state(node)
+            if state in seen:
+                continue  # like a node before it, so that its moves cannot cost less
+            seen.add(state)
             each = self._on(node, best)
             if each is not None:
                 best = each
                 yield each
+
+    def _state(self, node: GpuNode) -> object:
+        """Return what the moves of a node depend on. Where its replicas have rules of their own, no other is like it."""
+        there = self.there.get(node.name, ())
+        rules = {(self.owners[each.owner].node_selector, self.owners[each.owner].tolerations) for each in there}
+        if len(rules) > 1 or any(selector for selector, _ in rules):
+            return node.name
+        replicas = sorted((each.target.gpu_type, each.charge, *_size(each)) for each in there)
+        return (
+            self.ledger.free[node.account],
+            self.ledger.hosts.get(node.name),
+            node.taints,
+            tuple(replicas),
+            frozenset(rules),
+        )
 
     def _lacking(self, node: GpuNode) -> int:
         return self.option.split.gpus - self.ledger.free[node.account]
@@ -96,7 +122,13 @@ class _Search:
     def _on(self, node: GpuNode, best: _Found | None) -> _Found | None:
         """Return the cheapest moves that make room on one node, if they are better than the best so far."""
         movable = [each for each in self.there.get(node.name, ()) if each.target.gpu_type == self.option.gpu.name]
-        sets = [group for group in ways(movable) if group and self._makes_room(node, group)]
+        if self._lacking(node) > self._slots(1, node):
+            return None
+        sets = [
+            group
+            for group in ways(movable, self._alike, lambda each: (each.charge,))
+            if group and self._makes_room(node, group) and self._have_slots(group, node)
+        ]
         for group in sorted(sets, key=lambda group: (_cost(group), [each.owner for each in group])):
             candidate = _Found(_cost(group), self.option, ())
             if best is not None and candidate.order >= best.order:
@@ -106,13 +138,28 @@ class _Search:
                 return replace(candidate, moves=moves)
         return None
 
+    def _slots(self, size: int, source: GpuNode) -> int:
+        """Return how many replicas of this size have GPUs on the other nodes."""
+        return self._free[size] - self.ledger.free[source.account] // size
+
+    def _have_slots(self, group: Group, source: GpuNode) -> bool:
+        """Whether the other nodes have slots for the replicas of each size and the larger ones. If not, none fit."""
+        sizes = {each.gpus for each in group}
+        return all(
+            sum(each.gpus // size for each in group if each.gpus >= size) <= self._slots(size, source) for size in sizes
+        )
+
+    def _alike(self, each: Running) -> tuple[object, ...]:
+        """Return what decides where a replica may go: its size, its need and its owner's rules."""
+        owner = self.owners[each.owner]
+        return each.gpus, each.need, owner.node_selector, owner.tolerations
+
     def _makes_room(self, node: GpuNode, group: Group) -> bool:
         need = host_need(self.waiting.request, self.option)
         return room_on(node, self.ledger, self.option.split.gpus, need, group) > 0
 
     def _targets(self, group: Group, source: GpuNode) -> Moves | None:
         """Return a free place on another node for every replica of a set; None where not all have one."""
-        self.steps = MOST_STEPS
         ordered = sorted(group, key=lambda each: (-each.gpus, -each.need.memory_bytes, each.owner))
         return self._packed(ordered, source, {}, {})
 
@@ -122,11 +169,12 @@ class _Search:
         if not left:
             return ()
         first, *rest = left
+        same_rules = len({self._alike(each)[2:] for each in left}) == 1
         tried: set[tuple[object, ...]] = set()
         for node in eligible_nodes(self.owners[first.owner], self.fleet, first.target.gpu_type):
             free = gpus.get(node.account, self.ledger.free[node.account])
             room = hosts.get(node.name, self.ledger.hosts.get(node.name, UNKNOWN_HOST))
-            alike = (free, room, node.labels, node.taints)
+            alike = (free, room, "" if same_rules else node.name)
             if node.name == source.name or free < first.gpus or alike in tried or not room.takes(first.need, 1):
                 continue
             tried.add(alike)
@@ -138,6 +186,10 @@ class _Search:
             if behind is not None:
                 return ((first, node), *behind)
         return None
+
+
+def _size(each: Running) -> tuple[int, int, int]:
+    return each.gpus, each.need.cpu_millis, each.need.memory_bytes
 
 
 def _cost(group: Group) -> tuple[int, Decimal]:

@@ -77,12 +77,26 @@ def _best(
     if quota is not None:
         most = min(most, quota // option.split.gpus)
     best: dict[int, _Way] = {0: _Way()}
+    seen: Counter[object] = Counter()
     for node in eligible_nodes(waiting.request, fleet, option.gpu.name):
+        state = _state(node, victims.get(node.name, ()), ledger)
+        seen[state] += 1
+        if seen[state] > most:  # no more nodes than replicas are used, and this one is like others before it
+            continue
         alone = _on_node(waiting, option, node, victims.get(node.name, ()), ledger, most)
         if alone:
             best = _joined(best, alone, most)
     replicas = max(best)
     return replicas, best[replicas]
+
+
+def _state(node: GpuNode, victims: Iterable[Running], ledger: Ledger) -> object:
+    """Return what the ways on a node depend on."""
+    there = sorted(
+        (each.target.gpu_type, each.gpus, each.price, each.priority, each.need.cpu_millis, each.need.memory_bytes)
+        for each in victims
+    )
+    return ledger.free[node.account], ledger.hosts.get(node.name), tuple(there)
 
 
 def _on_node(
@@ -91,7 +105,7 @@ def _on_node(
     """Return the cheapest way for each number of replicas on one node."""
     there = [each for each in victims if each.target.gpu_type == option.gpu.name]
     found: dict[int, _Way] = {}
-    for group in ways(there):
+    for group in ways(there, lambda each: (each.gpus, each.need), lambda each: (each.price, each.priority)):
         replicas = min(most, room_on(node, ledger, option.split.gpus, host_need(waiting.request, option), group))
         cost = sum((each.price for each in group), Decimal(0)), len(group), sum(each.priority for each in group)
         if replicas and (replicas not in found or cost < found[replicas].cost):

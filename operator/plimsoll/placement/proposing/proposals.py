@@ -15,7 +15,7 @@ from plimsoll.placement.proposing.preemption import Waiting, preemption
 from plimsoll.placement.proposing.running import Running
 from plimsoll.placement.rehoming import is_closed
 
-MOST_WAITING = 20
+MOST_WAITING = 5
 """The most deployments that proposals are looked for in one pass, the first in the order of decisions. Who comes behind
 them would be served after them anyway."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from math import prod
+from typing import Any
 
 from plimsoll.domain.fleet import GpuNode
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
@@ -16,7 +17,7 @@ from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
 from plimsoll.placement.move_charge import move_charge
 
 MOST_WAYS = 4_096
-"""The most sets of replicas that are tried on one node. A node with eight GPUs has at most 256."""
+"""The most sets of replicas that are tried on one node. A node with eight GPUs and pods of one size has nine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +51,20 @@ Group = tuple[Running, ...]
 """Replicas of one node."""
 
 
-def ways(replicas: Sequence[Running]) -> Iterator[Group]:
-    """Yield every set of these replicas, of equal ones each number once; none where there are too many sets."""
-    alike = sorted(Counter(replicas).items(), key=lambda each: (each[0].owner, each[0].target, each[0].charge))
-    number = 1
-    for _, count in alike:
-        number *= count + 1
-    if number > MOST_WAYS:
+def ways(
+    replicas: Iterable[Running], alike: Callable[[Running], Hashable], cost: Callable[[Running], tuple[Any, ...]]
+) -> Iterator[Group]:
+    """Yield the sets of these replicas that can be best; none where there are too many sets.
+
+    Of replicas that are alike, the cheapest ones are taken: any other set with as many of them costs no less.
+    """
+    groups: dict[Hashable, list[Running]] = {}
+    for each in sorted(replicas, key=lambda each: (*cost(each), each.owner)):
+        groups.setdefault(alike(each), []).append(each)
+    if prod(len(group) + 1 for group in groups.values()) > MOST_WAYS:
         return
-    for counts in itertools.product(*(range(count + 1) for _, count in alike)):
-        yield tuple(one for (one, _), count in zip(alike, counts, strict=True) for _ in range(count))
+    for counts in itertools.product(*(range(len(group) + 1) for group in groups.values())):
+        yield tuple(each for group, count in zip(groups.values(), counts, strict=True) for each in group[:count])
 
 
 def room_on(node: GpuNode, ledger: Ledger, gpus: int, need: HostNeed, leaving: Iterable[Running]) -> int:
