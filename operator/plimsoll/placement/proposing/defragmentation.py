@@ -102,7 +102,7 @@ class _Search:
                 yield each
 
     def _state(self, node: GpuNode) -> object:
-        """Return what the moves of a node depend on. Where its replicas have rules of their own, no other is like it."""
+        """Return what the moves of a node depend on. With rules of its own, no other is like it."""
         there = self.there.get(node.name, ())
         rules = {(self.owners[each.owner].node_selector, self.owners[each.owner].tolerations) for each in there}
         if len(rules) > 1 or any(selector for selector, _ in rules):
