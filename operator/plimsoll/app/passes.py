@@ -431,12 +431,12 @@ class Passes:
     def _show(self, snapshot: Snapshot) -> None:
         """Update the metrics if they differ from those of the last pass."""
         self.metrics.show_solving(snapshot.record)
+        self.metrics.show_record(snapshot.record)
         if self.shown is not None and snapshot.says_the_same(self.shown):
             return
         self.metrics.show_fleet(snapshot.fleet)
         self.metrics.show_cases(snapshot.reports)
         self.metrics.show_learning(snapshot.reports)
-        self.metrics.show_record(snapshot.record)
         self.shown = snapshot
 
     def _watch_prices(self, fleet: Fleet, now: float) -> None:

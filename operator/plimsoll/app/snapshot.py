@@ -30,12 +30,12 @@ class Snapshot:
     record: FleetRecord = field(default_factory=FleetRecord)
 
     def says_the_same(self, other: Snapshot) -> bool:
-        """Whether only the time differs."""
+        """Whether only the time and the record differ: after a decision the bill before it is another one."""
         return _content(self) == _content(other)
 
 
 def _content(snapshot: Snapshot) -> tuple[object, ...]:
-    return snapshot.fleet, snapshot.reports, snapshot.proposals, snapshot.record
+    return snapshot.fleet, snapshot.reports, snapshot.proposals
 
 
 def snapshot_of(cases: Iterable[Case], fleet: Fleet, at: float, record: FleetRecord) -> Snapshot:
