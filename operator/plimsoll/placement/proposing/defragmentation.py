@@ -102,11 +102,7 @@ class _Search:
                 yield each
 
     def _state(self, node: GpuNode) -> object:
-<<<<<<< HEAD
         """Return everything that the moves of a node depend on. Replicas with rules of their own make it unique."""
-=======
-        """Return what the moves of a node depend on. With rules of its own, no other is like it."""
->>>>>>> priority
         there = self.there.get(node.name, ())
         rules = {(self.owners[each.owner].node_selector, self.owners[each.owner].tolerations) for each in there}
         if len(rules) > 1 or any(selector for selector, _ in rules):
