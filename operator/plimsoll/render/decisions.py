@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from plimsoll.domain.keys import ObjectKey
@@ -23,6 +23,9 @@ _ID_DIGITS = 10
 class DecisionNote:
     """One decision about the pools of a deployment.
 
+    Two notes are equal if they say the same, whenever they were made: until the status is written, every pass makes
+    the note anew.
+
     Attributes:
         id: names the decision, e.g. in a ticket. It follows from the object, the time and the change.
         at: RFC 3339.
@@ -33,8 +36,8 @@ class DecisionNote:
             where nothing was proven.
     """
 
-    id: str
-    at: str
+    id: str = field(compare=False)
+    at: str = field(compare=False)
     placed: str
     replaced: str = ""
     solver: str = ""
