@@ -88,7 +88,7 @@ from plimsoll.placement.pools import Decision, PoolState
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.sizes import with_size
-from plimsoll.placement.solvers import Solver
+from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.render.report import Problem
 
@@ -99,11 +99,12 @@ logger = logging.getLogger("plimsoll.passes")
 class PassResult:
     """The decisions of a pass, and the seconds until each change that depends on the clock alone.
 
-    ``cases`` are for the writers, ``snapshot`` is for everybody else.
+    ``cases`` are for the writers, ``snapshot`` is for everybody else. ``left`` is what is free after all decisions.
     """
 
     cases: tuple[Case, ...]
     snapshot: Snapshot
+    left: Stock
     due_in_seconds: tuple[float, ...] = ()
 
 
@@ -170,7 +171,7 @@ class Passes:
         snapshot = snapshot_of(cases, fleet, now, record)
         self._show(snapshot)
         self._watch_prices(fleet, now)
-        return PassResult(tuple(cases), snapshot, tuple(self._due(cases, now)))
+        return PassResult(tuple(cases), snapshot, planned.left, tuple(self._due(cases, now)))
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
         """Run one step for one object. An exception becomes the problem of that object."""

@@ -19,6 +19,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.facts.cluster.fleet_reading import read_fleet
+from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.prices.repricing import OwnPrices
 
 Body = dict[str, Any]
@@ -44,8 +45,14 @@ class ClusterAccess:
 
 def fleet_from(path: str, prices: OwnPrices) -> Fleet:
     """The fleet of a file."""
-    nodes, pods = load_fleet_objects(path)
-    return read_fleet(nodes, pods, load_gpu_types(), prices)
+    return fleet_and_priorities(path, prices)[0]
+
+
+def fleet_and_priorities(path: str, prices: OwnPrices) -> tuple[Fleet, PriorityClasses]:
+    """The fleet of a file, and the PriorityClasses in it."""
+    found = load_fleet_objects(path)
+    fleet = read_fleet(found.nodes, found.pods, load_gpu_types(), prices)
+    return fleet, read_priority_classes(found.priority_classes)
 
 
 def prices_from(path: str | None) -> OwnPrices:

@@ -135,8 +135,17 @@ def check_located(each: Located) -> None:
         raise UnusableDocument(f"{each.where}: {error}") from error
 
 
-def load_fleet_objects(path: str) -> tuple[list[Body], list[Body]]:
-    """Nodes and pods from a file, as ``kubectl get nodes,pods -A -o yaml`` writes it.
+@dataclass(frozen=True, slots=True)
+class FleetObjects:
+    """The objects of a fleet file that a plan reads."""
+
+    nodes: Sequence[Body]
+    pods: Sequence[Body] = ()
+    priority_classes: Sequence[Body] = ()
+
+
+def load_fleet_objects(path: str) -> FleetObjects:
+    """Nodes, pods and PriorityClasses from a file, as ``kubectl get nodes,pods,priorityclasses -A -o yaml`` writes it.
 
     Raises:
         InvalidInput: the file cannot be read, or holds no Node.
@@ -153,7 +162,11 @@ def load_fleet_objects(path: str) -> tuple[list[Body], list[Body]]:
         fix = "Name a file with Nodes: kubectl get nodes,pods -A -o yaml > fleet.yaml"
         raise InvalidInput("--fleet", title(path), fix)
     _refuse_twins(nodes)
-    return [each.body for each in nodes], [each.body for each in objects if each.body.get("kind") == "Pod"]
+    return FleetObjects(
+        [each.body for each in nodes],
+        [each.body for each in objects if each.body.get("kind") == "Pod"],
+        [each.body for each in objects if each.body.get("kind") == "PriorityClass"],
+    )
 
 
 def _refuse_twins(nodes: Sequence[Located]) -> None:

@@ -29,7 +29,7 @@ def question_for(source: str, asked: Asked) -> Question:
         ModelNotFound: no source knows the model.
         UnsupportedModel: the model has a part without a memory law.
     """
-    manifest = _manifest(source, asked)
+    manifest = manifest_of(source, asked)
     resource = parse_inference_deployment(manifest)
     model = _checkpoint(Path(source)) if Path(source).is_dir() else model_of(resource)
     if _is_default(source, asked) and resource.spec.context_length > model.max_context_tokens:
@@ -51,7 +51,8 @@ def _sizing_note(source: str, asked: Asked) -> tuple[str, ...]:
     )
 
 
-def _manifest(source: str, asked: Asked) -> dict[str, Any]:
+def manifest_of(source: str, asked: Asked) -> dict[str, Any]:
+    """Return the manifest of a question: the user's with the options in it, or one made from a model and options."""
     document = document_of(source)
     if document is not None and document.get("kind") == KIND:
         manifest = dict(document)

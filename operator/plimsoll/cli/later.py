@@ -18,7 +18,7 @@ from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
     from plimsoll.adapters.hub import HubModels
-    from plimsoll.app.review.values import Means, Review, Wish
+    from plimsoll.app.review.values import Means, Measured, Review, Wish
 
 
 Body = dict[str, Any]
@@ -66,6 +66,13 @@ def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context
     with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
         from plimsoll.cli import live
     return live.review(wishes, means, kubeconfig, context)
+
+
+def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | None) -> Measured:
+    """How many more replicas of an object fit on a cluster. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
+        from plimsoll.cli import live
+    return live.measure(wish, means, kubeconfig, context)
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:

@@ -12,8 +12,9 @@ from kubernetes.aio import config
 
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
-from plimsoll.app.review.values import Means, Review, Wish
+from plimsoll.app.review.values import Means, Measured, Review, Wish
 from plimsoll.domain.keys import ObjectKey
 
 Body = dict[str, Any]
@@ -29,6 +30,17 @@ def review(wishes: Sequence[Wish], means: Means, kubeconfig: str | None, context
     async def ask() -> Review:
         async with Cluster(kubeconfig, context) as cluster:
             return await review_wishes(cluster, wishes, means)
+
+    return asyncio.run(ask())
+
+
+def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | None) -> Measured:
+    """How many more replicas of an object fit after the operator's decisions."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the answer
+
+    async def ask() -> Measured:
+        async with Cluster(kubeconfig, context) as cluster:
+            return await measure_wish(cluster, wish, means)
 
     return asyncio.run(ask())
 

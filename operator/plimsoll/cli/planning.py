@@ -22,8 +22,10 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.node_groups import NodeGroup
+from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
+from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
@@ -31,6 +33,8 @@ from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Report
 
 T = TypeVar("T")
+
+NO_CLASSES = PriorityClasses()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,11 +147,12 @@ def plan_manifests(
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """An object that could be read, its place in the files, and its request."""
+    """An object that could be read, its place in the files, its request and its priority."""
 
     where: str
     resource: InferenceDeployment
     request: Request
+    priority: Priority = NO_PRIORITY
 
 
 def plan_located(
@@ -156,6 +161,7 @@ def plan_located(
     show: Callable[[Planned], T],
     catalog: Sequence[GpuType] | None = None,
     groups: Sequence[NodeGroup] = (),
+    priorities: PriorityClasses = NO_CLASSES,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -165,10 +171,12 @@ def plan_located(
         show: turns each decision into what is printed.
         catalog: all GPU types with the prices in force; None for those of the shipped catalogue.
         groups: nodes that could be added: they are suggested, and nothing is placed on them.
+        priorities: the cluster's PriorityClasses; without any, all objects are equal.
     """
     problems: list[str] = []
     models = Models()
-    asked = [each for one in found if (each := _attempt(one.where, partial(_asked, one, models), problems)) is not None]
+    ask = partial(_asked, models=models, priorities=priorities)
+    asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _without_namesakes(asked, problems)
     planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups), problems)
     shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
@@ -212,11 +220,22 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
     return None
 
 
-def _asked(each: Located, models: Models) -> Asked:
+def _asked(each: Located, models: Models, priorities: PriorityClasses) -> Asked:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
-    return Asked(each.where, resource, _request(resource, models))
+    return Asked(each.where, resource, _request(resource, models), priority_of(resource, priorities))
+
+
+def priority_of(resource: InferenceDeployment, priorities: PriorityClasses) -> Priority:
+    """Return an object's priority. Raises :class:`InvalidInput` where the file has classes and not this one."""
+    template = resource.spec.pod_template
+    name = template.priority_class_name if template else None
+    priority = priorities.of(name)
+    if priority is None:
+        fix = "The file of the fleet has no such PriorityClass: add it, or name another one."
+        raise InvalidInput("spec.podTemplate.priorityClassName", name, fix)
+    return priority
 
 
 def _request(resource: InferenceDeployment, models: Models) -> Request:
@@ -250,7 +269,7 @@ def _planned_or_reported(asked: Sequence[Asked], stock: _Stock, problems: list[s
 def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]:
     """Plan the objects on one ledger, in their order."""
     tenants = [
-        Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation)
+        Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation, priority=each.priority)
         for index, each in enumerate(asked)
     ]
     planned = plan(

@@ -20,7 +20,7 @@ from plimsoll.app.faults import Faults
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups, declared_in
-from plimsoll.app.passes import Passes
+from plimsoll.app.passes import Passes, PassResult
 from plimsoll.app.prices import PriceList
 from plimsoll.app.review.values import Means
 from plimsoll.app.settings import Settings
@@ -50,17 +50,21 @@ class Decider:
 
     async def cases(self, picture: Picture, now: float) -> Sequence[Case]:
         """Return the decision on every object of a picture."""
+        return (await self.decided(picture, now)).cases
+
+    async def decided(self, picture: Picture, now: float) -> PassResult:
+        """Return the decisions on a picture, and what they leave free."""
         end = time.monotonic() + MODELS_SECONDS
         while True:
             self.changed.clear()
             done = await asyncio.to_thread(self.passes.make, picture, {}, now)
             if not any(_is_resolving(case) for case in done.cases) or time.monotonic() > end:
-                return done.cases
+                return done
             self.passes.models.start_wanted()
             try:
                 await asyncio.wait_for(self.changed.wait(), max(0.0, end - time.monotonic()))
             except TimeoutError:
-                return done.cases
+                return done
 
     async def close(self) -> None:
         """End the look-ups of models."""

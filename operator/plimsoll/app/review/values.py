@@ -15,6 +15,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.workload import Manifest
 from plimsoll.facts.prices.repricing import OwnPrices
+from plimsoll.placement.capacity import Capacity
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,20 @@ class Means:
     token: str | None = None
     prices: OwnPrices | None = None
     what_if: tuple[WhatIf, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """How many more replicas of one deployment fit.
+
+    ``runs`` is the number of its replicas that have a place already. ``notes`` name what could not be read.
+    """
+
+    key: ObjectKey
+    runs: int
+    capacity: Capacity
+    fleet: Fleet = field(default_factory=Fleet)
+    notes: tuple[str, ...] = ()
 
 
 class Verdict(StrEnum):

@@ -13,7 +13,7 @@ import yaml
 
 from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess, fleet_from, prices_from
+from plimsoll.cli.context import ClusterAccess, fleet_and_priorities, prices_from
 from plimsoll.cli.documents import Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
@@ -49,7 +49,8 @@ from plimsoll.render.price_words import remark_summaries
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
 @click.option(
-    "--fleet", help="Nodes and pods from a file (or -) instead of the cluster: kubectl get nodes,pods -A -o yaml."
+    "--fleet",
+    help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml.",
 )
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "markdown", "objects"]), default="table")
@@ -75,7 +76,8 @@ def command(
 
     On a cluster it shows what the operator would do after kubectl apply: placed, moved, changed, kept, waiting,
     refused, for all InferenceDeployments that change, and the bill before and after. With --fleet the manifests are
-    planned together on an empty record: the first gets its GPUs first.
+    planned together on an empty record: the first gets its GPUs first, unless PriorityClasses in the file of the fleet
+    say otherwise.
 
     Exit status: 0 everything is placed, 1 something cannot be placed, 2 some input cannot be used (the rest is planned
     without it).
@@ -113,10 +115,11 @@ def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str
     """Plan on the nodes of a file, with the files of prices and node groups. Return the exit status."""
     prices, node_groups = files
     own = prices_from(prices)
-    seen = fleet_from(fleet, own)
+    seen, priorities = fleet_and_priorities(fleet, own)
     types = priced_types(own)
     show = _SHOW.get(output, Planned.document)
-    shown, problems = plan_located(manifests.found, seen, show, types, groups_from(node_groups, types))
+    groups = groups_from(node_groups, types)
+    shown, problems = plan_located(manifests.found, seen, show, types, groups, priorities)
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)

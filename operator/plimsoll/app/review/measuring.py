@@ -1,0 +1,73 @@
+"""Measures how many more replicas of one deployment fit on what the operator's decisions leave free."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+
+from plimsoll.adapters.cluster import Cluster
+from plimsoll.app.case import Case
+from plimsoll.app.passes import PassResult
+from plimsoll.app.review.deciding import new_decider
+from plimsoll.app.review.looking import look
+from plimsoll.app.review.operator_settings import operator_settings
+from plimsoll.app.review.overlay import applied, overlaid, stored
+from plimsoll.app.review.values import Means, Measured, Wish
+from plimsoll.domain.errors import InvalidInput, PlimsollError
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.placement.capacity import capacity
+from plimsoll.placement.pools import PoolState, count
+
+
+async def measure(
+    cluster: Cluster,
+    wish: Wish,
+    means: Means,
+    environment: Mapping[str, str] = os.environ,
+    now: float | None = None,
+) -> Measured:
+    """Return how many more replicas fit after the operator's decisions on all objects, this one included.
+
+    An object that the cluster does not have is decided as suspended: it takes nothing, and all replicas are more.
+
+    Raises:
+        PlimsollError: the cluster cannot be read, or the deployment or its model cannot be used.
+    """
+    now = time.time() if now is None else now
+    settings, notes = await operator_settings(cluster, environment)
+    if settings.watch_namespaces and wish.key.namespace not in settings.watch_namespaces:
+        fix = f"The operator does not serve it. Use one of: {', '.join(settings.watch_namespaces)}."
+        raise InvalidInput("metadata.namespace", wish.key.namespace, fix)
+    seen = await look(cluster, settings)
+    live = seen.live.get(wish.key)
+    sent = applied(wish.body, live)
+    if live is None:
+        sent["spec"] = {**sent["spec"], "suspend": True}
+    decider, about_prices = await new_decider(cluster, settings, means)
+    try:
+        done = await decider.decided(overlaid(seen.picture, [stored(sent, live, now)]), now)
+        found = measured(done, wish)
+    finally:
+        await decider.close()
+    return Measured(found.key, found.runs, found.capacity, found.fleet, (*notes, *seen.notes, *about_prices))
+
+
+def measured(done: PassResult, wish: Wish) -> Measured:
+    """Return the answer from a pass with the object."""
+    case = _case(done, wish.key)
+    if case.problem is not None or case.request is None:
+        why = "It cannot be planned." if case.problem is None else case.problem.message
+        raise PlimsollError(f"{wish.where}: {why}")
+    closed = [each.place for each in case.left]
+    pools = () if case.decision is None else case.decision.pools
+    return Measured(
+        wish.key,
+        count(pool for pool in pools if pool.state is PoolState.ACTIVE),
+        capacity(case.request, done.left.fleet, done.left.ledger, closed),
+        done.left.fleet,
+    )
+
+
+def _case(done: PassResult, key: ObjectKey) -> Case:
+    return next(case for case in done.cases if case.key == key)

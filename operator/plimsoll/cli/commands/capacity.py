@@ -1,0 +1,97 @@
+"""``plimsoll capacity``."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import click
+import yaml
+
+from plimsoll.app.review.values import Means
+from plimsoll.cli.asked import Asked
+from plimsoll.cli.capacity_answers import capacity_document, print_capacity
+from plimsoll.cli.capacity_question import Subject, located, measure_offline, wish_of
+from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
+from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.files import refuse_second_stdin
+from plimsoll.cli.later import default_namespace, measure
+from plimsoll.cli.screen import screen
+
+
+@click.command("capacity")
+@click.argument("model", required=False)
+@click.option("-f", "--filename", "file", help="A file with one InferenceDeployment (or -), instead of MODEL.")
+@click.option("--gpu", "gpus", multiple=True, help="Only this GPU type; may be repeated. With MODEL.")
+@click.option("--tp", type=click.IntRange(1, 64), help="Only this tensor-parallel degree. With MODEL.")
+@click.option("--context-length", type=click.IntRange(1), help="Longest request in tokens. Default: 8192. With MODEL.")
+@click.option("--concurrency", type=click.IntRange(1), help="Requests of one replica. Default: 16. With MODEL.")
+@click.option("--prompt", type=click.IntRange(1), help="Mean prompt tokens, with --output-tokens.")
+@click.option("--output-tokens", type=click.IntRange(1), help="Mean output tokens, with --prompt.")
+@click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ... With MODEL.")
+@click.option("--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4. With MODEL.")
+@click.option("--engine", help="Release of the engine, e.g. 0.32.0. With MODEL.")
+@click.option(
+    "--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml."
+)
+@click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
+@click.option("-n", "--namespace", help="Whose quota counts, for an object that names none. Default: as for kubectl.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
+@with_cluster
+def command(
+    model: str | None,
+    file: str | None,
+    gpus: tuple[str, ...],
+    tp: int | None,
+    context_length: int | None,
+    concurrency: int | None,
+    prompt: int | None,
+    output_tokens: int | None,
+    precision: str | None,
+    kv_precision: str | None,
+    engine: str | None,
+    fleet: str | None,
+    prices: str | None,
+    namespace: str | None,
+    output: str,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Say how many more replicas of MODEL (or of a manifest, -f) fit, where, at which price, and what blocks the next.
+
+    On a cluster it counts what is free after the operator's decisions on all InferenceDeployments. With --fleet it
+    counts what the pods of the file leave free. Changes nothing.
+
+    Exit status: 0 at least one more fits, 1 none fits, 2 some input cannot be used.
+    """
+    refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], prices=[prices or ""])
+    asked = Asked(
+        context=context_length,
+        concurrency=concurrency,
+        prompt=prompt,
+        output=output_tokens,
+        precision=precision,
+        kv_precision=kv_precision,
+        engine=engine,
+        gpus=gpus,
+    )
+    if file is not None and (asked != Asked() or tp is not None):
+        raise click.UsageError("The options of a model go with MODEL; with -f, write them into the manifest.")
+    subject = Subject(model, file, asked, tp)
+    if fleet is not None:
+        found = measure_offline(located(subject, namespace or "default"), fleet, prices)
+    else:
+        access = ClusterAccess(kubeconfig, context)
+        wish = wish_of(located(subject, namespace or default_namespace(access.file, access.context)))
+        own = None if prices is None else prices_from(prices)
+        found = measure(wish, Means(*hub_access(), prices=own), access.file, access.context)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    if output == "table":
+        print_capacity(screen(), found)
+    elif output == "json":
+        click.echo(json.dumps(capacity_document(found), indent=2))
+    else:
+        click.echo(yaml.safe_dump(capacity_document(found), sort_keys=False), nl=False)
+    sys.exit(EXIT_PLACED if found.capacity.total else EXIT_UNPLACED)

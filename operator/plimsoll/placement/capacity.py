@@ -1,0 +1,117 @@
+"""How many more replicas of one deployment fit on what is free, where, and what the next one lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.outcomes import Option, Rejection, Split
+from plimsoll.domain.reasons import NODE_LACKS, Reason
+from plimsoll.domain.serving import Request
+from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.host import host_need
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.options import options
+from plimsoll.placement.place import room_of, taken
+from plimsoll.placement.preference import rank
+from plimsoll.placement.rehoming import is_closed
+
+_MANY = 1_000_000
+"""More replicas than any cluster has room for: counts of room stop at the number that a request asks for."""
+
+_EASIEST = (Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.GPUS_TAKEN)
+"""What blocks a replica, in the order of what is easiest to change. GPUs are free except where they are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """One GPU type and split that a replica fits on.
+
+    Attributes:
+        option: the place, with the price of one replica.
+        alone: the replicas that fit if no other place is used.
+        share: the replicas that it takes if replicas are added one by one, each at the place that is best then.
+        blocked: what one more replica lacks there after that.
+    """
+
+    option: Option
+    alone: int
+    share: int
+    blocked: Rejection
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The rooms, the best place first, and why other candidates take no replica at all."""
+
+    rooms: tuple[Room, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """The replicas that fit on all places together, added one by one."""
+        return sum(room.share for room in self.rooms)
+
+    @property
+    def hourly_price(self) -> Decimal | None:
+        """US dollars an hour of all these replicas; None where one of their places has no price."""
+        prices = [room.option.hourly_price for room in self.rooms if room.share]
+        if None in prices:
+            return None
+        known = ((room.option.hourly_price or Decimal(0)) * room.share for room in self.rooms)
+        return sum(known, Decimal(0))
+
+    @property
+    def next_blocked(self) -> Rejection | None:
+        """What the next replica lacks where that is easiest to change; None where no candidate fits at all."""
+        blocked = [room.blocked for room in self.rooms]
+        return min(blocked, key=lambda each: _EASIEST.index(each.reason), default=None)
+
+
+def capacity(
+    request: Request,
+    fleet: Fleet,
+    ledger: Ledger,
+    closed: Collection[tuple[str, Split]] = (),
+    memo: Memo | None = None,
+) -> Capacity:
+    """Return how many replicas of a request still fit.
+
+    Replicas are added in the order in which the planner prefers places, so the count for all places together is what
+    it would place one after the other. ``closed`` are places whose pods recently found no node.
+
+    Raises:
+        InvalidInput: the request does not say how many requests one replica serves.
+        UnsupportedModel: the memory of the model cannot be estimated.
+    """
+    if request.total is not None:
+        fix = "Name spec.concurrency, the requests of one replica: the planner has not chosen a size yet."
+        raise InvalidInput("spec.totalConcurrency", request.total.requests, fix)
+    many = replace(request, replicas=_MANY)
+    verdicts = options(request, fleet, memo).verdicts
+    fitting = [each for each in verdicts if isinstance(each, Option)]
+    rejections = [each for each in verdicts if isinstance(each, Rejection)]
+    opened = [each for each in fitting if not is_closed(closed, each.gpu.name, each.split)]
+    rejections += [Rejection(each.gpu.name, each.split, Reason.LEFT_RECENTLY) for each in fitting if each not in opened]
+    opened.sort(key=lambda option: (option.doubts, rank(option)))
+    left, shares = ledger, []
+    for option in opened:
+        share = room_of(many, option, fleet, left)
+        left = _without(many, option, share, fleet, left)
+        shares.append(share)
+    rooms = (
+        Room(option, room_of(many, option, fleet, ledger), share, taken(request, option, fleet, left))
+        for option, share in zip(opened, shares, strict=True)
+    )
+    return Capacity(tuple(rooms), tuple(rejections))
+
+
+def _without(request: Request, option: Option, replicas: int, fleet: Fleet, ledger: Ledger) -> Ledger:
+    """Return the ledger after so many replicas have their GPUs and their part of the quota."""
+    nodes, gpus = eligible_nodes(request, fleet, option.gpu.name), option.split.gpus
+    left = ledger.take(nodes, gpus, replicas, host_need(request, option))
+    return left.charge(request.key.namespace, option.target.resource, replicas * gpus)
