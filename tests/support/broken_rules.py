@@ -40,6 +40,7 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "minReplicas belongs to totalConcurrency": ({"minReplicas": 2},),
     "minReplicas exceeds totalConcurrency": ({"concurrency": None, "totalConcurrency": 4, "minReplicas": 5},),
     "engine.maxSequences is less than concurrency": (_engine(maxSequences=15),),
+    "kvCache.allowFp8 leaves the choice to auto": ({"kvCache": {"precision": "bf16", "allowFp8": True}},),
     "sizing Expected needs expectedTokens": ({"sizing": "Expected"},),
     "exceeds gpu.maxPerReplica": ({"gpu": {"maxPerReplica": 1}, "overrides": {"tensorParallel": 2}},),
     "overrides.gpuType is in gpu.deny": ({"gpu": {"deny": ["l4-24gb"]}, "overrides": {"gpuType": "l4-24gb"}},),
