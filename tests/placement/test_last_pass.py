@@ -7,16 +7,22 @@ from dataclasses import replace
 
 import pytest
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.fleet import Fleet, GpuNode, IgnoredNode, Taint
+from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.reasons import NodeReason
 from plimsoll.placement.last_pass import LastPass
 from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, Tenant
+from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.solvers import Award
+from plimsoll.placement.transition import decision_of
 from tests.support.planning import H100, L4, L40S, LLAMA_70B_FP8, fleet, node, pool, request, tenant
 
 NODES = (node("h", H100, 4, held=2, labels={"zone": "a"}), node("l", L40S, 4, held=1, labels={"zone": "a"}))
@@ -96,6 +102,48 @@ def test_an_update_may_use_a_free_gpu_only_as_long_as_it_is_free() -> None:
     spent: Quotas = {"default": {"nvidia.com/gpu": 1}}
     assert [surges(2), surges(3), surges(2)] == [[True, True], [False, True], [True, True]]
     assert surges(2, spent) == [False, True]
+
+
+SOLD = load_gpu_types()
+WAITING = tenant(replace(request(LLAMA_70B_FP8, name="waiting"), created="8"))
+
+
+def test_a_deployment_that_waits_is_explained_again_only_if_something_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    memo, solver, asking = Memo(), fleetwide(), (*TENANTS, WAITING)
+    full = fleet(*(replace(each, held=each.allocatable) for each in NODES))
+    explained: list[ObjectKey] = []
+
+    def counted(award: Award, where: Fleet, adviser: Adviser) -> Decision:
+        explained.append(award.demand.request.key)
+        return decision_of(award, where, adviser)
+
+    monkeypatch.setattr("plimsoll.placement.answers.decision_of", counted)
+    group = NodeGroup("spare", next(gpu for gpu in SOLD if gpu.name == H100), "nvidia.com/gpu", 8)
+    passes: list[tuple[Fleet, tuple[GpuType, ...], tuple[NodeGroup, ...], bool]] = [
+        (full, (), (), True),
+        (read_anew(full), (), (), False),
+        (full, SOLD, (), True),
+        (read_anew(full), SOLD, (group,), True),
+        (read_anew(full), SOLD, (replace(group),), False),
+        (fleet(replace(NODES[0], held=1), replace(NODES[1], held=4)), SOLD, (group,), True),
+        (full, (), (), True),
+    ]
+    for where, catalog, groups, is_new in passes:
+        explained.clear()
+        found = plan(asking, where, catalog, memo=memo, solver=solver, groups=groups)
+        assert (WAITING.request.key in explained) is is_new
+        assert found == plan(asking, where, catalog, memo=Memo(), solver=fleetwide(), groups=groups)
+
+
+def test_a_value_has_the_same_version_as_long_as_it_is_equal() -> None:
+    last = LastPass()
+    assert [last.version("x", [1]), last.version("x", [1]), last.version("x", [2]), last.version("y", [3])] == [
+        0,
+        0,
+        1,
+        0,
+    ]
+    assert last.version("x", [1]) == 2
 
 
 def test_a_deployment_that_is_gone_is_forgotten() -> None:

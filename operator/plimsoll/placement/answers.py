@@ -32,14 +32,14 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
 
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
-    ledger = stock.ledger
+    ledger, first = stock.ledger, _First.of(stock, adviser.memo)
     awards = solve_with_sizes(solver, _open(demands), stock)
     for number, demand in enumerate(demands):
         if demand.settled is not None:
             yield Answer(demand.tenant, demand.settled, ledger, ledger)
             continue
         award = next(awards)
-        decision = _decided(award, stock.fleet, adviser)
+        decision = _decided(award, first, adviser)
         if decision.placed_now:  # on the others it would make their decisions look new
             decision = replace(decision, appraisal=award.appraisal)
         if decision.failure:  # it gets nothing, so the later demands are solved again with its GPUs
@@ -84,18 +84,62 @@ def _open(demands: Sequence[Demand]) -> list[Demand]:
     return [demand for demand in demands if demand.settled is None]
 
 
-def _decided(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+@dataclass(slots=True)
+class _First:
+    """The fleet and the ledger that a pass begins with. ``version`` is a number that stands for the ledger's content.
+
+    The last ledgers that were compared are kept, because the next awards mostly have the same ones.
+    """
+
+    fleet: Fleet
+    version: int
+    equal: Ledger
+    other: Ledger | None = None
+
+    @staticmethod
+    def of(stock: Stock, memo: Memo) -> _First:
+        ledger = stock.ledger
+        return _First(stock.fleet, memo.last.version("free", (ledger.free, ledger.hosts, ledger.quota)), ledger)
+
+    def has(self, ledger: Ledger | None) -> bool:
+        """Whether a ledger, if there is one, is equal to the first one."""
+        if ledger is None or ledger is self.equal:
+            return True
+        if ledger is not self.other:
+            if ledger != self.equal:
+                self.other = ledger
+                return False
+            self.equal = ledger
+        return ledger is self.equal
+
+
+def _decided(award: Award, first: _First, adviser: Adviser) -> Decision:
     if award.failure is not None:
         return _failed(award.demand.tenant, award.failure)
     try:
-        same = award.is_empty and not award.sizes
-        return _remembered(award, fleet, adviser) if same else decision_of(award, fleet, adviser)
+        if award.gives or award.sizes:
+            return decision_of(award, first.fleet, adviser)
+        return _remembered(award, first, adviser)
     except Exception as error:  # noqa: BLE001 - an error in one deployment must not stop the plan of the others
         return _failed(award.demand.tenant, error)
 
 
-def _remembered(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+def _remembered(award: Award, first: _First, adviser: Adviser) -> Decision:
     """Return the decision where nothing was awarded: the last pass's one if everything that it depends on is equal."""
+    if not (first.has(award.left) and first.has(award.refused_at)):
+        return _with_rooms(award, first.fleet, adviser)
+    last, demand = adviser.memo.last, award.demand
+    basis: tuple[object, ...] = demand, last.layout(first.fleet), first.version
+    if not award.is_empty:
+        advice = last.version("advice", (adviser.shelf, tuple(adviser.groups)))
+        basis = *basis, advice, award.refused_at is None, award.moves_spent, award.searched, award.rejections
+    return last.recall(demand.request.key, "kept", basis, lambda: _with_rooms(award, first.fleet, adviser))
+
+
+def _with_rooms(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    """Do the same as :func:`_remembered` where another ledger came up. Without a search, few rooms are read from it."""
+    if not award.is_empty:
+        return decision_of(award, fleet, adviser)
     last, demand = adviser.memo.last, award.demand
     changed = any(pool.generation != demand.tenant.generation for pool in demand.tenant.pools)
     free = award.left if changed else None  # only then the others are compared, with the room that they have

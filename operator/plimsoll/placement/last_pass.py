@@ -20,6 +20,7 @@ class LastPass:
     def __init__(self) -> None:
         self._answers: dict[ObjectKey, dict[str, tuple[tuple[object, ...], Any]]] = {}
         self._seen: tuple[Fleet, Layout] | None = None
+        self._versions: dict[str, tuple[object, int]] = {}
 
     def __len__(self) -> int:
         """The number of deployments with an answer."""
@@ -31,6 +32,13 @@ class LastPass:
             known = None if self._seen is None else self._seen[1]
             self._seen = fleet, known if known is not None and known == fleet.layout else fleet.layout
         return self._seen[1]
+
+    def version(self, name: str, value: object) -> int:
+        """Return a number that stays the same while the value of that name is equal to the last one."""
+        known = self._versions.get(name)
+        number = 0 if known is None else known[1] if known[0] == value else known[1] + 1
+        self._versions[name] = value, number
+        return number
 
     def recall(self, key: ObjectKey, question: str, basis: tuple[object, ...], find: Callable[[], Answer]) -> Answer:
         """Return the answer to a question about a deployment: the last one if ``basis`` is equal, else a new one."""

@@ -62,13 +62,20 @@ class Adviser:
 
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
         """Do the same as :func:`remedies`. A search runs again only where its input has changed."""
-        here, emptied = _sight(request, self.fleet, ledger), _sight(request, self.fleet.emptied, self.empty_ledger)
+        here, emptied = _sight(request, self.fleet, ledger), self._sight_of_empty(request)
         recall, unbound, asker = self.memo.recall, _without_bounds(request), _asker(request, ledger)
         return (
             *recall(request, ("free", *asker), emptied, lambda: tuple(self._free_gpus(request))),
             *recall(request, ("change", *asker), here, lambda: tuple(self._changes(request, ledger))),
             *self._relaxed(request, unbound, ledger),
             *recall(request, "buy", self.shelf, lambda: tuple(self._other_gpus(request))),
+        )
+
+    def _sight_of_empty(self, request: Request) -> tuple[object, ...]:
+        """Return what a search reads from the empty fleet. It changes only with the request and the layout."""
+        basis = request, self.memo.last.layout(self.fleet)
+        return self.memo.last.recall(
+            request.key, "empty", basis, lambda: _sight(request, self.fleet.emptied, self.empty_ledger)
         )
 
     def growth(self, request: Request, missing: int, ledger: Ledger) -> tuple[Remedy, ...]:

@@ -95,9 +95,11 @@ class Suggester:
 
     def advised(self, decision: Decision) -> Decision:
         """Return the decision with suggestions, if this pass has placed all replicas on one GPU type and split."""
+        if not decision.placed_now or decision.missing or decision.change_blocked:
+            return decision
         active = [pool for pool in decision.pools if pool.state is PoolState.ACTIVE]
         choice, request = decision.choice, decision.request
-        if choice is None or not decision.placed_now or decision.missing or decision.change_blocked:
+        if choice is None:
             return decision
         # The admin's figure for the memory holds, whatever the load and the precision are.
         if len(active) != 1 or not active[0].replicas or request.overrides.memory_per_gpu_bytes is not None:

@@ -54,9 +54,14 @@ class Award:
     sizes: tuple[Size, ...] = ()
 
     @property
+    def gives(self) -> bool:
+        """Whether anything was given: a place for missing replicas, or for replicas that leave a pool."""
+        return bool(self.moved or self.granted or self.replaced)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing was given, and nothing was searched for."""
-        found = self.moved or self.moves_spent or self.granted or self.replaced or self.searched or self.rejections
+        found = self.gives or self.moves_spent or self.searched or self.rejections
         return not found and self.refused_at is None and self.failure is None and not self.demand.asks
 
 
