@@ -57,6 +57,13 @@ def rights_of(rendered: str) -> list[dict[str, Any]]:
     return [document for document in documents if document and document["kind"] in _RIGHTS]
 
 
+def _new_directory(parent: Path, port: int) -> Path:
+    """Create a directory for one operator. An earlier one may have had the same port and given it back."""
+    directory = parent / f"operator-{port}-{len(list(parent.glob('operator-*')))}"
+    directory.mkdir()
+    return directory
+
+
 class OperatorProcess:
     """``python -m plimsoll run`` against a control plane.
 
@@ -81,8 +88,7 @@ class OperatorProcess:
     ) -> None:
         self._reservation = PortReservation()
         self.metrics_port, self.health_port = self._reservation.take(), self._reservation.take()
-        directory = control_plane.directory / f"operator-{self.health_port}"
-        directory.mkdir()
+        directory = _new_directory(control_plane.directory, self.health_port)
         config = kubeconfig or control_plane.service_account_kubeconfig(NAMESPACE, SERVICE_ACCOUNT)
         settings = {
             "KUBECONFIG": str(config),

@@ -451,7 +451,7 @@ class TestNamespaced:
             for each in render(cluster, "--set", options)
             if each["kind"] == "ClusterRole" and each["metadata"]["name"] == "plimsoll"
         ]
-        assert [rule["resources"] for rule in role["rules"]] == [["nodes"], ["pods"]]
+        assert [rule["resources"] for rule in role["rules"]] == [["priorityclasses"], ["nodes"], ["pods"]]
 
     def test_the_notes_say_which_pods_are_not_seen(self, served: ControlPlane) -> None:
         notes = served.helm("get", "notes", *RELEASE)
