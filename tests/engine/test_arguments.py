@@ -79,6 +79,7 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     "gpu_memory_utilization": lambda planned: choice_of(planned).settings.gpu_memory_utilization_percent / 100,
     "tensor_parallel_size": lambda planned: choice_of(planned).split.tensor_parallel,
     "pipeline_parallel_size": lambda planned: choice_of(planned).split.pipeline_parallel,
+    "enable_expert_parallel": lambda planned: choice_of(planned).split.expert_parallel,
     "dtype": lambda planned: choice_of(planned).settings.dtype,
     "kv_cache_dtype": lambda planned: choice_of(planned).settings.kv_cache_dtype,
     "quantization": lambda planned: choice_of(planned).settings.quantization,

@@ -76,6 +76,15 @@ VARIANTS: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
 """What the examples leave out of what the operator can say: an example, and what to change in its spec."""
 
 
+_WHOLE_EXPERTS = {
+    "model": {"name": "Qwen/Qwen3-235B-A22B-FP8"},
+    "contextLength": 8192,
+    "concurrency": 4,
+    "overrides": {"tensorParallel": 8},
+}
+"""Eight ranks cannot share the width of its experts, so each rank gets whole experts."""
+
+
 @cache
 def planned_examples() -> dict[str, Planned]:
     """Every example and variant, planned on the fleet and at the prices of the examples."""
@@ -87,6 +96,9 @@ def planned_examples() -> dict[str, Planned]:
         planned[name] = plan_one(example(name, changed or {}), fleet if changed is None else elsewhere)
     for name, (base, changes) in VARIANTS.items():
         planned[name] = plan_one(example(base, changes), fleet)
+    planned["whole experts"] = plan_one(
+        example("01-minimal", _WHOLE_EXPERTS), fleet_of(gpu_node("h100-0", "H100-80GB-HBM3", 8))
+    )
     return planned
 
 
