@@ -76,7 +76,7 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class _Column:
-    """What one case contributes, before cases are stacked."""
+    """The contribution of one case, before cases are stacked."""
 
     case: Case
     costs: StepCosts

@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from plimsoll.app.case import Case
 from plimsoll.app.objects import wanted_replicas
-from tests.support.live_passes import AUTO, PRESSURE, SLACK, LivePasses, live_part, pools
+from tests.support.live_passes import AUTO, H100, L4, L40S, PRESSURE, SLACK, LivePasses, Open, live_part, pools
 
-L4, L40S, H100 = "l4-24gb", "l40s-48gb", "h100-sxm-80gb"
 TOTAL: dict[str, Any] = {"concurrency": None, "totalConcurrency": 24, "minReplicas": 3}
-
-Open = Callable[..., LivePasses]
-
-
-@pytest.fixture
-async def opened(tmp_path: Path) -> AsyncIterator[Open]:
-    made: list[LivePasses] = []
-
-    def open_(**gpus: int) -> LivePasses:
-        kinds = {"l4": L4, "l40s": L40S, "h100": H100}
-        made.append(LivePasses.open(tmp_path, {kinds[name]: count for name, count in gpus.items()}))
-        return made[-1]
-
-    yield open_
-    for each in made:
-        await each.passes.models.close()
 
 
 def put(there: LivePasses, name: str, *kinds: str, **spec: Any) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,25 +13,7 @@ from plimsoll.app.rebalancing import take_turn
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import transition
 from plimsoll.placement.warnings import warnings_for
-from tests.support.live_passes import AUTO, EASY, PRESSURE, SLACK, LivePasses, live_part, pools
-
-L4, L40S, H100 = "l4-24gb", "l40s-48gb", "h100-sxm-80gb"
-
-Open = Callable[..., LivePasses]
-
-
-@pytest.fixture
-async def opened(tmp_path: Path) -> AsyncIterator[Open]:
-    made: list[LivePasses] = []
-
-    def open_(**gpus: int) -> LivePasses:
-        kinds = {"l4": L4, "l40s": L40S, "h100": H100}
-        made.append(LivePasses.open(tmp_path, {kinds[name]: count for name, count in gpus.items()}))
-        return made[-1]
-
-    yield open_
-    for each in made:
-        await each.passes.models.close()
+from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, SLACK, Open, live_part, pools
 
 
 async def test_a_wish_without_a_place_costs_one_question_and_its_neighbour_gets_its_own(opened: Open) -> None:

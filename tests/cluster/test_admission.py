@@ -183,7 +183,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
         {"concurrency": None, "totalConcurrency": 100, "replicas": 3},
         "totalConcurrency lets the planner choose the number of replicas: remove replicas, or write minReplicas",
     ),
-    "the fewest replicas beside declared ones": (
+    "the fewest replicas next to declared ones": (
         {"minReplicas": 2},
         "minReplicas belongs to totalConcurrency: with concurrency write replicas",
     ),

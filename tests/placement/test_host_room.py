@@ -201,7 +201,7 @@ def test_less_memory_than_the_estimate_is_taken_with_a_warning() -> None:
 
 
 def test_engines_without_a_node_keep_their_host_memory_as_well() -> None:
-    """What was decided and is not bound yet holds its 11 GiB, so the newcomer waits."""
+    """A decided replica that is not bound yet holds its 11 GiB, so the newcomer waits."""
     where = fleet(hosted(node("h", H100, 8), HostRoom(64_000, 16 * GIB, 99)))
     wanted = request(name="first", created="1", overrides=on(H100, 2))
     decided = pool(H100, 2, bound=0, ready=0)

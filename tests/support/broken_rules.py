@@ -82,7 +82,7 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "rebalancing.minReplicas must not exceed": ({"rebalancing": {"minReplicas": 3, "maxReplicas": 2}},),
     "mode Auto needs rebalancing.maxReplicas": ({"rebalancing": {"mode": "Auto"}},),
 }
-"""What makes the minimal spec break a rule, by a part of the rule's message that no other rule has."""
+"""Changes that make the minimal spec break a rule, by a part of the rule's message that no other rule has."""
 
 NAMES = {"use at most 52 characters": "a" * 53, "start with a letter": "0-digits-first"}
 """The same for rules about the name."""

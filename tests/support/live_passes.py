@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ NOW = 1_795_300_000.0
 
 PRESSURE, EASY, SLACK = 0.95, 0.6, 0.0
 PRODUCTS = {"l4-24gb": "L4", "l40s-48gb": "L40S", "h100-sxm-80gb": "H100-80GB-HBM3"}
+
+L4, L40S, H100 = "l4-24gb", "l40s-48gb", "h100-sxm-80gb"
 
 
 @dataclass
@@ -100,6 +102,10 @@ class LivePasses:
 
     def _pass(self) -> PassResult:
         return self.passes.make(self.store.picture(), {}, self.now)
+
+
+Open = Callable[..., LivePasses]
+"""Opens passes over nodes: the number of GPUs by ``l4``, ``l40s`` and ``h100``."""
 
 
 def pools(case: Case) -> dict[tuple[str, str], int]:

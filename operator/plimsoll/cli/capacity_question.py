@@ -96,7 +96,7 @@ def wish_of(found: Located) -> Wish:
 
 
 def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
-    """Return how many replicas fit on the nodes of a file, besides the pods in it."""
+    """Return how many replicas fit on the nodes of a file, in addition to the pods in it."""
     own = prices_from(prices)
     seen = fleet_from(fleet, own)
     resource = parse_located(found)

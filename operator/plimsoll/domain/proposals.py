@@ -27,7 +27,7 @@ class ProposalReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a proposal asks of another deployment: ``leaving`` goes from a node, to the node ``to`` or for good."""
+    """A change that a proposal asks of a deployment: ``leaving`` goes from a node, to the node ``to`` or for good."""
 
     owner: ObjectKey
     leaving: Share

@@ -99,7 +99,7 @@ class Request:
     ``created`` is the object's RFC 3339 creation time; competing requests are ordered by it. ``replicas`` is how many
     are wanted now (the user's number, or the rebalancer's within the user's bounds). ``failed_starts`` are GPU types
     and splits where its own engines ran out of memory and reported no figure. ``cpu_millis`` and ``memory_bytes`` are
-    the user's own requests of the pod besides GPUs, and the ``limit`` fields the user's limits; None where the user
+    the user's own requests of CPU and memory, and the ``limit`` fields the user's limits; None where the user
     sets none. ``slo`` is the latency that the user declares; None asks for the usual one of a person who reads along,
     as far as GPUs allow. ``total`` is the load of all replicas together as long as their number is not chosen yet;
     ``replicas`` and the shape are then only a first guess. ``is_sized`` means that the planner has chosen them.

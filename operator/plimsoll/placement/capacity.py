@@ -24,7 +24,7 @@ _MANY = 1_000_000
 """More replicas than any cluster has room for: counts of room stop at the number that a request asks for."""
 
 _EASIEST = (Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.GPUS_TAKEN)
-"""What blocks a replica, in the order of what is easiest to change. GPUs are free except where they are taken."""
+"""The reasons that block a replica, the easiest to change first. GPUs are free except where they are taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Capacity:
 
     @property
     def next_blocked(self) -> Rejection | None:
-        """What the next replica lacks where that is easiest to change; None where no candidate fits at all."""
+        """The shortage of the next replica that is easiest to change; None where no candidate fits at all."""
         blocked = [room.blocked for room in self.rooms]
         return min(blocked, key=lambda each: _EASIEST.index(each.reason), default=None)
 

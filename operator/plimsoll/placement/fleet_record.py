@@ -16,7 +16,7 @@ from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Ten
 
 @dataclass(frozen=True, slots=True)
 class FleetRecord:
-    """What a plan does for all deployments together.
+    """The effect of a plan on all deployments together.
 
     Attributes:
         bill_before: US dollars an hour of all pools before the plan. GPU types without a price count nothing.

@@ -1,4 +1,4 @@
-"""What the last pass found for each deployment: most deployments ask for nothing, and nothing about them changes."""
+"""The last pass's answers for each deployment: most ask for nothing, and nothing about them changes."""
 
 from __future__ import annotations
 

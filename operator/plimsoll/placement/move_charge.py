@@ -1,4 +1,4 @@
-"""What it costs to start a replica anew: its GPUs are paid twice until the new one serves."""
+"""The cost of starting a replica anew: its GPUs are paid twice until the new one serves."""
 
 from __future__ import annotations
 

@@ -130,7 +130,7 @@ class _Transition:
         if ledger is None:
             return ()
         refused, memo = self.award.rejections, self.adviser.memo
-        besides = other_remedies(self.request, self.fleet, ledger, refused, memo)
+        others_first = other_remedies(self.request, self.fleet, ledger, refused, memo)
         # More free GPUs help only where GPUs are short, not where a quota or the nodes' CPUs are short.
         short = {(each.gpu_type, each.split.gpus) for each in refused if each.reason is Reason.GPUS_TAKEN}
         others = self.adviser.remedies(self.request, ledger)
@@ -138,7 +138,7 @@ class _Transition:
         kept = [each for each in others if each.kind is not RemedyKind.FREE_GPUS or _gpus(each) in short]
         if self.request.is_sized:  # the user declares the load of all replicas, and not that of one
             kept = [each for each in kept if each.kind is not RemedyKind.REDUCE_CONCURRENCY]
-        return (*besides, *added, *kept)
+        return (*others_first, *added, *kept)
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""

@@ -124,7 +124,7 @@ def _resources(user: PodOptions, choice: Option) -> Manifest:
 
 
 def _needed(host: HostEstimate, limits: Mapping[str, str | int]) -> dict[str, str | int]:
-    """What the engine needs besides GPUs. A request may not exceed its limit, so a lower limit is requested instead."""
+    """The CPU and memory that the engine needs. A lower limit is requested instead."""
     cpu, memory = f"{host.cpu_millis}m", _quantity(host.memory_bytes)
     if host.cpu_millis % 1000 == 0:
         cpu = str(host.cpu_millis // 1000)

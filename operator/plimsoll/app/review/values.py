@@ -70,7 +70,7 @@ WhatIf = AddNodes | RemoveNodes | SetField
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """What a review uses besides the cluster.
+    """The inputs of a review in addition to the cluster.
 
     Attributes:
         cache: the folder for the hub's answers.
