@@ -170,6 +170,37 @@ async def test_nothing_is_created_again_for_an_owner_that_was_deleted(
     assert held is None or held["metadata"].get("deletionTimestamp")
 
 
+@pytest.mark.parametrize("change", [None, of_another_uid, leaving])
+async def test_no_owner_reference_is_restored_to_an_owner_that_was_deleted(
+    executor: Executor, cluster: FakeCluster, change: Callable[[Body], None] | None
+) -> None:
+    """``--cascade=orphan`` keeps the engines; Kubernetes would delete them if they named the deleted owner again."""
+    executor.store.observe(INFERENCE_DEPLOYMENTS, None, PLACED)
+    executor.store.observe(DEPLOYMENTS, None, _orphan())
+    if change:
+        current = copy.deepcopy(PLACED)
+        current["metadata"]["resourceVersion"] = "99"
+        change(current)
+        cluster.objects[INFERENCE_DEPLOYMENTS, key_of(PLACED)] = current
+    with pytest.raises(ClusterRefused) as caught:
+        await executor.apply(PLACED, workload_body())
+    assert caught.value.status == 404
+    assert cluster.calls == []
+
+
+async def test_an_owner_reference_is_restored_to_an_owner_that_exists(executor: Executor, cluster: FakeCluster) -> None:
+    cluster.objects[INFERENCE_DEPLOYMENTS, key_of(PLACED)] = copy.deepcopy(PLACED)
+    executor.store.observe(DEPLOYMENTS, None, _orphan())
+    assert await executor.apply(PLACED, workload_body())
+    assert cluster.calls == ["apply Deployment"]
+
+
+def _orphan() -> Body:
+    body = workload_body()
+    del body["metadata"]["ownerReferences"]
+    return body
+
+
 async def test_a_vanished_object_of_an_owner_that_exists_is_created_again(
     executor: Executor, cluster: FakeCluster
 ) -> None:

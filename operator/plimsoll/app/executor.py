@@ -151,18 +151,23 @@ class Executor:
             if live is None:
                 await self._check_owner(owner)
                 self._note_free(kind, key)
-        if live is None or is_ours(live, owner):
+        if live is None or _is_controlled_by(live, owner):
+            return live
+        if is_adoptable(live, str(owner["metadata"]["name"])):
+            await self._check_owner(owner)
             return live
         if _was_controlled_by_namesake(live, owner):
             raise NameTaken(f"{kind.kind} {key} of a deleted namesake is still there.", passing=True)
         raise NameTaken(f"{kind.kind} {key} exists and is not controlled by this InferenceDeployment; rename either.")
 
     async def _check_owner(self, owner: Body) -> None:
-        """Check that the owner of a vanished object still exists.
+        """Check that the owner of an object that vanished, or that lost its owner reference, still exists.
 
-        Kubernetes deletes the objects of a deleted owner. The report of the owner's own deletion may arrive later than
-        theirs, or be lost. Without this check its pods would be created again, on GPUs that others wait for. An owner
-        without a status is new: nothing of it can have vanished.
+        Kubernetes deletes the objects of a deleted owner. With ``--cascade=orphan`` it removes their owner references
+        instead. The report of the owner's own deletion may arrive later than theirs, or be lost. Without this check,
+        the pods of a vanished object would be created again, on GPUs that others wait for. A restored owner reference
+        would name an owner that is gone, so Kubernetes would delete an engine that its user wanted to keep. An owner
+        without a status is new: it has no objects yet.
 
         Raises:
             ClusterRefused: it was deleted, or another object has its name now (HTTP 404).
