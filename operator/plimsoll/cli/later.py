@@ -18,6 +18,7 @@ from plimsoll.facts.prices.repricing import OwnPrices
 
 if TYPE_CHECKING:
     from plimsoll.adapters.hub import HubModels
+    from plimsoll.app.exports.values import Export
     from plimsoll.app.review.values import Means, Measured, Review, Wish
 
 
@@ -73,6 +74,27 @@ def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | Non
     with _from_extra("operator", "Asking a cluster", ", or name a file with --fleet."):
         from plimsoll.cli import live
     return live.measure(wish, means, kubeconfig, context)
+
+
+def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_names: bool) -> Export:
+    """A snapshot of a cluster. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster"):
+        from plimsoll.cli import live
+    return live.export(means, kubeconfig, context, hash_names=hash_names)
+
+
+def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
+    """The operator's decision on a snapshot if these objects had been applied. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "The operator's decision on a snapshot"):
+        from plimsoll.cli import live
+    return live.replay(stored, wishes, means)
+
+
+def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
+    """How many more replicas of an object fitted on a snapshot. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "The operator's decision on a snapshot"):
+        from plimsoll.cli import live
+    return live.replay_capacity(stored, wish, means)
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:

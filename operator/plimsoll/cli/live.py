@@ -12,6 +12,10 @@ from kubernetes.aio import config
 
 from plimsoll.adapters.cluster import Cluster
 from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.app.exports.exporting import export as export_cluster
+from plimsoll.app.exports.replaying import replay as replay_wishes
+from plimsoll.app.exports.replaying import replay_capacity as replay_wish
+from plimsoll.app.exports.values import Export
 from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
 from plimsoll.app.review.values import Means, Measured, Review, Wish
@@ -43,6 +47,29 @@ def measure(wish: Wish, means: Means, kubeconfig: str | None, context: str | Non
             return await measure_wish(cluster, wish, means)
 
     return asyncio.run(ask())
+
+
+def export(means: Means, kubeconfig: str | None, context: str | None, *, hash_names: bool) -> Export:
+    """A snapshot of everything that the operator's decision reads."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the snapshot
+
+    async def ask() -> Export:
+        async with Cluster(kubeconfig, context) as cluster:
+            return await export_cluster(cluster, means, hash_names=hash_names)
+
+    return asyncio.run(ask())
+
+
+def replay(stored: Export, wishes: Sequence[Wish], means: Means) -> Review:
+    """The operator's decision on a snapshot if these objects had been applied."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the review
+    return asyncio.run(replay_wishes(stored, wishes, means))
+
+
+def replay_capacity(stored: Export, wish: Wish, means: Means) -> Measured:
+    """How many more replicas of an object fitted on a snapshot."""
+    logging.getLogger("plimsoll").addHandler(logging.NullHandler())  # its warnings are notes of the answer
+    return asyncio.run(replay_wish(stored, wish, means))
 
 
 def default_namespace(kubeconfig: str | None, context: str | None) -> str:

@@ -1,4 +1,4 @@
-"""``plimsoll plan`` against a cluster: the operator's own decision, as a difference to what runs."""
+"""``plimsoll plan`` on a cluster or a snapshot: the operator's own decision, as a difference to what runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from types import MappingProxyType
 import click
 import yaml
 
-from plimsoll.app.review.values import Means, Review, WhatIf
+from plimsoll.app.exports.objects import objects_of
+from plimsoll.app.exports.values import Export
+from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
 from plimsoll.cli.documents import Manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
-from plimsoll.cli.later import default_namespace, review
+from plimsoll.cli.later import default_namespace, replay, review
 from plimsoll.cli.markdown import review_markdown
 from plimsoll.cli.review_documents import document
 from plimsoll.cli.review_tables import print_review
@@ -33,15 +35,40 @@ class Wanted:
 
 
 def plan_live(manifests: Manifests, access: ClusterAccess, wanted: Wanted, output: str) -> int:
-    """Print the review of manifests. Return the exit status."""
+    """Print the review of manifests on a cluster. Return the exit status."""
     home = wanted.namespace or default_namespace(access.file, access.context)
+
+    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+        return review(wishes, means, access.file, access.context)
+
+    return _plan(manifests, home, wanted, output, ask)
+
+
+def plan_stored(manifests: Manifests, stored: Export, wanted: Wanted, output: str) -> int:
+    """Print the review of manifests on a snapshot; without any, of all its objects. Return the exit status."""
+
+    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+        return replay(stored, wishes if wishes or wanted.what_if else objects_of(stored), means)
+
+    return _plan(manifests, wanted.namespace or "default", wanted, output, ask, may_be_empty=not manifests.found)
+
+
+def _plan(
+    manifests: Manifests,
+    home: str,
+    wanted: Wanted,
+    output: str,
+    ask: Callable[[Sequence[Wish], Means], Review],
+    *,
+    may_be_empty: bool = False,
+) -> int:
     wishes, unusable = wishes_of(manifests.found, home)
-    if not wishes and not wanted.what_if:
+    if not wishes and not wanted.what_if and not (may_be_empty and not unusable):
         _complain(unusable)
         return EXIT_BAD_INPUT
     own = None if wanted.prices is None else prices_from(wanted.prices)
     means = Means(*hub_access(), prices=own, what_if=wanted.what_if)
-    found = review(wishes, means, access.file, access.context)
+    found = ask(wishes, means)
     _complain([*unusable, *found.problems])
     for note in found.notes:
         click.echo(f"note: {note}", err=True)

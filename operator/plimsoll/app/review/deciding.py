@@ -111,7 +111,7 @@ async def _node_groups(cluster: Cluster, settings: Settings) -> tuple[NodeGroups
     try:
         await groups.refresh(cluster, lambda: None)
     except PlimsollError as error:
-        return groups, (f"Node pools cannot be read ({error}): none is suggested.",)
+        return groups, (node_pools_note(error),)
     return groups, ()
 
 
@@ -124,5 +124,15 @@ async def _prices(cluster: Cluster, settings: Settings, means: Means) -> tuple[P
     try:
         await prices.refresh()
     except PlimsollError as error:
-        return prices, (f"The operator's prices cannot be read ({error}): the catalogue's prices are used.",)
+        return prices, (prices_note(error),)
     return prices, prices.complaints
+
+
+def prices_note(error: PlimsollError) -> str:
+    """Return the note on prices that cannot be read."""
+    return f"The operator's prices cannot be read ({error}): the catalogue's prices are used."
+
+
+def node_pools_note(error: PlimsollError) -> str:
+    """Return the note on node pools that cannot be read."""
+    return f"Node pools cannot be read ({error}): none is suggested."

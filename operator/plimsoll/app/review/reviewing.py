@@ -19,14 +19,18 @@ from plimsoll.app.review.values import Means, Review, Wish
 
 
 async def review(
-    cluster: Cluster, wishes: Sequence[Wish], means: Means, environment: Mapping[str, str] = os.environ
+    cluster: Cluster,
+    wishes: Sequence[Wish],
+    means: Means,
+    environment: Mapping[str, str] = os.environ,
+    now: float | None = None,
 ) -> Review:
-    """Return what the operator would do after ``kubectl apply`` of all wishes.
+    """Return what the operator would do after ``kubectl apply`` of all wishes. ``now`` is in POSIX seconds.
 
     Raises:
         PlimsollError: the cluster cannot be read.
     """
-    now = time.time()
+    now = time.time() if now is None else now
     settings, notes = await operator_settings(cluster, environment)
     seen = await look(cluster, settings)
     wishes = with_fields(wishes, seen.live, means.what_if)

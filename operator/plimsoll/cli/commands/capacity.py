@@ -8,7 +8,7 @@ import sys
 import click
 import yaml
 
-from plimsoll.app.review.values import Means
+from plimsoll.app.review.values import Means, Measured
 from plimsoll.cli.asked import Asked
 from plimsoll.cli.capacity_answers import capacity_document, print_capacity
 from plimsoll.cli.capacity_question import Subject, located, measure_offline, wish_of
@@ -16,8 +16,10 @@ from plimsoll.cli.cluster_options import with_cluster
 from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
 from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.later import default_namespace, measure
+from plimsoll.cli.later import default_namespace, measure, replay_capacity
 from plimsoll.cli.screen import screen
+from plimsoll.cli.snapshot_files import snapshot_from
+from plimsoll.domain.errors import InvalidInput
 
 
 @click.command("capacity")
@@ -35,6 +37,7 @@ from plimsoll.cli.screen import screen
 @click.option(
     "--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml."
 )
+@click.option("--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster.")
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option("-n", "--namespace", help="Whose quota counts, for an object that names none. Default: as for kubectl.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
@@ -52,6 +55,7 @@ def command(
     kv_precision: str | None,
     engine: str | None,
     fleet: str | None,
+    snapshot: str | None,
     prices: str | None,
     namespace: str | None,
     output: str,
@@ -60,12 +64,17 @@ def command(
 ) -> None:
     """Say how many more replicas of MODEL (or of a manifest, -f) fit, where, at which price, and what blocks the next.
 
-    On a cluster it counts what is free after the operator's decisions on all InferenceDeployments. With --fleet it
-    counts what the pods of the file leave free. Changes nothing.
+    On a cluster it counts what is free after the operator's decisions on all InferenceDeployments. With --snapshot it
+    does the same for the cluster as it was. With --fleet it counts what the pods of the file leave free. Changes
+    nothing.
 
     Exit status: 0 at least one more fits, 1 none fits, 2 some input cannot be used.
     """
-    refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], prices=[prices or ""])
+    refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], snapshot=[snapshot or ""], prices=[prices or ""])
+    if snapshot is not None and fleet is not None:
+        raise InvalidInput(
+            "--snapshot", snapshot, "It replaces the cluster, and so does --fleet: leave one of them out."
+        )
     asked = Asked(
         context=context_length,
         concurrency=concurrency,
@@ -82,10 +91,8 @@ def command(
     if fleet is not None:
         found = measure_offline(located(subject, namespace or "default"), fleet, prices)
     else:
-        access = ClusterAccess(kubeconfig, context)
-        wish = wish_of(located(subject, namespace or default_namespace(access.file, access.context)))
-        own = None if prices is None else prices_from(prices)
-        found = measure(wish, Means(*hub_access(), prices=own), access.file, access.context)
+        means = Means(*hub_access(), prices=None if prices is None else prices_from(prices))
+        found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     if output == "table":
@@ -95,3 +102,13 @@ def command(
     else:
         click.echo(yaml.safe_dump(capacity_document(found), sort_keys=False), nl=False)
     sys.exit(EXIT_PLACED if found.capacity.total else EXIT_UNPLACED)
+
+
+def _measured(
+    subject: Subject, namespace: str | None, snapshot: str | None, means: Means, access: ClusterAccess
+) -> Measured:
+    """Ask a snapshot, or the cluster where none is named."""
+    if snapshot is not None:
+        return replay_capacity(snapshot_from(snapshot), wish_of(located(subject, namespace or "default")), means)
+    wish = wish_of(located(subject, namespace or default_namespace(access.file, access.context)))
+    return measure(wish, means, access.file, access.context)

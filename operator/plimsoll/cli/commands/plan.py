@@ -17,12 +17,13 @@ from plimsoll.cli.context import ClusterAccess, fleet_and_priorities, prices_fro
 from plimsoll.cli.documents import Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.live_plan import Wanted, plan_live
+from plimsoll.cli.live_plan import Wanted, plan_live, plan_stored
 from plimsoll.cli.markdown import plan_markdown
 from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
+from plimsoll.cli.snapshot_files import snapshot_from
 from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
 from plimsoll.cli.today import today
 from plimsoll.cli.what_if import what_if_of
@@ -45,12 +46,15 @@ from plimsoll.render.price_words import remark_summaries
     "--what-if",
     "what_if",
     multiple=True,
-    help='On a cluster: "+2 h100-sxm-80gb x8" (more nodes), "-l40s" (no such nodes), "NAME.FIELD=VALUE".',
+    help='On a cluster or a snapshot: "+2 h100-sxm-80gb x8" (more nodes), "-l40s" (no such nodes), "NAME.FIELD=VALUE".',
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
 @click.option(
     "--fleet",
     help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml.",
+)
+@click.option(
+    "--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster: the same decision again."
 )
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "markdown", "objects"]), default="table")
@@ -65,6 +69,7 @@ def command(
     what_if: tuple[str, ...],
     recursive: bool,  # noqa: FBT001 - a flag of the command line
     fleet: str | None,
+    snapshot: str | None,
     prices: str | None,
     node_groups: str | None,
     output: str,
@@ -75,38 +80,55 @@ def command(
     """Say where manifests would be placed, with which estimate, and why not elsewhere. Changes nothing.
 
     On a cluster it shows what the operator would do after kubectl apply: placed, moved, changed, kept, waiting,
-    refused, for all InferenceDeployments that change, and the bill before and after. With --fleet the manifests are
-    planned together on an empty record: the first gets its GPUs first, unless PriorityClasses in the file of the fleet
-    say otherwise.
+    refused, for all InferenceDeployments that change, and the bill before and after. With --snapshot it shows the same
+    for the cluster as it was; without -f and --what-if for all its objects. With --fleet the manifests are planned
+    together on an empty record: the first gets its GPUs first, unless PriorityClasses in the file of the fleet say
+    otherwise.
 
     Exit status: 0 everything is placed, 1 something cannot be placed, 2 some input cannot be used (the rest is planned
     without it).
     """
-    refuse_second_stdin(f=files, fleet=[fleet or ""], prices=[prices or ""], **{"node-groups": [node_groups or ""]})
-    changes = _what_if(what_if, files, fleet)
+    others = {"fleet": fleet, "snapshot": snapshot, "prices": prices, "node-groups": node_groups}
+    refuse_second_stdin(f=files, **{name: [given or ""] for name, given in others.items()})
+    if snapshot is not None and fleet is not None:
+        raise InvalidInput(
+            "--snapshot", snapshot, "It replaces the cluster, and so does --fleet: leave one of them out."
+        )
+    changes = _what_if(what_if, files, fleet, snapshot)
+    manifests = _manifests(files, recursive=recursive, may_be_empty=bool(changes) or (not files and bool(snapshot)))
+    if fleet is None and node_groups is not None:
+        raise InvalidInput(
+            "--node-groups", node_groups, "On a cluster those of the operator count: use it with --fleet."
+        )
+    if snapshot is not None:
+        stored = snapshot_from(snapshot)
+        sys.exit(plan_stored(manifests, stored, Wanted(namespace, prices, changes), output))
+    if fleet is None:
+        sys.exit(plan_live(manifests, ClusterAccess(kubeconfig, context), Wanted(namespace, prices, changes), output))
+    sys.exit(_plan_offline(manifests, fleet, (prices, node_groups), output))
+
+
+def _manifests(files: tuple[str, ...], *, recursive: bool, may_be_empty: bool) -> Manifests:
+    """Read the manifests. Raises :class:`InvalidInput`, or ends the command, if there is none and one is needed."""
     manifests = read_manifests(files, recursive=recursive)
     _complain(manifests.problems)
-    if not manifests.found and not (changes and not manifests.problems):
+    if not manifests.found and not (may_be_empty and not manifests.problems):
         if not manifests.problems:
             raise no_deployment(files)
         sys.exit(EXIT_BAD_INPUT)
     note = manifests.note()
     if note is not None:
         click.echo(f"note: {note}", err=True)
-    if fleet is None and node_groups is not None:
-        raise InvalidInput(
-            "--node-groups", node_groups, "On a cluster those of the operator count: use it with --fleet."
-        )
-    if fleet is None:
-        sys.exit(plan_live(manifests, ClusterAccess(kubeconfig, context), Wanted(namespace, prices, changes), output))
-    sys.exit(_plan_offline(manifests, fleet, (prices, node_groups), output))
+    return manifests
 
 
-def _what_if(texts: tuple[str, ...], files: tuple[str, ...], fleet: str | None) -> tuple[WhatIf, ...]:
+def _what_if(
+    texts: tuple[str, ...], files: tuple[str, ...], fleet: str | None, snapshot: str | None
+) -> tuple[WhatIf, ...]:
     """Read ``--what-if``. Raises :class:`InvalidInput` if it cannot be used, and a usage error without a question."""
     if texts and fleet is not None:
         raise InvalidInput("--what-if", texts[0], "It asks about a live cluster: leave --fleet out, or edit that file.")
-    if not texts and not files:
+    if not texts and not files and snapshot is None:
         raise click.UsageError("Missing option '-f' / '--filename'.")
     return what_if_of(texts)
 

@@ -1,0 +1,129 @@
+"""Digests of specs in a snapshot: the operator compares them, and the snapshot holds other specs than the cluster.
+
+A digest that is equal to that of the real spec becomes the digest of the spec in the snapshot, so that it is equal
+there, too. Any other digest stays another one. So each comparison has the same result, and no digest of a left-out
+value gets into the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from typing import Any
+
+from plimsoll.api.convert import to_workload_options
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.app.case import Case, images_of
+from plimsoll.app.objects import Surroundings
+from plimsoll.app.settings import Settings
+from plimsoll.app.store import key_of
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.outcomes import Option
+from plimsoll.domain.workload import WorkloadOptions
+from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
+from plimsoll.render.names import POOL_LABEL
+
+Body = Mapping[str, Any]
+
+ANOTHER = "another"
+"""A digest of inputs that is equal to none."""
+
+_DIGITS = 12
+
+
+def with_digests(real: Body, written: Body, salt: str) -> dict[str, Any]:
+    """Return an InferenceDeployment of a snapshot with the digests of its own spec in its status.
+
+    Args:
+        real: the object of the cluster.
+        written: the same object in the snapshot.
+        salt: hides digests of earlier specs.
+    """
+    before, after = _case(real), _case(written)
+    if before.spec_digest == after.spec_digest:
+        return dict(written)
+
+    def other(digest: object) -> str:
+        return sha256(f"{salt}{digest}".encode()).hexdigest()[:_DIGITS]
+
+    def spec(digest: object) -> str:
+        return after.spec_digest if digest == before.spec_digest else other(digest)
+
+    def size(digest: object) -> str:
+        return after.size_digest if digest == before.size_digest else other(digest)
+
+    status = dict(written.get("status") or {})
+    for name in ("pools", "tooSmall", "observations"):
+        if isinstance(status.get(name), list):
+            status[name] = [_with_digest(each, spec) for each in status[name]]
+    if isinstance(status.get("size"), Mapping):
+        status["size"] = _with_digest(status["size"], size)
+    return {**written, "status": status}
+
+
+def _case(body: Body) -> Case:
+    return Case(body, key_of(body), Surroundings({}, {}))
+
+
+def _with_digest(entry: Any, digest: Callable[[object], str]) -> Any:
+    is_given = isinstance(entry, Mapping) and entry.get("spec") is not None
+    return {**entry, "spec": digest(entry["spec"])} if is_given else entry
+
+
+class Inputs:
+    """The inputs of the pod templates of one object, in the cluster and in the snapshot.
+
+    Args:
+        real: the object of the cluster.
+        written: the same object in the snapshot.
+        settings: the operator's settings, and those in the snapshot.
+    """
+
+    def __init__(self, real: Body, written: Body, settings: tuple[Settings, Settings]) -> None:
+        self._before, self._after = _options(real, settings[0]), _options(written, settings[1])
+
+    @property
+    def are_equal(self) -> bool:
+        """Whether a template has the same digest in both."""
+        return self._before is not None and self._before == self._after
+
+    def translated(self, digest: str, choice: Option | None) -> str | None:
+        """Return a digest for the snapshot; None if the placement that it was made with is not known."""
+        if self.are_equal:
+            return digest
+        if choice is None or self._before is None or self._after is None:
+            return None
+        return inputs_digest(self._after, choice) if inputs_digest(self._before, choice) == digest else ANOTHER
+
+
+def _options(body: Body, settings: Settings) -> WorkloadOptions | None:
+    """The inputs that a spec sets. The digest does not contain name and uid."""
+    try:
+        options = to_workload_options(parse_inference_deployment(body), images_of(settings))
+    except PlimsollError:
+        return None
+    return replace(options, key=key_of({"metadata": {"name": ""}}), uid="")
+
+
+def with_inputs(workload: Body, inputs: Inputs | None, case: Case | None) -> dict[str, Any]:
+    """Return a Deployment of a snapshot with the digest of the inputs of its template. Without one it never restarts.
+
+    Args:
+        workload: the Deployment.
+        inputs: those of its owner; None if there is no owner.
+        case: the decision about its owner.
+    """
+    head = workload["metadata"]
+    annotations = dict(head.get("annotations") or {})
+    digest = annotations.pop(INPUTS_ANNOTATION, None)
+    if digest is None:
+        return dict(workload)
+    found = None if inputs is None else inputs.translated(digest, _choice(case, head["labels"].get(POOL_LABEL)))
+    kept = annotations if found is None else {**annotations, INPUTS_ANNOTATION: found}
+    return {**workload, "metadata": {**head, "annotations": kept}}
+
+
+def _choice(case: Case | None, pool: str | None) -> Option | None:
+    decision = None if case is None else case.decision
+    return next((each.choice for each in decision.pools if each.name == pool), None) if decision is not None else None

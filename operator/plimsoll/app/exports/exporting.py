@@ -1,0 +1,169 @@
+"""Reads a cluster and makes a snapshot of it."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll import __version__
+from plimsoll.adapters.cluster import CONFIG_MAPS, DEPLOYMENTS, INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused, Kind
+from plimsoll.adapters.kinds import NODE_POOLS
+from plimsoll.api.convert import check_without_model
+from plimsoll.api.parse import parse_inference_deployment
+from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
+from plimsoll.app.case import Case
+from plimsoll.app.exports.digests import Inputs, with_digests, with_inputs
+from plimsoll.app.exports.exported_settings import environment_of
+from plimsoll.app.exports.hashing import Hashing, marked, names_of
+from plimsoll.app.exports.reduction import KINDS, reduced
+from plimsoll.app.exports.stored_cluster import StoredCluster
+from plimsoll.app.exports.values import Body, Export
+from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
+from plimsoll.app.review.looking import Look, look
+from plimsoll.app.review.operator_settings import operator_settings
+from plimsoll.app.review.values import Means
+from plimsoll.app.settings import Settings
+from plimsoll.app.store import key_of
+from plimsoll.domain.errors import PlimsollError
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.names import DEPLOYMENT_LABEL
+
+_GONE = 404
+_SALT_BYTES = 16
+
+Bodies = Mapping[Kind, Sequence[Body]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Everything that was read, before fields are left out."""
+
+    at: float
+    settings: Settings
+    look: Look
+    bodies: Bodies
+    notes: tuple[str, ...]
+
+
+async def export(
+    cluster: Cluster,
+    means: Means,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    hash_names: bool = False,
+    now: float | None = None,
+) -> Export:
+    """Return a snapshot of everything that the operator's decision reads.
+
+    Args:
+        cluster: the cluster. No Secret of it is read.
+        means: the sources of models, for objects with values that the snapshot leaves out.
+        environment: environment variables of this process; a ``PLIMSOLL_`` variable replaces a setting.
+        hash_names: replace names by digests.
+        now: POSIX seconds; the file holds whole ones.
+
+    Raises:
+        PlimsollError: the cluster cannot be read.
+    """
+    seen = await _seen(cluster, environment, float(int(time.time() if now is None else now)))
+    salt = secrets.token_hex(_SALT_BYTES)
+    plain = environment_of(seen.settings)
+    written = {kind: [reduced(kind, body) for body in seen.bodies.get(kind, ())] for kind in KINDS}
+    settings = dict(plain)
+    if hash_names:
+        spaces = (seen.settings.namespace, *seen.settings.watch_namespaces)
+        hashing = Hashing(names_of(written, spaces, salt))
+        written = {kind: [hashing.hashed(kind, body) for body in bodies] for kind, bodies in written.items()}
+        settings = hashing.settings(plain)
+        written[INFERENCE_DEPLOYMENTS] = _marked(seen, written[INFERENCE_DEPLOYMENTS])
+    owners = list(zip(seen.bodies[INFERENCE_DEPLOYMENTS], written[INFERENCE_DEPLOYMENTS], strict=True))
+    written[INFERENCE_DEPLOYMENTS] = [with_digests(real, body, salt) for real, body in owners]
+    written[DEPLOYMENTS] = await _with_inputs(seen, owners, written[DEPLOYMENTS], settings, means)
+    bodies = [body for kind in KINDS for body in written[kind]]
+    return Export(seen.at, __version__, settings, bodies, seen.notes, hashed=hash_names)
+
+
+async def _seen(cluster: Cluster, environment: Mapping[str, str], now: float) -> _Seen:
+    settings, about_settings = await operator_settings(cluster, environment)
+    found = await look(cluster, settings)
+    prices, about_prices = await _prices(cluster, settings)
+    pools, about_pools = await _node_pools(cluster, settings)
+    bodies: dict[Kind, Sequence[Body]] = {kind: found.picture.all(kind) for kind in found.picture.pages}
+    bodies |= {
+        INFERENCE_DEPLOYMENTS: [found.live[key] for key in sorted(found.live)],
+        CONFIG_MAPS: prices,
+        NODE_POOLS: pools,
+    }
+    return _Seen(now, settings, found, bodies, (*about_settings, *found.notes, *about_prices, *about_pools))
+
+
+async def _prices(cluster: Cluster, settings: Settings) -> tuple[Sequence[Body], tuple[str, ...]]:
+    try:
+        found = await cluster.get(CONFIG_MAPS, ObjectKey(settings.namespace, settings.prices_configmap))
+    except PlimsollError as error:
+        return (), (prices_note(error),)
+    return () if found is None else (found,), ()
+
+
+async def _node_pools(cluster: Cluster, settings: Settings) -> tuple[Sequence[Body], tuple[str, ...]]:
+    if not settings.read_node_pools:
+        return (), ()
+    try:
+        return (await cluster.list(NODE_POOLS)).items, ()
+    except PlimsollError as error:
+        is_absent = isinstance(error, ClusterRefused) and error.status == _GONE
+        return (), () if is_absent else (node_pools_note(error),)
+
+
+def _marked(seen: _Seen, written: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Mark the objects that are refused because of their pods: most fields of pods are not in a hashed snapshot."""
+    policy = PodPolicy.from_json(seen.settings.pod_policy or "{}")
+    pairs = zip(seen.bodies[INFERENCE_DEPLOYMENTS], written, strict=True)
+    return [marked(body) if _is_refused(real, policy) else body for real, body in pairs]
+
+
+def _is_refused(body: Body, policy: PodPolicy) -> bool:
+    try:
+        spec = parse_inference_deployment(body).spec
+        check_without_model(spec)
+        check_pod_policy(spec, policy, str(body["metadata"]["namespace"]))
+    except PlimsollError:
+        return True
+    return False
+
+
+async def _with_inputs(
+    seen: _Seen,
+    owners: Sequence[tuple[Body, Body]],
+    written: Sequence[dict[str, Any]],
+    settings: Mapping[str, str],
+    means: Means,
+) -> list[dict[str, Any]]:
+    """Translate the digests of templates. Only templates with left-out values need the operator's decision for that."""
+    both = seen.settings, Settings.from_environment(settings)
+    inputs = {key_of(real): Inputs(real, body, both) for real, body in owners}
+    real = [_owner_of(body) for body in seen.bodies[DEPLOYMENTS]]
+    needs_decision = any(key in inputs and not inputs[key].are_equal for key in real)
+    cases = await _cases(seen, means) if needs_decision else {}
+    return [with_inputs(body, inputs.get(key), cases.get(key)) for key, body in zip(real, written, strict=True)]
+
+
+def _owner_of(workload: Body) -> ObjectKey:
+    head = workload["metadata"]
+    return ObjectKey(str(head.get("namespace")), str((head.get("labels") or {}).get(DEPLOYMENT_LABEL)))
+
+
+async def _cases(seen: _Seen, means: Means) -> Mapping[ObjectKey, Case]:
+    """Return the operator's decisions on the cluster as it is."""
+    needed = [{"apiVersion": kind.api_version, "kind": kind.kind, **body} for kind in (CONFIG_MAPS, NODE_POOLS)
+              for body in seen.bodies[kind]]  # fmt: skip
+    cluster = StoredCluster(Export(seen.at, __version__, environment_of(seen.settings), needed))
+    decider, _ = await new_decider(cluster, seen.settings, means)
+    try:
+        return {case.key: case for case in await decider.cases(seen.look.picture, seen.at)}
+    finally:
+        await decider.close()

@@ -1,0 +1,252 @@
+"""Replaces names in the objects of a snapshot, and leaves out sentences and fields that hold names and are not read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from plimsoll.adapters.kinds import (
+    DEPLOYMENTS,
+    INFERENCE_DEPLOYMENTS,
+    NODE_POOLS,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    Kind,
+)
+from plimsoll.app.exports.hashed_labels import HashedLabels
+from plimsoll.app.exports.pseudonyms import Pseudonyms
+from plimsoll.app.exports.specs import LEFT_OUT
+from plimsoll.app.review.overlay import LAST_APPLIED
+from plimsoll.domain.images import vendor_of
+from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
+from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
+
+Body = Mapping[str, Any]
+
+PHRASES: Mapping[Obstacle, str] = {
+    Obstacle.GPUS: "Insufficient nvidia.com/gpu",
+    Obstacle.NODES_GONE: "node(s) were unschedulable",
+    Obstacle.OTHER_NODES: "node(s) didn't match Pod's node affinity/selector",
+    Obstacle.CPU: "Insufficient cpu",
+    Obstacle.MEMORY: "Insufficient memory",
+    Obstacle.OTHER_RESOURCE: "Insufficient example.com/resource",
+    Obstacle.PODS: "Too many pods",
+    Obstacle.VOLUMES: "node(s) had volume node affinity conflict",
+    Obstacle.PORTS: "node(s) didn't have free ports for the requested pod ports",
+    Obstacle.SPREADING: "node(s) didn't match pod anti-affinity rules",
+    Obstacle.GATES: "scheduling gates",
+    Obstacle.QUOTA: "exceeded quota",
+    Obstacle.UNKNOWN: "another reason",
+}
+"""The scheduler's words for each obstacle, without the names that its own message may hold."""
+
+_SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
+"""Fields of a status with sentences that may name other objects. A decision writes them anew."""
+
+_NOT_HASHED = frozenset({
+    "PLIMSOLL_POD_POLICY", "PLIMSOLL_ENGINE_IMAGE_NVIDIA", "PLIMSOLL_ENGINE_IMAGE_AMD", "PLIMSOLL_ENGINE_REGISTRY",
+})  # fmt: skip
+
+
+def names_of(bodies: Mapping[Kind, Iterable[Body]], namespaces: Iterable[str], salt: str) -> Pseudonyms:
+    """Return digests for all names of these objects and for further namespaces."""
+    nodes: set[str] = set()
+    names: set[str] = set()
+    spaces = set(namespaces)
+    for kind, listed in bodies.items():
+        for body in listed:
+            (nodes if kind == NODES else names).add(str(body["metadata"]["name"]))
+            spaces.add(str(body["metadata"].get("namespace") or ""))
+            nodes.add(str((body.get("spec") or {}).get("nodeName") or ""))
+    return Pseudonyms(salt, nodes, spaces, names)
+
+
+class Hashing:
+    """Replaces the names of one snapshot.
+
+    Args:
+        names: the digests.
+    """
+
+    def __init__(self, names: Pseudonyms) -> None:
+        self._names = names
+        self._labels = HashedLabels(names)
+        self._parts: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
+            NODES: self._node,
+            PODS: self._pod,
+            DEPLOYMENTS: self._workload,
+            INFERENCE_DEPLOYMENTS: self._inference_deployment,
+            PRIORITY_CLASSES: self._priority_class,
+            NODE_POOLS: self._node_pool,
+        }
+
+    def hashed(self, kind: Kind, body: Body) -> dict[str, Any]:
+        """Return an object of a snapshot with digests in place of names."""
+        own = self._parts.get(kind)
+        parts = {} if own is None else own(body)
+        head = self._head(body["metadata"]) | parts.pop("metadata", {})
+        return {**body, **parts, "metadata": head}
+
+    def settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return settings with digests in place of names, and without images.
+
+        Of the pod policy only the permitted PriorityClasses stay. :func:`marked` is for objects that it refuses.
+        """
+        found = {name: value for name, value in settings.items() if name not in _NOT_HASHED}
+        found["PLIMSOLL_NAMESPACE"] = self._names.namespace(settings["PLIMSOLL_NAMESPACE"])
+        found["PLIMSOLL_PRICES_CONFIGMAP"] = self._names.name(settings["PLIMSOLL_PRICES_CONFIGMAP"])
+        watched = [each for each in settings.get("PLIMSOLL_WATCH_NAMESPACES", "").split(",") if each]
+        if watched:
+            found["PLIMSOLL_WATCH_NAMESPACES"] = ",".join(self._names.namespace(each) for each in watched)
+        if "PLIMSOLL_NODE_GROUPS" in settings:
+            groups = json.loads(settings["PLIMSOLL_NODE_GROUPS"])
+            found["PLIMSOLL_NODE_GROUPS"] = json.dumps([self._group(each) for each in groups])
+        policy = json.loads(settings.get("PLIMSOLL_POD_POLICY", "{}"))
+        if "priorityClasses" in policy:
+            found["PLIMSOLL_POD_POLICY"] = json.dumps({"priorityClasses": policy["priorityClasses"]})
+        return found
+
+    def _group(self, group: Body) -> dict[str, Any]:
+        found = {**group, "name": self._names.name(str(group["name"]))}
+        if "labels" in group:
+            found["labels"] = self._labels.labels(group["labels"])
+        if "taints" in group:
+            found["taints"] = [self._labels.taint(each) for each in group["taints"]]
+        return found
+
+    def _head(self, head: Body) -> dict[str, Any]:
+        found = {**head, "name": self._names.name(str(head["name"]))}
+        if head.get("namespace"):
+            found["namespace"] = self._names.namespace(str(head["namespace"]))
+        if head.get("uid"):
+            found["uid"] = self._names.uid(str(head["uid"]))
+        if head.get("ownerReferences"):
+            found["ownerReferences"] = [self._reference(each, head) for each in head["ownerReferences"]]
+        labels = head.get("labels") or {}
+        if DEPLOYMENT_LABEL in labels:
+            found["labels"] = {**labels, DEPLOYMENT_LABEL: self._names.name(labels[DEPLOYMENT_LABEL])}
+        return found
+
+    def _reference(self, reference: Body, head: Body) -> dict[str, Any]:
+        found = {**reference, "uid": self._names.uid(str(reference.get("uid")))}
+        return found | ({"name": self._made(str(reference["name"]), head)} if "name" in reference else {})
+
+    def _made(self, name: str, head: Body) -> str:
+        """A name that begins with that of a Deployment of ours still does, because the operator checks it."""
+        labels = head.get("labels") or {}
+        if DEPLOYMENT_LABEL in labels and POOL_LABEL in labels:
+            workload = workload_name(labels[DEPLOYMENT_LABEL], labels[POOL_LABEL])
+            ours = workload_name(self._names.name(labels[DEPLOYMENT_LABEL]), labels[POOL_LABEL])
+            if name == workload:
+                return ours
+            if name.startswith(f"{workload}-"):
+                return f"{ours}-{self._names.uid(name)}"
+        return self._names.name(name)
+
+    def _node(self, body: Body) -> dict[str, Any]:
+        head, spec = body["metadata"], body.get("spec") or {}
+        found = {"name": self._names.node(str(head["name"])), "labels": self._labels.labels(head.get("labels") or {})}
+        taints = [self._labels.taint(each) for each in spec.get("taints") or ()]
+        return {"metadata": found, "spec": {**spec, **({"taints": taints} if taints else {})}}
+
+    def _pod(self, body: Body) -> dict[str, Any]:
+        spec, status = dict(body.get("spec") or {}), dict(body.get("status") or {})
+        if spec.get("nodeName"):
+            spec["nodeName"] = self._names.node(str(spec["nodeName"]))
+        if status.get("conditions"):
+            status["conditions"] = [_without_names(each) for each in status["conditions"]]
+        return {"spec": spec} | ({"status": status} if status else {})
+
+    def _workload(self, body: Body) -> dict[str, Any]:
+        status = dict(body.get("status") or {})
+        status["conditions"] = [{**each, "message": LEFT_OUT} for each in status.get("conditions") or ()]
+        return {"metadata": {"name": self._made(str(body["metadata"]["name"]), body["metadata"])}, "status": status}
+
+    def _inference_deployment(self, body: Body) -> dict[str, Any]:
+        found: dict[str, Any] = {"spec": self._spec(body["spec"]), "status": _bare_status(body["status"])}
+        before = (body["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+        if before is not None:
+            spec = self._spec(json.loads(before)["spec"])
+            found["metadata"] = {"annotations": {LAST_APPLIED: json.dumps({"spec": spec})}}
+        return found
+
+    def _spec(self, spec: Body) -> dict[str, Any]:
+        """The parts of a spec that decisions read. It may be a spec without values."""
+        found = dict(spec)
+        if isinstance(spec.get("model"), Mapping):
+            found["model"] = _without(spec["model"], "path", "tokenSecretRef")
+        if isinstance(spec.get("engine"), Mapping):
+            found["engine"] = _engine(spec["engine"])
+        if isinstance(spec.get("podTemplate"), Mapping):
+            found["podTemplate"] = self._template(spec["podTemplate"])
+        return found
+
+    def _template(self, template: Body) -> dict[str, Any]:
+        found = {name: template[name] for name in ("resources",) if name in template}
+        if isinstance(template.get("nodeSelector"), Mapping):
+            found["nodeSelector"] = self._labels.labels(template["nodeSelector"])
+        if isinstance(template.get("tolerations"), list):
+            found["tolerations"] = [self._labels.taint(each) for each in template["tolerations"]]
+        if "priorityClassName" in template:
+            found["priorityClassName"] = self._priority(template["priorityClassName"])
+        return found
+
+    def _priority(self, name: Any) -> Any:
+        return self._names.name(name) if isinstance(name, str) and name and not name.startswith("system-") else name
+
+    def _priority_class(self, body: Body) -> dict[str, Any]:
+        return {"metadata": {"name": self._priority(body["metadata"]["name"])}}
+
+    def _node_pool(self, body: Body) -> dict[str, Any]:
+        template = body["spec"]["template"]
+        labels, spec = template["metadata"].get("labels") or {}, dict(template["spec"])
+        if spec.get("requirements"):
+            spec["requirements"] = [self._labels.requirement(each) for each in spec["requirements"]]
+        if spec.get("taints"):
+            spec["taints"] = [self._labels.taint(each) for each in spec["taints"]]
+        made = {"metadata": {"labels": self._labels.labels(labels)}, "spec": spec}
+        return {"spec": {**body["spec"], "template": made}}
+
+
+def marked(body: Body) -> dict[str, Any]:
+    """Return an InferenceDeployment that the pod policy refuses, because of a service account that it does not know."""
+    template = {**(body["spec"].get("podTemplate") or {}), "serviceAccountName": LEFT_OUT}
+    return {**body, "spec": {**body["spec"], "podTemplate": template}}
+
+
+def _without(body: Body, *fields: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in fields}
+
+
+def _engine(engine: Body) -> dict[str, Any]:
+    """The engine without the name of its image: only the vendor of the image is read."""
+    found = dict(engine)
+    image, speculation = engine.get("image"), engine.get("speculation")
+    if isinstance(image, str):
+        found |= {"image": LEFT_OUT, "imageVendor": engine.get("imageVendor") or vendor_of(image).value.upper()}
+    if isinstance(speculation, Mapping) and isinstance(speculation.get("draftModel"), Mapping):
+        found["speculation"] = {**speculation, "draftModel": _without(speculation["draftModel"], "path")}
+    return found
+
+
+def _without_names(condition: Body) -> dict[str, Any]:
+    """The condition with the same obstacles in words that hold no name."""
+    message = str(condition.get("message") or "")
+    if not message:
+        return dict(condition)
+    obstacles = read_obstacles(str(condition.get("reason") or ""), message)
+    phrases = ", ".join(f"1 {PHRASES[obstacle]}" for obstacle in obstacles)
+    is_scheduler = condition.get("type") == "PodScheduled"
+    return {**condition, "message": f"0/1 nodes are available: {phrases}." if is_scheduler else ""}
+
+
+def _bare_status(status: Body) -> dict[str, Any]:
+    """The record without sentences."""
+    found = _without(status, *_SENTENCES)
+    if isinstance(status.get("placement"), Mapping):
+        found["placement"] = _without(status["placement"], "warnings")
+    if isinstance(status.get("rebalancing"), Mapping):
+        found["rebalancing"] = {**_without(status["rebalancing"], "proposal", "lastChange"), "message": ""}
+    return found

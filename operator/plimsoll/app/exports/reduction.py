@@ -1,0 +1,251 @@
+"""The fields of each kind that a snapshot holds. Everything that is not named here stays in the cluster."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plimsoll.adapters.kinds import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    INFERENCE_DEPLOYMENTS,
+    NODE_POOLS,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+    Kind,
+)
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
+from plimsoll.app.exports.specs import skeleton, without_secrets
+from plimsoll.app.review.overlay import LAST_APPLIED
+from plimsoll.domain.engine_failures import StartFailure
+from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+from plimsoll.facts.cluster.host_reading import REQUESTS
+from plimsoll.facts.cluster.priority_reading import PREEMPTS
+from plimsoll.render.inputs import INPUTS_ANNOTATION
+from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
+
+Body = Mapping[str, Any]
+
+_IDENTITY = ("name", "namespace", "uid")
+_OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
+_REFERENCE = ("kind", "name", "uid", "controller")
+_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+_POOL_RECORD = (
+    "gpuType", "tensorParallel", "pipelineParallel", "expertParallel", "nodeSelector", "nodeLabels", "resource",
+    "capacityType",
+)  # fmt: skip
+_STATUS = frozenset(field.alias or name for name, field in InferenceDeploymentStatus.model_fields.items()) - {
+    "selector",
+    "url",
+}
+_HOST_RESOURCES = ("cpu", "memory", "pods")
+
+
+def reduced(kind: Kind, body: Body) -> dict[str, Any]:
+    """Return an object with the fields that decisions read."""
+    return {"apiVersion": kind.api_version, "kind": kind.kind, **_REDUCE[kind](body)}
+
+
+def _node(body: Body) -> dict[str, Any]:
+    """All labels stay, because a manifest may select nodes by any of them."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    taints = [_only(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
+    conditions = [each for each in status.get("conditions") or () if each.get("type") == "Ready"]
+    return {
+        "metadata": _only(body["metadata"], ("name", "uid", "labels")),
+        "spec": _only(spec, ("unschedulable",)) | ({"taints": taints} if taints else {}),
+        "status": {
+            "allocatable": _resources(status.get("allocatable")),
+            "conditions": [_only(each, ("type", "status", "reason")) for each in conditions],
+        },
+    }
+
+
+def _resources(amounts: Body | None) -> dict[str, Any]:
+    return {name: value for name, value in (amounts or {}).items() if name in _HOST_RESOURCES or is_gpu_resource(name)}
+
+
+def _pod(body: Body) -> dict[str, Any]:
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    if REQUESTS in body:
+        head = _only(body["metadata"], _IDENTITY)
+        return {"metadata": head, "spec": _only(spec, ("nodeName",)), REQUESTS: body[REQUESTS]}
+    ours = DEPLOYMENT_LABEL in (body["metadata"].get("labels") or {})
+    found = {
+        "metadata": _own_head(body) if ours else _only(body["metadata"], _IDENTITY),
+        "spec": {
+            **_only(spec, ("nodeName",)),
+            "containers": [_container(each) for each in spec.get("containers") or ()],
+            "initContainers": [_container(each) for each in spec.get("initContainers") or ()],
+            **{name: _amounts(spec[name]) for name in ("resources",) if spec.get(name)},
+            **{name: _resources(spec[name]) for name in ("overhead",) if spec.get(name)},
+        },
+        "status": _only(status, ("phase",)),
+    }
+    return found | {"status": _engine_status(status)} if ours else found
+
+
+def _container(container: Body) -> dict[str, Any]:
+    return _only(container, ("restartPolicy",)) | {"resources": _amounts(container.get("resources"))}
+
+
+def _amounts(resources: Body | None) -> dict[str, Any]:
+    sections = ((name, (resources or {}).get(name)) for name in ("requests", "limits"))
+    return {name: _resources(amounts) for name, amounts in sections if amounts}
+
+
+def _own_head(body: Body) -> dict[str, Any]:
+    """The metadata of an object that the operator made."""
+    head = body["metadata"]
+    kept = _only(head, (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp"))
+    references = [_only(each, _REFERENCE) for each in head.get("ownerReferences") or ()]
+    return kept | {"labels": _only(head.get("labels") or {}, _OWN_LABELS), "ownerReferences": references}
+
+
+def _engine_status(status: Body) -> dict[str, Any]:
+    conditions = [each for each in status.get("conditions") or () if each.get("type") in ("Ready", "PodScheduled")]
+    containers = (status.get("containerStatuses") or ())[:1]  # the engine's
+    return _only(status, ("phase",)) | {
+        "conditions": [_only(each, _CONDITION) for each in conditions],
+        "containerStatuses": [_container_status(each) for each in containers],
+    }
+
+
+def _container_status(status: Body) -> dict[str, Any]:
+    found = _only(status, ("restartCount",))
+    for name in ("state", "lastState"):
+        state = status.get(name) or {}
+        if state.get("terminated"):
+            found[name] = {"terminated": _terminated(state["terminated"])}
+        elif state.get("waiting"):
+            found[name] = {"waiting": _only(state["waiting"], ("reason",))}
+    return found
+
+
+def _terminated(ended: Body) -> dict[str, Any]:
+    """The exit of an engine. Of its log only a sentence that the engine is known to write stays."""
+    failure = read_failure(str(ended.get("message") or ""), str(ended.get("reason") or ""))
+    known = failure.reason not in (StartFailure.UNKNOWN, StartFailure.HOST_MEMORY)
+    return _only(ended, ("exitCode", "reason")) | ({"message": failure.message} if known else {})
+
+
+def _workload(body: Body) -> dict[str, Any]:
+    """A Deployment of ours without its pod template."""
+    spec, status = body.get("spec") or {}, body.get("status") or {}
+    annotations = body["metadata"].get("annotations") or {}
+    kept = _only(annotations, (INPUTS_ANNOTATION,))
+    if HASH_ANNOTATION in annotations:
+        kept[HASH_ANNOTATION] = ""  # only its presence counts; the digest of a template may be of secrets
+    if POOL_ANNOTATION in annotations:
+        kept[POOL_ANNOTATION] = _pool_record(annotations[POOL_ANNOTATION])
+    failures = [each for each in status.get("conditions") or () if each.get("type") == "ReplicaFailure"]
+    return {
+        "metadata": _own_head(body) | {"annotations": kept},
+        "spec": _only(spec, ("replicas",)),
+        "status": {
+            **_only(status, ("observedGeneration", "updatedReplicas")),
+            "conditions": [_only(each, _CONDITION) for each in failures],
+        },
+    }
+
+
+def _pool_record(text: Any) -> str:
+    try:
+        record = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return ""
+    return json.dumps(_only(record, _POOL_RECORD)) if isinstance(record, dict) else ""
+
+
+def _inference_deployment(body: Body) -> dict[str, Any]:
+    head = _only(body["metadata"], (*_IDENTITY, "generation", "creationTimestamp", "deletionTimestamp"))
+    return {
+        "metadata": head | _applied_before(body["metadata"]) | _scaled(body["metadata"]),
+        "spec": without_secrets(body.get("spec") or {}),
+        "status": _status(body.get("status") or {}),
+    }
+
+
+def _applied_before(head: Body) -> dict[str, Any]:
+    """The fields of the last manifest, without their values: they say which fields a new manifest removes."""
+    try:
+        spec = json.loads((head.get("annotations") or {})[LAST_APPLIED])["spec"]
+    except (TypeError, ValueError, KeyError, RecursionError):
+        return {}
+    return {"annotations": {LAST_APPLIED: json.dumps({"spec": skeleton(spec)})}} if isinstance(spec, dict) else {}
+
+
+def _scaled(head: Body) -> dict[str, Any]:
+    """Whether another client scales the object."""
+    entries = head.get("managedFields") or ()
+    if not any(
+        each.get("subresource") == "scale" and "f:replicas" in ((each.get("fieldsV1") or {}).get("f:spec") or {})
+        for each in entries
+    ):
+        return {}
+    return {"managedFields": [{"subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}
+
+
+def _status(status: Body) -> dict[str, Any]:
+    """The operator's record. The messages of conditions go: they may quote logs, and every decision writes new ones."""
+    kept = {name: value for name, value in status.items() if name in _STATUS}
+    if isinstance(status.get("conditions"), list):
+        names = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
+        kept["conditions"] = [{**_only(each, names), "message": ""} for each in status["conditions"]]
+    return kept
+
+
+def _quota(body: Body) -> dict[str, Any]:
+    """The store has reduced its spec and status to the limits of GPUs."""
+    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("spec", "status"))}
+
+
+def _priority_class(body: Body) -> dict[str, Any]:
+    preempts = _only(body["metadata"].get("annotations") or {}, (PREEMPTS,))
+    head = _only(body["metadata"], ("name", "uid")) | ({"annotations": preempts} if preempts else {})
+    return {"metadata": head, **_only(body, ("value", "globalDefault", "preemptionPolicy"))}
+
+
+def _config_map(body: Body) -> dict[str, Any]:
+    """The price list."""
+    return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("data",))}
+
+
+def _node_pool(body: Body) -> dict[str, Any]:
+    spec = body.get("spec") or {}
+    template = spec.get("template") or {}
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return {
+        "metadata": _only(body["metadata"], ("name", "uid")),
+        "spec": {
+            "limits": _resources(spec.get("limits")),
+            "template": {
+                "metadata": _only(template.get("metadata") or {}, ("labels",)),
+                "spec": _only(template.get("spec") or {}, ("requirements", "taints")),
+            },
+        },
+        "status": {"conditions": [_only(each, ("type", "status")) for each in conditions]},
+    }
+
+
+_REDUCE: Mapping[Kind, Callable[[Body], dict[str, Any]]] = {
+    NODES: _node,
+    PODS: _pod,
+    DEPLOYMENTS: _workload,
+    INFERENCE_DEPLOYMENTS: _inference_deployment,
+    RESOURCE_QUOTAS: _quota,
+    PRIORITY_CLASSES: _priority_class,
+    CONFIG_MAPS: _config_map,
+    NODE_POOLS: _node_pool,
+}
+
+KINDS = tuple(_REDUCE)
+"""The kinds of a snapshot."""
+
+
+def _only(body: Body, fields: tuple[str, ...]) -> dict[str, Any]:
+    return {name: body[name] for name in fields if name in body}

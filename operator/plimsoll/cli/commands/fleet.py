@@ -1,0 +1,47 @@
+"""``plimsoll fleet export``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from plimsoll.app.exports.document import text_of
+from plimsoll.app.review.values import Means
+from plimsoll.cli.cluster_options import with_cluster
+from plimsoll.cli.context import ClusterAccess, hub_access
+from plimsoll.cli.files import STDIN
+from plimsoll.cli.later import export
+from plimsoll.domain.errors import InvalidInput
+
+
+@click.group("fleet")
+def command() -> None:
+    """Work with the state of a whole cluster."""
+
+
+@command.command("export")
+@click.option("--hash-names", is_flag=True, help="Replace names of objects, namespaces and labels by digests.")
+@click.option("-o", "--output", "file", default=STDIN, help="The file to write. Default: standard output.")
+@with_cluster
+def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | None) -> None:  # noqa: FBT001 - a flag
+    """Write everything that the operator's decision reads into one JSON file.
+
+    The file holds no Secrets and no values of variables. `plimsoll plan --snapshot FILE` and `plimsoll capacity MODEL --snapshot FILE` decide on that file as the operator
+    would have done at that time, without a cluster. The command changes nothing.
+
+    Exit status: 0 the file is written, 2 the cluster cannot be read or the file cannot be written.
+    """
+    access = ClusterAccess(kubeconfig, context)
+    found = export(Means(*hub_access()), access.file, access.context, hash_names=hash_names)
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+    text = text_of(found)
+    if file == STDIN:
+        click.echo(text, nl=False)
+        return
+    try:
+        Path(file).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput("-o", file, f"It cannot be written: {error}.") from error
+    click.echo(f"{len(found.bodies)} objects are in {file}. Replay: plimsoll plan --snapshot {file} -f FILE", err=True)
