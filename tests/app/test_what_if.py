@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.review.changes import review_of
 from plimsoll.app.review.hypothetical import with_fields
 from plimsoll.app.review.overlay import on_other_nodes
@@ -91,6 +91,24 @@ def test_without_the_nodes_of_a_type_its_objects_move_and_no_other(office: Offic
         assert change.verdict in {Verdict.MOVED, Verdict.WAITING}
         assert lost not in {place.gpu_type for place in change.after}
         assert not change.regardless
+
+
+def test_a_pod_without_gpus_goes_with_its_node_and_another_stays(office: Office) -> None:
+    nodes = [body["metadata"]["name"] for body in office.store.all(NODES)]
+    lost, kept = nodes[3], nodes[0]
+    for name, node in (("goes", lost), ("stays", kept)):
+        head = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "1"}
+        container = {"resources": {"requests": {"cpu": "1"}}}
+        body = {"metadata": head, "spec": {"nodeName": node, "containers": [container]}, "status": {}}
+        office.store.observe(PODS, "ADDED", body)
+    passes, picture = office.passes, office.store.picture()
+    fleet = passes.reading.fleet(picture, passes.gpu_types, {})
+    (gpu_type,) = {node.gpu.name for node in fleet.nodes if node.name == lost}
+    other = on_other_nodes(picture, (RemoveNodes(gpu_type),), fleet, passes.gpu_types)
+    left = {body["metadata"]["name"] for body in other.all(PODS)}
+    assert "goes" not in left
+    assert "stays" in left
+    assert not passes.reading.fleet(other, passes.gpu_types, {}).of_type(gpu_type)
 
 
 @pytest.mark.parametrize("gpu_type", ["l4-24gb", "b200-sxm-180gb", "mi300x-192gb"])

@@ -19,6 +19,7 @@ from plimsoll.facts.cluster.gpu_labels import (
     NVIDIA_RESOURCE,
     is_gpu_resource,
 )
+from plimsoll.facts.cluster.host_reading import REQUESTS
 
 Body = Mapping[str, Any]
 
@@ -91,9 +92,11 @@ def _new(gpu: GpuType, name: str, gpus: int) -> Body:
 def _without(
     nodes: Sequence[Body], pods: Sequence[Body], gpu_type: str, fleet: Fleet
 ) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
+    """Return what is left. A pod without GPUs counts only on its node, so it goes with the node."""
     gone = {node.name for node in fleet.of_type(gpu_type)}
     kept = tuple(body for body in nodes if body["metadata"]["name"] not in gone)
-    return kept, tuple(_homeless(pod) if (pod.get("spec") or {}).get("nodeName") in gone else pod for pod in pods)
+    left = (pod for pod in pods if not (REQUESTS in pod and pod["spec"]["nodeName"] in gone))
+    return kept, tuple(_homeless(pod) if (pod.get("spec") or {}).get("nodeName") in gone else pod for pod in left)
 
 
 def _homeless(pod: Body) -> Body:

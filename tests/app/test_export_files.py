@@ -1,0 +1,250 @@
+"""The file of a snapshot, and the parts of it that are easier to ask about one by one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
+from plimsoll.adapters.kinds import SECRETS
+from plimsoll.app.case import Case
+from plimsoll.app.exports.digests import with_digests
+from plimsoll.app.exports.document import FORMAT, read_export, text_of
+from plimsoll.app.exports.exported_settings import environment_of
+from plimsoll.app.exports.hashing import PHRASES, Hashing, names_of
+from plimsoll.app.exports.pseudonyms import Pseudonyms
+from plimsoll.app.exports.reduction import reduced
+from plimsoll.app.exports.specs import without_secrets
+from plimsoll.app.exports.stored_cluster import StoredCluster
+from plimsoll.app.exports.values import Export
+from plimsoll.app.objects import Surroundings
+from plimsoll.app.record.reading import read
+from plimsoll.app.review.overlay import LAST_APPLIED
+from plimsoll.app.settings import Settings
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.engines.failures import read_failure
+from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
+from tests.support.bodies import inference_deployment_body, node_body, pod_body, workload_body
+
+SPEC: dict[str, Any] = {"model": {"name": "meta-llama/Llama-3.1-8B-Instruct"}, "contextLength": 4096, "concurrency": 8}
+EXPORT = Export(
+    at=1_770_000_000.0,
+    release="0.1.0",
+    settings={"PLIMSOLL_NAMESPACE": "gpus"},
+    bodies=[reduced(NODES, node_body()), reduced(PODS, pod_body("one"))],
+    notes=("a note",),
+)
+
+
+def test_a_file_is_read_as_it_was_written_with_one_line_for_each_object() -> None:
+    text = text_of(EXPORT)
+    assert read_export(text, "fleet.json") == EXPORT
+    assert [json.loads(line.rstrip(","))["kind"] for line in text.splitlines() if '"apiVersion"' in line] == [
+        "Node",
+        "Pod",
+    ]
+
+
+def broken(**changes: Any) -> str:
+    found = json.loads(text_of(EXPORT))
+    return json.dumps({name: value for name, value in {**found, **changes}.items() if value is not None})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: List", r"fleet\.json: line 1, column 1: 'kind: List' cannot be used\. It is no JSON, .* Write it"),
+        (text_of(EXPORT)[:-40], r"fleet\.json: line \d+, column \d+: .* a part of it is missing"),
+        ("", r"fleet\.json: line 1, column 1"),
+        ("[]", r"fleet\.json: kind: \[\] cannot be used\. It must be PlimsollFleetSnapshot"),
+        ("[" * 100_000, r"fleet\.json: .* It is no snapshot"),
+        ('{"kind": "List"}', r"fleet\.json: kind: 'List' cannot be used\. It must be PlimsollFleetSnapshot"),
+        (broken(formatVersion=FORMAT + 1), r"formatVersion: 2 .*A newer release of Plimsoll wrote it.* use the newer"),
+        (broken(formatVersion="1"), r"fleet\.json: formatVersion: '1' cannot be used"),
+        (broken(formatVersion=True), r"fleet\.json: formatVersion: True cannot be used"),
+        (broken(formatVersion=0), r"fleet\.json: formatVersion: 0 cannot be used\. This release reads 1"),
+        (broken(time="yesterday"), r"fleet\.json: time: 'yesterday' cannot be used\. Write a time"),
+        (broken(settings={"PLIMSOLL_NAMESPACE": 1}), r"fleet\.json: settings\.PLIMSOLL_NAMESPACE: 1 cannot be used"),
+        (broken(objects=None), r"fleet\.json: objects: None cannot be used\. Write a list\. Write it again"),
+        (broken(objects=["x"]), r"fleet\.json: objects\[0\]: 'x' cannot be used"),
+        (broken(objects=[{"apiVersion": "v1", "kind": "Toaster"}]), r"objects\[0\]\.kind: 'v1 Toaster' .*Use one of"),
+        (broken(objects=[node_body() | {"spec": []}]), r"fleet\.json: objects\[0\]\.spec: \[\] cannot be used"),
+        (broken(objects=[{"apiVersion": "v1", "kind": "Node"}]), r"objects\[0\]\.metadata\.name: None cannot be used"),
+        (
+            broken(objects=[{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}]),
+            r"objects\[0\]\.metadata\.namespace: None cannot be used\. Every Pod needs one",
+        ),
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_used_is_named_with_the_field_and_the_fix(text: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_export(text, "fleet.json")
+
+
+async def test_a_stored_cluster_answers_questions_and_refuses_secrets_and_writes() -> None:
+    cluster: Cluster = StoredCluster(EXPORT)
+    assert [each["metadata"]["name"] for each in (await cluster.list(PODS)).items] == ["one"]
+    assert (await cluster.list(PODS, namespace="elsewhere")).items == []
+    found = await cluster.get(PODS, ObjectKey("ns", "one"))
+    assert found is not None
+    assert await cluster.get(PODS, ObjectKey("ns", "two")) is None
+    with pytest.raises(ClusterRefused, match="holds no Secrets"):
+        await cluster.get(SECRETS, ObjectKey("ns", "hf-token"))
+    with pytest.raises(ClusterRefused, match="cannot be changed"):
+        await cluster.delete(PODS, ObjectKey("ns", "one"), "uid")
+
+
+def test_the_settings_that_decide_come_back_from_the_file() -> None:
+    settings = Settings(
+        namespace="gpus",
+        watch_namespaces=("a", "b"),
+        read_all_pods=True,
+        node_groups="[]",
+        read_node_pools=True,
+        prometheus_url="http://user:password@prometheus",
+        prices_configmap="ours",
+        pod_policy="{}",
+        engine_image_nvidia="one",
+        engine_image_amd="two",
+        engine_registry="mirror",
+        stranded_seconds=7.0,
+    )
+    kept = Settings.from_environment(environment_of(settings))
+    for name in ("prometheus_url", "identity", "fleet_file"):
+        assert not environment_of(settings).get(f"PLIMSOLL_{name.upper()}")
+    assert kept.digest() != settings.digest(), "Prometheus is not in the file"
+    with_prometheus = {**environment_of(settings), "PLIMSOLL_PROMETHEUS_URL": str(settings.prometheus_url)}
+    assert Settings.from_environment(with_prometheus).digest() == settings.digest()
+
+
+def arguments(*given: str) -> list[str]:
+    spec = without_secrets({**SPEC, "engine": {"extraArgs": list(given)}})
+    found: list[str] = spec["engine"]["extraArgs"]
+    return found
+
+
+def test_values_of_flags_go_unless_the_planner_reads_them() -> None:
+    assert arguments("--chat-template", "secret", "--tool-server=secret", "-v") == [
+        "--chat-template", "left-out", "--tool-server=left-out", "-v",
+    ]  # fmt: skip
+    read_ones = [
+        "--block-size=32",
+        "--kv-offloading-size",
+        "16",
+        "--mm-processor-cache-type=shm",
+        "--attention-backend",
+    ]
+    assert arguments(*read_ones, "X") == [*read_ones, "X"]
+    assert arguments("--kv-offloading-size", "many", "--token", "secret") == [
+        "--kv-offloading-size", "many", "--token", "left-out",
+    ]  # fmt: skip
+
+
+def test_of_a_pod_template_only_values_go_and_a_variable_without_one_stays() -> None:
+    template = {
+        "annotations": {"container.apparmor.security.beta.kubernetes.io/engine": "unconfined", "a": "secret"},
+        "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}, {"name": "B", "value": "b"}],
+        "volumes": [
+            {"name": "a", "csi": {"driver": "d", "volumeAttributes": {"password": "secret"}}},
+            {"name": "b", "secret": {"secretName": "s"}},
+            {"name": "c", "iscsi": {"lun": 1, "portals": ["secret"]}},
+        ],
+    }
+    found = without_secrets({**SPEC, "podTemplate": template})["podTemplate"]
+    assert "secret" not in json.dumps([found["annotations"], found["volumes"][0], found["volumes"][2]])
+    assert found["annotations"]["container.apparmor.security.beta.kubernetes.io/engine"] == "unconfined"
+    assert found["env"] == [template["env"][0], {"name": "B", "value": "left-out"}]
+    assert (found["volumes"][1], found["volumes"][2]["iscsi"]["lun"]) == (template["volumes"][1], 1)
+
+
+def test_a_record_holds_for_the_spec_of_the_snapshot_where_it_held_for_that_of_the_cluster() -> None:
+    env = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
+    real = inference_deployment_body(spec=SPEC | env)
+    plain = reduced(INFERENCE_DEPLOYMENTS, inference_deployment_body(spec=SPEC))
+    assert with_digests(inference_deployment_body(spec=SPEC), plain, "salt") == plain
+    held = with_digests(real, reduced(INFERENCE_DEPLOYMENTS, real), "salt")
+    pools = [{"name": "held", "spec": _digest(real)}, {"name": "old", "spec": "0123456789ab"}, {"name": "none"}]
+    found = with_digests(real, {**held, "status": {"pools": pools}}, "salt")["status"]["pools"]
+    assert found[0] == {"name": "held", "spec": _digest(held)}
+    assert found[1]["spec"] not in (_digest(held), _digest(real), "0123456789ab")
+    assert found[2] == {"name": "none"}
+
+
+def _digest(body: Any) -> str:
+    return Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).spec_digest
+
+
+def test_of_an_engine_s_log_only_its_known_words_stay_and_they_mean_the_same() -> None:
+    known = "token=secret\nNo available memory for the cache blocks. Try increasing it.\nbye secret"
+    for message, reason in ((known, "Error"), ("token=secret", "Error"), ("token=secret", "OOMKilled")):
+        ended = {"terminated": {"exitCode": 1, "reason": reason, "message": message}}
+        pod = pod_body("one", containerStatuses=[{"restartCount": 2, "lastState": ended}, {"name": "other"}])
+        (status,) = reduced(PODS, pod)["status"]["containerStatuses"]
+        assert "secret" not in json.dumps(status)
+        kept = status["lastState"]["terminated"]
+        again = read_failure(kept.get("message", ""), kept["reason"])
+        assert again.reason == read_failure(message, reason).reason
+        assert status["restartCount"] == 2
+
+
+def test_the_last_manifest_keeps_its_fields_and_none_of_its_values() -> None:
+    body = inference_deployment_body(spec=SPEC)
+    body["metadata"]["annotations"] = {
+        LAST_APPLIED: json.dumps({"spec": SPEC, "metadata": {"labels": {"a": "secret"}}})
+    }
+    body["metadata"]["managedFields"] = [{"subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]
+    head = reduced(INFERENCE_DEPLOYMENTS, body)["metadata"]
+    assert json.loads(head["annotations"][LAST_APPLIED]) == {
+        "spec": {"model": {"name": None}, "contextLength": None, "concurrency": None}
+    }
+    assert head["managedFields"] == body["metadata"]["managedFields"]
+    body["metadata"] |= {"annotations": {LAST_APPLIED: "no JSON"}, "managedFields": []}
+    assert not {"annotations", "managedFields"} & reduced(INFERENCE_DEPLOYMENTS, body)["metadata"].keys()
+
+
+def test_a_record_is_read_from_the_file_as_from_the_cluster_but_for_words() -> None:
+    condition = {"type": "Ready", "status": "True", "reason": "Serving", "message": "secret", "lastTransitionTime": "t"}
+    status = {"conditions": [condition], "selector": "a=b", "url": "http://secret", "replicas": 2}
+    kept = reduced(INFERENCE_DEPLOYMENTS, inference_deployment_body(spec=SPEC, status=status))["status"]
+    assert kept == {"conditions": [{**condition, "message": ""}], "replicas": 2}
+    assert not read(kept).complaints
+
+
+@pytest.mark.parametrize("obstacle", Obstacle)
+def test_the_words_of_a_hashed_file_name_the_obstacle_of_the_scheduler_s_own(obstacle: Obstacle) -> None:
+    message = f"0/1 nodes are available: 1 {PHRASES[obstacle]}."
+    assert read_obstacles("Unschedulable", message) == (obstacle,)
+
+
+def test_names_keep_their_order_and_each_has_one_digest() -> None:
+    names = Pseudonyms("salt", ["n2", "n10", "n1"], ["b", "a", ""], [f"d{number}" for number in range(12)])
+    assert sorted(["n2", "n10", "n1"]) == sorted(["n2", "n10", "n1"], key=names.node)
+    every = [f"d{number}" for number in range(12)]
+    assert sorted(every) == sorted(every, key=names.name)
+    assert names.namespace("a") < names.namespace("b")
+    assert names.namespace("") == ""
+    assert names.name("unknown") == names.name("unknown") != names.name("other")
+    assert names.node("n1") != Pseudonyms("other", ["n1", "n10", "n2"], [], []).node("n1")
+
+
+def test_an_object_of_ours_is_still_ours_under_its_new_name() -> None:
+    bodies = {DEPLOYMENTS: [workload_body()], PODS: [pod_body("one"), _forged()]}
+    written = {kind: [reduced(kind, each) for each in listed] for kind, listed in bodies.items()}
+    hashing = Hashing(names_of(written, ["ns"], "salt"))
+    workload = hashing.hashed(DEPLOYMENTS, written[DEPLOYMENTS][0])["metadata"]
+    ours, forged = (hashing.hashed(PODS, each)["metadata"] for each in written[PODS])
+    owner = workload["labels"]["plimsoll.dev/deployment"]
+    assert workload["name"] == f"{owner}-h100-sxm-80gb-tp1"
+    assert workload["ownerReferences"][0]["name"] == owner
+    assert ours["labels"]["plimsoll.dev/deployment"] == owner
+    assert ours["ownerReferences"][0]["name"].startswith(f"{workload['name']}-")
+    assert not forged["ownerReferences"][0]["name"].startswith(workload["name"])
+
+
+def _forged() -> dict[str, Any]:
+    body = pod_body("two")
+    body["metadata"]["ownerReferences"][0]["name"] = "another-7d9"
+    return body
