@@ -144,7 +144,7 @@ def test_values_of_flags_go_unless_the_planner_reads_them() -> None:
 
 
 def test_of_a_pod_template_only_values_go_and_a_variable_without_one_stays() -> None:
-    template = {
+    template: dict[str, Any] = {
         "annotations": {"container.apparmor.security.beta.kubernetes.io/engine": "unconfined", "a": "secret"},
         "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}, {"name": "B", "value": "b"}],
         "volumes": [

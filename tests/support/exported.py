@@ -150,13 +150,19 @@ SECRET_ARGUMENTS = ["--chat-template", f"{CANARY}-template", f"--tool-server={CA
 
 
 async def filled_office(folder: Path) -> Office:
-    """Five objects that serve, one of them with secrets and one with a total load; then one that waits, one refused."""
+    """Five objects that serve, one of them with secrets and one with a total load; then one that waits, one refused.
+
+    The only free L4s are on nodes with a taint, which the object with secrets alone tolerates.
+    """
     made = Office.open(folder)
     made.now = float(int(made.now))
     made.passes.settings = Settings(engine_registry=OPERATOR_ENVIRONMENT["PLIMSOLL_ENGINE_REGISTRY"])
     _add(made, PRIORITY_CLASSES, _named("acme-prod", value=100))
     made.change(INFERENCE_DEPLOYMENTS, 0, _fill_with_secrets)
     made.change(INFERENCE_DEPLOYMENTS, 1, _declare_total_load)
+    for number, node in enumerate(made.store.all(NODES)):
+        if node["metadata"]["labels"]["topology.kubernetes.io/zone"] == "zone-0":
+            made.change(NODES, number, _taint)
     await made.settle()
     quota = {"spec": {"hard": {"requests.nvidia.com/gpu": "7", "pods": "9"}}, "status": {"used": {}}}
     _add(made, RESOURCE_QUOTAS, _named("acme-quota", "team-4", **quota))
@@ -164,7 +170,10 @@ async def filled_office(folder: Path) -> Office:
         name = node["metadata"]["name"]
         if "nvidia.com/gpu" in node["status"]["allocatable"]:
             _add(made, PODS, _foreign_pod(f"acme-plain-{number}", name, {"cpu": "1", "memory": "2Gi"}))
-        if node["metadata"]["labels"].get("nvidia.com/gpu.product") == "NVIDIA-L4" and not _holders(made, name):
+        is_free_l4 = node["metadata"]["labels"].get("nvidia.com/gpu.product") == "NVIDIA-L4" and not _holders(
+            made, name
+        )
+        if is_free_l4 and node["metadata"]["labels"]["topology.kubernetes.io/zone"] != "zone-0":
             _add(made, PODS, _foreign_pod(f"acme-gpu-{number}", name, {"nvidia.com/gpu": "1"}))
     spec = made.store.all(INFERENCE_DEPLOYMENTS)[0]["spec"]
     bare = {name: spec[name] for name in ("model", "contextLength", "concurrency")}
@@ -172,6 +181,10 @@ async def filled_office(folder: Path) -> Office:
     _add(made, INFERENCE_DEPLOYMENTS, _object("barred", **bare, podTemplate={"serviceAccountName": "acme-admin"}))
     made.make()
     return made
+
+
+def _taint(node: Body) -> None:
+    node["spec"]["taints"] = [{"key": "acme.example/gpu", "value": "acme-only", "effect": "NoSchedule"}]
 
 
 def _fill_with_secrets(body: Body) -> None:

@@ -27,8 +27,9 @@ def command() -> None:
 def write(hash_names: bool, file: str, kubeconfig: str | None, context: str | None) -> None:  # noqa: FBT001 - a flag
     """Write everything that the operator's decision reads into one JSON file.
 
-    The file holds no Secrets and no values of variables. `plimsoll plan --snapshot FILE` and `plimsoll capacity MODEL --snapshot FILE` decide on that file as the operator
-    would have done at that time, without a cluster. The command changes nothing.
+    The file holds no Secrets and no values of variables. `plimsoll plan --snapshot FILE` and
+    `plimsoll capacity MODEL --snapshot FILE` decide on that file as the operator would have done at that time, without
+    a cluster. The command changes nothing.
 
     Exit status: 0 the file is written, 2 the cluster cannot be read or the file cannot be written.
     """
