@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
 from plimsoll.app.exports.replaying import replay_capacity
 from plimsoll.app.review.measuring import measure
 from plimsoll.app.review.values import Means, Review, Verdict, WhatIf, Wish
@@ -132,6 +132,18 @@ async def test_names_are_replaced_everywhere_and_gpus_and_models_stay(cluster: F
         assert word in plain, word
         assert word in hashed, word
     assert hashed != await text_from(cluster, tmp_path, hash_names=True), "each file has a salt of its own"
+
+
+async def test_a_kind_that_cannot_be_read_is_noted_in_the_file_and_on_a_hashed_one_without_names(
+    cluster: FilledCluster, tmp_path: Path
+) -> None:
+    cluster.forbidden = RESOURCE_QUOTAS
+    live = await live_review(cluster, tmp_path, unchanged(cluster))
+    (note,) = [each for each in live.notes if "resourcequotas" in each]
+    assert note in (await snapshot_of(cluster, tmp_path)).notes
+    assert note in (await replayed(cluster, tmp_path, unchanged(cluster))).notes
+    hashed = await snapshot_of(cluster, tmp_path, hash_names=True)
+    assert hashed.notes == ("resourcequotas cannot be read: the plan is without them.",)
 
 
 async def test_decisions_on_a_hashed_snapshot_differ_in_names_only(cluster: FilledCluster, tmp_path: Path) -> None:

@@ -77,18 +77,21 @@ NODE_POOL: Body = {
 class FilledCluster(Cluster):
     """The objects of an office with secrets in every field that nobody needs, and an operator that serves them.
 
-    Whoever asks for a Secret has it counted in ``secrets_read``.
+    Whoever asks for a Secret has it counted in ``secrets_read``. Objects of the kind ``forbidden`` cannot be listed.
     """
 
     def __init__(self, office: Office, now: float) -> None:
         super().__init__()
         self.office, self.now = office, now
         self.secrets_read = 0
+        self.forbidden: Kind | None = None
 
     async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> Listing:
         """Every object of a kind, as the API server has it."""
         if labels == OPERATOR_SELECTOR:
             return Listing([_operator()])
+        if kind == self.forbidden:
+            raise ClusterRefused(f"list {kind.plural}", 403, 'User "acme-jane" cannot list them in team-1')
         if kind == NODE_POOLS:
             return Listing([copy.deepcopy(NODE_POOL)])
         found = [with_secrets(kind, body) for body in self.office.store.all(kind)]

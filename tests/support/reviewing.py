@@ -67,9 +67,21 @@ def shown(kubeconfig: Path, manifests: Sequence[Mapping[str, Any]], form: str, *
     return _run(kubeconfig, ["-f", "-", "-o", form, *words], text)
 
 
-def _run(kubeconfig: Path, words: Sequence[str], text: str) -> Shown:
+def export(kubeconfig: Path, file: Path, *words: str) -> Shown:
+    """Write a snapshot of the cluster."""
+    return _run(kubeconfig, ["export", "-o", str(file), *words], "", "fleet")
+
+
+def plan_snapshot(file: Path, manifests: Sequence[Mapping[str, Any]]) -> Said:
+    """Run the command on a snapshot, without any cluster. Without manifests it is about all objects of the snapshot."""
+    text = json.dumps({"kind": "List", "apiVersion": "v1", "items": list(manifests)})
+    named = ["-f", "-"] if manifests else []
+    return _said(_run(Path("/nonexistent"), ["--snapshot", str(file), *named, "-o", "json"], text))
+
+
+def _run(kubeconfig: Path, words: Sequence[str], text: str, name: str = "plan") -> Shown:
     ran = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "plimsoll", "plan", *words],
+        [sys.executable, "-m", "plimsoll", name, *words],
         input=text,
         env={**os.environ, "KUBECONFIG": str(kubeconfig), "PLIMSOLL_STRANDED_SECONDS": "2"},
         capture_output=True,

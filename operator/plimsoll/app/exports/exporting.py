@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -84,7 +85,8 @@ async def export(
     written[INFERENCE_DEPLOYMENTS] = [with_digests(real, body, salt) for real, body in owners]
     written[DEPLOYMENTS] = await _with_inputs(seen, owners, written[DEPLOYMENTS], settings, means)
     bodies = [body for kind in KINDS for body in written[kind]]
-    return Export(seen.at, __version__, settings, bodies, seen.notes, hashed=hash_names)
+    notes = tuple(_without_details(note) if hash_names else note for note in seen.notes)
+    return Export(seen.at, __version__, settings, bodies, notes, hashed=hash_names)
 
 
 async def _seen(cluster: Cluster, environment: Mapping[str, str], now: float) -> _Seen:
@@ -117,6 +119,11 @@ async def _node_pools(cluster: Cluster, settings: Settings) -> tuple[Sequence[Bo
     except PlimsollError as error:
         is_absent = isinstance(error, ClusterRefused) and error.status == _GONE
         return (), () if is_absent else (node_pools_note(error),)
+
+
+def _without_details(note: str) -> str:
+    """The note without the API server's sentence in brackets, which names users and namespaces."""
+    return re.sub(r" \(.*\)(?=:)", "", note, flags=re.DOTALL)
 
 
 def _marked(seen: _Seen, written: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
