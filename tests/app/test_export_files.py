@@ -6,9 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
 from plimsoll.adapters.kinds import SECRETS
+from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
 from plimsoll.app.case import Case
 from plimsoll.app.exports.digests import with_digests
 from plimsoll.app.exports.document import FORMAT, read_export, text_of
@@ -248,3 +251,24 @@ def _forged() -> dict[str, Any]:
     body = pod_body("two")
     body["metadata"]["ownerReferences"][0]["name"] = "another-7d9"
     return body
+
+
+CONSIDERED: dict[type[BaseModel], str] = {
+    InferenceDeploymentSpec: "model precision kvCache contextLength concurrency totalConcurrency minReplicas "
+    "expectedTokens sizing replicas slo gpu engine podTemplate overrides rebalancing suspend",
+    ModelSpec: "name revision tokenSecretRef config path parameters",
+    EngineSpec: "name image imageVendor version extraArgs gpuMemoryUtilizationPercent maxBatchedTokens maxSequences "
+    "enforceEager cpuOffload weightStreaming lora textOnly multimodal speculation",
+    PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
+    "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
+    InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url model "
+    "estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations rehomings "
+    "proposals decisions rebalancing",
+}
+"""Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""
+
+
+@pytest.mark.parametrize("model", CONSIDERED, ids=lambda model: str(model.__name__))
+def test_a_new_field_of_the_api_needs_a_decision_on_whether_a_snapshot_may_hold_it(model: type[BaseModel]) -> None:
+    fields = {field.alias or name for name, field in model.model_fields.items()}
+    assert fields == set(CONSIDERED[model].split()), "see app/exports/specs.py, reduction.py and hashing.py"

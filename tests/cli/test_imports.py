@@ -112,5 +112,5 @@ def test_a_fault_of_the_package_is_not_taken_for_a_missing_extra(tmp_path: Path)
 def test_help_needs_no_extra(tmp_path: Path) -> None:
     ran = command(["--help"], tmp_path)
     assert ran.status == 0, ran.err
-    for name in ("estimate", "explain", "gpus", "models", "plan", "prices", "run"):
+    for name in ("estimate", "explain", "fleet", "gpus", "models", "plan", "prices", "run"):
         assert f"  {name} " in ran.out

@@ -169,6 +169,9 @@ async def filled_office(folder: Path) -> Office:
     await made.settle()
     quota = {"spec": {"hard": {"requests.nvidia.com/gpu": "7", "pods": "9"}}, "status": {"used": {}}}
     _add(made, RESOURCE_QUOTAS, _named("acme-quota", "team-4", **quota))
+    scope = {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["acme-prod"]}]}
+    hard = {"requests.nvidia.com/gpu": "1"}
+    _add(made, RESOURCE_QUOTAS, _named("acme-scoped", "team-4", spec={"hard": hard, "scopeSelector": scope}))
     for number, node in enumerate(made.store.all(NODES)):
         name = node["metadata"]["name"]
         if "nvidia.com/gpu" in node["status"]["allocatable"]:

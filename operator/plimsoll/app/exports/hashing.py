@@ -13,6 +13,7 @@ from plimsoll.adapters.kinds import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
     Kind,
 )
 from plimsoll.app.exports.hashed_labels import HashedLabels
@@ -80,6 +81,7 @@ class Hashing:
             INFERENCE_DEPLOYMENTS: self._inference_deployment,
             PRIORITY_CLASSES: self._priority_class,
             NODE_POOLS: self._node_pool,
+            RESOURCE_QUOTAS: _quota,
         }
 
     def hashed(self, kind: Kind, body: Body) -> dict[str, Any]:
@@ -218,6 +220,15 @@ def marked(body: Body) -> dict[str, Any]:
 
 def _without(body: Body, *fields: str) -> dict[str, Any]:
     return {name: value for name, value in body.items() if name not in fields}
+
+
+def _quota(quota: Body) -> dict[str, Any]:
+    """The scopes without their values, which name PriorityClasses. Only the operator of a scope is read."""
+    spec = dict(quota["spec"])
+    if isinstance(spec.get("scopeSelector"), Mapping):
+        terms = spec["scopeSelector"].get("matchExpressions") or ()
+        spec["scopeSelector"] = {"matchExpressions": [_without(each, "values") for each in terms]}
+    return {"spec": spec}
 
 
 def _engine(engine: Body) -> dict[str, Any]:
