@@ -147,6 +147,13 @@ def test_a_quota_on_memory_bounds_what_is_kept_for_refused_pods(refused: bool, k
     assert placed(decisions) == 4 - kept
 
 
+def test_the_memory_of_an_uncreated_pod_is_charged_to_the_quota() -> None:
+    coming = pool(L40S, replicas=2, bound=0, ready=0, uncreated=1)
+    who = tenant(request(name="a", created="1", replicas=2), coming)
+    quotas = {"default": {"requests.memory": 24 * GIB}}  # 8 GiB a pod: one for the promise, two for the younger one
+    assert placed(plan([who, honest(3)], fleet(node("l", L40S, 8)), quotas=quotas)) == 2
+
+
 def test_the_largest_replicas_are_promised_first() -> None:
     """The older pod would otherwise be counted on the node that one of the younger replicas needs."""
     older = tenant(request(name="older", created="1"), pool(L40S, bound=0, ready=0))

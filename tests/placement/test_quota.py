@@ -116,6 +116,10 @@ def test_the_declared_limit_of_a_pod_counts_and_without_one_its_request() -> Non
     (limited,) = plan([who("a", replicas=4, cpu_limit_millis=4000)], where, quotas=quotas)
     (requested,) = plan([who("a", replicas=4)], where, quotas=quotas)
     assert [placed(limited), placed(requested)] == [2, 4]
+    quotas = {"tight": {"limits.memory": 32 * GIB}}
+    (limited,) = plan([who("a", replicas=4, memory_limit_bytes=16 * GIB)], where, quotas=quotas)
+    (requested,) = plan([who("a", replicas=4)], where, quotas=quotas)
+    assert [placed(limited), placed(requested)] == [2, 4]
 
 
 def test_a_smaller_split_is_taken_where_the_quota_on_cpu_leaves_no_room_for_the_preferred_one() -> None:
