@@ -261,9 +261,9 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "enforceEager cpuOffload weightStreaming lora textOnly multimodal speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
     "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
-    InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url model "
-    "estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations rehomings "
-    "proposals decisions rebalancing",
+    InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
+    "model estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations "
+    "rehomings proposals decisions rebalancing",
 }
 """Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""
 

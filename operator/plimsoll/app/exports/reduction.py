@@ -200,7 +200,7 @@ def _status(status: Body) -> dict[str, Any]:
 
 
 def _quota(body: Body) -> dict[str, Any]:
-    """The store has reduced its spec and status to the limits of GPUs."""
+    """The store has reduced its spec and status to the limits that are read."""
     return {"metadata": _only(body["metadata"], _IDENTITY), **_only(body, ("spec", "status"))}
 
 
