@@ -62,13 +62,13 @@ def test_plan_on_a_snapshot_alone_answers_for_every_object_of_it(run: Run, snaps
     assert status == 1, err
     assert words["d0002"] == ("kept", "PlacementDecided")
     assert words["waits"] == ("waiting", "WaitingForGpus")
-    status, out, err = run("plan", "--snapshot", str(snapshot), "--what-if", "+1 l4", "-o", "json")
+    status, out, err = run("plan", "--snapshot", str(snapshot), "--what-if", "waits.overrides=", "-o", "json")
     assert [(each["name"], each["change"]) for each in json.loads(out)["changes"]] == [("waits", "placed")], err
     assert status == 0
 
 
 def test_plan_reads_a_snapshot_from_standard_input(run: Run, snapshot: Path) -> None:
-    status, out, _ = run("plan", "--snapshot", "-", "--what-if", "+1 l4", stdin=snapshot.read_text())
+    status, out, _ = run("plan", "--snapshot", "-", "--what-if", "waits.overrides=", stdin=snapshot.read_text())
     assert status == 0
     assert "team-9/waits" in out
 

@@ -10,3 +10,6 @@ PLURAL = "inferencedeployments"
 SINGULAR = "inferencedeployment"
 SHORT_NAME = "infd"
 CATEGORY = "inference"
+
+SNAPSHOT_KIND = "PlimsollFleetSnapshot"
+"""The kind of the file of ``plimsoll fleet export``. It is no kind of the API."""

@@ -7,7 +7,7 @@ value gets into the file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
@@ -16,6 +16,7 @@ from plimsoll.api.convert import to_workload_options
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.app.case import Case, images_of
 from plimsoll.app.objects import Surroundings
+from plimsoll.app.record.sharing import with_other_digests
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import key_of
 from plimsoll.domain.errors import PlimsollError
@@ -53,22 +54,11 @@ def with_digests(real: Body, written: Body, salt: str) -> dict[str, Any]:
     def size(digest: object) -> str:
         return after.size_digest if digest == before.size_digest else other(digest)
 
-    status = dict(written.get("status") or {})
-    for name in ("pools", "tooSmall", "observations"):
-        if isinstance(status.get(name), list):
-            status[name] = [_with_digest(each, spec) for each in status[name]]
-    if isinstance(status.get("size"), Mapping):
-        status["size"] = _with_digest(status["size"], size)
-    return {**written, "status": status}
+    return {**written, "status": with_other_digests(written.get("status") or {}, spec, size)}
 
 
 def _case(body: Body) -> Case:
     return Case(body, key_of(body), Surroundings({}, {}))
-
-
-def _with_digest(entry: Any, digest: Callable[[object], str]) -> Any:
-    is_given = isinstance(entry, Mapping) and entry.get("spec") is not None
-    return {**entry, "spec": digest(entry["spec"])} if is_given else entry
 
 
 class Inputs:

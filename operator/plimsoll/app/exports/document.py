@@ -9,9 +9,8 @@ from typing import Any
 from plimsoll.adapters.kinds import KINDS
 from plimsoll.app.exports.values import Export
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.names import SNAPSHOT_KIND as KIND
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
-
-KIND = "PlimsollFleetSnapshot"
 
 FORMAT = 1
 """The version of the format. A release that cannot read an older format any more must say so in the changelog."""

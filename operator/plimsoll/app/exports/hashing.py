@@ -19,8 +19,10 @@ from plimsoll.adapters.kinds import (
 from plimsoll.app.exports.hashed_labels import HashedLabels
 from plimsoll.app.exports.pseudonyms import Pseudonyms
 from plimsoll.app.exports.specs import LEFT_OUT
+from plimsoll.app.record.sharing import without_sentences
 from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.domain.images import vendor_of
+from plimsoll.facts.cluster.pod_reading import SCHEDULED
 from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 from plimsoll.render.names import DEPLOYMENT_LABEL, POOL_LABEL, workload_name
 
@@ -42,9 +44,6 @@ PHRASES: Mapping[Obstacle, str] = {
     Obstacle.UNKNOWN: "another reason",
 }
 """The scheduler's words for each obstacle, without the names that its own message may hold."""
-
-_SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
-"""Fields of a status with sentences that may name other objects. A decision writes them anew."""
 
 _NOT_HASHED = frozenset({
     "PLIMSOLL_POD_POLICY", "PLIMSOLL_ENGINE_IMAGE_NVIDIA", "PLIMSOLL_ENGINE_IMAGE_AMD", "PLIMSOLL_ENGINE_REGISTRY",
@@ -167,7 +166,7 @@ class Hashing:
         return {"metadata": {"name": self._made(str(body["metadata"]["name"]), body["metadata"])}, "status": status}
 
     def _inference_deployment(self, body: Body) -> dict[str, Any]:
-        found: dict[str, Any] = {"spec": self._spec(body["spec"]), "status": _bare_status(body["status"])}
+        found: dict[str, Any] = {"spec": self._spec(body["spec"]), "status": without_sentences(body["status"])}
         before = (body["metadata"].get("annotations") or {}).get(LAST_APPLIED)
         if before is not None:
             spec = self._spec(json.loads(before)["spec"])
@@ -249,15 +248,5 @@ def _without_names(condition: Body) -> dict[str, Any]:
         return dict(condition)
     obstacles = read_obstacles(str(condition.get("reason") or ""), message)
     phrases = ", ".join(f"1 {PHRASES[obstacle]}" for obstacle in obstacles)
-    is_scheduler = condition.get("type") == "PodScheduled"
+    is_scheduler = condition.get("type") == SCHEDULED
     return {**condition, "message": f"0/1 nodes are available: {phrases}." if is_scheduler else ""}
-
-
-def _bare_status(status: Body) -> dict[str, Any]:
-    """The record without sentences."""
-    found = _without(status, *_SENTENCES)
-    if isinstance(status.get("placement"), Mapping):
-        found["placement"] = _without(status["placement"], "warnings")
-    if isinstance(status.get("rebalancing"), Mapping):
-        found["rebalancing"] = {**_without(status["rebalancing"], "proposal", "lastChange"), "message": ""}
-    return found

@@ -17,13 +17,14 @@ from plimsoll.adapters.kinds import (
     RESOURCE_QUOTAS,
     Kind,
 )
-from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
 from plimsoll.app.exports.specs import skeleton, without_secrets
+from plimsoll.app.record.sharing import without_messages
 from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 from plimsoll.facts.cluster.host_reading import REQUESTS
+from plimsoll.facts.cluster.pod_reading import READY, SCHEDULED
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from plimsoll.render.names import DEPLOYMENT_LABEL, HASH_ANNOTATION, MANAGED_BY, POOL_ANNOTATION, POOL_LABEL
@@ -38,10 +39,6 @@ _POOL_RECORD = (
     "gpuType", "tensorParallel", "pipelineParallel", "expertParallel", "nodeSelector", "nodeLabels", "resource",
     "capacityType",
 )  # fmt: skip
-_STATUS = frozenset(field.alias or name for name, field in InferenceDeploymentStatus.model_fields.items()) - {
-    "selector",
-    "url",
-}
 _HOST_RESOURCES = ("cpu", "memory", "pods")
 
 
@@ -54,7 +51,7 @@ def _node(body: Body) -> dict[str, Any]:
     """All labels stay, because a manifest may select nodes by any of them."""
     spec, status = body.get("spec") or {}, body.get("status") or {}
     taints = [_only(taint, ("key", "value", "effect")) for taint in spec.get("taints") or ()]
-    conditions = [each for each in status.get("conditions") or () if each.get("type") == "Ready"]
+    conditions = [each for each in status.get("conditions") or () if each.get("type") == READY]
     return {
         "metadata": _only(body["metadata"], ("name", "uid", "labels")),
         "spec": _only(spec, ("unschedulable",)) | ({"taints": taints} if taints else {}),
@@ -107,7 +104,7 @@ def _own_head(body: Body) -> dict[str, Any]:
 
 
 def _engine_status(status: Body) -> dict[str, Any]:
-    conditions = [each for each in status.get("conditions") or () if each.get("type") in ("Ready", "PodScheduled")]
+    conditions = [each for each in status.get("conditions") or () if each.get("type") in (READY, SCHEDULED)]
     containers = (status.get("containerStatuses") or ())[:1]  # the engine's
     return _only(status, ("phase",)) | {
         "conditions": [_only(each, _CONDITION) for each in conditions],
@@ -166,7 +163,7 @@ def _inference_deployment(body: Body) -> dict[str, Any]:
     return {
         "metadata": head | _applied_before(body["metadata"]) | _scaled(body["metadata"]),
         "spec": without_secrets(body.get("spec") or {}),
-        "status": _status(body.get("status") or {}),
+        "status": without_messages(body.get("status") or {}),
     }
 
 
@@ -188,15 +185,6 @@ def _scaled(head: Body) -> dict[str, Any]:
     ):
         return {}
     return {"managedFields": [{"subresource": "scale", "fieldsV1": {"f:spec": {"f:replicas": {}}}}]}
-
-
-def _status(status: Body) -> dict[str, Any]:
-    """The operator's record. The messages of conditions go: they may quote logs, and every decision writes new ones."""
-    kept = {name: value for name, value in status.items() if name in _STATUS}
-    if isinstance(status.get("conditions"), list):
-        names = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
-        kept["conditions"] = [{**_only(each, names), "message": ""} for each in status["conditions"]]
-    return kept
 
 
 def _quota(body: Body) -> dict[str, Any]:

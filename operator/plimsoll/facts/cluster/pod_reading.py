@@ -12,6 +12,9 @@ from plimsoll.facts.cluster.scheduler_words import Obstacle, read_obstacles
 
 Body = Mapping[str, Any]
 
+READY, SCHEDULED = "Ready", "PodScheduled"
+"""The conditions of a pod that are read. A node has the first one, too."""
+
 ReadFailure = Callable[[str, str], EngineFailure]
 """Returns an engine's failure from the end of its log and from the kubelet's reason (``OOMKilled``, ...)."""
 
@@ -42,7 +45,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
     """Read one Pod object. ``read_failure`` knows the engines' error texts."""
     status = body.get("status") or {}
     conditions = {condition.get("type"): condition for condition in status.get("conditions") or ()}
-    ready, scheduled = conditions.get("Ready") or {}, conditions.get("PodScheduled") or {}
+    ready, scheduled = conditions.get(READY) or {}, conditions.get(SCHEDULED) or {}
     ready_since = _time(ready.get("lastTransitionTime")) if ready.get("status") == "True" else None
     bound_since = _time(scheduled.get("lastTransitionTime"))
     waits = scheduled.get("status") == "False"

@@ -1,0 +1,60 @@
+"""A status as it may leave the cluster: without words that may quote logs or name objects, and with other digests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
+
+Body = Mapping[str, Any]
+Digest = Callable[[object], str]
+
+_FIELDS = frozenset(field.alias or name for name, field in InferenceDeploymentStatus.model_fields.items()) - {
+    "selector",
+    "url",
+}
+_CONDITION = ("type", "status", "reason", "observedGeneration", "lastTransitionTime")
+_SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
+"""Fields with sentences that may name other objects. A decision writes them anew."""
+
+
+def without_messages(status: Body) -> dict[str, Any]:
+    """Return a status without the messages of conditions: they may quote logs, and every decision writes new ones."""
+    kept = {name: value for name, value in status.items() if name in _FIELDS}
+    if isinstance(status.get("conditions"), list):
+        kept["conditions"] = [
+            {**{name: each[name] for name in _CONDITION if name in each}, "message": ""}
+            for each in status["conditions"]
+        ]
+    return kept
+
+
+def without_sentences(status: Body) -> dict[str, Any]:
+    """Return a status without any text that may name an object."""
+    found = _without(status, *_SENTENCES)
+    if isinstance(status.get("placement"), Mapping):
+        found["placement"] = _without(status["placement"], "warnings")
+    if isinstance(status.get("rebalancing"), Mapping):
+        found["rebalancing"] = {**_without(status["rebalancing"], "proposal", "lastChange"), "message": ""}
+    return found
+
+
+def with_other_digests(status: Body, spec: Digest, size: Digest) -> dict[str, Any]:
+    """Return a status with other digests of the spec, and of the part of it on which the size depends."""
+    found = dict(status)
+    for name in ("pools", "tooSmall", "observations"):
+        if isinstance(status.get(name), list):
+            found[name] = [_with_digest(each, spec) for each in status[name]]
+    if isinstance(status.get("size"), Mapping):
+        found["size"] = _with_digest(status["size"], size)
+    return found
+
+
+def _with_digest(entry: Any, digest: Digest) -> Any:
+    is_given = isinstance(entry, Mapping) and entry.get("spec") is not None
+    return {**entry, "spec": digest(entry["spec"])} if is_given else entry
+
+
+def _without(body: Body, *fields: str) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name not in fields}
