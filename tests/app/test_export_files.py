@@ -75,6 +75,7 @@ def broken(**changes: Any) -> str:
         (broken(objects=["x"]), r"fleet\.json: objects\[0\]: 'x' cannot be used"),
         (broken(objects=[{"apiVersion": "v1", "kind": "Toaster"}]), r"objects\[0\]\.kind: 'v1 Toaster' .*Use one of"),
         (broken(objects=[node_body() | {"spec": []}]), r"fleet\.json: objects\[0\]\.spec: \[\] cannot be used"),
+        (broken(objects=[pod_body("a") | {"requests": {"cpu": "1"}}]), r"objects\[0\]\.requests: .* whole numbers"),
         (broken(objects=[{"apiVersion": "v1", "kind": "Node"}]), r"objects\[0\]\.metadata\.name: None cannot be used"),
         (
             broken(objects=[{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}}]),

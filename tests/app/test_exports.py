@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, RESOURCE_QUOTAS
-from plimsoll.app.exports.replaying import replay_capacity
+from plimsoll.app.exports.exporting import export
+from plimsoll.app.exports.replaying import replay, replay_capacity
 from plimsoll.app.review.measuring import measure
 from plimsoll.app.review.values import Means, Review, Verdict, WhatIf, Wish
 from plimsoll.cli.what_if import what_if_of
+from plimsoll.domain.errors import InvalidInput
 from tests.support.exported import (
     CANARY,
     FilledCluster,
@@ -146,6 +148,15 @@ async def test_a_kind_that_cannot_be_read_is_noted_in_the_file_and_on_a_hashed_o
     assert hashed.notes == ("resourcequotas cannot be read: the plan is without them.",)
 
 
+@pytest.mark.parametrize(("name", "value"), [("POD_POLICY", "[]"), ("NODE_GROUPS", "{")])
+async def test_a_setting_that_cannot_be_used_is_named_and_gets_into_no_file(
+    cluster: FilledCluster, tmp_path: Path, name: str, value: str
+) -> None:
+    for hash_names in (False, True):
+        with pytest.raises(InvalidInput, match=r"Write a JSON"):
+            await export(cluster, Means(tmp_path), {f"PLIMSOLL_{name}": value}, hash_names=hash_names)
+
+
 async def test_decisions_on_a_hashed_snapshot_differ_in_names_only(cluster: FilledCluster, tmp_path: Path) -> None:
     plain = await review_of_all(await snapshot_of(cluster, tmp_path), tmp_path)
     hashed = await review_of_all(await snapshot_of(cluster, tmp_path, hash_names=True), tmp_path)
@@ -157,8 +168,18 @@ async def test_decisions_on_a_hashed_snapshot_differ_in_names_only(cluster: Fill
         ]
 
     assert decided(hashed) == decided(plain)
+    assert not any("digests" in note for note in hashed.notes)
     assert hashed.bill == plain.bill
     assert [change.key.name for change in plain.changes] == [
         "d0000", "d0001", "d0002", "d0003", "d0004", "barred", "waits",
     ]  # fmt: skip
     assert {change.verdict for change in plain.changes} == {Verdict.KEPT, Verdict.WAITING, Verdict.REFUSED}
+
+
+async def test_files_for_a_hashed_snapshot_are_new_objects_and_a_note_says_so(
+    cluster: FilledCluster, tmp_path: Path
+) -> None:
+    hashed = await snapshot_of(cluster, tmp_path, hash_names=True)
+    found = await replay(hashed, [wish(cluster, 3)], Means(tmp_path))
+    assert (found.changes[0].verdict, found.changes[0].before) == (Verdict.PLACED, ())
+    assert any("digests" in note for note in found.notes)

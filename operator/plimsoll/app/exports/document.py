@@ -11,6 +11,7 @@ from plimsoll.app.exports.values import Export
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.names import SNAPSHOT_KIND as KIND
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
+from plimsoll.facts.cluster.host_reading import REQUESTS
 
 FORMAT = 1
 """The version of the format. A release that cannot read an older format any more must say so in the changelog."""
@@ -111,12 +112,23 @@ class _Reader:
         for part in ("metadata", "spec", "status", "data"):
             if body.get(part) is not None and not isinstance(body[part], dict):
                 raise self._bad(f"{where}.{part}", body[part], "Write a mapping.")
+        self._check_sums(where, body)
         needed = ("namespace", "name") if kind.namespaced else ("name",)
         for name in needed:
             value = (body.get("metadata") or {}).get(name)
             if not isinstance(value, str) or not value:
                 raise self._bad(f"{where}.metadata.{name}", value, f"Every {kind.kind} needs one. {_AGAIN}")
         return body
+
+    def _check_sums(self, where: str, body: Mapping[str, Any]) -> None:
+        """Check the summed requests of a pod without GPUs. Other objects have none."""
+        sums = body.get(REQUESTS)
+        if REQUESTS not in body:
+            return
+        if not isinstance(sums, dict) or not all(isinstance(sums.get(name), int) for name in ("cpu", "memory")):
+            raise self._bad(
+                f"{where}.{REQUESTS}", sums, "Write cpu in thousandths and memory in bytes, as whole numbers."
+            )
 
     def _typed(self, name: str, kind: type, fix: str) -> Any:
         value = self._found.get(name)

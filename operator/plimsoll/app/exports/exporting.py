@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plimsoll import __version__
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import CONFIG_MAPS, DEPLOYMENTS, INFERENCE_DEPLOYMENTS, Cluster, ClusterRefused, Kind
 from plimsoll.adapters.kinds import NODE_POOLS
 from plimsoll.api.convert import check_without_model
@@ -23,6 +24,7 @@ from plimsoll.app.exports.hashing import Hashing, marked, names_of
 from plimsoll.app.exports.reduction import KINDS, reduced
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Body, Export
+from plimsoll.app.node_groups import declared_in
 from plimsoll.app.review.deciding import new_decider, node_pools_note, prices_note
 from plimsoll.app.review.looking import Look, look
 from plimsoll.app.review.operator_settings import operator_settings
@@ -91,6 +93,8 @@ async def export(
 
 async def _seen(cluster: Cluster, environment: Mapping[str, str], now: float) -> _Seen:
     settings, about_settings = await operator_settings(cluster, environment)
+    PodPolicy.from_json(settings.pod_policy or "{}")  # a setting that cannot be used must not get into a file
+    declared_in(settings.node_groups, load_gpu_types())
     found = await look(cluster, settings)
     prices, about_prices = await _prices(cluster, settings)
     pools, about_pools = await _node_pools(cluster, settings)

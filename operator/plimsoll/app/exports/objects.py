@@ -6,12 +6,15 @@ from plimsoll.app.exports.values import Export
 from plimsoll.app.review.values import Wish
 from plimsoll.domain.names import KIND
 
+SNAPSHOT = "the snapshot"
+"""The place of an object that is in no file of the user."""
+
 
 def objects_of(export: Export) -> list[Wish]:
     """Return every InferenceDeployment that is not being deleted: then a review has an answer for each of them."""
     return [
         Wish(
-            "the snapshot",
+            SNAPSHOT,
             {
                 "apiVersion": body["apiVersion"],
                 "kind": body["kind"],

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from plimsoll import __version__
+from plimsoll.app.exports.objects import SNAPSHOT
 from plimsoll.app.exports.specs import without_secrets
 from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
@@ -50,6 +51,8 @@ def _notes(export: Export, wishes: Sequence[Wish], cut: Sequence[Wish]) -> tuple
             f"Release {export.release} of Plimsoll wrote the snapshot, and this is {__version__}: it may decide "
             "differently."
         )
+    if export.hashed and any(wish.where != SNAPSHOT for wish in wishes):
+        notes.append("The names in the snapshot are digests: the objects of your files count as new ones.")
     changed = [wish.where for wish, other in zip(wishes, cut, strict=True) if wish.body != other.body]
     if changed:
         notes.append(
