@@ -30,7 +30,7 @@ class Lists:
         self.wanted = 2
         self.versions: list[int] = []
 
-    async def list(self, kind: Kind, *, labels: str | None = None) -> Listing:
+    async def list(self, kind: Kind, *, labels: str | None = None, **_: object) -> Listing:
         self.asked.append((kind.plural, labels))
         if len(self.asked) >= self.wanted:
             self.enough.set()
@@ -153,7 +153,7 @@ class Refusing(Lists):
         super().__init__()
         self.status = status
 
-    async def list(self, kind: Kind, *, labels: str | None = None) -> Listing:
+    async def list(self, kind: Kind, *, labels: str | None = None, **_: object) -> Listing:
         listing = await super().list(kind, labels=labels)
         if len(self.asked) == self.wanted:
             await asyncio.Event().wait()

@@ -6,7 +6,7 @@ import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app import pruning
-from plimsoll.app.store import VANISH_GUARD, Store, uid_of, version_of
+from plimsoll.app.store import VANISH_GUARD, Store, key_of, uid_of, version_of
 from plimsoll.domain.keys import ObjectKey
 from tests.support.bodies import inference_deployment_body, node_body, pod_body
 
@@ -87,6 +87,29 @@ def test_what_was_created_while_the_list_was_under_way_is_not_missing_from_it(st
     store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body("fresh", uid="f", version=5))
     store.replace(INFERENCE_DEPLOYMENTS, [], known)
     assert [body["metadata"]["name"] for body in store.all(INFERENCE_DEPLOYMENTS)] == ["fresh"]
+
+
+def test_a_listed_object_that_is_stored_already_keeps_its_stored_content(store: Store) -> None:
+    known, newer = inference_deployment_body("a", version=5), inference_deployment_body("b", version=5)
+    store.replace(INFERENCE_DEPLOYMENTS, [known, newer])
+    held = store.get(INFERENCE_DEPLOYMENTS, key_of(known))
+    changed = inference_deployment_body("b", version=6)
+    slim = [store.only_if_new(INFERENCE_DEPLOYMENTS, body) for body in (known, changed)]
+    assert "spec" not in slim[0]
+    assert slim[1] is changed
+    assert store.replace(INFERENCE_DEPLOYMENTS, slim)
+    assert store.get(INFERENCE_DEPLOYMENTS, key_of(known)) is held
+    assert version(store, key=key_of(changed)) == 6
+
+
+def test_an_object_without_content_is_never_stored(store: Store) -> None:
+    """It was deleted while the list was read, and its deletion is not remembered any more."""
+    body = inference_deployment_body("a", version=5)
+    store.observe(INFERENCE_DEPLOYMENTS, "ADDED", body)
+    slim = store.only_if_new(INFERENCE_DEPLOYMENTS, body)
+    store.replace(INFERENCE_DEPLOYMENTS, [])
+    store.replace(INFERENCE_DEPLOYMENTS, [slim])
+    assert store.get(INFERENCE_DEPLOYMENTS, key_of(body)) is None
 
 
 def test_a_list_that_lost_most_is_believed_only_the_second_time(store: Store) -> None:

@@ -194,8 +194,18 @@ class Cluster:
             config_file=self._kubeconfig, context=self._context, client_configuration=settings
         )
 
-    async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> Listing:
-        """Return every object of a kind, read page by page. If one page fails, the whole list fails."""
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        labels: str | None = None,
+        namespace: str | None = None,
+        keep: Callable[[Manifest], Manifest] = lambda body: body,
+    ) -> Listing:
+        """Return every object of a kind, read page by page. If one page fails, the whole list fails.
+
+        ``keep`` reduces each object before the next page is read, so that a long list never is in memory as a whole.
+        """
         found: list[Manifest] = []
         token: str | None = None
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -205,7 +215,7 @@ class Cluster:
             items = page.get("items")
             if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
                 raise SourceUnavailable(f"list {kind.plural}: the answer is no list of {kind.plural}")
-            found += [head | item for item in items]
+            found += [keep(head | item) for item in items]
             about = page.get("metadata") or {}
             token = about.get("continue")
             if not token:

@@ -13,6 +13,7 @@ from typing import Any
 import kopf
 
 from plimsoll.adapters.cluster import Kind
+from plimsoll.app.no_diffs import NoDiffs
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, watched
 
@@ -65,6 +66,7 @@ def configure(settings: kopf.OperatorSettings, ours: Settings) -> None:
     settings.watching.inactivity_timeout = 70
     settings.watching.reconnect_backoff = 1.0
     settings.watching.chunk_size = 500
+    settings.persistence.diffbase_storage = NoDiffs()
     settings.queueing.idle_timeout = 1.0
     settings.queueing.exit_timeout = 0.5
     settings.process.ultimate_exiting_timeout = 20

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from plimsoll.adapters.api_errors import FORBIDDEN, ClusterRefused
 from plimsoll.adapters.cluster import Cluster, Kind, Listing
@@ -96,7 +97,10 @@ class Relist:
         if kind in self.instead:
             return await self.instead[kind]()
         namespaces = list(self.namespaces) if kind.namespaced and kind not in self.everywhere else []
+        keep = partial(self.store.only_if_new, kind)
         if not namespaces:
-            return await self.cluster.list(kind, labels=selector)
-        pages = [await self.cluster.list(kind, labels=selector, namespace=namespace) for namespace in namespaces]
+            return await self.cluster.list(kind, labels=selector, keep=keep)
+        pages = [
+            await self.cluster.list(kind, labels=selector, namespace=namespace, keep=keep) for namespace in namespaces
+        ]
         return Listing([body for page in pages for body in page.items], min(page.version for page in pages))

@@ -24,6 +24,10 @@ VANISH_GUARD = 5
 """A list that misses more than this many objects and more than half of all is used only if a second list confirms
 it."""
 
+_IDENTITY = ("name", "namespace", "uid", "resourceVersion")
+_STORED = "plimsoll.dev/stored"
+"""Marks an object of a list of which only the identity is left."""
+
 logger = logging.getLogger("plimsoll.store")
 
 
@@ -123,6 +127,17 @@ class Store:
     def uids(self, kind: Kind) -> frozenset[str]:
         """Return the uids of all objects of a kind. Call it before a list is requested."""
         return frozenset(uid_of(body) for body in self._shelves[kind].objects.values())
+
+    def only_if_new(self, kind: Kind, body: dict[str, Any]) -> dict[str, Any]:
+        """Return a listed object, or only its identity if this version of it is stored already.
+
+        Most objects of a list are stored already. A list of thousands of whole objects would take hundreds of MiB.
+        """
+        known = self._shelves[kind].objects.get(key_of(body))
+        if known is None or not same_uid(known, body) or version_of(body) != version_of(known):
+            return body
+        head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
+        return {"metadata": head, _STORED: True}
 
     def replace(
         self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None, *, list_version: int = 0
@@ -224,6 +239,8 @@ class Store:
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body) and version_of(body) <= version_of(known):
             return
+        if _STORED in body:
+            return  # it was deleted while the list was read
         pruned = self._cut(shelf, key, body)
         if pruned is None:
             if known is None:
