@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,14 @@ class FilledCluster(Cluster):
         self.secrets_read = 0
         self.forbidden: Kind | None = None
 
-    async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> Listing:
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        labels: str | None = None,
+        namespace: str | None = None,
+        keep: Callable[[Manifest], Manifest] = lambda body: body,
+    ) -> Listing:
         """Every object of a kind, as the API server has it."""
         if labels == OPERATOR_SELECTOR:
             return Listing([_operator()])
@@ -95,7 +102,7 @@ class FilledCluster(Cluster):
         if kind == NODE_POOLS:
             return Listing([copy.deepcopy(NODE_POOL)])
         found = [with_secrets(kind, body) for body in self.office.store.all(kind)]
-        return Listing([each for each in found if namespace in (None, each["metadata"].get("namespace"))])
+        return Listing([keep(each) for each in found if namespace in (None, each["metadata"].get("namespace"))])
 
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
         """The prices, or a Secret."""

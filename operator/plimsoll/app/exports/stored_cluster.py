@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from plimsoll.adapters.api_errors import FORBIDDEN
@@ -27,12 +27,19 @@ class StoredCluster(Cluster):
         for body in export.bodies:
             self._bodies.setdefault((body["apiVersion"], body["kind"]), []).append(dict(body))
 
-    async def list(self, kind: Kind, *, labels: str | None = None, namespace: str | None = None) -> Listing:
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        labels: str | None = None,
+        namespace: str | None = None,
+        keep: Callable[[Manifest], Manifest] = lambda body: body,
+    ) -> Listing:
         """Return the objects of a kind. The snapshot holds only those that the operator selects."""
         if kind == DEPLOYMENTS and labels == OPERATOR_SELECTOR:
             return Listing([_operator(self._settings)])
         found = self._bodies.get((kind.api_version, kind.kind), [])
-        return Listing([each for each in found if namespace in (None, each["metadata"].get("namespace"))])
+        return Listing([keep(each) for each in found if namespace in (None, each["metadata"].get("namespace"))])
 
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
         """Return one object; None if the snapshot does not hold it."""
