@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.fleet import Fleet, GpuNode, Labels
 from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split
@@ -44,6 +44,7 @@ class Adviser:
     _growable: tuple[Growable, ...] | None = field(default=None, init=False)
     _emptied: Ledger | None = field(default=None, init=False)
     _shelf: tuple[GpuType, ...] | None = field(default=None, init=False)
+    _shops: dict[Labels, _Shop] = field(default_factory=dict, init=False)
 
     @property
     def empty_ledger(self) -> Ledger:
@@ -107,10 +108,29 @@ class Adviser:
 
     def _other_gpus(self, request: Request) -> Iterator[Remedy]:
         """Yield the cheapest catalogued type that fits one replica on a node within the request's own bounds."""
-        shop = Fleet(tuple(_for_sale(request, gpu) for gpu in self.shelf))
-        chosen = first_that_fits(request, shop, Ledger.of(shop))
+        shop = self._shop(request.node_selector)
+        chosen = first_that_fits(request, shop.fleet, shop.ledger)
         if chosen is not None:
             yield _gpus(RemedyKind.ADD_GPUS, chosen)
+
+    def _shop(self, labels: Labels) -> _Shop:
+        """Return the nodes that one could buy, with these labels. Requests with one node selector share them."""
+        if labels not in self._shops:
+            self._shops[labels] = _Shop.of(self.shelf, labels)
+        return self._shops[labels]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shop:
+    """One empty node of each GPU type that one could buy."""
+
+    fleet: Fleet
+    ledger: Ledger
+
+    @staticmethod
+    def of(shelf: Sequence[GpuType], labels: Labels) -> _Shop:
+        fleet = Fleet(tuple(_for_sale(gpu, labels) for gpu in shelf))
+        return _Shop(fleet, Ledger.of(fleet))
 
 
 def _is_sold(gpu: GpuType, owned: Collection[str]) -> bool:
@@ -217,8 +237,8 @@ def _relax(unbound: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
         yield _gpus(RemedyKind.RELAX_CONSTRAINTS, chosen)
 
 
-def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
-    """Return a node that could be bought, with the labels of the request's node selector."""
+def _for_sale(gpu: GpuType, labels: Labels) -> GpuNode:
+    """Return a node that could be bought, with the labels of a node selector."""
     return GpuNode(
         name=gpu.name,
         gpu=gpu,
@@ -226,7 +246,7 @@ def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
         selector=("", ""),
         allocatable=min(TENSOR_PARALLEL_DEGREES[-1], gpu.scale_up_gpus),
         held=0,
-        labels=request.node_selector,
+        labels=labels,
     )
 
 
