@@ -66,12 +66,7 @@ def _judge(
 def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
     """Whether the request may fit for sure, with the usual or a smaller step. False is certain, and quick to find."""
     request = request.with_narrow_cache() if request.may_narrow_cache else request
-    engine = engine_of(request.engine.name)
-    usual = engine.settings(request, gpu, split)
-    return any(
-        engine.least_bytes(request, gpu, split, each) <= gpu.usable_bytes * each.gpu_memory_utilization_percent // 100
-        for each in (engine.lean_settings(request, usual), usual)
-    )
+    return engine_of(request.engine.name).may_fit(request, gpu, split)
 
 
 def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, shows_speed: bool) -> Option | Rejection:
@@ -145,10 +140,10 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
     engine = engine_of(request.engine.name)
     usual = engine.settings(request, gpu, split)
     figures = engine.estimate(request, gpu, split, usual)
-    lean = engine.lean_settings(request, usual)
-    if figures.fit is Fit.SURE or lean == usual or figures.weights_bytes > figures.budget_bytes:
+    if figures.fit is Fit.SURE or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
-    return lean, engine.estimate(request, gpu, split, lean)
+    lean = engine.lean_settings(request, usual)
+    return (usual, figures) if lean == usual else (lean, engine.estimate(request, gpu, split, lean))
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
