@@ -20,8 +20,7 @@ DEFAULT_MEMORY_BYTES = 8 * 1024**3
 """``DEFAULT_MEMORY`` in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostNeed:
+class HostNeed(NamedTuple):
     """The CPU and memory that one pod requests, in thousandths of a core and in bytes."""
 
     cpu_millis: int = 0

@@ -13,7 +13,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.memory.inverse import largest
-from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, candidate_on
+from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
 from plimsoll.placement.growth import Growable, growable, growth
@@ -153,12 +153,11 @@ def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]
     """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load."""
     forced = request.overrides.tensor_parallel
     sizes = TENSOR_PARALLEL_DEGREES if forced is None else (*TENSOR_PARALLEL_DEGREES, forced)
-    seen: list[tuple[object, ...]] = []
-    for gpu in fleet.gpu_types():
-        cuts = (candidate_on(gpu, Split(gpus), fleet) for gpus in sizes)
-        rooms = tuple(room_of(request, cut, fleet, ledger) > 0 for cut in cuts)
-        seen.append((gpu, most_gpus(request, fleet, gpu.name), rooms))
-    return tuple(seen)
+    rooms = [room_of(request, cut, fleet, ledger) > 0 for cut in cuts(tuple(Split(gpus) for gpus in sizes), fleet)]
+    return tuple(
+        (gpu, most_gpus(request, fleet, gpu.name), tuple(rooms[first : first + len(sizes)]))
+        for gpu, first in zip(fleet.gpu_types(), range(0, len(rooms), len(sizes)), strict=True)
+    )
 
 
 def _gpus(kind: RemedyKind, chosen: Option) -> Remedy:
