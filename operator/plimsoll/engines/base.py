@@ -93,7 +93,8 @@ class Engine:
         unfollowed_arguments: the user's arguments that can change the memory and that the memory law does not include.
         host_use: the host memory that the user's arguments make the engine take. Raises InvalidInput where a value
             cannot be read.
-        host: the host memory and CPU of the pod of one replica, term by term.
+        host: the host memory and CPU of the pod of one replica, term by term. They follow from the model, its precision
+            and the engine's options, and never from the load.
         loaded: the part of a model that the engine loads.
         missing_capability: what a GPU lacks, as numbers for a rejection; empty where the engine can run there.
         settings: the settings of one replica.

@@ -150,7 +150,19 @@ def _asker(request: Request, ledger: Ledger) -> tuple[tuple[int | None, ...], st
 
 
 def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
-    """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load."""
+    """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load.
+
+    Requests that ask for the same room share the answer. The host memory of a replica follows from the model, its
+    precision and the engine, and never from the load.
+    """
+    about = (
+        *(request.model, request.precision, request.engine, request.overrides.tensor_parallel),
+        *(request.node_selector, request.tolerations, *_asker(request, ledger)),
+    )
+    return ledger.once("sight", fleet.nodes, about, lambda: _seen(request, fleet, ledger))
+
+
+def _seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     forced = request.overrides.tensor_parallel
     sizes = TENSOR_PARALLEL_DEGREES if forced is None else (*TENSOR_PARALLEL_DEGREES, forced)
     rooms = [room_of(request, cut, fleet, ledger) > 0 for cut in cuts(tuple(Split(gpus) for gpus in sizes), fleet)]
