@@ -63,7 +63,7 @@ class Adviser:
 
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
         """Do the same as :func:`remedies`. A search runs again only where its input has changed."""
-        here, emptied = _sight(request, self.fleet, ledger), self._sight_of_empty(request)
+        here, emptied = room_seen(request, self.fleet, ledger), self._sight_of_empty(request)
         recall, unbound, asker = self.memo.recall, _without_bounds(request), _asker(request, ledger)
         return (
             *recall(request, ("free", *asker), emptied, lambda: tuple(self._free_gpus(request))),
@@ -76,7 +76,7 @@ class Adviser:
         """Return what a search reads from the empty fleet. It changes only with the request and the layout."""
         basis = request, self.memo.last.layout(self.fleet)
         return self.memo.last.recall(
-            request.key, "empty", basis, lambda: _sight(request, self.fleet.emptied, self.empty_ledger)
+            request.key, "empty", basis, lambda: room_seen(request, self.fleet.emptied, self.empty_ledger)
         )
 
     def growth(self, request: Request, missing: int, ledger: Ledger) -> tuple[Remedy, ...]:
@@ -102,7 +102,7 @@ class Adviser:
         return self.memo.recall(
             request,
             ("relax", *_asker(request, ledger)),
-            _sight(unbound, self.fleet, ledger),
+            room_seen(unbound, self.fleet, ledger),
             lambda: tuple(_relax(unbound, self.fleet, ledger)),
         )
 
@@ -149,7 +149,7 @@ def _asker(request: Request, ledger: Ledger) -> tuple[tuple[int | None, ...], st
     return request.stated_host, namespace if namespace in ledger.quota else ""
 
 
-def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
+def room_seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load.
 
     Requests that ask for the same room share the answer. The host memory of a replica follows from the model, its

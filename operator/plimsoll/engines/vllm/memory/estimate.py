@@ -36,11 +36,10 @@ def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSetti
         ValueError: the engine release is older than any known law.
         UnsupportedModel: the model has a cache that no law covers.
     """
-    stages = [
-        estimate_of_stage(request, gpu, split, settings, stage) for stage in different_stages(request.model, split)
-    ]
-    if len(stages) == 1:
-        return stages[0]
+    first, *others = different_stages(request.model, split)
+    if not others:
+        return estimate_of_stage(request, gpu, split, settings, first)
+    stages = [estimate_of_stage(request, gpu, split, settings, stage) for stage in (first, *others)]
     short = max(stages, key=lambda each: each.computed_bytes)
     return replace(
         short,
@@ -137,7 +136,7 @@ def _band(rank: Rank, activations: Activations, correction: Correction | None) -
     """Return the error band: lower where a warm start spares a compilation, and as learned from engines of the kind."""
     settings = rank.settings
     prior = band(rank.request.model, rank.gpu, rank.split, rank.law, sequences=settings.max_num_seqs)
-    prior = prior._replace(low_bytes=prior.low_bytes - activations.spared_when_warm)
+    prior = Band(prior.low_bytes - activations.spared_when_warm, prior.high_bytes)
     if correction is None:
         return prior
     return learned_band(
