@@ -37,7 +37,7 @@ def _shown(value: object) -> str:
     if value is None:
         return "not in time"
     if isinstance(value, dict):
-        return ", ".join(f"{count} x {code}" for code, count in sorted(value.items()))
+        return ", ".join(f"{key}: {number}" for key, number in sorted(value.items()))
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

@@ -6,21 +6,25 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from benchmarks.cluster.bare import workloads
+from benchmarks.cluster.putting import put_all
 from benchmarks.cluster.scenarios import Figures, Scenario
+from testbed.audit import AuditLog
 from testbed.control_plane import ControlPlane
-from testbed.fault_proxy import FaultProxy
 from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import NotInTime, wait_until
-from tests.support.faulty import fault_proxy, operator_through, sampled_health
-from tests.support.installed import GROUP, View, condition, inference_deployment, install
+from tests.support.faulty import IMPATIENT, fault_proxy, operator_through, sampled_health
+from tests.support.installed import GROUP, View, condition, inference_deployment, install, operator_writes
 
 NAMESPACE = "many"
+PRODUCTS = ("H100-80GB-HBM3", "L40S")
+PROCESSES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
 MODELS = (
     "meta-llama/Llama-3.1-8B-Instruct",
     "Qwen/Qwen2.5-7B-Instruct",
@@ -44,41 +48,75 @@ def run(scenario: Scenario, say: Say) -> Figures:
         make_nodes(plane, scenario.nodes)
         install(plane)
         view = View(plane, plane.create_namespace(NAMESPACE))
-        with fault_proxy(plane) as proxy, started(plane, proxy) as operator:
+        if scenario.bare:
+            measure_bare(scenario, view, figures, say)
+            return figures
+        with operator_in(scenario, plane) as (operator, heal):
             with sampled_health(operator, every_seconds=1.0) as health:
-                measure(scenario, view, operator, proxy, figures, say)
+                measure(scenario, view, operator, heal, figures, say)
             figures.health = dict(Counter(status for _, status in health.samples))
     return figures
 
 
+@contextmanager
+def operator_in(scenario: Scenario, plane: ControlPlane) -> Iterator[tuple[OperatorProcess, Callable[[], None]]]:
+    """A running operator, and a function that ends its fault. Without a fault no proxy slows it down."""
+    if scenario.fault is None:
+        with OperatorProcess(plane, environment=IMPATIENT) as operator:
+            yield operator, lambda: None
+        return
+    with fault_proxy(plane) as proxy, operator_through(plane, proxy) as operator:
+        rule = proxy.add(scenario.fault, verbs=scenario.verbs, share=scenario.share)
+        yield operator, lambda: proxy.remove(rule)
+
+
+def measure_bare(scenario: Scenario, view: View, figures: Figures, say: Say) -> None:
+    """Fill in the figures of Kubernetes alone."""
+    requests = list(workloads(view.namespace, scenario.objects, MODELS, PRODUCTS))
+    used = cpu_by_process(view.control_plane)
+    began = time.monotonic()
+    put_all(view.control_plane, requests)
+    figures.creating_seconds = time.monotonic() - began
+    say(f"created in {figures.creating_seconds:.0f} s")
+    try:
+        figures.serving_seconds = reached(lambda: available(view) >= scenario.objects, scenario, began)
+    except NotInTime as error:
+        say(f"given up: {error}")
+        return
+    figures.cpu_seconds = spent(used, cpu_by_process(view.control_plane))
+
+
 def measure(
-    scenario: Scenario, view: View, operator: OperatorProcess, proxy: FaultProxy, figures: Figures, say: Say
+    scenario: Scenario, view: View, operator: OperatorProcess, heal: Callable[[], None], figures: Figures, say: Say
 ) -> None:
     """Fill in the figures, in the order in which things happen."""
-    rule = None
-    if scenario.fault is not None:
-        rule = proxy.add(scenario.fault, verbs=scenario.verbs, share=scenario.share)
+    used = cpu_by_process(view.control_plane, operator)
     began = time.monotonic()
     put_objects(view, scenario.objects)
     figures.creating_seconds = time.monotonic() - began
     say(f"created in {figures.creating_seconds:.0f} s")
     try:
-        figures.first_deployment_seconds = reached(lambda: deployments(view) > 0, scenario, began)
-        figures.last_deployment_seconds = reached(lambda: deployments(view) >= scenario.objects, scenario, began)
+        figures.first_deployment_seconds = reached(lambda: bool(rows(view, "deployments")), scenario, began)
+        figures.last_deployment_seconds = reached(
+            lambda: len(rows(view, "deployments")) >= scenario.objects, scenario, began
+        )
         say(f"the last Deployment after {figures.last_deployment_seconds:.0f} s")
         figures.serving_seconds = reached(lambda: serving(view) >= scenario.objects, scenario, began)
         say(f"all serving after {figures.serving_seconds:.0f} s")
     except NotInTime as error:
         say(f"given up: {error}")
         return
-    if rule is not None:
-        proxy.remove(rule)
+    figures.cpu_seconds = spent(used, cpu_by_process(view.control_plane, operator))
+    figures.writes = dict(Counter(event.resource for event in operator_writes(view.control_plane)))
+    heal()
     if scenario.hopeless:
         put_hopeless(view, scenario.hopeless)
         reached(lambda: refused(view) == scenario.hopeless, scenario, began)
         say(f"{scenario.hopeless} objects that cannot be placed say so")
     figures.rss_mib = resident_mib(operator)
+    since = AuditLog(view.control_plane.audit_log).offset()
     figures.settled_cpu_share = cpu_share(operator, SETTLED_SECONDS)
+    figures.writes_when_settled = len(operator_writes(view.control_plane, since))
     began = time.monotonic()
     view.apply("one-more")
     figures.new_object_seconds = reached(lambda: bool(view.all("pods", "one-more")), scenario, began)
@@ -87,14 +125,13 @@ def measure(
 def reached(question: Callable[[], bool], scenario: Scenario, began: float) -> float:
     """Seconds since ``began`` when the answer is true for the first time."""
     left = max(1.0, began + scenario.limit_seconds - time.monotonic())
-    wait_until(question, left, "the next step", poll_seconds=0.5)
+    wait_until(question, left, "the next step", poll_seconds=1.0)
     return time.monotonic() - began
 
 
 def make_nodes(plane: ControlPlane, count: int) -> None:
     """Half of them with H100s, half with L40S."""
-    products = ("H100-80GB-HBM3", "L40S")
-    nodes = [gpu_node(f"node-{index:04}", products[index % 2], 8) for index in range(count)]
+    nodes = [gpu_node(f"node-{index:04}", PRODUCTS[index % 2], 8) for index in range(count)]
     for first in range(0, count, NODE_BATCH):
         plane.apply(nodes[first : first + NODE_BATCH])
 
@@ -102,13 +139,16 @@ def make_nodes(plane: ControlPlane, count: int) -> None:
 def put_objects(view: View, count: int) -> None:
     """Create them in parallel, as a pipeline does that applies a whole repository."""
     path = f"{GROUP}/namespaces/{view.namespace}/inferencedeployments"
-
-    def put(number: int) -> None:
-        spec = {"model": {"name": MODELS[number % len(MODELS)]}}
-        view.control_plane.client.send("POST", path, inference_deployment(f"many-{number:04}", view.namespace, **spec))
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(put, range(count)))
+    put_all(
+        view.control_plane,
+        [
+            (
+                path,
+                inference_deployment(f"many-{number:04}", view.namespace, model={"name": MODELS[number % len(MODELS)]}),
+            )
+            for number in range(count)
+        ],
+    )
 
 
 def put_hopeless(view: View, count: int) -> None:
@@ -125,21 +165,33 @@ def refused(view: View) -> int:
     return sum(condition(body, "Planned").get("status") == "False" for body in view.all("inferencedeployments"))
 
 
-def deployments(view: View) -> int:
-    """How many Deployments there are."""
-    return len(view.all("deployments"))
+def rows(view: View, plural: str) -> list[dict[str, Any]]:
+    """The rows that ``kubectl get`` shows. Whole objects would keep the API server from what is measured."""
+    group = GROUP if plural == "inferencedeployments" else "/apis/apps/v1"
+    return view.control_plane.client.rows(f"{group}/namespaces/{view.namespace}/{plural}")
 
 
 def serving(view: View) -> int:
     """How many InferenceDeployments serve."""
-    return sum(condition(body, "Ready").get("status") == "True" for body in view.all("inferencedeployments"))
+    return sum(row["Ready"] == "True" for row in rows(view, "inferencedeployments"))
 
 
-@contextmanager
-def started(plane: ControlPlane, proxy: FaultProxy) -> Iterator[OperatorProcess]:
-    """The operator behind the proxy, healthy."""
-    with operator_through(plane, proxy) as operator:
-        yield operator
+def available(view: View) -> int:
+    """How many Deployments have their pods."""
+    return sum(row["Available"] > 0 for row in rows(view, "deployments"))
+
+
+def cpu_by_process(plane: ControlPlane, operator: OperatorProcess | None = None) -> dict[str, float]:
+    """CPU seconds so far of each part of the control plane, of the operator and of the measurement itself."""
+    ids = {name: plane.process(name).pid for name in PROCESSES} | {"measurement": os.getpid()}
+    if operator is not None:
+        ids["operator"] = operator.pid
+    return {name: cpu_seconds(process) for name, process in ids.items()}
+
+
+def spent(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, int]:
+    """The whole seconds between two readings."""
+    return {name: round(seconds - before[name]) for name, seconds in after.items()}
 
 
 def resident_mib(operator: OperatorProcess) -> int:
@@ -150,12 +202,12 @@ def resident_mib(operator: OperatorProcess) -> int:
 
 def cpu_share(operator: OperatorProcess, seconds: float) -> float:
     """Share of one core that the process takes over so many seconds."""
-    end, used = time.monotonic() + seconds, cpu_seconds(operator)
+    end, used = time.monotonic() + seconds, cpu_seconds(operator.pid)
     wait_until(lambda: time.monotonic() >= end, seconds + 30, "the end of the measurement")
-    return (cpu_seconds(operator) - used) / seconds
+    return (cpu_seconds(operator.pid) - used) / seconds
 
 
-def cpu_seconds(operator: OperatorProcess) -> float:
+def cpu_seconds(process: int) -> float:
     """CPU time of the process so far, user and system."""
-    fields = Path(f"/proc/{operator.pid}/stat").read_text().rpartition(")")[2].split()
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

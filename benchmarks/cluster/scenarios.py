@@ -19,6 +19,7 @@ class Scenario:
         limit_seconds: when it counts as failed.
         hopeless: further objects that no node can hold, half of them too large for every GPU there is and half of them
             for a GPU that there is none of.
+        bare: no operator; the workloads that it would render are created directly. This is the floor of the others.
     """
 
     objects: int
@@ -28,6 +29,7 @@ class Scenario:
     limit_seconds: float = 900.0
     verbs: frozenset[Verb] = frozenset({Verb.READ, Verb.WRITE})
     hopeless: int = 0
+    bare: bool = False
 
 
 SCENARIOS = {
@@ -35,6 +37,7 @@ SCENARIOS = {
     "300-latency": Scenario(300, 60, Delay(0.1)),
     "300-refusals": Scenario(300, 60, too_many_requests(1), share=0.5),
     "300-and-40-unplaceable": Scenario(300, 60, hopeless=40),
+    "1000-without-operator": Scenario(1000, 1250, bare=True),
     "1000": Scenario(1000, 1250),
 }
 
@@ -54,6 +57,9 @@ class Figures:
         rss_mib: resident memory when everything served.
         settled_cpu_share: share of one core over a minute in which nothing changes.
         new_object_seconds: from the creation of one more object to its pod.
+        writes_when_settled: requests of the operator that change something, in the minute in which nothing changes.
+        writes: requests of the operator that change something, until everything served, by kind of object.
+        cpu_seconds: CPU time until everything served, by process.
     """
 
     objects: int
@@ -66,3 +72,6 @@ class Figures:
     rss_mib: int = 0
     settled_cpu_share: float | None = None
     new_object_seconds: float | None = None
+    writes_when_settled: int | None = None
+    writes: dict[str, int] = field(default_factory=dict)
+    cpu_seconds: dict[str, int] = field(default_factory=dict)

@@ -222,6 +222,34 @@ def test_gpus_promised_to_pods_that_cannot_be_made_are_given_to_others(
     calm.assert_kept(tracebacks=0)
 
 
+def test_a_quota_on_memory_admits_one_replica_and_the_other_waits_for_it_with_figures(
+    operator: OperatorProcess, honest: Honest, here: View
+) -> None:
+    # A pod on one H100 requests 8 GiB. The quota admits one pod, and half of the next one.
+    head: dict[str, Any] = {"apiVersion": "v1", "kind": "ResourceQuota"}
+    memory = head | {"metadata": {"name": "memory", "namespace": here.namespace}}
+    scope = {"scopeName": "PriorityClass", "operator": "In", "values": ["of-nobody"]}
+    odd = head | {"metadata": {"name": "odd", "namespace": here.namespace}}
+    odd["spec"] = {"hard": {"requests.memory": "0"}, "scopeSelector": {"matchExpressions": [scope]}}
+    calm = Calm.now(operator)
+    here.control_plane.apply([memory | {"spec": {"hard": {"requests.memory": "12Gi", "limits.cpu": "8"}}}, odd])
+    # Quotas are listed, not watched. The complaint about the second one shows that both have been read.
+    named = f"ResourceQuota {here.namespace}/odd"
+    here.wait(lambda: any(named in line for line in calm.new_lines()), "the quotas read")
+    limits = {"podTemplate": {"resources": {"limits": {"cpu": "4"}}}}
+    here.apply("two", replicas=2, **on_gpu("h100-sxm-80gb"), **limits)
+    body = here.wait_condition("two", "Planned", "False", "WaitingForQuota")
+    message = condition(body, "Planned")["message"]
+    assert "takes 8.00 GiB of memory and the namespace's ResourceQuota leaves 4.00 GiB of requests.memory" in message
+    assert "raise the ResourceQuota's requests.memory by 4Gi" in message
+    honest.assert_served()
+    here.wait(lambda: len(here.nodes_of("two")) == 1, "one pod on a node")
+    here.control_plane.apply([memory | {"spec": {"hard": {"requests.memory": "16Gi", "limits.cpu": "8"}}}])
+    here.wait_ready("two")
+    assert len(here.nodes_of("two")) == 2
+    calm.assert_kept(tracebacks=0)
+
+
 def test_somebody_who_fights_over_the_replicas_is_named_and_does_not_win(
     operator: OperatorProcess, honest: Honest, here: View
 ) -> None:

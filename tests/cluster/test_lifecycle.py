@@ -294,7 +294,7 @@ def test_a_foreign_service_of_the_same_name_is_left_alone_and_named(here: View) 
 
 
 def test_a_quota_that_refuses_pods_is_told(here: View) -> None:
-    # Of quotas the operator reads GPUs alone, so it promises a place, and the API server refuses the pod.
+    # The operator reads no quota on the number of pods, so it promises a place, and the API server refuses the pod.
     quota = {
         "apiVersion": "v1",
         "kind": "ResourceQuota",

@@ -44,7 +44,29 @@ def test_of_several_the_smallest_counts_and_namespaces_do_not_mix() -> None:
 
 
 def test_limits_of_other_things_are_no_matter() -> None:
-    assert left(quota({"requests.cpu": "8", "pods": "1", "limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"})) == {}
+    assert (
+        left(quota({"requests.storage": "8", "pods": "1", "limits.nvidia.com/gpu": "1", "nvidia.com/gpu": "1"})) == {}
+    )
+
+
+def test_cpu_is_left_in_thousandths_of_a_core_and_memory_in_bytes() -> None:
+    hard = {"requests.cpu": "8", "limits.cpu": "1500m", "requests.memory": "16Gi", "limits.memory": "1G"}
+    used = {"requests.cpu": "2500m", "requests.memory": "4Gi"}
+    assert left(quota(hard, used)) == {
+        "ml": {"requests.cpu": 5500, "limits.cpu": 1500, "requests.memory": 12 * 2**30, "limits.memory": 10**9}
+    }
+
+
+def test_a_quota_may_name_requests_without_the_prefix_and_the_smaller_one_counts() -> None:
+    both = quota({"cpu": "4", "requests.cpu": "8", "memory": "3"}, {"cpu": "1", "requests.cpu": "6", "memory": "1"})
+    assert left(both) == {"ml": {"requests.cpu": 2000, "requests.memory": 2}}
+    assert left(quota({"requests.cpu": "8", "cpu": "4"})) == {"ml": {"requests.cpu": 4000}}
+
+
+def test_a_quota_on_cpu_that_was_lowered_below_its_use_leaves_nothing_and_scopes_count_for_it_too() -> None:
+    assert left(quota({"cpu": "1"}, {"cpu": "3"})) == {"ml": {"requests.cpu": 0}}
+    assert left(quota({"cpu": "1"}, scopes=["BestEffort"])) == {}
+    assert "ResourceQuota ml/q" in read_quotas([quota({"cpu": "1"}, scopes=["Own"])]).complaints[0]
 
 
 @pytest.mark.parametrize("scopes", [["NotTerminating"], ["NotBestEffort"], ["NotBestEffort", "NotTerminating"]])

@@ -17,6 +17,7 @@ from plimsoll.domain.host import HostRoom
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Fit, Option, Placed, Remedy, Split
 from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.quotas import CPU_LIMITS, MEMORY_REQUESTS
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
 from plimsoll.placement.first_fit import first_that_fits
@@ -47,7 +48,12 @@ hosts = st.builds(
     st.none() | st.integers(0, 5),
 )
 quotas: st.SearchStrategy[Quotas] = st.dictionaries(
-    st.sampled_from(NAMESPACES), st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 9)), max_size=2
+    st.sampled_from(NAMESPACES),
+    st.dictionaries(
+        st.sampled_from([*RESOURCES, CPU_LIMITS, MEMORY_REQUESTS]),
+        st.integers(0, 9) | st.sampled_from([9_000, 20_000, 60 * GIB]),
+    ),
+    max_size=2,
 )
 places_left = st.lists(
     st.builds(Rehoming, st.sampled_from(KINDS), st.builds(Split, st.sampled_from([1, 2, 4])), st.just(0.0)), max_size=3

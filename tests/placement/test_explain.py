@@ -51,6 +51,16 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "fits, but takes 8 GPUs and the namespace's ResourceQuota leaves 3 of nvidia.com/gpu",
     ),
     (
+        Reason.QUOTA_EXCEEDED,
+        {"asked_millis": 4000, "left_millis": 1500, "resource": "limits.cpu"},
+        "fits, but takes 4 CPUs and the namespace's ResourceQuota leaves 1.5 of limits.cpu",
+    ),
+    (
+        Reason.QUOTA_EXCEEDED,
+        {"asked_bytes": 16 * GIB, "left_bytes": 0, "resource": "requests.memory"},
+        "fits, but takes 16.00 GiB of memory and the namespace's ResourceQuota leaves 0.00 GiB of requests.memory",
+    ),
+    (
         Reason.HOST_MEMORY_TOO_SMALL,
         {"least_bytes": 62 * GIB, "stated_bytes": 48 * GIB, "field": "spec.podTemplate.resources.limits.memory"},
         (
@@ -189,6 +199,11 @@ REMEDIES: list[tuple[RemedyKind, Numbers, str]] = [
         RemedyKind.RAISE_QUOTA,
         {"resource": "nvidia.com/gpu", "more": 5, "gpus": 8, "gpu_type": H100},
         "raise the ResourceQuota's requests.nvidia.com/gpu by 5: it fits on 8 h100-sxm-80gb",
+    ),
+    (
+        RemedyKind.RAISE_QUOTA,
+        {"requests.cpu": 2500, "limits.memory": 10 * GIB - 1, "gpus": 1, "gpu_type": H100},
+        "raise the ResourceQuota's requests.cpu by 2.5 and limits.memory by 10Gi: it fits on 1 h100-sxm-80gb",
     ),
     (
         RemedyKind.LOWER_REQUESTS,

@@ -18,6 +18,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import GpuConstraints, Overrides
 from plimsoll.domain.spot import spot_type
+from plimsoll.domain.units import GIB
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.ledger import Ledger
@@ -130,6 +131,25 @@ class TestShortage:
         quotas = {"default": {"nvidia.com/gpu": 1}}
         decisions = plan([mine, theirs], fleet(node("l", L40S, 8)), quotas=quotas, solver=solver)
         assert missing(decisions) == [3, 0]
+
+    @pytest.mark.parametrize(
+        ("resource", "left"), [("requests.cpu", 5999), ("limits.cpu", 5999), ("requests.memory", 24 * GIB - 1)]
+    )
+    def test_a_quota_on_cpu_or_memory_binds_its_namespace_and_no_other(
+        self, solver: Solver, resource: str, left: int
+    ) -> None:
+        mine = [tenant(request(name=name, created=name, replicas=2)) for name in "ab"]  # 2 CPUs and 8 GiB a replica
+        theirs = tenant(request(created="c", replicas=2, key=ObjectKey("other", "theirs")))
+        quotas = {"default": {resource: left}}
+        decisions = plan([*mine, theirs], fleet(node("l", L40S, 8)), quotas=quotas, solver=solver)
+        assert missing(decisions) == [0, 2, 0]
+
+    def test_both_get_a_place_where_the_cheapest_one_of_the_first_takes_most_of_the_quota_on_cpu(self) -> None:
+        mine = [tenant(request(LLAMA_70B_FP8, context=8192, name=name, created=name)) for name in "ab"]
+        where = fleet(node("l", L40S, 8), node("h", H100, 8))  # 5 CPUs on four L40S, 3 on two H100
+        for left, places in ((10_000, [L40S, L40S]), (8000, [L40S, H100]), (6000, [H100, H100])):
+            decisions = plan(mine, where, quotas={"default": {"requests.cpu": left}}, solver=highs.fleetwide())
+            assert [next(iter(active(each))) for each in decisions] == places
 
     def test_nodes_without_cpus_hold_as_many_pods_as_their_cpus_allow(self, solver: Solver) -> None:
         poor = HostRoom(cpu_millis=5000)

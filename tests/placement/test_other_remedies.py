@@ -43,6 +43,15 @@ def test_a_quota_is_raised_by_what_one_replica_lacks() -> None:
         assert dict(remedy.numbers) == {"resource": GPU, "more": more, "gpus": 2, "gpu_type": H100}
 
 
+def test_all_entries_of_a_quota_that_are_too_small_are_raised_together() -> None:
+    where = fleet(node("h", H100, 8))
+    left = {GPU: 1, "requests.cpu": 1500, "requests.memory": 16 * GIB, "limits.memory": 6 * GIB + 1}
+    ledger = Ledger.of(where, {"default": left})
+    (remedy,) = other_remedies(ASKED, where, ledger, place(ASKED, where, ledger).rejections)
+    numbers = {"requests.cpu": 2500, "limits.memory": 10 * GIB - 1, "gpus": 1, "gpu_type": H100}
+    assert (remedy.kind, dict(remedy.numbers)) == (RemedyKind.RAISE_QUOTA, numbers)
+
+
 def test_no_larger_quota_is_proposed_where_it_would_place_nothing() -> None:
     where = fleet(node("h", H100, 1, held=1))
     ledger = Ledger.of(where, {"default": {GPU: 0}})

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Overrides
+from plimsoll.domain.units import GIB
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
 from tests.support.planning import H100, L40S, fleet, node, pool, request, tenant
@@ -133,6 +136,22 @@ def test_every_gpu_of_an_uncreated_pod_is_charged_to_the_quota() -> None:
     who = tenant(request(name="a", created="1"), pair)
     quotas = {"default": {"nvidia.com/gpu": 3}}
     assert placed(plan([who, honest(3)], fleet(node("h", H100, 8)), quotas=quotas)) == 1
+
+
+@pytest.mark.parametrize(("refused", "kept"), [(True, 1), (False, 4)])
+def test_a_quota_on_memory_bounds_what_is_kept_for_refused_pods(refused: bool, kept: int) -> None:  # noqa: FBT001
+    coming = pool(L40S, replicas=4, bound=0, ready=0, uncreated=4, refused=refused)
+    who = tenant(request(name="a", created="1", replicas=4), coming)
+    other = tenant(request(name="honest", created="2", replicas=4, key=_elsewhere("honest")))
+    decisions = plan([who, other], fleet(node("l", L40S, 4)), quotas={"default": {"requests.memory": 8 * GIB}})
+    assert placed(decisions) == 4 - kept
+
+
+def test_the_memory_of_an_uncreated_pod_is_charged_to_the_quota() -> None:
+    coming = pool(L40S, replicas=2, bound=0, ready=0, uncreated=1)
+    who = tenant(request(name="a", created="1", replicas=2), coming)
+    quotas = {"default": {"requests.memory": 24 * GIB}}  # 8 GiB a pod: one for the promise, two for the younger one
+    assert placed(plan([who, honest(3)], fleet(node("l", L40S, 8)), quotas=quotas)) == 2
 
 
 def test_the_largest_replicas_are_promised_first() -> None:

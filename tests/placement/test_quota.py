@@ -7,11 +7,12 @@ from typing import Any
 
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.reasons import Reason, RemedyKind
+from plimsoll.domain.units import GIB
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.render.conditions import conditions
 from plimsoll.render.report import Report
-from tests.support.planning import H100, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant
+from tests.support.planning import H100, L40S, LLAMA_70B_FP8, MI300X, fleet, node, pool, request, tenant
 
 RESOURCE = "nvidia.com/gpu"
 
@@ -91,3 +92,48 @@ def test_pods_that_are_still_to_be_made_count_against_it() -> None:
         [coming, who("b", replicas=2), who("c", namespace="wide", replicas=2)], where, quotas={"tight": {RESOURCE: 3}}
     )
     assert [placed(each) for each in (first, second, neighbour)] == [2, 1, 2]
+
+
+def test_a_quota_on_memory_places_what_it_admits_and_waits_for_the_quota_with_figures_and_a_fix() -> None:
+    quotas = {"tight": {"requests.memory": 20 * GIB}}
+    some, none, neighbour = plan(
+        [who("a", replicas=2), who("b"), who("c", namespace="wide")], fleet(node("h", H100, 8)), quotas=quotas
+    )
+    assert [placed(each) for each in (some, none, neighbour)] == [2, 0, 1]
+    rejection = next(each for each in none.rejections if each.reason is Reason.QUOTA_EXCEEDED)
+    assert dict(rejection.numbers) == {
+        "asked_bytes": 8 * GIB,
+        "left_bytes": 4 * GIB,
+        "resource": "requests.memory",
+    }
+    assert ready(none)["Ready"] == "WaitingForQuota"
+    assert dict(none.remedies[0].numbers)["requests.memory"] == 4 * GIB
+    assert ready(neighbour)["Planned"] == "PlacementDecided"
+
+
+def test_the_declared_limit_of_a_pod_counts_and_without_one_its_request() -> None:
+    where, quotas = fleet(node("h", H100, 8)), {"tight": {"limits.cpu": 8000}}
+    (limited,) = plan([who("a", replicas=4, cpu_limit_millis=4000)], where, quotas=quotas)
+    (requested,) = plan([who("a", replicas=4)], where, quotas=quotas)
+    assert [placed(limited), placed(requested)] == [2, 4]
+    quotas = {"tight": {"limits.memory": 32 * GIB}}
+    (limited,) = plan([who("a", replicas=4, memory_limit_bytes=16 * GIB)], where, quotas=quotas)
+    (requested,) = plan([who("a", replicas=4)], where, quotas=quotas)
+    assert [placed(limited), placed(requested)] == [2, 4]
+
+
+def test_a_smaller_split_is_taken_where_the_quota_on_cpu_leaves_no_room_for_the_preferred_one() -> None:
+    where = fleet(node("l", L40S, 8), node("h", H100, 8))  # four L40S are cheaper, and a pod on them takes 5 CPUs
+    (free,) = plan([who("a", facts=LLAMA_70B_FP8, context=8192)], where)
+    (bound,) = plan([who("a", facts=LLAMA_70B_FP8, context=8192)], where, quotas={"tight": {"requests.cpu": 3000}})
+    assert [(each.gpu_type, each.split.gpus) for each in free.pools] == [(L40S, 4)]
+    assert [(each.gpu_type, each.split.gpus) for each in bound.pools] == [(H100, 2)]
+
+
+def test_an_update_adds_no_pod_that_the_quota_on_memory_refuses() -> None:
+    running = replace(who("a"), pools=(pool(H100),))
+    tight, roomy = (
+        plan([running], fleet(node("h", H100, 8, held=1)), quotas={"tight": {"limits.memory": left}})[0].pools[0]
+        for left in (8 * GIB - 1, 8 * GIB)
+    )
+    assert [tight.surge, roomy.surge] == [False, True]

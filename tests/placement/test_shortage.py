@@ -117,3 +117,24 @@ def test_a_quota_is_named_first_and_only_where_it_is_short() -> None:
     full = host(LARGE, held=2)
     assert short(full, quota=0) == (Reason.QUOTA_EXCEEDED, {"gpus": 1, "left": 0, "resource": "nvidia.com/gpu"})
     assert short(full, quota=1)[0] is Reason.GPUS_TAKEN
+
+
+@pytest.mark.parametrize(
+    ("resource", "left", "numbers"),
+    [
+        ("requests.cpu", 3999, {"asked_millis": 4000, "left_millis": 3999}),
+        ("requests.memory", 16 * GIB - 1, {"asked_bytes": 16 * GIB, "left_bytes": 16 * GIB - 1}),
+        ("limits.cpu", 7999, {"asked_millis": 8000, "left_millis": 7999}),
+        ("limits.memory", 0, {"asked_bytes": 16 * GIB, "left_bytes": 0}),  # no limit is declared: the request counts
+    ],
+)
+def test_a_quota_on_cpu_or_memory_is_named_with_what_the_pod_takes_and_what_is_left(
+    resource: str, left: int, numbers: dict[str, int]
+) -> None:
+    where = fleet(host(LARGE))
+    asked = replace(ASKED, cpu_limit_millis=8000)
+    ledger = Ledger.of(where, {"default": {resource: left, "nvidia.com/gpu": 1}})
+    reason, found = shortage(asked, CHOICE, where, ledger)
+    assert (reason, dict(found)) == (Reason.QUOTA_EXCEEDED, {**numbers, "resource": resource})
+    enough = Ledger.of(where, {"default": {resource: left + max(numbers.values()), "nvidia.com/gpu": 1}})
+    assert shortage(asked, CHOICE, where, enough)[0] is Reason.GPUS_TAKEN

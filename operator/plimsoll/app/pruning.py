@@ -11,7 +11,7 @@ from plimsoll.app.record.reading import RECORD, read
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
-from plimsoll.facts.cluster.quota_reading import limits_gpus, read_quotas
+from plimsoll.facts.cluster.quota_reading import is_read, read_quotas
 from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 
 Body = Mapping[str, Any]
@@ -48,21 +48,18 @@ def inference_deployment(body: Body) -> Body:
 
 
 def quota(body: Body) -> Body | None:
-    """Return the GPU limits and their use. A quota changes with every pod, its GPU part only rarely."""
+    """Return the limits of GPUs, CPU and memory, and their use. The other parts change with every pod."""
     kept = read_quotas([body])
     if not kept.remaining and not kept.complaints:
         return None
     spec, status = body.get("spec") or {}, body.get("status") or {}
-    used = {name: count for name, count in (status.get("used") or {}).items() if name in _gpu_limits(spec)}
+    limits = {name: limit for name, limit in (spec.get("hard") or {}).items() if is_read(name)}
+    used = {name: count for name, count in (status.get("used") or {}).items() if name in limits}
     return {
         "metadata": _only(body["metadata"], _IDENTITY),
-        "spec": {**_only(spec, ("scopes", "scopeSelector")), "hard": _gpu_limits(spec)},
+        "spec": {**_only(spec, ("scopes", "scopeSelector")), "hard": limits},
         "status": {"used": used},
     }
-
-
-def _gpu_limits(spec: Body) -> dict[str, Any]:
-    return {name: limit for name, limit in (spec.get("hard") or {}).items() if limits_gpus(name)}
 
 
 def priority_class(body: Body) -> Body:

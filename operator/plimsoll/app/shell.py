@@ -64,7 +64,7 @@ LISTED_ONLY_SECONDS = 30.0
 """How often kinds are listed if watches do not deliver all of their objects."""
 
 QUOTA_SECONDS = 15.0
-"""How often GPU quotas and PriorityClasses are read: what a namespace may still request changes with every pod."""
+"""How often quotas and PriorityClasses are read: what a namespace may still take changes with every pod."""
 
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0

@@ -18,6 +18,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import options
 from plimsoll.placement.place import room_of, taken
 from plimsoll.placement.preference import rank
+from plimsoll.placement.quota import charged, use_at
 from plimsoll.placement.rehoming import is_closed
 
 _MANY = 1_000_000
@@ -114,4 +115,4 @@ def _without(request: Request, option: Option, replicas: int, fleet: Fleet, ledg
     """Return the ledger after so many replicas have their GPUs and their part of the quota."""
     nodes, gpus = eligible_nodes(request, fleet, option.gpu.name), option.split.gpus
     left = ledger.take(nodes, gpus, replicas, host_need(request, option))
-    return left.charge(request.key.namespace, option.target.resource, replicas * gpus)
+    return charged(left, request.key.namespace, use_at(request, option), replicas)

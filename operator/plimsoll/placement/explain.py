@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 
 from plimsoll.domain.outcomes import MemoryEstimate, Rejection, Remedy, Split, Suggestion
+from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
 from plimsoll.domain.reasons import MAY_PASS, Reason, RemedyKind, SuggestionKind
 from plimsoll.domain.terms import LEARNED
-from plimsoll.domain.units import format_gib, format_price
+from plimsoll.domain.units import GIB, ceil_div, format_gib, format_price
 
 Figures = dict[str, int | str]
 
@@ -119,6 +120,23 @@ def _costs_more(figures: Figures) -> str:
     return f"fits at {price}, the choice costs {best}"
 
 
+def _beyond_quota(figures: Figures) -> str:
+    takes, left = f"{figures.get('gpus')} GPUs", figures.get("left")
+    if "asked_millis" in figures:
+        takes, left = f"{_cores(figures, 'asked_millis')} CPUs", _cores(figures, "left_millis")
+    elif "asked_bytes" in figures:
+        takes, left = f"{_gib(figures, 'asked_bytes')} of memory", _gib(figures, "left_bytes")
+    return f"fits, but takes {takes} and the namespace's ResourceQuota leaves {left} of {figures['resource']}"
+
+
+def _raised(figures: Figures) -> str:
+    """Return the entries of a quota that are too small, each with the missing amount. Memory is in whole GiB."""
+    gpus = [f"requests.{figures['resource']} by {figures['more']}"] if "more" in figures else []
+    cpu = [f"{name} by {_cores(figures, name)}" for name in sorted(OF_CPU) if name in figures]
+    memory = [f"{name} by {ceil_div(int(figures[name]), GIB)}Gi" for name in sorted(OF_MEMORY) if name in figures]
+    return " and ".join([*gpus, *cpu, *memory])
+
+
 def _scarce(figures: Figures) -> str:
     other = figures.get("other", "another deployment")
     saved = f"save {_price(figures, 'saved')} for" if "saved" in figures else "are the only ones for"
@@ -201,9 +219,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"fits at {_price(f, 'price')} and has room, which would save {_price(f, 'saved')}, but what runs is kept: "
         f"moving costs {_price(f, 'charge').removesuffix('/h')} once"
     ),
-    Reason.QUOTA_EXCEEDED: lambda f: (
-        f"fits, but takes {f['gpus']} GPUs and the namespace's ResourceQuota leaves {f['left']} of {f['resource']}"
-    ),
+    Reason.QUOTA_EXCEEDED: _beyond_quota,
     Reason.HOST_MEMORY_TOO_SMALL: lambda f: (
         f"keeps {_gib(f, 'least_bytes')} in host memory with its processes, {f['field']} allows "
         f"{_gib(f, 'stated_bytes')}"
@@ -228,9 +244,7 @@ _REMEDIES: dict[RemedyKind, Callable[[Figures], str]] = {
     RemedyKind.KV_CACHE_FP8: lambda _: "set spec.kvCache.precision to fp8",
     RemedyKind.WEIGHTS_FP8: lambda _: "set spec.precision to fp8, or use an FP8 checkpoint",
     RemedyKind.WEIGHTS_FP16: lambda _: "set spec.precision to fp16: these GPUs have no bf16",
-    RemedyKind.RAISE_QUOTA: lambda f: (
-        f"raise the ResourceQuota's requests.{f['resource']} by {f['more']}: it fits on {f['gpus']} {f['gpu_type']}"
-    ),
+    RemedyKind.RAISE_QUOTA: lambda f: f"raise the ResourceQuota's {_raised(f)}: it fits on {f['gpus']} {f['gpu_type']}",
     RemedyKind.LOWER_REQUESTS: lambda f: (
         f"lower spec.podTemplate.resources.requests to {_cores(f, 'cpu_millis')} CPUs and {_gib(f, 'memory_bytes')} of "
         f"memory: it fits on {f['gpu_type']} then"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -18,6 +18,7 @@ from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.preference import NO_PRICE
+from plimsoll.placement.quota import room_in, use_at
 
 MOST_NAMED = 3
 """The most suggestions for one deployment: the cheapest are enough to choose from. A group that may start several kinds
@@ -64,31 +65,30 @@ def growth(
 ) -> tuple[Remedy, ...]:
     """Return what to add so that ``missing`` replicas get a place: the cheapest first.
 
-    Where the namespace's quota leaves no GPUs, new nodes do not help.
+    Where the namespace's quotas admit no replica, new nodes do not help.
     """
-    quotas = tuple(ledger.quota_left(request.key.namespace, each.group.resource) for each in groups)
-    basis = (missing, groups, quotas)
-    return memo.recall(request, ("grow", request.stated_host), basis, lambda: _growth(request, missing, groups, quotas))
+    left = ledger.quota.get(request.key.namespace, {})
+    basis = (missing, groups, left)
+    return memo.recall(request, ("grow", request.stated_host), basis, lambda: _growth(request, missing, groups, left))
 
 
-def _growth(
-    request: Request, missing: int, groups: Sequence[Growable], quotas: Sequence[int | None]
-) -> tuple[Remedy, ...]:
-    grown = (_grown(request, missing, each, quota) for each, quota in zip(groups, quotas, strict=True))
+def _growth(request: Request, missing: int, groups: Sequence[Growable], left: Mapping[str, int]) -> tuple[Remedy, ...]:
+    grown = (_grown(request, missing, each, left) for each in groups)
     best: dict[tuple[str, CapacityType], _Growth] = {}
     for each in sorted((each for each in grown if each is not None), key=lambda each: each.order):
         best.setdefault((each.group.name, each.group.gpu.capacity), each)
     return tuple(_remedy(each, missing) for each in [*best.values()][:MOST_NAMED])
 
 
-def _grown(request: Request, missing: int, growing: Growable, quota: int | None) -> _Growth | None:
+def _grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> _Growth | None:
     group, added = growing.group, Fleet((growing.group.node(),))
     ledger = Ledger.of(added)
     option = first_that_fits(replace(request, replicas=1), added, ledger)
     if option is None:
         return None
     on_one = ledger.room_for(added.nodes, option.split.gpus, host_need(request, option))
-    wanted = missing if quota is None else min(missing, quota // option.split.gpus)
+    admitted = room_in(left, use_at(request, option))
+    wanted = missing if admitted is None else min(missing, admitted)
     nodes = ceil_div(wanted, on_one)
     nodes = nodes if growing.left is None else min(nodes, growing.left)
     return _Growth(group, nodes, min(wanted, nodes * on_one), option) if nodes > 0 else None

@@ -14,7 +14,10 @@ Answer = TypeVar("Answer")
 NO_HOST_NEED = HostNeed()
 
 Quotas = Mapping[str, Mapping[str, int]]
-"""GPUs that a namespace may still request, by namespace and resource. A missing entry means no limit."""
+"""Amounts that a namespace may still take, by namespace and resource. A missing entry means no limit.
+
+GPUs are counted by the name of their resource. :mod:`plimsoll.domain.quotas` has the names and units of CPU and memory.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Ledger:
     """The resources left after all bound pods and all promises of this pass.
 
     ``free`` counts GPUs per account of a node. ``hosts`` holds the other resources of each node, by the node's name;
-    all accounts of a node share them. ``quota`` holds the GPUs that namespaces may still request.
+    all accounts of a node share them. ``quota`` holds what namespaces may still take of GPUs, CPU and memory.
     """
 
     free: Mapping[str, int]
@@ -75,7 +78,7 @@ class Ledger:
         return answer
 
     def quota_left(self, namespace: str, resource: str) -> int | None:
-        """Return the GPUs that the namespace may still request. None: it has no limit."""
+        """Return the amount of a resource that the namespace may still take. None: it has no limit."""
         return self.quota.get(namespace, {}).get(resource)
 
     def take(self, nodes: tuple[GpuNode, ...], gpus: int, replicas: int, need: HostNeed = NO_HOST_NEED) -> Ledger:
@@ -101,12 +104,12 @@ class Ledger:
                 return Ledger(free, hosts, self.quota)
         raise ValueError(f"over-committed: {replicas} replicas of {gpus} GPUs, room for fewer")
 
-    def charge(self, namespace: str, resource: str, gpus: int) -> Ledger:
-        """Subtract GPUs that a namespace will request from its quota, if it has one."""
+    def charge(self, namespace: str, resource: str, amount: int) -> Ledger:
+        """Subtract an amount that a namespace will take of a resource from its quota, if it has one."""
         left = self.quota_left(namespace, resource)
-        if left is None or gpus <= 0:
+        if left is None or amount <= 0:
             return self
-        own = {**self.quota[namespace], resource: max(0, left - gpus)}
+        own = {**self.quota[namespace], resource: max(0, left - amount)}
         return replace(self, quota={**self.quota, namespace: own})
 
     def without_quota(self) -> Ledger:

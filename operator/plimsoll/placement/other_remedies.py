@@ -14,6 +14,7 @@ from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import place
+from plimsoll.placement.quota import short_in, use_at
 
 _ABOUT_HOSTS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY)
 
@@ -39,14 +40,15 @@ def _larger_quota(
     if not isinstance(outcome, Placed):
         return None
     choice = outcome.choice
-    left = ledger.quota_left(request.key.namespace, choice.target.resource) or 0
-    numbers = (
-        ("resource", choice.target.resource),
-        ("more", choice.split.gpus - left),
-        ("gpus", choice.split.gpus),
-        ("gpu_type", choice.gpu.name),
-    )
-    return Remedy(RemedyKind.RAISE_QUOTA, numbers) if choice.split.gpus > left else None
+    left = ledger.quota.get(request.key.namespace, {})
+    numbers: list[tuple[str, int | str]] = []
+    for resource, asked in short_in(left, use_at(request, choice)):
+        more = asked - left[resource]
+        named = resource == choice.target.resource
+        numbers += [("resource", resource), ("more", more)] if named else [(resource, more)]
+    if not numbers:
+        return None
+    return Remedy(RemedyKind.RAISE_QUOTA, (*numbers, ("gpus", choice.split.gpus), ("gpu_type", choice.gpu.name)))
 
 
 def _smaller_requests(

@@ -18,6 +18,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.move_charge import move_charge
 from plimsoll.placement.options import Options, options
 from plimsoll.placement.preference import NO_PRICE, rank
+from plimsoll.placement.quota import quota_room
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.shortage import shortage
 from plimsoll.placement.speed import missed
@@ -151,11 +152,11 @@ def _only_probably(choice: Option) -> Rejection:
 
 
 def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Ledger) -> int:
-    """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quota."""
+    """Return how many of the replicas have room with this split, on the type's nodes and in the namespace's quotas."""
     nodes = eligible_nodes(request, fleet, cut.gpu.name)
     room = ledger.room_for(nodes, cut.split.gpus, host_need(request, cut), enough=max(1, request.replicas))
-    quota = ledger.quota_left(request.key.namespace, cut.target.resource)
-    return room if quota is None else min(room, quota // cut.split.gpus)
+    admitted = quota_room(request, cut, ledger)
+    return room if admitted is None else min(room, admitted)
 
 
 def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rejection:

@@ -43,7 +43,7 @@ def plan(
 
     ``catalog`` is read only for remedies (which GPUs would help if there were any). ``unplanned`` are pools of
     deployments that cannot be planned now, e.g. because a hub does not answer: their pods will still bind.
-    ``quotas`` are the GPUs that namespaces may still request; the deployments of one namespace share them.
+    ``quotas`` are what namespaces may still take; the deployments of one namespace share it.
     ``memo`` carries answers from one pass to the next: it saves time and changes no decision. ``solver`` decides which
     deployment gets which GPUs; see :mod:`plimsoll.placement.solvers`. ``relatives`` names other checkpoints of a model,
     for suggestions. ``groups`` are nodes that could be added: they are suggested, and nothing is placed on them.

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES, HostNeed
+from plimsoll.domain.serving import Request
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Pool, Tenant
+from plimsoll.placement.quota import QuotaUse, charged, room_in, use_of
 
 _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
 """The assumed CPU and memory request of a pod whose spec cannot be read now."""
@@ -18,12 +20,13 @@ _USUAL_NEED = HostNeed(DEFAULT_CPU_MILLIS, DEFAULT_MEMORY_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """The pods of one pool that have no node yet, and the nodes that they may run on."""
+    """The pods of one pool that have no node yet, the nodes that they may run on, and each pod's part of the quotas."""
 
     pool: Pool
     nodes: tuple[GpuNode, ...]
     need: HostNeed
     namespace: str = ""
+    use: QuotaUse = ()
 
 
 def promise_of_unplanned(pool: Pool, fleet: Fleet) -> Promise:
@@ -35,18 +38,15 @@ def promises_to(tenant: Tenant, fleet: Fleet) -> list[Promise]:
     """Return the promises to replicas of a deployment that were decided earlier and have no node yet."""
     request = tenant.request
     try:
-        return [
-            Promise(
-                pool,
-                eligible_nodes(request, fleet, pool.gpu_type),
-                need_of_pool(request, pool.gpu_type, pool.split, fleet),
-                request.key.namespace,
-            )
-            for pool in tenant.pools
-            if _waiting(pool)
-        ]
+        return [_promise(request, pool, fleet) for pool in tenant.pools if _waiting(pool)]
     except Exception:  # noqa: BLE001 - the deployment's own turn reports the same error
         return []
+
+
+def _promise(request: Request, pool: Pool, fleet: Fleet) -> Promise:
+    need = need_of_pool(request, pool.gpu_type, pool.split, fleet)
+    use = use_of(request, pool.target.resource, pool.split.gpus, need)
+    return Promise(pool, eligible_nodes(request, fleet, pool.gpu_type), need, request.key.namespace, use)
 
 
 def _waiting(pool: Pool) -> int:
@@ -83,12 +83,12 @@ def _kept(promise: Promise, ledger: Ledger) -> Ledger:
     waiting = _waiting(pool)
     uncreated = min(waiting, pool.uncreated)
     created = waiting - uncreated
-    quota = ledger.quota_left(promise.namespace, pool.target.resource)
+    admitted = room_in(ledger.quota.get(promise.namespace, {}), promise.use)
     if pool.promise_over:
         uncreated = 0
-    elif pool.refused and quota is not None:
-        uncreated = min(uncreated, quota // gpus)
+    elif pool.refused and admitted is not None:
+        uncreated = min(uncreated, admitted)
     if created + uncreated == 0:
         return ledger
     room = ledger.room_for(nodes, gpus, need, enough=created + uncreated)
-    return ledger.take(nodes, gpus, room, need).charge(promise.namespace, pool.target.resource, uncreated * gpus)
+    return charged(ledger.take(nodes, gpus, room, need), promise.namespace, promise.use, uncreated)

@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import HostNeed, HostRoom
 from plimsoll.domain.outcomes import Option
+from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.quota import short_in, use_at
 
 Rooms = Sequence[tuple[int | None, int | None, str]]
 """For every node with free GPUs, the total and the free amount of one resource, and the node's name. None: the node
@@ -21,14 +23,19 @@ does not report it."""
 def shortage(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> tuple[Reason, Numbers]:
     """Return the reason and its numbers."""
     gpus = choice.split.gpus
-    quota = ledger.quota_left(request.key.namespace, choice.target.resource)
-    if quota is not None and quota < gpus:
-        return Reason.QUOTA_EXCEEDED, (("gpus", gpus), ("left", quota), ("resource", choice.target.resource))
+    left = ledger.quota.get(request.key.namespace, {})
+    for resource, asked in short_in(left, use_at(request, choice)):
+        return Reason.QUOTA_EXCEEDED, _beyond_quota(resource, asked, left[resource])
     nodes = eligible_nodes(request, fleet, choice.gpu.name)
     largest, need = ledger.largest(nodes), host_need(request, choice)
     if largest < gpus or ledger.has_room(nodes, gpus, need):
         return Reason.GPUS_TAKEN, (("gpus", gpus), ("free", largest))
     return ledger.once("besides GPUs", nodes, (gpus, need), lambda: _beside_gpus(need, ledger.hosts_with(nodes, gpus)))
+
+
+def _beyond_quota(resource: str, asked: int, left: int) -> Numbers:
+    unit = "_millis" if resource in OF_CPU else "_bytes" if resource in OF_MEMORY else ""
+    return ((f"asked{unit}" if unit else "gpus", asked), (f"left{unit}", left), ("resource", resource))
 
 
 def _beside_gpus(need: HostNeed, hosts: Sequence[tuple[GpuNode, HostRoom]]) -> tuple[Reason, Numbers]:

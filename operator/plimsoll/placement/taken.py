@@ -15,7 +15,7 @@ class Taken:
     """The difference between two ledgers.
 
     ``gpus`` are counted per account of a node. ``hosts`` are the other resources of each node, by the node's name.
-    ``quota`` holds GPUs by namespace and resource. Nodes and namespaces without a difference are left out.
+    ``quota`` holds amounts by namespace and resource. Nodes and namespaces without a difference are left out.
     """
 
     gpus: Mapping[str, int]
@@ -40,8 +40,8 @@ class Taken:
             )
         quota = {namespace: dict(limits) for namespace, limits in ledger.quota.items()}
         for namespace, limits in self.quota.items():
-            for resource, gpus in limits.items():
-                quota[namespace][resource] += sign * gpus
+            for resource, amount in limits.items():
+                quota[namespace][resource] += sign * amount
         return Ledger(free, hosts, quota)
 
 
@@ -71,7 +71,7 @@ def _known(ledger: Ledger, nodes: tuple[GpuNode, ...]) -> tuple[Iterable[str], I
 
 def _quota_taken(before: Quotas, left: Quotas) -> Quotas:
     return {
-        namespace: {resource: gpus - left[namespace][resource] for resource, gpus in limits.items()}
+        namespace: {resource: amount - left[namespace][resource] for resource, amount in limits.items()}
         for namespace, limits in before.items()
         if left[namespace] is not limits
     }

@@ -19,6 +19,7 @@ from plimsoll.placement.other_remedies import other_remedies
 from plimsoll.placement.place import alternatives_to
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant, as_it_is, count, pool_name
 from plimsoll.placement.preference import NO_PRICE, rank
+from plimsoll.placement.quota import short_in, use_of
 from plimsoll.placement.rehoming import Departure
 from plimsoll.placement.remedies import Adviser, only_waits
 from plimsoll.placement.solvers.protocol import Award
@@ -154,11 +155,11 @@ def rooms_for_surge(award: Award, fleet: Fleet) -> tuple[bool, ...]:
 
 
 def _has_room_for_one(request: Request, target: Target, fleet: Fleet, ledger: Ledger) -> bool:
-    quota = ledger.quota_left(request.key.namespace, target.resource)
-    if quota is not None and quota < target.split.gpus:
+    need = need_of_pool(request, target.gpu_type, target.split, fleet)
+    left = ledger.quota.get(request.key.namespace, {})
+    if short_in(left, use_of(request, target.resource, target.split.gpus, need)):
         return False
     nodes = eligible_nodes(request, fleet, target.gpu_type)
-    need = need_of_pool(request, target.gpu_type, target.split, fleet)
     return ledger.has_room(nodes, target.split.gpus, need)
 
 

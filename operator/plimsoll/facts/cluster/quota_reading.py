@@ -1,11 +1,13 @@
-"""GPUs that a namespace may still request, from its ResourceQuotas."""
+"""GPUs, CPU and memory that a namespace may still take, from its ResourceQuotas."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
+from plimsoll.domain.quotas import CPU_REQUESTS, MEMORY_REQUESTS, OF_CPU, OF_MEMORY
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
 
@@ -13,6 +15,9 @@ Body = Mapping[str, Any]
 
 _PREFIX = "requests."
 """A quota can limit an extended resource only by its requests."""
+
+_ALIASES = {"cpu": CPU_REQUESTS, "memory": MEMORY_REQUESTS}
+"""A quota may name requests of CPU and memory without the prefix. Source: Kubernetes, "Resource Quotas"."""
 
 _OURS = frozenset({"NotTerminating", "NotBestEffort"})
 """Scopes that engine pods are always in: they have requests and no deadline."""
@@ -23,18 +28,21 @@ _NOT_OURS = frozenset({"Terminating", "BestEffort"})
 
 @dataclass(frozen=True, slots=True)
 class NamespaceQuotas:
-    """The GPUs left by namespace and resource, and a message for each quota that could not be evaluated."""
+    """The amounts left by namespace and resource, and a message for each quota that could not be evaluated.
+
+    GPUs have the names of their resources. :mod:`plimsoll.domain.quotas` has the names and units of CPU and memory.
+    """
 
     remaining: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     complaints: tuple[str, ...] = ()
 
 
 def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
-    """Return the GPUs left in every namespace. If several quotas limit one resource, the smallest remainder counts."""
+    """Return what is left in every namespace. If several quotas limit one resource, the smallest remainder counts."""
     remaining: dict[str, dict[str, int]] = {}
     complaints: list[str] = []
     for quota in quotas:
-        limits = dict(_left(quota))
+        limits = _left(quota)
         scopes = _scopes(quota)
         if not limits or scopes & _NOT_OURS:
             continue
@@ -43,7 +51,7 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
         if scopes - _OURS:
             names = ", ".join(sorted(scopes - _OURS))
             complaints.append(
-                f"ResourceQuota {namespace}/{head.get('name')} limits GPUs for pods of the scope {names}, which is not "
+                f"ResourceQuota {namespace}/{head.get('name')} limits pods of the scope {names}, which is not "
                 "evaluated here: placement goes on without it."
             )
             continue
@@ -53,18 +61,31 @@ def read_quotas(quotas: Iterable[Body]) -> NamespaceQuotas:
     return NamespaceQuotas(remaining, tuple(complaints))
 
 
-def limits_gpus(name: str) -> bool:
-    """Whether an entry of a quota limits GPUs or slices."""
-    return name.startswith(_PREFIX) and is_gpu_resource(name.removeprefix(_PREFIX))
+def is_read(name: str) -> bool:
+    """Whether an entry of a quota limits GPUs or slices, CPU or memory."""
+    return _resource(name) is not None
 
 
-def _left(quota: Body) -> Iterator[tuple[str, int]]:
+def _resource(name: str) -> str | None:
+    """Return the resource that an entry of a quota limits; None where engines are not planned by it."""
+    plain = _ALIASES.get(name, name)
+    if plain in OF_CPU | OF_MEMORY:
+        return plain
+    bare = name.removeprefix(_PREFIX)
+    return bare if bare != name and is_gpu_resource(bare) else None
+
+
+def _left(quota: Body) -> dict[str, int]:
     hard = (quota.get("spec") or {}).get("hard") or {}
     used = (quota.get("status") or {}).get("used") or {}
+    found: dict[str, int] = {}
     for name, limit in hard.items():
-        most = _number(limit) if limits_gpus(str(name)) else None
-        if most is not None:
-            yield str(name).removeprefix(_PREFIX), max(0, most - (_number(used.get(name)) or 0))
+        resource, most = _resource(str(name)), _number(limit)
+        if resource is not None and most is not None:
+            unit = 1000 if resource in OF_CPU else 1
+            left = max(0, int((most - (_number(used.get(name)) or 0)) * unit))
+            found[resource] = min(left, found.get(resource, left))
+    return found
 
 
 def _scopes(quota: Body) -> frozenset[str]:
@@ -80,10 +101,10 @@ def _scopes(quota: Body) -> frozenset[str]:
     return frozenset(plain)
 
 
-def _number(quantity: Any) -> int | None:
+def _number(quantity: Any) -> Decimal | None:
     if quantity is None:
         return None
     try:
-        return max(0, int(parse_quantity(str(quantity))))
+        return max(Decimal(0), parse_quantity(str(quantity)))
     except (ValueError, ArithmeticError):
         return None

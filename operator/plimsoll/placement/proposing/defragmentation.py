@@ -22,6 +22,7 @@ from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.proposing.preemption import Waiting
 from plimsoll.placement.proposing.running import Group, Running, room_on, ways
+from plimsoll.placement.quota import quota_room
 
 MOST_STEPS = 20_000
 """The most targets that are tried for one option. Sets for which the free slots do not suffice cost none."""
@@ -65,8 +66,8 @@ def defragmentation(
 
 
 def _within_quota(waiting: Waiting, option: Option, ledger: Ledger) -> bool:
-    quota = ledger.quota_left(waiting.request.key.namespace, option.target.resource)
-    return quota is None or quota >= option.split.gpus
+    admitted = quota_room(waiting.request, option, ledger)
+    return admitted is None or admitted > 0
 
 
 @dataclass(slots=True)

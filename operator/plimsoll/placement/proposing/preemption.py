@@ -20,6 +20,7 @@ from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.proposing.running import Group, Running, room_on, ways
+from plimsoll.placement.quota import quota_room
 
 Cost = tuple[Decimal, int, int]
 """US dollars an hour of the replicas that go, their number, and the sum of their priorities."""
@@ -73,9 +74,9 @@ def _best(
 ) -> tuple[int, _Way]:
     """Return for how many replicas there is room, and the cheapest way to make it."""
     most = waiting.missing
-    quota = ledger.quota_left(waiting.request.key.namespace, option.target.resource)
-    if quota is not None:
-        most = min(most, quota // option.split.gpus)
+    admitted = quota_room(waiting.request, option, ledger)
+    if admitted is not None:
+        most = min(most, admitted)
     best: dict[int, _Way] = {0: _Way()}
     seen: Counter[object] = Counter()
     for node in eligible_nodes(waiting.request, fleet, option.gpu.name):

@@ -31,22 +31,19 @@ class Limit:
 def limits_of(problem: Problem) -> list[Limit]:
     """Return all limits that a replica can reach."""
     on_group: list[list[Where]] = [[] for _ in problem.groups]
-    on_quota: list[list[Where]] = [[] for _ in problem.quotas]
+    on_quota: list[dict[Where, float]] = [{} for _ in problem.quotas]
     for number, kind in enumerate(problem.kinds):
         for index, choice in enumerate(kind.choices):
             for group in choice.groups:
                 on_group[group].append((number, index, group))
-                if choice.quota is not None:
-                    on_quota[choice.quota].append((number, index, group))
+                for quota, amount in choice.quotas:
+                    on_quota[quota][number, index, group] = amount
     found = [
         _limit(problem, at_most, users, use)
         for group, users in zip(problem.groups, on_group, strict=True)
         for at_most, use in _of_group(group)
     ]
-    found += [
-        _limit(problem, left, users, lambda _, choice: choice.gpus)
-        for left, users in zip(problem.quotas, on_quota, strict=True)
-    ]
+    found += [Limit(left, tuple(uses.items())) for left, uses in zip(problem.quotas, on_quota, strict=True)]
     return [limit for limit in found if limit.uses]
 
 

@@ -7,16 +7,20 @@ grows with the variety of a cluster, and hardly with its size.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.fleet import Fleet, GpuNode
 from plimsoll.domain.host import UNKNOWN_HOST, HostNeed
 from plimsoll.domain.outcomes import Option, Split
+from plimsoll.domain.quotas import OF_CPU, OF_MEMORY
+from plimsoll.domain.serving import Request
+from plimsoll.domain.units import GIB
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import NO_HOST_NEED, Ledger
+from plimsoll.placement.quota import use_at
 from plimsoll.placement.rehoming import is_closed
 from plimsoll.placement.sizes import UNPRICED
 
@@ -33,8 +37,9 @@ class Choice:
     """One GPU type and split of a kind, for one replica.
 
     ``price`` is in US dollars an hour. Options with fewer ``doubts`` (:class:`~plimsoll.domain.outcomes.Option`) come
-    first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quota`` is
-    the index of the quota that it uses up. ``need`` is the CPU and memory that the replica takes from its node.
+    first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quotas``
+    are the indexes of the quotas that it uses up, each with the amount. ``need`` is the CPU and memory that the replica
+    takes from its node.
     """
 
     place: Place
@@ -42,7 +47,7 @@ class Choice:
     price: float
     doubts: int
     groups: tuple[int, ...]
-    quota: int | None = None
+    quotas: tuple[tuple[int, float], ...] = ()
     need: HostNeed = NO_HOST_NEED
 
 
@@ -79,12 +84,12 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The kinds of a pass, how many deployments each has, the groups of nodes, and the GPUs left in quotas."""
+    """The kinds of a pass, how many deployments each has, the groups of nodes, and what quotas leave."""
 
     kinds: tuple[Kind, ...]
     counts: tuple[int, ...]
     groups: tuple[Group, ...]
-    quotas: tuple[int, ...] = ()
+    quotas: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +149,7 @@ class _Poser:
             kinds=kinds,
             counts=tuple(len(members) for members in alike.values()),
             groups=tuple(self._group(index, each, kinds) for index, each in enumerate(nodes)),
-            quotas=tuple(self.ledger.quota_left(*key) or 0 for key in self.quotas),
+            quotas=tuple(_scaled(key[1], self.ledger.quota_left(*key) or 0) for key in self.quotas),
         )
         levels: dict[int, list[int]] = defaultdict(list)
         for index in sorted(index for members in alike.values() for index in members):
@@ -216,16 +221,18 @@ class _Poser:
                     price=UNPRICED * option.split.gpus if option.weighed_price is None else float(option.weighed_price),
                     doubts=option.doubts,
                     groups=grouped[id(nodes)],
-                    quota=self._quota(request.key.namespace, option.target.resource),
+                    quotas=tuple(self._quotas(request, option)),
                     need=host_need(request, option),
                 )
             )
         return Kind(_undominated(choices), wanted(demand), whole=bool(demand.outdated))
 
-    def _quota(self, namespace: str, resource: str) -> int | None:
-        if self.ledger.quota_left(namespace, resource) is None:
-            return None
-        return self.quotas.setdefault((namespace, resource), len(self.quotas))
+    def _quotas(self, request: Request, option: Option) -> Iterator[tuple[int, float]]:
+        namespace = request.key.namespace
+        left = self.ledger.quota.get(namespace)
+        for name, amount in use_at(request, option) if left else ():
+            if left and name in left and amount > 0:
+                yield self.quotas.setdefault((namespace, name), len(self.quotas)), _scaled(name, amount)
 
     def _group(self, index: int, nodes: Sequence[GpuNode], kinds: Iterable[Kind]) -> Group:
         users = [(choice.gpus, choice.need) for kind in kinds for choice in kind.choices if index in choice.groups]
@@ -246,6 +253,11 @@ class _Poser:
             cpu_millis=None if None in cpu else sum(max(0, each or 0) for each in cpu),
             memory_bytes=None if None in memory else sum(max(0, each or 0) for each in memory),
         )
+
+
+def _scaled(name: str, amount: int) -> float:
+    """Return cores and GiB, so that all amounts of a problem are of one order of magnitude."""
+    return amount / 1000 if name in OF_CPU else amount / GIB if name in OF_MEMORY else amount
 
 
 def wanted(demand: Demand) -> int:

@@ -13,6 +13,7 @@ from plimsoll.placement.host import host_need
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import pick, taken
 from plimsoll.placement.pools import pool_name
+from plimsoll.placement.quota import charged, use_at
 from plimsoll.placement.rehoming import Departure, is_spent
 from plimsoll.placement.remedies import only_waits
 from plimsoll.placement.solvers.protocol import Award
@@ -153,7 +154,7 @@ class Turn:
         request, choice = self.demand.request, placed.choice
         nodes = eligible_nodes(request, self.fleet, choice.gpu.name)
         left = self.ledger.take(nodes, choice.split.gpus, placed.replicas, host_need(request, choice))
-        self.ledger = left.charge(request.key.namespace, choice.target.resource, choice.split.gpus * placed.replicas)
+        self.ledger = charged(left, request.key.namespace, use_at(request, choice), placed.replicas)
         self.replicas[_name(placed)] = self.replicas.get(_name(placed), 0) + placed.replicas
 
     def _forget(self, placed: Placed) -> None:
