@@ -85,3 +85,12 @@ def test_a_ledger_with_less_room_is_seen_anew() -> None:
     seen = room_seen(USUAL, where, before)
     assert room_seen(USUAL, where, before.take(where.of_type(H100), 8, 1)) != seen
     assert room_seen(USUAL, where, before) is seen
+
+
+def test_a_ledger_with_a_smaller_quota_is_seen_anew() -> None:
+    where, mine = fleet(*NODES), replace(USUAL, key=ObjectKey("tight", "llama"))
+    before = Ledger.of(where, {"tight": {"nvidia.com/gpu": 1}})
+    seen = room_seen(mine, where, before)
+    assert room_seen(mine, where, before.charge("tight", "nvidia.com/gpu", 1)) != seen
+    assert room_seen(mine, where, before.without_quota()) != seen
+    assert room_seen(USUAL, where, before.charge("tight", "nvidia.com/gpu", 1)) == room_seen(USUAL, where, before)

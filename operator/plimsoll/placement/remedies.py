@@ -155,9 +155,10 @@ def room_seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, .
     Requests that ask for the same room share the answer. The host memory of a replica follows from the model, its
     precision and the engine, and never from the load.
     """
+    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())  # ledgers that differ in quotas share answers
     about = (
         *(request.model, request.precision, request.engine, request.overrides.tensor_parallel),
-        *(request.node_selector, request.tolerations, *_asker(request, ledger)),
+        *(request.node_selector, request.tolerations, request.stated_host, quota),
     )
     return ledger.once("sight", fleet.nodes, about, lambda: _seen(request, fleet, ledger))
 
