@@ -12,6 +12,7 @@ from plimsoll.domain.speed import Efficiency
 from plimsoll.performance.kernel_speed import speed_of
 from plimsoll.performance.model import (
     context_tokens,
+    decode_step,
     first_round_seconds,
     first_token_seconds,
     prompts_per_step,
@@ -65,13 +66,14 @@ def predict(case: Case, efficiency: Efficiency | None = None) -> Prediction:
     if efficiency is not None:
         speed = replace(speed, efficiency=efficiency)
     costs = costs_of(case.work, case.gpu, speed, case.split, case.floor, synchronous=row.synchronous)
-    token = token_seconds(costs, load, row.batched_tokens)
+    decode = decode_step(costs, load)
+    token = token_seconds(costs, load, row.batched_tokens, decode)
     tpot = token.total
     if row.is_step and exp(-prompts_per_step(costs, load, row.batched_tokens)) > _HALF:
         tpot = costs.step(load.running, context_tokens(load)).total
     ttft = None
     if row.scored_ttft is not None:
-        ttft = first_token_seconds(costs, load, row.batched_tokens, token)
+        ttft = first_token_seconds(costs, load, row.batched_tokens, token, decode)
         ttft += first_round_seconds(costs, load, row.batched_tokens)
     return Prediction(max(tpot, costs.floor.seconds), ttft)
 

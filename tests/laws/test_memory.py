@@ -75,9 +75,11 @@ def test_a_rank_of_a_wider_split_never_holds_more_weights(wanted: Request, kind:
 @settings(max_examples=150, deadline=None)
 def test_an_estimate_never_needs_less_than_its_quick_bound(wanted: Request, kind: GpuType, split: Split) -> None:
     chosen = engine_settings(wanted, kind, split)
-    assert 0 < least_bytes(wanted, kind, split, chosen) <= estimate(wanted, kind, split, chosen).expected_bytes
+    tokens = chosen.max_num_batched_tokens
+    least = least_bytes(wanted, kind, split, batched_tokens=tokens)
+    assert 0 < least <= estimate(wanted, kind, split, chosen).expected_bytes
     forced = replace(wanted, overrides=Overrides(memory_per_gpu_bytes=2**30))
-    assert least_bytes(forced, kind, split, chosen) == 0
+    assert least_bytes(forced, kind, split, batched_tokens=tokens) == 0
 
 
 @given(requests(), any_gpu, splits)

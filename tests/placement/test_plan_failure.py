@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.placement import demand, options, transition
 from plimsoll.placement.eligibility import eligible_nodes
-from plimsoll.placement.feasibility import judge
+from plimsoll.placement.feasibility import judge, judge_all
 from plimsoll.placement.place import pick
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision
@@ -28,13 +29,16 @@ def error(request: pytest.FixtureRequest) -> Exception:
 def poisoned(monkeypatch: pytest.MonkeyPatch, error: Exception) -> Exception:
     """Judging one deployment raises."""
 
-    def throw(wanted: Any, *rest: Any) -> Any:
-        if wanted.key.name == POISON:
-            raise error
-        return judge(wanted, *rest)
+    def throwing(judging: Callable[..., Any]) -> Callable[..., Any]:
+        def throw(wanted: Any, *rest: Any) -> Any:
+            if wanted.key.name == POISON:
+                raise error
+            return judging(wanted, *rest)
 
-    for module in (demand, options):
-        monkeypatch.setattr(module, "judge", throw)
+        return throw
+
+    monkeypatch.setattr(demand, "judge", throwing(judge))
+    monkeypatch.setattr(options, "judge_all", throwing(judge_all))
     return error
 
 

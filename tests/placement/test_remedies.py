@@ -16,8 +16,9 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request, ServingShape
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import place
-from plimsoll.placement.remedies import remedies
+from plimsoll.placement.remedies import Adviser, remedies
 from tests.support.planning import H100, L4, LLAMA_70B, LLAMA_70B_FP8, T4, fleet, gpu, node, request
 
 TWO = fleet(node("h", H100, 2))
@@ -177,6 +178,14 @@ class TestNewGpus:
         wanted = request(LLAMA_70B, node_selector=(("zone", "b"),))
         kind, gpus = self.bought(wanted, fleet(node("l4", L4, 1)))
         assert places(wanted, fleet(node("new", kind, gpus, labels={"zone": "b"})))
+
+    def test_requests_of_several_node_selectors_share_an_adviser_and_get_nodes_with_their_own_labels(self) -> None:
+        where = fleet(node("l4", L4, 1))
+        adviser = Adviser(where, load_gpu_types(), Memo())
+        for selector in ((), (("zone", "a"),), (("zone", "b"),), (("zone", "a"),)):
+            wanted = request(LLAMA_70B, node_selector=selector)
+            found = {each.kind: each for each in adviser.remedies(wanted, Ledger.of(where))}
+            assert found[RemedyKind.ADD_GPUS] == proposals(wanted, where, load_gpu_types())[RemedyKind.ADD_GPUS]
 
     def test_nor_one_that_is_too_dear(self) -> None:
         wanted = request(LLAMA_70B, constraints=GpuConstraints(max_hourly_price=Decimal("0.10")))

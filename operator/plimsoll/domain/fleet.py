@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
 
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import UNKNOWN_HOST, HostRoom
@@ -14,8 +15,7 @@ from plimsoll.domain.reasons import NodeReason
 from plimsoll.domain.spot import card_name, on_spot
 
 
-@dataclass(frozen=True, slots=True)
-class Taint:
+class Taint(NamedTuple):
     """A node's taint. ``value`` is empty where the node sets none."""
 
     key: str
@@ -23,8 +23,7 @@ class Taint:
     effect: str
 
 
-@dataclass(frozen=True, slots=True)
-class Toleration:
+class Toleration(NamedTuple):
     """A pod's toleration, with Kubernetes' defaults filled in (``operator`` Equal or Exists)."""
 
     key: str = ""
@@ -89,6 +88,8 @@ class IgnoredNode:
     reason: NodeReason
     detail: str = ""
 
+
+Answer = TypeVar("Answer")
 
 BLOCKING_EFFECTS = ("NoSchedule", "NoExecute")
 """The taint effects that keep pods off a node. PreferNoSchedule is only a preference."""
@@ -156,6 +157,16 @@ class Fleet:
             self._most_gpus[asked] = max((1 if node.gpu.is_slice else node.allocatable for node in nodes), default=None)
         return self._most_gpus[asked]
 
+    def once(self, question: Hashable, find: Callable[[], Answer]) -> Answer:
+        """Return the answer to a question about the fleet. ``question`` holds all that the answer depends on besides.
+
+        Each answer is computed once.
+        """
+        if question not in self._answers:
+            self._answers[question] = find()
+        answer: Answer = self._answers[question]
+        return answer
+
     def with_nodes(self, nodes: Iterable[GpuNode]) -> Fleet:
         """Return the same fleet with other nodes, in a stable order."""
         return replace(self, nodes=tuple(sorted(nodes, key=lambda node: node.name)))
@@ -210,6 +221,10 @@ class Fleet:
 
     @cached_property
     def _accepting(self) -> dict[Asked, tuple[GpuNode, ...]]:
+        return {}
+
+    @cached_property
+    def _answers(self) -> dict[Hashable, Any]:
         return {}
 
     @cached_property

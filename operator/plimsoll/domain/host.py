@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from plimsoll.domain.units import GIB, ceil_div
@@ -20,8 +20,7 @@ DEFAULT_MEMORY_BYTES = 8 * 1024**3
 """``DEFAULT_MEMORY`` in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostNeed:
+class HostNeed(NamedTuple):
     """The CPU and memory that one pod requests, in thousandths of a core and in bytes."""
 
     cpu_millis: int = 0
@@ -56,11 +55,13 @@ class HostEstimate:
     cpu_millis: int
     shm_bytes: int
     floor_bytes: int = 0
+    memory_bytes: int = field(init=False, repr=False, compare=False)
+    """The sum of the terms, rounded up to whole GiB as it is requested."""
 
-    @property
-    def memory_bytes(self) -> int:
-        """The sum of the terms, rounded up to whole GiB as it is requested."""
-        return ceil_div(sum([term.size_bytes for term in self.terms]), GIB) * GIB
+    def __post_init__(self) -> None:
+        """Compute the sum once: a pass reads it for each candidate of each deployment."""
+        total = ceil_div(sum(term.size_bytes for term in self.terms), GIB) * GIB
+        object.__setattr__(self, "memory_bytes", total)
 
     @property
     def least_bytes(self) -> int:

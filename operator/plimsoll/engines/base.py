@@ -71,8 +71,8 @@ class Launch:
     command: tuple[str, ...] = ()
 
 
-def _no_bound(_: Request, __: GpuType, ___: Split, ____: EngineSettings) -> int:
-    return 0
+def _not_ruled_out(_: Request, __: GpuType, ___: Split) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +93,16 @@ class Engine:
         unfollowed_arguments: the user's arguments that can change the memory and that the memory law does not include.
         host_use: the host memory that the user's arguments make the engine take. Raises InvalidInput where a value
             cannot be read.
-        host: the host memory and CPU of the pod of one replica, term by term.
+        host: the host memory and CPU of the pod of one replica, term by term. They follow from the model, its precision
+            and the engine's options, and never from the load.
         loaded: the part of a model that the engine loads.
         missing_capability: what a GPU lacks, as numbers for a rejection; empty where the engine can run there.
         settings: the settings of one replica.
         lean_settings: settings that need less memory and are slower; the same settings where there are none.
         estimate: the VRAM of one rank: a list of terms, each with the lines behind it. Raises ValueError where the
             release is older than any known law, and UnsupportedModel where no law covers the model.
-        least_bytes: a lower bound of the same need that is quick to find; 0 where there is none.
+        may_fit: whether the need may be within the budget with any settings. False is certain, and quick to find. The
+            default rules nothing out.
         full_length_tokens: converts the KV tokens that an engine reports to those that requests of full length get.
         cache_bytes: the predicted and the real cache bytes of one GPU, from the KV tokens that its engine reports.
         image: the reference of the engine's own image, with its tag, for a vendor's GPUs and a release.
@@ -134,4 +136,4 @@ class Engine:
     launch: Callable[[WorkloadOptions, Option], Launch]
     find_failure: Callable[[str], EngineFailure | None]
     most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency
-    least_bytes: Callable[[Request, GpuType, Split, EngineSettings], int] = _no_bound
+    may_fit: Callable[[Request, GpuType, Split], bool] = _not_ruled_out

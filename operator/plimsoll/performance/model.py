@@ -54,9 +54,10 @@ def performance(
     """
     _check(load, max_num_batched_tokens)
     costs = step_costs(model, precision, kv_precision, gpu, split, residency, synchronous=synchronous)
-    token = token_seconds(costs, load, max_num_batched_tokens)
+    decode = decode_step(costs, load)
+    token = token_seconds(costs, load, max_num_batched_tokens, decode)
     tpot = max(token.total, costs.floor.seconds)
-    typical = first_token_seconds(costs, load, max_num_batched_tokens, token)
+    typical = first_token_seconds(costs, load, max_num_batched_tokens, token, decode)
     ttft = typical + first_round_seconds(costs, load, max_num_batched_tokens)
     trust = speed_of(gpu).trust
     bound, margin = _bound(token)
@@ -74,27 +75,32 @@ def performance(
     )
 
 
-def token_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> Seconds:
+def decode_step(costs: StepCosts, load: Load) -> Seconds:
+    """Return the time of a step in which all running requests decode and no prompt rides along."""
+    return costs.step(load.running, context_tokens(load))
+
+
+def token_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Seconds) -> Seconds:
     """Return the mean time of a token: a step of decoding, and its part of the prompts that ride along.
 
     While a request generates its tokens, each of the others begins once on average. Prompts come one by one, in chunks
     of what decoding leaves of the largest step; where there are more of them than steps, they share steps.
+
+    ``decode`` is the answer of :func:`decode_step`.
     """
-    context = context_tokens(load)
-    decode = costs.step(load.running, context)
     prompts = prompts_per_token(costs, load)
     if prompts <= 0:
         return decode
     room, waiting = free_tokens(costs, load, batched_tokens), prompts * load.prompt_tokens
     carried = max(min(load.prompt_tokens, room), min(waiting, room))
-    loaded, steps = costs.step(load.running, context, carried), waiting / carried
+    loaded, steps = costs.step(load.running, context_tokens(load), carried), waiting / carried
     attention = Seconds(compute=prompts * costs.prompt_attention(load.prompt_tokens))
     if steps >= 1:
         return attention.plus(loaded, steps)
     return attention.plus(loaded, steps).plus(decode, 1 - steps)
 
 
-def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token: Seconds) -> float:
+def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token: Seconds, decode: Seconds) -> float:
     """Return the time from a request's arrival at a free slot, at any moment, to its first token.
 
     It waits for half of a step, and for prompts that came before it as in a queue with random arrivals and equal work
@@ -107,9 +113,9 @@ def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token
     others = load.running / costs.split.data_parallel - 1
     if others <= 0:
         return own + costs.request_seconds
-    decode = costs.step(load.running, context_tokens(load)).total
-    queued = min(others / 2, (token.total - decode) / (2 * decode))
-    return own * (1 + queued) + decode / 2 + costs.request_seconds
+    step = decode.total
+    queued = min(others / 2, (token.total - step) / (2 * step))
+    return own * (1 + queued) + step / 2 + costs.request_seconds
 
 
 def first_round_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> float:
@@ -117,7 +123,7 @@ def first_round_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> fl
     others = load.running / costs.split.data_parallel - 1
     if others <= 0:
         return 0.0
-    full = costs.step(0, 0, batched_tokens).total * load.prompt_tokens / batched_tokens
+    full = costs.prompt_step_seconds(batched_tokens) * load.prompt_tokens / batched_tokens
     one = full + costs.prompt_attention(load.prompt_tokens) + costs.request_seconds
     return one * others / 2 / load.rounds
 

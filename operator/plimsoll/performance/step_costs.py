@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from plimsoll.domain.engine_options import Residency
@@ -104,6 +104,13 @@ class StepCosts:
     communication: float
     links: Links | None
     is_synchronous: bool
+    _prompt_steps: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def prompt_step_seconds(self, tokens: int) -> float:
+        """Return the time of a step of prompts alone. It is the same for every load, so it is computed once."""
+        if tokens not in self._prompt_steps:
+            self._prompt_steps[tokens] = self.step(0, 0, tokens).total
+        return self._prompt_steps[tokens]
 
     def step(self, sequences: float, context: float, prompt_tokens: float = 0.0) -> Seconds:
         """Return the time of a step in which ``sequences`` decode behind ``context`` tokens each.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from plimsoll.domain.caches import AttentionCache, CrossCache, StateCache
@@ -45,12 +44,23 @@ def candidate_on(gpu: GpuType, split: Split, fleet: Fleet, *, restricted: bool =
     return Candidate(gpu, Target(gpu.name, split, selector, resource, tuple(others), capacity))
 
 
-def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> Iterator[Candidate]:
-    """Yield every GPU type of the fleet with every split, by name and degree. An admin's degree is always included."""
+def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Candidate, ...]:
+    """Return every GPU type of the fleet with every split, by name and degree. An admin's degree is always included.
+
+    Requests with equal splits share the candidates.
+    """
     splits = splits_for(request) if memo is None else memo.recall(request, "splits", (), lambda: splits_for(request))
-    for gpu in fleet.gpu_types():
-        for split in splits:
-            yield candidate_on(gpu, split, fleet, restricted=request.constraints.restricts_capacity)
+    return cuts(splits, fleet, restricted=request.constraints.restricts_capacity)
+
+
+def cuts(splits: tuple[Split, ...], fleet: Fleet, *, restricted: bool = False) -> tuple[Candidate, ...]:
+    """Return every GPU type of the fleet with each of these splits."""
+    return fleet.once(
+        ("cuts", splits, restricted),
+        lambda: tuple(
+            candidate_on(gpu, split, fleet, restricted=restricted) for gpu in fleet.gpu_types() for split in splits
+        ),
+    )
 
 
 def splits_for(request: Request) -> tuple[Split, ...]:

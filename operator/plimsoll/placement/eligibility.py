@@ -23,6 +23,10 @@ def most_gpus(request: Request, fleet: Fleet, gpu_type: str) -> int | None:
 
 def sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
     """Return everything that the judgement of candidates reads from a fleet."""
+    return fleet.once(("sight", request.node_selector, request.tolerations), lambda: _sight(request, fleet))
+
+
+def _sight(request: Request, fleet: Fleet) -> tuple[object, ...]:
     seen: list[tuple[object, ...]] = []
     for gpu in fleet.gpu_types():
         nodes = fleet.of_type(gpu.name)

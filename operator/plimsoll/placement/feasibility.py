@@ -17,7 +17,7 @@ from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
 from plimsoll.domain.spot import capacity_of, card_name
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.candidates import Candidate
+from plimsoll.placement.candidates import Candidate, candidates
 from plimsoll.placement.divisibility import replica_refusal
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.host import host_of, host_refusal
@@ -37,10 +37,41 @@ def judge(
     judged in place of a 16-bit one that does not fit, or that brings more doubts. Without ``shows_speed``, an option
     has no speed where nothing but its reader asks for it.
     """
-    wide = _judge(request, candidate, fleet, memo, shows_speed=shows_speed)
+    refusal = _refusal(request, candidate, fleet)
+    return _judged(request, candidate, refusal, fleet, memo, shows_speed=shows_speed)
+
+
+def judge_all(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Option | Rejection, ...]:
+    """Judge every candidate. Requests that differ only in their load share the refusals that no load changes."""
+    found = candidates(request, fleet, memo)
+    # Everything that a refusal reads. The candidates follow from their splits, from the constraints and from the fleet.
+    about = (
+        *(request.model, request.precision, request.kv_precision, request.engine),
+        *(request.constraints, request.overrides, request.node_selector, request.tolerations),
+        tuple(each.split for each in found),
+    )
+    refusals = fleet.once(("refusals", *about), lambda: [_refusal(request, each, fleet) for each in found])
+    return tuple(
+        _judged(request, candidate, refusal, fleet, memo, shows_speed=True)
+        for candidate, refusal in zip(found, refusals, strict=True)
+    )
+
+
+def _judged(
+    request: Request,
+    candidate: Candidate,
+    refusal: Rejection | None,
+    fleet: Fleet,
+    memo: Memo | None,
+    *,
+    shows_speed: bool,
+) -> Option | Rejection:
+    """Judge a candidate that no load rules out, with the cache that the request asks for or with a narrower one."""
+    wide = refusal or _by_figures(request, candidate, memo, shows_speed=shows_speed)
     if not request.may_narrow_cache or not _may_gain(wide):
         return wide
-    narrow = _judge(request.with_narrow_cache(), candidate, fleet, memo, shows_speed=shows_speed)
+    narrower = request.with_narrow_cache()
+    narrow = _refusal(narrower, candidate, fleet) or _by_figures(narrower, candidate, memo, shows_speed=shows_speed)
     if isinstance(narrow, Rejection) or (isinstance(wide, Option) and wide.doubts <= narrow.doubts):
         return wide
     return narrow
@@ -51,27 +82,20 @@ def _may_gain(wide: Option | Rejection) -> bool:
     return wide.doubts > 0 if isinstance(wide, Option) else wide.reason in _ABOUT_CACHE
 
 
-def _judge(
-    request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None, *, shows_speed: bool
-) -> Option | Rejection:
-    refusal = (
+def _refusal(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
+    """Return why the candidate is ruled out for any load; None where the figures decide."""
+    return (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
         or _against_hardware(request, candidate)
         or replica_refusal(request, candidate.gpu.name, candidate.split)
         or _against_nodes(request, candidate, fleet)
     )
-    return refusal or _by_figures(request, candidate, memo, shows_speed=shows_speed)
 
 
 def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
     """Whether the request may fit for sure, with the usual or a smaller step. False is certain, and quick to find."""
     request = request.with_narrow_cache() if request.may_narrow_cache else request
-    engine = engine_of(request.engine.name)
-    usual = engine.settings(request, gpu, split)
-    return any(
-        engine.least_bytes(request, gpu, split, each) <= gpu.usable_bytes * each.gpu_memory_utilization_percent // 100
-        for each in (engine.lean_settings(request, usual), usual)
-    )
+    return engine_of(request.engine.name).may_fit(request, gpu, split)
 
 
 def _by_figures(request: Request, candidate: Candidate, memo: Memo | None, *, shows_speed: bool) -> Option | Rejection:
@@ -145,10 +169,10 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
     engine = engine_of(request.engine.name)
     usual = engine.settings(request, gpu, split)
     figures = engine.estimate(request, gpu, split, usual)
-    lean = engine.lean_settings(request, usual)
-    if figures.fit is Fit.SURE or lean == usual or figures.weights_bytes > figures.budget_bytes:
+    if figures.fit is Fit.SURE or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
-    return lean, engine.estimate(request, gpu, split, lean)
+    lean = engine.lean_settings(request, usual)
+    return (usual, figures) if lean == usual else (lean, engine.estimate(request, gpu, split, lean))
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:

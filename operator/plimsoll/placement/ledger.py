@@ -90,8 +90,9 @@ class Ledger:
         if replicas <= 0:
             return self
         free, hosts, left = dict(self.free), dict(self.hosts), replicas
+        roomy = [node for node in nodes if free[node.account] >= gpus]
         # The node with the fewest free GPUs keeps that rank while it is filled, so one ordered pass is enough.
-        for node in sorted(nodes, key=lambda node: (self.free[node.account], node.account)):
+        for node in sorted(roomy, key=lambda node: (self.free[node.account], node.account)):
             taken = min(left, self._room_on(node, gpus, need))
             if taken == 0:
                 continue

@@ -12,10 +12,9 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Rejection
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
-from plimsoll.placement.candidates import candidates
 from plimsoll.placement.eligibility import sight
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.feasibility import judge
+from plimsoll.placement.feasibility import judge_all
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.preference import rank
 
@@ -42,7 +41,7 @@ def options(request: Request, fleet: Fleet, memo: Memo | None = None) -> Options
 
 
 def _options(request: Request, fleet: Fleet, memo: Memo | None) -> Options:
-    verdicts = tuple(judge(request, candidate, fleet, memo) for candidate in candidates(request, fleet, memo))
+    verdicts = judge_all(request, fleet, memo)
     return Options(_with_nearest(verdicts) if request.slo is not None else verdicts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from plimsoll.domain.fleet import Fleet, GpuNode
+from plimsoll.domain.fleet import Fleet, GpuNode, Labels
 from plimsoll.domain.gpus import RARE_IN_SERVERS, GpuType
 from plimsoll.domain.node_groups import NodeGroup
 from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split
@@ -13,7 +13,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.memory.inverse import largest
-from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, candidate_on
+from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
 from plimsoll.placement.growth import Growable, growable, growth
@@ -44,6 +44,7 @@ class Adviser:
     _growable: tuple[Growable, ...] | None = field(default=None, init=False)
     _emptied: Ledger | None = field(default=None, init=False)
     _shelf: tuple[GpuType, ...] | None = field(default=None, init=False)
+    _shops: dict[Labels, _Shop] = field(default_factory=dict, init=False)
 
     @property
     def empty_ledger(self) -> Ledger:
@@ -62,7 +63,7 @@ class Adviser:
 
     def remedies(self, request: Request, ledger: Ledger) -> tuple[Remedy, ...]:
         """Do the same as :func:`remedies`. A search runs again only where its input has changed."""
-        here, emptied = _sight(request, self.fleet, ledger), self._sight_of_empty(request)
+        here, emptied = room_seen(request, self.fleet, ledger), self._sight_of_empty(request)
         recall, unbound, asker = self.memo.recall, _without_bounds(request), _asker(request, ledger)
         return (
             *recall(request, ("free", *asker), emptied, lambda: tuple(self._free_gpus(request))),
@@ -75,7 +76,7 @@ class Adviser:
         """Return what a search reads from the empty fleet. It changes only with the request and the layout."""
         basis = request, self.memo.last.layout(self.fleet)
         return self.memo.last.recall(
-            request.key, "empty", basis, lambda: _sight(request, self.fleet.emptied, self.empty_ledger)
+            request.key, "empty", basis, lambda: room_seen(request, self.fleet.emptied, self.empty_ledger)
         )
 
     def growth(self, request: Request, missing: int, ledger: Ledger) -> tuple[Remedy, ...]:
@@ -101,16 +102,35 @@ class Adviser:
         return self.memo.recall(
             request,
             ("relax", *_asker(request, ledger)),
-            _sight(unbound, self.fleet, ledger),
+            room_seen(unbound, self.fleet, ledger),
             lambda: tuple(_relax(unbound, self.fleet, ledger)),
         )
 
     def _other_gpus(self, request: Request) -> Iterator[Remedy]:
         """Yield the cheapest catalogued type that fits one replica on a node within the request's own bounds."""
-        shop = Fleet(tuple(_for_sale(request, gpu) for gpu in self.shelf))
-        chosen = first_that_fits(request, shop, Ledger.of(shop))
+        shop = self._shop(request.node_selector)
+        chosen = first_that_fits(request, shop.fleet, shop.ledger)
         if chosen is not None:
             yield _gpus(RemedyKind.ADD_GPUS, chosen)
+
+    def _shop(self, labels: Labels) -> _Shop:
+        """Return the nodes that one could buy, with these labels. Requests with one node selector share them."""
+        if labels not in self._shops:
+            self._shops[labels] = _Shop.of(self.shelf, labels)
+        return self._shops[labels]
+
+
+@dataclass(frozen=True, slots=True)
+class _Shop:
+    """One empty node of each GPU type that one could buy."""
+
+    fleet: Fleet
+    ledger: Ledger
+
+    @staticmethod
+    def of(shelf: Sequence[GpuType], labels: Labels) -> _Shop:
+        fleet = Fleet(tuple(_for_sale(gpu, labels) for gpu in shelf))
+        return _Shop(fleet, Ledger.of(fleet))
 
 
 def _is_sold(gpu: GpuType, owned: Collection[str]) -> bool:
@@ -129,16 +149,28 @@ def _asker(request: Request, ledger: Ledger) -> tuple[tuple[int | None, ...], st
     return request.stated_host, namespace if namespace in ledger.quota else ""
 
 
-def _sight(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
-    """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load."""
+def room_seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
+    """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load.
+
+    Requests that ask for the same room share the answer. The host memory of a replica follows from the model, its
+    precision and the engine, and never from the load.
+    """
+    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())  # ledgers that differ in quotas share answers
+    about = (
+        *(request.model, request.precision, request.engine, request.overrides.tensor_parallel),
+        *(request.node_selector, request.tolerations, request.stated_host, quota),
+    )
+    return ledger.once("sight", fleet.nodes, about, lambda: _seen(request, fleet, ledger))
+
+
+def _seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     forced = request.overrides.tensor_parallel
     sizes = TENSOR_PARALLEL_DEGREES if forced is None else (*TENSOR_PARALLEL_DEGREES, forced)
-    seen: list[tuple[object, ...]] = []
-    for gpu in fleet.gpu_types():
-        cuts = (candidate_on(gpu, Split(gpus), fleet) for gpus in sizes)
-        rooms = tuple(room_of(request, cut, fleet, ledger) > 0 for cut in cuts)
-        seen.append((gpu, most_gpus(request, fleet, gpu.name), rooms))
-    return tuple(seen)
+    rooms = [room_of(request, cut, fleet, ledger) > 0 for cut in cuts(tuple(Split(gpus) for gpus in sizes), fleet)]
+    return tuple(
+        (gpu, most_gpus(request, fleet, gpu.name), tuple(rooms[first : first + len(sizes)]))
+        for gpu, first in zip(fleet.gpu_types(), range(0, len(rooms), len(sizes)), strict=True)
+    )
 
 
 def _gpus(kind: RemedyKind, chosen: Option) -> Remedy:
@@ -217,8 +249,8 @@ def _relax(unbound: Request, fleet: Fleet, ledger: Ledger) -> Iterator[Remedy]:
         yield _gpus(RemedyKind.RELAX_CONSTRAINTS, chosen)
 
 
-def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
-    """Return a node that could be bought, with the labels of the request's node selector."""
+def _for_sale(gpu: GpuType, labels: Labels) -> GpuNode:
+    """Return a node that could be bought, with the labels of a node selector."""
     return GpuNode(
         name=gpu.name,
         gpu=gpu,
@@ -226,7 +258,7 @@ def _for_sale(request: Request, gpu: GpuType) -> GpuNode:
         selector=("", ""),
         allocatable=min(TENSOR_PARALLEL_DEGREES[-1], gpu.scale_up_gpus),
         held=0,
-        labels=request.node_selector,
+        labels=labels,
     )
 
 

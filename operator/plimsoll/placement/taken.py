@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from plimsoll.domain.fleet import GpuNode
 from plimsoll.domain.host import HostRoom
 from plimsoll.placement.ledger import Ledger, Quotas
 
@@ -44,19 +45,28 @@ class Taken:
         return Ledger(free, hosts, quota)
 
 
-def taken_between(before: Ledger, left: Ledger) -> Taken | None:
-    """Return what was taken from ``before`` so that ``left`` remained; None where nothing was taken."""
+def taken_between(before: Ledger, left: Ledger, nodes: Iterable[GpuNode] | None = None) -> Taken | None:
+    """Return what was taken from ``before`` so that ``left`` remained; None where nothing was taken.
+
+    ``nodes`` are those that resources may have been taken from; by default, all nodes of the ledgers.
+    """
     if left is before:
         return None
+    accounts, names = (before.free, before.hosts) if nodes is None else _known(before, tuple(nodes))
     return Taken(
-        {account: free - left.free[account] for account, free in before.free.items() if free != left.free[account]},
+        {each: before.free[each] - left.free[each] for each in accounts if before.free[each] != left.free[each]},
         {
-            name: room.less(now.cpu_millis or 0, now.memory_bytes or 0, now.pods or 0)
-            for name, room in before.hosts.items()
-            if (now := left.hosts[name]) is not room
+            name: before.hosts[name].less(now.cpu_millis or 0, now.memory_bytes or 0, now.pods or 0)
+            for name in names
+            if (now := left.hosts[name]) is not before.hosts[name]
         },
         _quota_taken(before.quota, left.quota),
     )
+
+
+def _known(ledger: Ledger, nodes: tuple[GpuNode, ...]) -> tuple[Iterable[str], Iterable[str]]:
+    """Return the nodes' accounts of GPUs, and the names of those with other resources in the ledger."""
+    return [node.account for node in nodes], {node.name: None for node in nodes if node.name in ledger.hosts}
 
 
 def _quota_taken(before: Quotas, left: Quotas) -> Quotas:

@@ -13,14 +13,14 @@ from plimsoll.engines.vllm.host_flags import host_use
 from plimsoll.engines.vllm.images import image
 from plimsoll.engines.vllm.launch import RESERVED_ENVIRONMENT, launch
 from plimsoll.engines.vllm.memory.adapter_classes import RANKS, adapters_refusal
-from plimsoll.engines.vllm.memory.estimate import estimate, least_bytes
+from plimsoll.engines.vllm.memory.estimate import estimate
 from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
-from plimsoll.engines.vllm.settings import engine_settings, most_sequences, with_a_small_step
+from plimsoll.engines.vllm.settings import engine_settings, may_fit, most_sequences, with_a_small_step
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
 
 
@@ -48,7 +48,7 @@ VLLM = Engine(
     settings=engine_settings,
     lean_settings=with_a_small_step,
     estimate=estimate,
-    least_bytes=least_bytes,
+    may_fit=may_fit,
     full_length_tokens=full_length_tokens,
     cache_bytes=cache_bytes,
     image=image,

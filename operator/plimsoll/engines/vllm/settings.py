@@ -11,6 +11,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes, largest_capture
+from plimsoll.engines.vllm.memory.estimate import least_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
 from plimsoll.memory.draft import draft_tokens
@@ -87,11 +88,22 @@ def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSetti
 
     A large card has a larger step by default. The activations of that step can be the reason why a model does not fit.
     """
-    usual = settings.max_num_batched_tokens
-    tokens = max(_fewest_tokens(request), min(usual, _SMALL_STEP_TOKENS))
-    if tokens == usual or request.engine.max_batched_tokens is not None:
-        return settings
-    return replace(settings, max_num_batched_tokens=tokens)
+    tokens = _small_step(request, settings.max_num_batched_tokens)
+    return settings if tokens == settings.max_num_batched_tokens else replace(settings, max_num_batched_tokens=tokens)
+
+
+def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
+    """Whether weights and cache with the smallest step are within the user's share of the GPU. False is certain."""
+    tokens = _small_step(request, _batched_tokens(request, gpu))
+    most = gpu.usable_bytes * request.engine.gpu_memory_utilization_percent // 100
+    return least_bytes(request, gpu, split, batched_tokens=tokens) <= most
+
+
+def _small_step(request: Request, usual: int) -> int:
+    """Return the step of a small card where the usual step is larger and the user has not fixed it."""
+    if request.engine.max_batched_tokens is not None:
+        return usual
+    return max(_fewest_tokens(request), min(usual, _SMALL_STEP_TOKENS))
 
 
 def _batched_tokens(request: Request, gpu: GpuType) -> int:

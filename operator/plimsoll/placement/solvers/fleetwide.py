@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 
+from plimsoll.domain.fleet import GpuNode
 from plimsoll.domain.host import HostRoom
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.demand import Demand
@@ -146,8 +147,14 @@ class _Pass:
             award = Turn(demand, self.stock.fleet, own, share=share).take()
         except Exception as error:  # noqa: BLE001 - an error in one demand must not stop the plan of the others
             award = Award(demand, own, failure=error)
-        self.found[index] = award, taken_between(own, award.left)
+        self.found[index] = award, taken_between(own, award.left, self._touched(award))
         return award.left
+
+    def _touched(self, award: Award) -> Iterator[GpuNode]:
+        """Yield the nodes of the GPU types that an award takes from."""
+        placed = (*award.granted, *(placed for _, placed in award.moved))
+        for gpu_type in {each.choice.gpu.name for each in placed}:
+            yield from self.stock.fleet.of_type(gpu_type)
 
 
 def _with_parts(parts: Sequence[Part], ledger: Ledger) -> Ledger:

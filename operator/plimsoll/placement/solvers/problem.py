@@ -135,15 +135,16 @@ class _Poser:
         alike: dict[tuple[object, ...], list[int]] = {}
         for index, demand in demands.items():
             alike.setdefault(self._likeness(demand), []).append(index)
+        found = {likeness: self._open(demands[members[0]]) for likeness, members in alike.items()}
         # A deployment without a choice cannot be helped here, and would only make a full plan impossible.
-        alike = {likeness: members for likeness, members in alike.items() if self._open(demands[members[0]])}
-        firsts = [demands[members[0]] for members in alike.values()]
-        for demand in firsts:
-            for option in self._open(demand):
+        alike = {likeness: members for likeness, members in alike.items() if found[likeness]}
+        firsts = [(demands[members[0]], found[likeness]) for likeness, members in alike.items()]
+        for demand, options in firsts:
+            for option in options:
                 accepting = eligible_nodes(demand.request, self.fleet, option.gpu.name)
                 self.sets[option.gpu.name][id(accepting)] = accepting
         grouped, nodes = self._grouped()
-        kinds = tuple(self._kind(demand, grouped) for demand in firsts)
+        kinds = tuple(self._kind(demand, options, grouped) for demand, options in firsts)
         problem = Problem(
             kinds=kinds,
             counts=tuple(len(members) for members in alike.values()),
@@ -208,10 +209,10 @@ class _Poser:
                 nodes.append(tuple(members))
         return {name: tuple(indexes) for name, indexes in groups.items()}, nodes
 
-    def _kind(self, demand: Demand, grouped: Mapping[int, tuple[int, ...]]) -> Kind:
+    def _kind(self, demand: Demand, options: Iterable[Option], grouped: Mapping[int, tuple[int, ...]]) -> Kind:
         request = demand.request
         choices = []
-        for option in self._open(demand):
+        for option in options:
             nodes = eligible_nodes(request, self.fleet, option.gpu.name)
             choices.append(
                 Choice(

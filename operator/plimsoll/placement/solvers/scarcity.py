@@ -9,7 +9,6 @@ from decimal import Decimal
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Option, Placed, Rejection
 from plimsoll.domain.reasons import Reason
-from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.place import less_preferred, room_of
 from plimsoll.placement.preference import rank
 from plimsoll.placement.solvers.protocol import Award, Stock
@@ -60,12 +59,16 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
     """Return the award with the real reason where a candidate had room before the pass and others got it."""
     if len(award.granted) != 1 or award.granted[0].replicas < award.demand.missing:
         return award
-    best, before = award.granted[0].choice, stock.ledger
+    if not any(each.reason is Reason.GPUS_TAKEN for each in award.rejections):
+        return award
+    best, one = award.granted[0].choice, replace(award.demand.request, replicas=1)
     options = {each.target.place: each for each in award.demand.options.verdicts if isinstance(each, Option)}
 
     def real(rejection: Rejection) -> Rejection:
         option = options.get((rejection.gpu_type, rejection.split))
-        if rejection.reason is not Reason.GPUS_TAKEN or option is None or not _had_room(award, option, stock, before):
+        if rejection.reason is not Reason.GPUS_TAKEN or option is None:
+            return rejection
+        if room_of(one, option, stock.fleet, stock.ledger) <= 0:
             return rejection
         if (option.doubts, rank(option)) > (best.doubts, rank(best)):
             return less_preferred(option, best)
@@ -75,10 +78,6 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
         return _scarce(award.demand.request.key, option, best, gain)
 
     return replace(award, rejections=tuple(real(each) for each in award.rejections))
-
-
-def _had_room(award: Award, option: Option, stock: Stock, before: Ledger) -> bool:
-    return room_of(replace(award.demand.request, replicas=1), option, stock.fleet, before) > 0
 
 
 def _scarce(asking: ObjectKey, option: Option, best: Option, gain: _Gain) -> Rejection:

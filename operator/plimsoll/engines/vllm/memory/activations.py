@@ -81,7 +81,7 @@ class Activations(NamedTuple):
     @property
     def spared_when_warm(self) -> int:
         """The bytes that a pod saves if everything is already compiled."""
-        return self.total - self._replace(compiling=0).total if self.compiling else 0
+        return self.total - max(self.encoder, self.held + self.kept + self.step) if self.compiling else 0
 
     @property
     def decoder(self) -> int:

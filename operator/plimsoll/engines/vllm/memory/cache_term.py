@@ -15,7 +15,7 @@ from plimsoll.domain.caches import (
     RowCache,
     StateCache,
 )
-from plimsoll.domain.serving import Request
+from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.terms import KV_CACHE, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.rank import Rank
@@ -27,8 +27,12 @@ from plimsoll.memory.stages import stage_caches
 
 def cache_term(rank: Rank, layout: KvLayout) -> Term:
     """Return the needed cache as a term: whole blocks of every request, and the block that the engine keeps unused."""
-    size = layout.bytes_for(needed_blocks(rank.request.shape, layout))
-    return Term(KV_CACHE, size, _derivation, rank)
+    return Term(KV_CACHE, cache_bytes(rank.request.shape, layout), _derivation, rank)
+
+
+def cache_bytes(shape: ServingShape, layout: KvLayout) -> int:
+    """Return the bytes of the cache that a load needs."""
+    return layout.bytes_for(needed_blocks(shape, layout))
 
 
 def _derivation(rank: Rank) -> Derivation:

@@ -178,31 +178,52 @@ def graph_parts(
     adapters: bool = False,
 ) -> GraphParts:
     """Return the same part by part, for an engine that captures graphs."""
-    largest = min(2 * sequences * (1 + speculative_tokens), largest_capture(model, gpu), batched_tokens)
+    kind = _kind(model, split, law, gpu, adapters=adapters)
+    largest = min(2 * sequences * (1 + speculative_tokens), kind.largest, batched_tokens)
+    return _parts(kind, captured_sizes(largest), batched_tokens if kind.counts_prefill else 0)
+
+
+class _Kind(NamedTuple):
+    """The inputs of the graphs that are the same for any number of sequences and any step.
+
+    Each of ``sets`` has a graph for each captured size, up to the size ``largest``. With ``counts_prefill``, a prefill
+    counts as a graph. ``is_charged`` means that the engine takes its estimate out of its budget.
+    """
+
+    law: GraphLaw
+    sets: int
+    largest: int
+    layers: int
+    experts: int
+    collectives: int
+    counts_prefill: bool
+    is_charged: bool
+
+
+@lru_cache(maxsize=4096)
+def _kind(model: ModelFacts, split: Split, law: EngineLaw, gpu: GpuType | None, *, adapters: bool) -> _Kind:
     is_second = law.runs_v2(model, gpu)
-    counts_prefill = law.charges_prefill_transient and is_recurrent(model) and not is_second
-    sets = _SETS_WITH_ADAPTERS if adapters and law.release >= _SPECIALIZES_SINCE else 1
-    return _parts(
-        SECOND_RUNNER if is_second else FIRST_RUNNER,
-        sets * captured_sizes(largest),
-        ceil_div(model.layers, split.pipeline_parallel),
-        1 if model.experts else 0,
-        1 if _captures_nccl(gpu, split) else 0,
-        batched_tokens if counts_prefill else 0,
-        charged=law.charges_graphs_of(model, gpu),
+    return _Kind(
+        law=SECOND_RUNNER if is_second else FIRST_RUNNER,
+        sets=_SETS_WITH_ADAPTERS if adapters and law.release >= _SPECIALIZES_SINCE else 1,
+        largest=largest_capture(model, gpu),
+        layers=ceil_div(model.layers, split.pipeline_parallel),
+        experts=1 if model.experts else 0,
+        collectives=1 if _captures_nccl(gpu, split) else 0,
+        counts_prefill=law.charges_prefill_transient and is_recurrent(model) and not is_second,
+        is_charged=law.charges_graphs_of(model, gpu),
     )
 
 
 # A table of candidates needs few different values, and reads each twice: for its settings and for its estimate.
 @lru_cache(maxsize=1024)
-def _parts(
-    law: GraphLaw, sizes: int, layers: int, experts: int, collectives: int, prefill_tokens: int, *, charged: bool
-) -> GraphParts:
+def _parts(kind: _Kind, captured: int, prefill_tokens: int) -> GraphParts:
+    law, layers, experts, sizes = kind.law, kind.layers, kind.experts, kind.sets * captured
     share = sizes / FULL_SET
-    nccl = COLLECTIVES * collectives
+    nccl = COLLECTIVES * kind.collectives
     actual = law.actual_base + law.actual_layer * layers + law.actual_experts * experts + nccl
-    parts = GraphParts(law, sizes, layers, experts, collectives, actual_bytes=int(actual * share * GIB))
-    if not charged:
+    parts = GraphParts(law, sizes, layers, experts, kind.collectives, actual_bytes=int(actual * share * GIB))
+    if not kind.is_charged:
         return parts
     others = law.estimate_layer * layers + law.estimate_experts * experts + nccl
     parts = parts._replace(first_bytes=int(law.estimate_base * share * GIB), other_bytes=int(others * share * GIB))

@@ -10,18 +10,14 @@ from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.activations import Activations, activations_term, rank_activations
-from plimsoll.engines.vllm.memory.adapters import adapters_term
 from plimsoll.engines.vllm.memory.band import band
-from plimsoll.engines.vllm.memory.cache_term import cache_term
+from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term, rank_graphs
-from plimsoll.engines.vllm.memory.kv_cache import KvLayout
+from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.non_torch import overhead_term
 from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
 from plimsoll.engines.vllm.memory.rank import Rank
-from plimsoll.engines.vllm.memory.rank_cache import rank_layout
-from plimsoll.engines.vllm.memory.weights import host_bytes, weights_term
 from plimsoll.memory.band import Band
 from plimsoll.memory.calibration import learned_band
 from plimsoll.memory.load import needed_tokens
@@ -40,11 +36,10 @@ def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSetti
         ValueError: the engine release is older than any known law.
         UnsupportedModel: the model has a cache that no law covers.
     """
-    stages = [
-        estimate_of_stage(request, gpu, split, settings, stage) for stage in different_stages(request.model, split)
-    ]
-    if len(stages) == 1:
-        return stages[0]
+    first, *others = different_stages(request.model, split)
+    if not others:
+        return estimate_of_stage(request, gpu, split, settings, first)
+    stages = [estimate_of_stage(request, gpu, split, settings, stage) for stage in (first, *others)]
     short = max(stages, key=lambda each: each.computed_bytes)
     return replace(
         short,
@@ -55,8 +50,8 @@ def estimate(request: Request, gpu: GpuType, split: Split, settings: EngineSetti
     )
 
 
-def least_bytes(request: Request, gpu: GpuType, split: Split, settings: EngineSettings) -> int:
-    """Return the weights and the cache of the first stage: :func:`estimate` never needs less.
+def least_bytes(request: Request, gpu: GpuType, split: Split, *, batched_tokens: int) -> int:
+    """Return the weights and the cache of the first stage: :func:`estimate` never needs less with this step.
 
     It is 0 where engines of the kind have taught a correction, because that may be negative.
 
@@ -65,8 +60,9 @@ def least_bytes(request: Request, gpu: GpuType, split: Split, settings: EngineSe
     """
     if request.corrections or request.overrides.memory_per_gpu_bytes is not None:
         return 0
-    rank = Rank(request, gpu, split, settings, law_for(request.engine.version), 0)
-    return weights_term(rank).size_bytes + cache_term(rank, rank_layout(request, split, settings, 0)).size_bytes
+    eager = request.engine.enforce_eager
+    frame = frame_of(request, gpu, split, 0, batched_tokens=batched_tokens, enforce_eager=eager)
+    return frame.weights.size_bytes + cache_bytes(request.shape, frame.layout)
 
 
 def estimate_of_stage(
@@ -78,9 +74,9 @@ def estimate_of_stage(
         ValueError, UnsupportedModel: as :func:`estimate`.
     """
     rank = Rank(request, gpu, split, settings, law_for(request.engine.version), stage)
-    layout, correction = rank_layout(request, split, settings, stage), request.correction_for(gpu.name, split)
-    activations, graphs = rank_activations(rank), rank_graphs(rank)
-    terms = _corrected(_terms(rank, layout, activations, graphs), correction)
+    frame, correction = _frame(request, gpu, split, settings, stage), request.correction_for(gpu.name, split)
+    layout, activations, graphs = frame.layout, rank_activations(rank), rank_graphs(rank)
+    terms = _corrected(_terms(rank, frame, activations, graphs), correction)
     weights, adapters, _, *others = [term.size_bytes for term in terms]
     without_cache = weights + adapters + sum(others)
     edges = _band(rank, activations, correction)
@@ -107,21 +103,32 @@ def estimate_of_stage(
         kv_reported_tokens=layout.tokens_by_group(left) if by_group else expected,
         kv_block_tokens=layout.block_tokens,
         max_sequences=layout.max_sequences(max(0, left - edges.high_bytes)),
-        host_bytes=host_bytes(rank),
+        host_bytes=frame.host_bytes,
         forced_bytes=request.overrides.memory_per_gpu_bytes,
         stage=stage,
     )
 
 
-def _terms(rank: Rank, layout: KvLayout, activations: Activations, graphs: GraphParts) -> tuple[Term, ...]:
+def _frame(request: Request, gpu: GpuType, split: Split, settings: EngineSettings, stage: int) -> Frame:
+    return frame_of(
+        request,
+        gpu,
+        split,
+        stage,
+        batched_tokens=settings.max_num_batched_tokens,
+        enforce_eager=settings.enforce_eager,
+    )
+
+
+def _terms(rank: Rank, frame: Frame, activations: Activations, graphs: GraphParts) -> tuple[Term, ...]:
     """Return the terms by the memory law alone. A new term is added at the end."""
     return (
-        weights_term(rank),
-        adapters_term(rank),
-        cache_term(rank, layout),
+        frame.weights,
+        frame.adapters,
+        cache_term(rank, frame.layout),
         activations_term(rank, activations),
         graphs_term(rank, graphs),
-        overhead_term(rank),
+        frame.overhead,
     )
 
 
@@ -129,7 +136,7 @@ def _band(rank: Rank, activations: Activations, correction: Correction | None) -
     """Return the error band: lower where a warm start spares a compilation, and as learned from engines of the kind."""
     settings = rank.settings
     prior = band(rank.request.model, rank.gpu, rank.split, rank.law, sequences=settings.max_num_seqs)
-    prior = prior._replace(low_bytes=prior.low_bytes - activations.spared_when_warm)
+    prior = Band(prior.low_bytes - activations.spared_when_warm, prior.high_bytes)
     if correction is None:
         return prior
     return learned_band(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.outcomes import EngineSettings, Split
@@ -14,8 +14,7 @@ _FP32_BYTES = 4
 _HALF_BYTES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(NamedTuple):
     """One rank of one stage: the request, where it runs, how it is started, and the law of its release."""
 
     request: Request

@@ -1,0 +1,109 @@
+"""The part of a rank's memory that every load shares: weights, adapters, overhead, and the layout of the KV cache.
+
+A pass judges many deployments that differ only in context and requests. So this part is computed once for all of them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import NamedTuple
+
+from plimsoll.domain.engine_choice import EngineChoice, Speculation
+from plimsoll.domain.engine_options import LoraSlots, Residency
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import EngineSettings, Split
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.terms import Term
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.adapters import adapters_term
+from plimsoll.engines.vllm.memory.kv_cache import KvLayout
+from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.non_torch import overhead_term
+from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.engines.vllm.memory.rank_cache import rank_layout
+from plimsoll.engines.vllm.memory.weights import host_bytes, weights_term
+
+_NO_DEPLOYMENT = ObjectKey("", "")
+_SMALLEST_LOAD = ServingShape(context_tokens=1, concurrency=1)
+
+
+class Frame(NamedTuple):
+    """The terms that no load changes, the layout of the cache, and the bytes of weights in host memory."""
+
+    weights: Term
+    adapters: Term
+    overhead: Term
+    layout: KvLayout
+    host_bytes: int
+
+
+def frame_of(
+    request: Request, gpu: GpuType, split: Split, stage: int, *, batched_tokens: int, enforce_eager: bool
+) -> Frame:
+    """Return the frame of one rank of one stage.
+
+    Raises:
+        ValueError: the engine release is older than any known law.
+        UnsupportedModel: the caches have no layout.
+    """
+    engine = request.engine
+    return _frame(
+        request.model,
+        request.precision,
+        request.kv_precision,
+        engine.version,
+        engine.residency,
+        engine.lora,
+        engine.speculation,
+        gpu,
+        split,
+        stage,
+        batched_tokens,
+        enforce_eager,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _frame(
+    model: ModelFacts,
+    precision: Precision,
+    kv_precision: KvPrecision,
+    version: EngineVersion,
+    residency: Residency | None,
+    lora: LoraSlots | None,
+    speculation: Speculation | None,
+    gpu: GpuType,
+    split: Split,
+    stage: int,
+    batched_tokens: int,
+    enforce_eager: bool,  # noqa: FBT001 - a part of the cache's key
+) -> Frame:
+    """Compute the frame from a rank that has nothing but these arguments, so that nothing else can change it."""
+    engine = EngineChoice(version, residency=residency, lora=lora, speculation=speculation, enforce_eager=enforce_eager)
+    request = Request(_NO_DEPLOYMENT, model, precision, kv_precision, _SMALLEST_LOAD, engine)
+    settings = _settings(batched_tokens, enforce_eager=enforce_eager)
+    rank = Rank(request, gpu, split, settings, law_for(version), stage)
+    return Frame(
+        weights=weights_term(rank),
+        adapters=adapters_term(rank),
+        overhead=overhead_term(rank),
+        layout=rank_layout(request, split, settings, stage),
+        host_bytes=host_bytes(rank),
+    )
+
+
+def _settings(batched_tokens: int, *, enforce_eager: bool) -> EngineSettings:
+    """Return settings in which only the step and the graphs are meant: no term of a frame reads the others."""
+    return EngineSettings(
+        max_model_len=_SMALLEST_LOAD.context_tokens,
+        max_num_seqs=_SMALLEST_LOAD.concurrency,
+        max_num_batched_tokens=batched_tokens,
+        gpu_memory_utilization_percent=100,
+        dtype="",
+        quantization=None,
+        kv_cache_dtype="",
+        enforce_eager=enforce_eager,
+    )
