@@ -1,4 +1,4 @@
-"""What loads share of a rank's memory: it is the same for every load, and different wherever something else differs."""
+"""The part of a rank's memory that every load shares is the same for every load, and differs with everything else."""
 
 from __future__ import annotations
 

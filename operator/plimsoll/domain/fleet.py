@@ -158,9 +158,9 @@ class Fleet:
         return self._most_gpus[asked]
 
     def once(self, question: Hashable, find: Callable[[], Answer]) -> Answer:
-        """Return the answer to a question about the fleet. ``question`` holds all that the answer depends on besides.
+        """Return the answer to a question about the fleet. Each answer is computed once.
 
-        Each answer is computed once.
+        ``question`` holds everything else that the answer depends on.
         """
         if question not in self._answers:
             self._answers[question] = find()
