@@ -301,7 +301,7 @@ def reports(generation: int, **tokens: int | None) -> Record:
     pools = [
         PoolStatus.model_construct(name=name, generation=generation, kv_tokens_reported=tokens[name]) for name in tokens
     ]
-    return Record(InferenceDeploymentStatus(pools=pools))
+    return Record(status=InferenceDeploymentStatus(pools=pools))
 
 
 def test_a_pool_is_as_large_as_its_smallest_engine_and_stays_so_while_nobody_reports() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from plimsoll import __version__
 from plimsoll.app import pruning
-from plimsoll.app.record.reading import Record, read, record_of, with_status
+from plimsoll.app.record.reading import Record, read, record_of, whole_status, with_status
 from plimsoll.app.record.values import split_of
 from plimsoll.app.record.writing import document_of
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
@@ -83,7 +83,7 @@ NUMBER_OF_GPUS = "is no number of GPUs"
 
 def fields(record: Record) -> Json:
     """The usable part as JSON."""
-    return document_of(record.status)
+    return document_of(whole_status(record))
 
 
 def test_what_the_operator_wrote_is_used_as_it_is() -> None:

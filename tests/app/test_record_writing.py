@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from plimsoll import __version__
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.app.record import writing
-from plimsoll.app.record.reading import Record, read
+from plimsoll.app.record.reading import Record, read, whole_status
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Remedy, Split
@@ -283,5 +283,5 @@ def test_what_the_api_does_not_have_cannot_be_written(
 def test_an_absent_field_and_an_empty_list_are_left_out_at_every_depth() -> None:
     assert document_of(InferenceDeploymentStatus(pools=[], replicas=0, url="")) == {"replicas": 0, "url": ""}
     empty = {**GOOD, "placement": {**GOOD["placement"], "warnings": []}}
-    assert "warnings" not in document_of(read(empty).status)["placement"]
-    assert document_of(read(GOOD).status)["placement"]["warnings"] == ["careful"]
+    assert "warnings" not in document_of(whole_status(read(empty)))["placement"]
+    assert document_of(whole_status(read(GOOD)))["placement"]["warnings"] == ["careful"]

@@ -51,6 +51,19 @@ def test_versions_are_compared_as_numbers(store: Store) -> None:
     assert version(store) == 100
 
 
+def test_a_new_version_shares_its_unchanged_parts_with_the_one_before(store: Store) -> None:
+    store.observe(PODS, "ADDED", pod_body("a", version=1))
+    key = ObjectKey("ns", "a")
+    before = store.get(PODS, key)
+    store.observe(PODS, "MODIFIED", pod_body("a", version=2))
+    after = store.get(PODS, key)
+    assert before is not None
+    assert after is not None
+    assert (version_of(before), version_of(after)) == (1, 2)
+    assert after["spec"] is before["spec"]
+    assert after["status"] is before["status"]
+
+
 def test_a_namesake_replaces_what_was_there_whatever_its_version(store: Store) -> None:
     store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(uid="old", version=50))
     store.observe(INFERENCE_DEPLOYMENTS, "ADDED", inference_deployment_body(uid="new", version=40))

@@ -12,6 +12,7 @@ from plimsoll.api.convert import to_workload_options
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.api.v1alpha1.status import SizeStatus
 from plimsoll.app.contests import Contest
+from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
@@ -191,7 +192,7 @@ def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifes
     options = to_workload_options(case.resource, images)
     ordered = sorted(case.decision.pools, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
-    return [service(options), disruption_budget(options), *pools]
+    return [shared(manifest) for manifest in (service(options), disruption_budget(options), *pools)]
 
 
 def images_of(settings: Settings) -> EngineImages:
@@ -240,12 +241,11 @@ def with_sequences(case: Case) -> tuple[Pool, ...]:
     Earlier releases recorded it for the deployment only, and it was always ``spec.concurrency``. The engines keep it as
     long as that is so: an upgrade of the operator must not restart them.
     """
-    status = case.record.status
-    if status.placement is None:
+    number = case.record.max_sequences
+    if number is None:
         return case.pools
-    number = status.placement.engine.max_num_seqs
     declared = (case.body.get("spec") or {}).get("concurrency")
-    if status.observed_generation != case.generation and number != declared:
+    if case.record.status.observed_generation != case.generation and number != declared:
         return case.pools
     return tuple(
         replace(pool, max_sequences=number, spec=case.spec_digest) if pool.max_sequences is None else pool

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from plimsoll.app.contests import REPLICAS_MANAGERS
+from plimsoll.app.equal_parts import shared
 from plimsoll.app.record.reading import RECORD, read
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
@@ -25,9 +26,9 @@ _REFERENCE = ("kind", "name", "uid", "controller")
 
 
 def whole(body: Body) -> Body:
-    """Return everything except the managed fields."""
+    """Return everything except the managed fields. Parts that equal those of other objects are kept once."""
     head = {key: value for key, value in body["metadata"].items() if key != "managedFields"}
-    return {**body, "metadata": head}
+    return {key: shared(head if key == "metadata" else value) for key, value in body.items()}
 
 
 def workload(body: Body) -> Body:
@@ -84,11 +85,11 @@ def pod(body: Body) -> Body | None:
         "metadata": head,
         "spec": {
             "nodeName": spec.get("nodeName"),
-            "containers": [_only(container, _CONTAINER) for container in spec.get("containers") or ()],
-            "initContainers": [_only(container, _CONTAINER) for container in spec.get("initContainers") or ()],
+            "containers": shared([_only(container, _CONTAINER) for container in spec.get("containers") or ()]),
+            "initContainers": shared([_only(container, _CONTAINER) for container in spec.get("initContainers") or ()]),
             **_only(spec, ("resources", "overhead")),
         },
-        "status": _only(status, _POD_STATUS),
+        "status": shared(_only(status, _POD_STATUS)),
     }
 
 
@@ -124,12 +125,14 @@ def node(body: Body) -> Body:
     status = body.get("status") or {}
     kept = ("name", "uid", "resourceVersion", "labels")
     return {
-        "metadata": {key: body["metadata"][key] for key in kept if key in body["metadata"]},
-        "spec": _only(body.get("spec") or {}, ("taints", "unschedulable")),
-        "status": {
-            "allocatable": status.get("allocatable") or {},
-            "conditions": [_only(condition, _NODE_CONDITION) for condition in status.get("conditions") or ()],
-        },
+        "metadata": shared({key: body["metadata"][key] for key in kept if key in body["metadata"]}),
+        "spec": shared(_only(body.get("spec") or {}, ("taints", "unschedulable"))),
+        "status": shared(
+            {
+                "allocatable": status.get("allocatable") or {},
+                "conditions": [_only(condition, _NODE_CONDITION) for condition in status.get("conditions") or ()],
+            }
+        ),
     }
 
 

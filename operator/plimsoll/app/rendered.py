@@ -47,7 +47,9 @@ class Rendered:
         return True
 
     def keep(self, case: Case) -> None:
-        """Keep the rendering if the object's status already equals it."""
-        if case.new_status == case.body.get("status"):
-            rendered = case.report, case.manifests, case.new_status
+        """Keep the rendering if the object's status already equals it. The two equal statuses are kept once."""
+        status = case.body.get("status")
+        if case.new_status == status:
+            case.new_status = status
+            rendered = case.report, case.manifests, status
             self._kept.put(case.uid, _Last(case.body, _what_is_rendered(case), rendered))

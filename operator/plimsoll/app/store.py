@@ -247,7 +247,7 @@ class Store:
                 return
             del shelf.objects[key]
         else:
-            shelf.objects[key] = pruned
+            shelf.objects[key] = pruned if known is None else _reusing(known, pruned)
             shelf.page = None
             if known is not None and _says_the_same(known, pruned):
                 return
@@ -344,6 +344,14 @@ def same_uid(one: Body, other: Body) -> bool:
 
 def _is_buried(shelf: Shelf, body: Body) -> bool:
     return version_of(body) <= shelf.buried.get(uid_of(body), -1)
+
+
+def _reusing(known: Body, body: Body) -> Body:
+    """The new version of an object with the unchanged parts of the known one.
+
+    Others may hold the known version for as long as nothing has changed for them. So its parts are not kept twice.
+    """
+    return {name: known[name] if name in known and known[name] == part else part for name, part in body.items()}
 
 
 def _says_the_same(one: Body, other: Body) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from plimsoll.api.v1alpha1 import DecisionStatus, InferenceDeploymentStatus, ObservationStatus, PoolStatus
-from plimsoll.app.record.reading import record_of
+from plimsoll.app.record.reading import record_of, whole_status
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.units import GIB
 from plimsoll.rebalance.learning import CapacityReading, error_percent_text
@@ -17,7 +17,7 @@ from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 def print_story(console: Console, body: Mapping[str, Any]) -> None:
     """Print conditions, estimate, rejections, pools, the engines' reports and the live loop's decision."""
     record = record_of(body)
-    status = record.status
+    status = whole_status(record)
     if status.observed_generation != body["metadata"].get("generation"):
         console.print("The operator has not seen the last change yet; this is the state before it.", style="yellow")
     for complaint in record.complaints:

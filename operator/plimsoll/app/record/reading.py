@@ -6,7 +6,7 @@ need no further check. Fields that a later release added are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -49,16 +49,21 @@ Entry = TypeVar("Entry", bound=ApiModel)
 class Record:
     """The usable part of a status.
 
-    ``pools``, ``rehomings``, ``observations`` and ``history`` are made from the entries of ``status`` of these names;
-    observations only from those of this release. There is a complaint for each part that was left out. ``lost_pools``
-    means that an entry of ``status.pools`` was left out, so there may be pools that the status does not list.
+    ``status`` has the parts that decisions are made from. The other parts are only shown, and they are most of a
+    status: :func:`shown_parts` reads them again when they are needed. ``pools``, ``rehomings``, ``observations`` and
+    ``history`` are made from the entries of these names; observations only from those of this release.
+    ``max_sequences`` is the engine's most requests at the same time, as the placement shows it. There is a complaint
+    for each part that was left out. ``lost_pools`` means that an entry of ``status.pools`` was left out, so that there
+    may be pools that the status does not list.
     """
 
+    raw: Body = field(default_factory=dict, compare=False, repr=False)
     status: InferenceDeploymentStatus = field(default_factory=InferenceDeploymentStatus)
     pools: tuple[Pool, ...] = ()
     rehomings: tuple[Rehoming, ...] = ()
     observations: tuple[Seen, ...] = ()
     history: ChangeHistory = field(default_factory=ChangeHistory)
+    max_sequences: int | None = None
     complaints: tuple[str, ...] = ()
     lost_pools: bool = False
 
@@ -85,42 +90,30 @@ def read(raw: Any) -> Record:
     if not isinstance(raw, Mapping):
         return Record(complaints=("status is ignored: it is no mapping",))
     reader = _Reader(raw, [])
-    pools, rehomings = reader.entries("pools", PoolStatus), reader.entries("rehomings", RehomingStatus)
-    observations = reader.entries("observations", ObservationStatus)
-    rebalancing = reader.part("rebalancing", RebalancingStatus)
-    status = InferenceDeploymentStatus.model_construct(
-        conditions=reader.entries("conditions", Condition),
-        observed_generation=reader.number("observedGeneration"),
-        replicas=reader.number("replicas"),
-        ready_replicas=reader.number("readyReplicas"),
-        replicas_summary=reader.text("replicasSummary"),
-        selector=reader.text("selector"),
-        url=reader.text("url"),
-        model=reader.part("model", ModelStatus),
-        estimate=reader.part("estimate", EstimateStatus),
-        placement=reader.part("placement", PlacementStatus),
-        size=reader.part("size", SizeStatus),
-        pools=pools,
-        rejections=reader.entries("rejections", RejectionStatus),
-        rejections_omitted=reader.number("rejectionsOmitted"),
-        remedies=reader.entries("remedies", RemedyStatus),
-        suggestions=reader.entries("suggestions", SuggestionStatus),
-        too_small=reader.entries("tooSmall", TooSmallStatus),
-        observations=observations,
-        rehomings=rehomings,
-        proposals=reader.entries("proposals", ProposalStatus),
-        decisions=reader.entries("decisions", DecisionStatus),
-        rebalancing=rebalancing,
-    )
+    parts = {name: read_part(reader) for name, read_part in _PARTS.items()}
+    placement: PlacementStatus | None = parts["placement"]
     return Record(
-        status,
-        pools=tuple(map(pool_of, pools)),
-        rehomings=tuple(place for entry in rehomings if (place := rehoming_of(entry)) is not None),
-        observations=tuple(seen for entry in observations if (seen := seen_of(entry)) is not None),
-        history=history_of(rebalancing),
+        raw,
+        InferenceDeploymentStatus.model_construct(**{name: parts[name] for name in _DECIDED_FROM}),
+        pools=tuple(map(pool_of, parts["pools"])),
+        rehomings=tuple(place for entry in parts["rehomings"] if (place := rehoming_of(entry)) is not None),
+        observations=tuple(seen for entry in parts["observations"] if (seen := seen_of(entry)) is not None),
+        history=history_of(parts["rebalancing"]),
+        max_sequences=None if placement is None else placement.engine.max_num_seqs,
         complaints=tuple(reader.complaints),
-        lost_pools=isinstance(raw.get("pools"), list) and len(pools) < len(raw["pools"]),
+        lost_pools=isinstance(raw.get("pools"), list) and len(parts["pools"]) < len(raw["pools"]),
     )
+
+
+def shown_parts(record: Record, names: Iterable[str] = tuple(InferenceDeploymentStatus.model_fields)) -> dict[str, Any]:
+    """Return the usable parts of the status with these names (of the model's fields), read anew."""
+    reader = _Reader(record.raw, [])
+    return {name: _PARTS[name](reader) for name in names}
+
+
+def whole_status(record: Record) -> InferenceDeploymentStatus:
+    """Return every usable part of the status."""
+    return InferenceDeploymentStatus.model_construct(**shown_parts(record))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +174,43 @@ def _read(entry: Any, model: type[Entry]) -> Entry | str:
     if any(abs(number) > LARGEST_BOUND for number in numbers):
         return f"a number is beyond {LARGEST_BOUND}"
     return doubt(read) or read
+
+
+_PARTS: Mapping[str, Callable[[_Reader], Any]] = {
+    "conditions": lambda reader: reader.entries("conditions", Condition),
+    "observed_generation": lambda reader: reader.number("observedGeneration"),
+    "replicas": lambda reader: reader.number("replicas"),
+    "ready_replicas": lambda reader: reader.number("readyReplicas"),
+    "replicas_summary": lambda reader: reader.text("replicasSummary"),
+    "selector": lambda reader: reader.text("selector"),
+    "url": lambda reader: reader.text("url"),
+    "model": lambda reader: reader.part("model", ModelStatus),
+    "estimate": lambda reader: reader.part("estimate", EstimateStatus),
+    "placement": lambda reader: reader.part("placement", PlacementStatus),
+    "size": lambda reader: reader.part("size", SizeStatus),
+    "pools": lambda reader: reader.entries("pools", PoolStatus),
+    "rejections": lambda reader: reader.entries("rejections", RejectionStatus),
+    "rejections_omitted": lambda reader: reader.number("rejectionsOmitted"),
+    "remedies": lambda reader: reader.entries("remedies", RemedyStatus),
+    "suggestions": lambda reader: reader.entries("suggestions", SuggestionStatus),
+    "too_small": lambda reader: reader.entries("tooSmall", TooSmallStatus),
+    "observations": lambda reader: reader.entries("observations", ObservationStatus),
+    "rehomings": lambda reader: reader.entries("rehomings", RehomingStatus),
+    "proposals": lambda reader: reader.entries("proposals", ProposalStatus),
+    "decisions": lambda reader: reader.entries("decisions", DecisionStatus),
+    "rebalancing": lambda reader: reader.part("rebalancing", RebalancingStatus),
+}
+"""How each field of the status is read, in the order of the complaints."""
+
+_DECIDED_FROM = (
+    "conditions",
+    "observed_generation",
+    "ready_replicas",
+    "replicas",
+    "size",
+    "pools",
+    "too_small",
+    "decisions",
+    "rebalancing",
+)
+"""The parts that a pass reads for every object."""

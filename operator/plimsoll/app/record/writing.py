@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
-from plimsoll.app.record.reading import Record
+from plimsoll.app.record.reading import Record, shown_parts
 from plimsoll.render.conditions import Since
 from plimsoll.render.report import Report
 from plimsoll.render.status import status as render
@@ -21,7 +21,8 @@ def new_status(report: Report, record: Record, now: str) -> InferenceDeploymentS
     document = render(report, since, now)
     rendered = InferenceDeploymentStatus.model_validate(document, strict=True, by_alias=True, by_name=False)
     changed = {name: getattr(rendered, name) for name in rendered.model_fields_set}
-    return record.status.model_copy(update=changed)
+    kept = shown_parts(record, InferenceDeploymentStatus.model_fields.keys() - changed.keys())
+    return InferenceDeploymentStatus.model_construct(**kept, **changed)
 
 
 def document_of(status: InferenceDeploymentStatus) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from plimsoll.adapters.kinds import DEPLOYMENTS
 from plimsoll.app.case import Case
-from plimsoll.app.record.reading import read
+from plimsoll.app.record.reading import read, whole_status
 from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
@@ -98,7 +98,7 @@ def _change(case: Case, where: str, prices: _Prices) -> Change:
             if pool.state is PoolState.ACTIVE and pool.replicas
         )
     restarts = _restarts(case)
-    status = read(case.new_status).status
+    status = whole_status(read(case.new_status))
     question = ConditionType.PLACED if _is_stuck(case) else ConditionType.PLANNED
     planned = next((each for each in status.conditions or () if each.type == question), None)
     return Change(
