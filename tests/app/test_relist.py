@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -12,7 +13,7 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS, Cluster, Clus
 from plimsoll.app import pruning, relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell
-from plimsoll.app.store import HistoryLost, Store
+from plimsoll.app.store import Body, HistoryLost, Store
 from plimsoll.domain.errors import SourceUnavailable
 from tests.support.bodies import inference_deployment_body
 
@@ -144,6 +145,83 @@ def test_a_list_that_a_watch_event_overtook_is_of_the_same_history(last_event: s
     into.observe(INFERENCE_DEPLOYMENTS, last_event, inference_deployment_body(version=15))
     assert into.replace(INFERENCE_DEPLOYMENTS, [inference_deployment_body(version=9)], known, list_version=14)
     assert len(into.all(INFERENCE_DEPLOYMENTS)) == (last_event == "MODIFIED")
+
+
+class Api:
+    """An API server with InferenceDeployments. It notes which lists were of metadata only, and which of one name."""
+
+    def __init__(self, *bodies: Body) -> None:
+        self.bodies = list(bodies)
+        self.asked: list[tuple[bool, str | None]] = []
+        self.deleted: set[str] = set()
+
+    async def list(
+        self,
+        kind: Kind,
+        *,
+        name: str | None = None,
+        metadata_only: bool = False,
+        keep: Callable[[dict[str, Any]], dict[str, Any]] = lambda body: body,
+        **_: object,
+    ) -> Listing:
+        self.asked.append((metadata_only, name))
+        found = self.bodies if kind is INFERENCE_DEPLOYMENTS else []
+        if name is not None:
+            found = [body for body in found if body["metadata"]["name"] == name and name not in self.deleted]
+        shown = [{"metadata": body["metadata"]} if metadata_only else dict(body) for body in found]
+        return Listing([keep(body) for body in shown], 99)
+
+
+async def listed_twice(api: Api, change: Callable[[], None]) -> Store:
+    """The store after a first list and another one."""
+    into = store()
+    loop = relist.Relist(cast("Cluster", api), into, {INFERENCE_DEPLOYMENTS: None}, HOUR_SECONDS, asyncio.Event())
+    assert await loop.once()
+    change()
+    api.asked.clear()
+    assert await loop.once()
+    return into
+
+
+def names_and_replicas(into: Store) -> dict[str, int]:
+    return {body["metadata"]["name"]: body["spec"]["replicas"] for body in into.all(INFERENCE_DEPLOYMENTS)}
+
+
+def numbered(name: str, version: int = 1, replicas: int = 1) -> Body:
+    return inference_deployment_body(name, uid=name, version=version, spec={"replicas": replicas})
+
+
+async def test_a_later_list_is_of_metadata_and_reads_whole_only_what_the_store_does_not_have() -> None:
+    api = Api(numbered("same"), numbered("changed"), numbered("gone"))
+
+    def change() -> None:
+        api.bodies = [numbered("same"), numbered("changed", 2, 7), numbered("new", 3, 5)]
+
+    into = await listed_twice(api, change)
+    assert names_and_replicas(into) == {"same": 1, "changed": 7, "new": 5}
+    assert api.asked == [(True, None), (False, "changed"), (False, "new")]
+
+
+async def test_an_object_that_is_deleted_before_it_is_read_is_left_out() -> None:
+    api = Api(numbered("same"), numbered("changed"))
+
+    def change() -> None:
+        api.bodies = [numbered("same"), numbered("changed", 2, 7)]
+        api.deleted = {"changed"}
+
+    assert names_and_replicas(await listed_twice(api, change)) == {"same": 1}
+
+
+async def test_many_unknown_objects_are_read_with_one_list() -> None:
+    count = relist.MOST_READ_ONE_BY_ONE + 1
+    api = Api(numbered("same"))
+
+    def change() -> None:
+        api.bodies += [numbered(f"new-{number}", 2) for number in range(count)]
+
+    into = await listed_twice(api, change)
+    assert len(names_and_replicas(into)) == count + 1
+    assert api.asked == [(True, None), (False, None)]
 
 
 class Refusing(Lists):

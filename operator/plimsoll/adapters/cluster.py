@@ -89,6 +89,10 @@ PAGE_SIZE = 500
 CONNECTIONS = 32
 """Open connections at the same time: twice the number of objects that are written in parallel."""
 
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+"""Asks for a list of objects without spec and status
+(https://kubernetes.io/docs/reference/using-api/api-concepts/#metadata-only-fetches)."""
+
 WRITES_PER_SECOND = 100
 """Sustained rate of writes. The API server gives an ordinary client a share of some hundred requests in flight
 (https://kubernetes.io/docs/concepts/cluster-administration/flow-control/); this rate leaves most of it to others."""
@@ -200,18 +204,28 @@ class Cluster:
         *,
         labels: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
+        metadata_only: bool = False,
         keep: Callable[[Manifest], Manifest] = lambda body: body,
     ) -> Listing:
         """Return every object of a kind, read page by page. If one page fails, the whole list fails.
 
-        ``keep`` reduces each object before the next page is read, so that a long list never is in memory as a whole.
+        Args:
+            kind: the kind.
+            labels: a label selector.
+            namespace: where to list; None for everywhere.
+            name: lists only the objects of this name. It needs no right to get them.
+            metadata_only: leaves out spec and status, which are most of an object.
+            keep: reduces each object before the next page is read, so that a long list never is in memory as a whole.
         """
         found: list[Manifest] = []
         token: str | None = None
         head = {"apiVersion": kind.api_version, "kind": kind.kind}
+        named = None if name is None else f"metadata.name={name}"
         while True:
-            options = {"namespace": namespace, "label_selector": labels, "limit": PAGE_SIZE, "_continue": token}
-            page = await self._read(f"list {kind.plural}", kind, **options)
+            options = {"namespace": namespace, "label_selector": labels, "field_selector": named, "limit": PAGE_SIZE}
+            accept = {"Accept": METADATA_ONLY} if metadata_only else None
+            page = await self._read(f"list {kind.plural}", kind, **options, _continue=token, header_params=accept)
             items = page.get("items")
             if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
                 raise SourceUnavailable(f"list {kind.plural}: the answer is no list of {kind.plural}")

@@ -13,7 +13,7 @@ from functools import partial
 
 from plimsoll.adapters.api_errors import FORBIDDEN, ClusterRefused
 from plimsoll.adapters.cluster import Cluster, Kind, Listing
-from plimsoll.app.store import Store
+from plimsoll.app.store import Store, is_stored, key_of
 from plimsoll.domain.errors import PlimsollError
 
 RETRY_SECONDS = 5.0
@@ -21,6 +21,9 @@ RETRY_SECONDS = 5.0
 
 SETTLE_SECONDS = 1.0
 """The wait after a watch broke: watches break together, and one list for all of them is enough."""
+
+MOST_READ_ONE_BY_ONE = 20
+"""If a list shows more unknown objects than this, whole objects are listed: that takes fewer requests."""
 
 Source = Callable[[], Awaitable[Listing]]
 """Lists the objects of a kind from another source than the API server."""
@@ -59,13 +62,15 @@ class Relist:
         """List all kinds, wait and repeat, until cancelled. Raises :class:`~plimsoll.app.store.HistoryLost`."""
         while True:
             self.broken.clear()
-            complete = True
-            for kind, selector in self.kinds.items():
-                complete = await self._one(kind, selector) and complete
+            complete = await self.once()
             spread = self.pause_seconds * (0.9 + 0.2 * random.random())  # noqa: S311 - spreads load, guards no secret
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.broken.wait() if complete else asyncio.sleep(RETRY_SECONDS), spread)
                 await asyncio.sleep(SETTLE_SECONDS)
+
+    async def once(self) -> bool:
+        """List every kind. Whether all lists were read and trusted."""
+        return all([await self._one(kind, selector) for kind, selector in self.kinds.items()])
 
     def failing(self, longer_than_seconds: float) -> list[str]:
         """Return a sentence for every kind that has failed to list for longer than this."""
@@ -97,10 +102,27 @@ class Relist:
         if kind in self.instead:
             return await self.instead[kind]()
         namespaces = list(self.namespaces) if kind.namespaced and kind not in self.everywhere else []
-        keep = partial(self.store.only_if_new, kind)
         if not namespaces:
-            return await self.cluster.list(kind, labels=selector, keep=keep)
-        pages = [
-            await self.cluster.list(kind, labels=selector, namespace=namespace, keep=keep) for namespace in namespaces
-        ]
+            return await self._listed(kind, selector)
+        pages = [await self._listed(kind, selector, namespace) for namespace in namespaces]
         return Listing([body for page in pages for body in page.items], min(page.version for page in pages))
+
+    async def _listed(self, kind: Kind, selector: str | None, namespace: str | None = None) -> Listing:
+        """List metadata, and read whole only the objects that are not stored in this version already.
+
+        Nearly all are stored: the list is a second opinion on the watch. Without this, a list of thousands of objects
+        takes seconds of CPU here and in the API server.
+        """
+        keep = partial(self.store.only_if_new, kind)
+        if self.store.was_listed(kind):
+            heads = await self.cluster.list(kind, labels=selector, namespace=namespace, metadata_only=True, keep=keep)
+            unknown = [key_of(body) for body in heads.items if not is_stored(body)]
+            if len(unknown) <= MOST_READ_ONE_BY_ONE:
+                items = [body for body in heads.items if is_stored(body)]
+                for key in unknown:
+                    found = await self.cluster.list(
+                        kind, labels=selector, namespace=key.namespace or None, name=key.name
+                    )
+                    items += found.items  # none if it was deleted meanwhile
+                return Listing(items, heads.version)
+        return await self.cluster.list(kind, labels=selector, namespace=namespace, keep=keep)

@@ -139,6 +139,10 @@ class Store:
         head = {name: body["metadata"][name] for name in _IDENTITY if name in body["metadata"]}
         return {"metadata": head, _STORED: True}
 
+    def was_listed(self, kind: Kind) -> bool:
+        """Whether a list of this kind has replaced its objects before."""
+        return self._shelves[kind].listed_at > 0
+
     def replace(
         self, kind: Kind, bodies: Iterable[Body], known: frozenset[str] | None = None, *, list_version: int = 0
     ) -> bool:
@@ -319,6 +323,11 @@ def _note_ahead(
         uid = uid_of(shelf.objects[key])
         if known is None or uid in known:
             shelf.ahead.setdefault(uid, (0, now))
+
+
+def is_stored(body: Body) -> bool:
+    """Whether :meth:`Store.only_if_new` left only the identity of a listed object."""
+    return _STORED in body
 
 
 def key_of(body: Body) -> ObjectKey:

@@ -33,13 +33,22 @@ class StoredCluster(Cluster):
         *,
         labels: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
+        metadata_only: bool = False,  # noqa: ARG002 - whole objects are no less
         keep: Callable[[Manifest], Manifest] = lambda body: body,
     ) -> Listing:
         """Return the objects of a kind. The snapshot holds only those that the operator selects."""
         if kind == DEPLOYMENTS and labels == OPERATOR_SELECTOR:
             return Listing([_operator(self._settings)])
         found = self._bodies.get((kind.api_version, kind.kind), [])
-        return Listing([keep(each) for each in found if namespace in (None, each["metadata"].get("namespace"))])
+        heads = ((each, each["metadata"]) for each in found)
+        return Listing(
+            [
+                keep(each)
+                for each, head in heads
+                if namespace in (None, head.get("namespace")) and name in (None, head["name"])
+            ]
+        )
 
     async def get(self, kind: Kind, key: ObjectKey) -> Manifest | None:
         """Return one object; None if the snapshot does not hold it."""
