@@ -185,16 +185,12 @@ class Counting(Metrics):
         super().__init__()
         self.fleets: list[Fleet] = []
         self.cases: list[Mapping[ObjectKey, Report]] = []
-        self.learning: list[Mapping[ObjectKey, Report]] = []
 
     def show_fleet(self, fleet: Fleet) -> None:
         self.fleets.append(fleet)
 
     def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
         self.cases.append(reports)
-
-    def show_learning(self, reports: Mapping[ObjectKey, Report]) -> None:
-        self.learning.append(reports)
 
 
 async def test_metrics_are_given_the_snapshot_and_only_when_it_says_something_new(desk: Desk) -> None:
@@ -204,11 +200,11 @@ async def test_metrics_are_given_the_snapshot_and_only_when_it_says_something_ne
     for _ in range(3):
         await desk.planner.one_pass()
     assert counting.fleets == [latest(desk).fleet]
-    assert counting.cases == counting.learning == [latest(desk).reports]
+    assert counting.cases == [latest(desk).reports]
     desk.put("chat")
     await desk.planner.one_pass()
     assert [set(each) for each in counting.cases] == [{CHAT, MAIL}, {CHAT}]
-    assert counting.cases[-1] is counting.learning[-1] is latest(desk).reports
+    assert counting.cases[-1] is latest(desk).reports
     desk.put("chat", gpus=2)
     await desk.planner.one_pass()
     assert [sum(each.allocatable for each in given.nodes) for given in counting.fleets] == [8, 8, 2]

@@ -11,20 +11,12 @@ from typing import Concatenate, ParamSpec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric, start_http_server
 
 from plimsoll import __version__
+from plimsoll.adapters.object_series import ObjectSeries
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.domain.outcomes import MemoryEstimate
-from plimsoll.domain.terms import KV_CACHE
 from plimsoll.facts.prices.remarks import PriceRemark
 from plimsoll.placement.fleet_record import FleetRecord
-from plimsoll.placement.pools import Decision
-from plimsoll.rebalance.learning import CapacityReading
 from plimsoll.render.report import Report
-
-_OBJECT = ("namespace", "name")
-
-_COMPONENTS = {KV_CACHE: "kv"}
-"""The values of the label ``component`` that differ from a term's key."""
 
 
 class WholeRegistry(CollectorRegistry):
@@ -79,13 +71,8 @@ class Metrics:
         self._doubts = self._gauge(
             "plimsoll_price_doubts", "Prices of the fleet that may be wrong.", ("gpu_type", "capacity_type", "reason")
         )
-        self._estimate = self._gauge(
-            "plimsoll_estimated_gpu_memory_bytes", "Estimated memory of one GPU.", (*_OBJECT, "component")
-        )
-        self._replicas = self._gauge("plimsoll_planned_replicas", "Replicas planned.", (*_OBJECT, "gpu_type"))
-        self._missing = self._gauge("plimsoll_unplaced_replicas", "Replicas without a place.", _OBJECT)
-        self._rejections = self._gauge("plimsoll_placement_rejections", "Candidates not taken.", (*_OBJECT, "reason"))
-        self._problems = self._gauge("plimsoll_problems", "Objects that cannot be planned.", (*_OBJECT, "reason"))
+        self._objects = ObjectSeries()
+        self.registry.register(self._objects)
         self._bill = self._gauge(
             "plimsoll_fleet_bill_dollars_per_hour", "Price of all replicas, before and after the last plan.", ("plan",)
         )
@@ -102,17 +89,6 @@ class Metrics:
             "plimsoll_decision_gap_ratio", "Part of that price that a better plan might save at most.", ("solver",)
         )
         self._solving = Histogram("plimsoll_solve_duration_seconds", "Plans for all objects.", registry=self.registry)
-        self._predicted = self._gauge(
-            "plimsoll_predicted_kv_cache_tokens", "KV tokens of one replica by the estimate.", (*_OBJECT, "pool")
-        )
-        self._reported = self._gauge(
-            "plimsoll_reported_kv_cache_tokens", "KV tokens of one replica by its engine.", (*_OBJECT, "pool")
-        )
-        self._error = self._gauge(
-            "plimsoll_estimate_error_ratio",
-            "Predicted over reported KV tokens, less one: above 0 too much was promised.",
-            (*_OBJECT, "pool"),
-        )
 
     def _gauge(self, name: str, text: str, labels: tuple[str, ...]) -> Gauge:
         return Gauge(name, text, labels, registry=self.registry)
@@ -171,33 +147,9 @@ class Metrics:
         for remark in remarks:
             self._doubts.labels(remark.gpu_type, remark.capacity.value, remark.doubt.value).set(1)
 
-    @_at_once
     def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
-        """Show the state of every object; remove the series of objects that are gone."""
-        for gauge in (self._estimate, self._replicas, self._missing, self._rejections, self._problems):
-            gauge.clear()
-        for key, report in reports.items():
-            if report.problem is not None:
-                self._problems.labels(key.namespace, key.name, report.problem.reason).set(1)
-            if report.decision is not None:
-                self._show_decision(key, report.decision)
-
-    @_at_once
-    def show_learning(self, reports: Mapping[ObjectKey, Report]) -> None:
-        """Show predicted and reported KV tokens, and the error of the prediction."""
-        for gauge in (self._predicted, self._reported, self._error):
-            gauge.clear()
-        for key, report in reports.items():
-            for pool in report.decision.pools if report.decision else ():
-                labels = (key.namespace, key.name, pool.name)
-                predicted, reported = report.predicted_tokens(pool), report.view(pool.name).kv_tokens_reported
-                if predicted is not None:
-                    self._predicted.labels(*labels).set(predicted)
-                if reported is not None:
-                    self._reported.labels(*labels).set(reported)
-                error = _error_permille(predicted, reported)
-                if error is not None:
-                    self._error.labels(*labels).set(error / 1000)
+        """Show every object as its report has it, from the next scrape on. ``reports`` must not change any more."""
+        self._objects.reports = reports
 
     def show_solving(self, record: FleetRecord) -> None:
         """Count the time that a plan took."""
@@ -217,24 +169,3 @@ class Metrics:
             gauge.clear()
             if value is not None:
                 gauge.labels(found.solver).set(value)
-
-    def _show_decision(self, key: ObjectKey, decision: Decision) -> None:
-        place = (key.namespace, key.name)
-        self._missing.labels(*place).set(decision.missing)
-        for pool in decision.pools:
-            self._replicas.labels(*place, pool.gpu_type).inc(pool.replicas)
-        for rejection in decision.rejections:
-            self._rejections.labels(*place, rejection.reason.value).inc()
-        if decision.choice is not None:
-            for component, size in _components(decision.choice.estimate):
-                self._estimate.labels(*place, component).set(size)
-
-
-def _components(figures: MemoryEstimate) -> tuple[tuple[str, int], ...]:
-    """Return every term of the estimate, and the margin."""
-    terms = ((_COMPONENTS.get(term.name, term.name.key), term.size_bytes) for term in figures.terms)
-    return (*terms, ("margin", figures.margin_bytes))
-
-
-def _error_permille(predicted: int | None, reported: int | None) -> int | None:
-    return None if predicted is None or reported is None else CapacityReading(predicted, reported).error_permille

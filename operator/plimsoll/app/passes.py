@@ -437,7 +437,6 @@ class Passes:
             return
         self.metrics.show_fleet(snapshot.fleet)
         self.metrics.show_cases(snapshot.reports)
-        self.metrics.show_learning(snapshot.reports)
         self.shown = snapshot
 
     def _watch_prices(self, fleet: Fleet, now: float) -> None:
