@@ -83,6 +83,7 @@ def api_server(*, ports: Ports, secrets: Secrets, audit_policy: Path, audit_log:
         f"--audit-policy-file={audit_policy}",
         f"--audit-log-path={audit_log}",
         "--audit-log-mode=blocking",
+        "--audit-log-maxsize=100000",  # MB: a rotated log would lose the start of a long run
     ]
 
 

@@ -32,7 +32,13 @@ MODELS = (
     "meta-llama/Llama-3.3-70B-Instruct",
     "google/gemma-3-27b-it",
 )
-SETTLED_SECONDS = 60.0
+SETTLED_SECONDS = 120.0
+QUIET_SECONDS = 15.0
+"""All counts as settled when the operator has written nothing for this long."""
+
+POLL_SECONDS = 2.0
+"""How often the state is asked for. A list of 1,000 rows takes a tenth of a second of the API server's CPU."""
+
 NODE_BATCH = 250
 LARGE_FLEET = 100
 """More nodes than this need long leases: kwok renews about 30 a second."""
@@ -114,18 +120,36 @@ def measure(
         reached(lambda: refused(view) == scenario.hopeless, scenario, began)
         say(f"{scenario.hopeless} objects that cannot be placed say so")
     figures.rss_mib = resident_mib(operator)
+    await_quiet(view.control_plane)
     since = AuditLog(view.control_plane.audit_log).offset()
     figures.settled_cpu_share = cpu_share(operator, SETTLED_SECONDS)
     figures.writes_when_settled = len(operator_writes(view.control_plane, since))
     began = time.monotonic()
     view.apply("one-more")
-    figures.new_object_seconds = reached(lambda: bool(view.all("pods", "one-more")), scenario, began)
+    figures.new_object_seconds = reached(lambda: bool(view.all("pods", "one-more")), scenario, began, 0.2)
 
 
-def reached(question: Callable[[], bool], scenario: Scenario, began: float) -> float:
+def await_quiet(plane: ControlPlane) -> None:
+    """Wait until the operator has written nothing for a while."""
+    log = AuditLog(plane.audit_log)
+    seen, quiet_since = log.offset(), time.monotonic()
+
+    def is_quiet() -> bool:
+        nonlocal seen, quiet_since
+        until, writes = log.offset(), operator_writes(plane, seen)
+        if writes:
+            seen, quiet_since = until, time.monotonic()
+        return time.monotonic() - quiet_since > QUIET_SECONDS
+
+    wait_until(is_quiet, 120.0, "a quiet operator", poll_seconds=POLL_SECONDS)
+
+
+def reached(
+    question: Callable[[], bool], scenario: Scenario, began: float, poll_seconds: float = POLL_SECONDS
+) -> float:
     """Seconds since ``began`` when the answer is true for the first time."""
     left = max(1.0, began + scenario.limit_seconds - time.monotonic())
-    wait_until(question, left, "the next step", poll_seconds=1.0)
+    wait_until(question, left, "the next step", poll_seconds=poll_seconds)
     return time.monotonic() - began
 
 

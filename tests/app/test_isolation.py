@@ -212,6 +212,49 @@ async def test_a_slow_write_holds_up_nobody_and_its_decision_counts_meanwhile(
     assert desk.wake.is_set(), "it was left out of a pass, so it gets one of its own"
 
 
+async def test_an_object_that_waits_for_its_turn_is_written_as_the_last_pass_decided(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("plimsoll.app.writers.AT_ONCE_PER_NAMESPACE", 1)
+    desk.recorder.hold[POISON] = asyncio.Event()
+    await desk.settle(POISON, HONEST)
+    assert desk.recorder.made() == [], "one of them is being written, and the other waits"
+    (honest,) = (body for body in desk.store.all(INFERENCE_DEPLOYMENTS) if body["metadata"]["name"] == HONEST)
+    head = honest["metadata"] | {"resourceVersion": "2", "generation": 2}
+    changed = {**honest, "metadata": head, "spec": honest["spec"] | {"replicas": 2}}
+    desk.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", changed)
+    await desk.planner.one_pass()
+    desk.recorder.hold.pop(POISON).set()
+    while desk.writers.running():
+        await asyncio.gather(*desk.writers.running())
+    made = [each for each in desk.recorder.applied if each["metadata"]["name"].startswith(f"{HONEST}-h100")]
+    assert [each["spec"]["replicas"] for each in made] == [2]
+
+
+async def test_a_namespace_whose_writes_hang_holds_up_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("plimsoll.app.writers.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("plimsoll.app.writers.AT_ONCE_PER_NAMESPACE", 2)
+    slow = [f"slow-{number}" for number in range(4)]
+    for name in slow:
+        desk.recorder.hold[name] = asyncio.Event()
+    desk.put(*slow, HONEST)
+    bodies = [dict(body) for body in desk.store.all(INFERENCE_DEPLOYMENTS)]
+    for body in bodies:
+        body["metadata"] = body["metadata"] | {"namespace": "other" if body["metadata"]["name"] == HONEST else "ns"}
+    desk.store.replace(INFERENCE_DEPLOYMENTS, [])
+    desk.store.replace(INFERENCE_DEPLOYMENTS, bodies)
+    await desk.planner.one_pass()
+    await desk.look_up()
+    await desk.planner.one_pass()
+    assert desk.recorder.made() == [f"{HONEST}-h100-sxm-80gb-tp1"]
+    for hold in desk.recorder.hold.values():
+        hold.set()
+    while desk.writers.running():
+        await asyncio.gather(*desk.writers.running())
+    assert len(desk.recorder.made()) == len(slow) + 1
+
+
 def page(desk: Desk) -> str:
     return generate_latest(desk.metrics.registry).decode()
 

@@ -92,9 +92,12 @@ class FilledCluster(Cluster):
         *,
         labels: str | None = None,
         namespace: str | None = None,
+        name: str | None = None,
+        metadata_only: bool = False,
         keep: Callable[[Manifest], Manifest] = lambda body: body,
     ) -> Listing:
         """Every object of a kind, as the API server has it."""
+        assert (name, metadata_only) == (None, False), "an export needs whole objects"
         if labels == OPERATOR_SELECTOR:
             return Listing([_operator()])
         if kind == self.forbidden:

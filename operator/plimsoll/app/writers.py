@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -35,6 +36,10 @@ from plimsoll.render.report import Problem, Report
 
 PATIENCE_SECONDS = 3.0
 """How long a pass waits for its writes. Slower writes continue while the next pass handles other objects."""
+
+AT_ONCE_PER_NAMESPACE = 32
+"""The most objects of one namespace that are written at the same time. The others wait, and the next pass decides anew
+for them: a thousand half-written objects would take more memory, and each of them would be finished late."""
 
 UNREACHABLE_SECONDS = 15.0
 """The longest pause while the API server does not answer: when it is back, it is back for all objects."""
@@ -65,6 +70,8 @@ class Writers:
     beats: Beats = field(default_factory=Beats)
     backoff: Backoff = field(default_factory=Backoff)
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _at_once: Counter[str] = field(default_factory=Counter)
+    _waiting: dict[str, deque[tuple[Case, float]]] = field(default_factory=dict)
     _intended: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     _generations: dict[str, int] = field(default_factory=dict)
     _pools_at: dict[str, str] = field(default_factory=dict)
@@ -102,29 +109,45 @@ class Writers:
     async def carry_out(self, cases: Sequence[Case], now: float) -> None:
         """Write the decisions; return when all are written, or after PATIENCE_SECONDS.
 
-        The order decides who asks first. Every write of an object is a request in its namespace's lane, so a slow
-        namespace delays no other.
+        The order decides who asks first. A slow namespace delays no other. An object that still waits for its turn when
+        the next pass ends is written as that pass decided.
         """
+        self._waiting.clear()
         for case in largest_pods_first(cases):
             if case.uid in self._running:
                 self._left_over.add(case.uid)
-                continue
-            task = asyncio.create_task(self._write(case, now))
-            self._running[case.uid] = task
-            task.add_done_callback(partial(self._ended, case.uid))
-        pending = {self._running[case.uid] for case in cases if case.uid in self._running}
-        if pending:
-            await asyncio.wait(pending, timeout=PATIENCE_SECONDS)
+            elif self._at_once[case.key.namespace] < AT_ONCE_PER_NAMESPACE:
+                self._begin(case, now)
+            else:
+                self._waiting.setdefault(case.key.namespace, deque()).append((case, now))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while self._running and (left := end - time.monotonic()) > 0:
+            await asyncio.wait(self.running(), timeout=left)
 
     async def close(self) -> None:
         """Cancel the running writes; the next start repairs them."""
+        self._waiting.clear()
         tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _ended(self, uid: str, _: object) -> None:
-        """Clean up after a write. Wake the planner if a pass skipped this object while it was busy."""
+    def _begin(self, case: Case, now: float) -> None:
+        namespace = case.key.namespace
+        task = asyncio.create_task(self._write(case, now))
+        self._running[case.uid] = task
+        self._at_once[namespace] += 1
+        task.add_done_callback(partial(self._ended, case.uid, namespace))
+
+    def _ended(self, uid: str, namespace: str, _: object) -> None:
+        """Clean up after a write, and begin the next one of its namespace.
+
+        Wake the planner if a pass skipped this object while it was busy.
+        """
+        self._at_once[namespace] -= 1
+        waiting = self._waiting.get(namespace)
+        if waiting:
+            self._begin(*waiting.popleft())
         self._running.pop(uid, None)
         self._intended.pop(uid, None)
         self._pools_at.pop(uid, None)
