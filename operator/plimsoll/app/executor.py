@@ -269,6 +269,8 @@ def _was_controlled_by_namesake(live: Body, owner: Body) -> bool:
 
 def _shown(live: Any, wanted: Any) -> Any:
     """The live values of the rendered fields; what others added elsewhere is ignored."""
+    if live is wanted:
+        return live  # equal parts of different objects are one object
     if isinstance(wanted, dict) and isinstance(live, Mapping):
         return {key: _shown(live[key], value) for key, value in wanted.items() if key in live}
     if isinstance(wanted, list) and isinstance(live, list):

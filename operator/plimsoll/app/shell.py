@@ -23,6 +23,7 @@ from plimsoll.adapters.cluster import (
     Cluster,
     Kind,
 )
+from plimsoll.adapters.free_memory import give_back_free_memory
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
@@ -65,6 +66,9 @@ LISTED_ONLY_SECONDS = 30.0
 
 QUOTA_SECONDS = 15.0
 """How often quotas and PriorityClasses are read: what a namespace may still take changes with every pod."""
+
+FREE_MEMORY_SECONDS = 30.0
+"""How often freed memory is given back to the system; it takes some milliseconds."""
 
 EVENT_LOOP = "event loop"
 _LOOP_BEAT_SECONDS = 1.0
@@ -155,6 +159,7 @@ class Shell:
         self.stack.push_async_callback(models.close)
         self.tasks = [
             asyncio.create_task(self._beat()),
+            asyncio.create_task(_give_back_memory()),
             asyncio.create_task(self._list_again(self.relist)),
             asyncio.create_task(self._unwatched(cluster, self.store).run()),
             asyncio.create_task(prices.run()),
@@ -346,6 +351,12 @@ class Shell:
         bound = 2 * self.settings.relist_seconds + LIST_TROUBLE_SECONDS
         ages = {kind.plural: store.list_age_seconds(kind) for kind in kept(self.settings)}
         return [f"{kind} were listed {age:.0f} s ago" for kind, age in ages.items() if age is not None and age > bound]
+
+
+async def _give_back_memory() -> None:
+    while True:
+        await asyncio.sleep(FREE_MEMORY_SECONDS)
+        give_back_free_memory()
 
 
 def _end_at_once(reason: str) -> None:
