@@ -103,6 +103,20 @@ async def test_an_edit_of_a_rendered_field_is_taken_back(executor: Executor, clu
     assert cluster.calls == ["apply Service", "apply Service"]
 
 
+async def test_the_same_two_are_compared_once_and_an_edit_is_still_taken_back(
+    executor: Executor, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest = service_manifest()
+    await executor.apply(OWNER, manifest)
+    assert not await executor.apply(OWNER, manifest)
+    with monkeypatch.context() as patched:
+        patched.delattr("plimsoll.app.executor._shown")
+        assert not await executor.apply(OWNER, manifest)
+    seen_by_watch(executor, cluster, lambda body: body["spec"].update(selector={"app": "else"}))
+    assert await executor.apply(OWNER, manifest)
+    assert cluster.calls == ["apply Service", "apply Service"]
+
+
 async def test_what_others_add_beside_it_is_left_alone(executor: Executor, cluster: FakeCluster) -> None:
     await executor.apply(OWNER, service_manifest())
     seen_by_watch(executor, cluster, lambda body: body["metadata"].update(labels={"cost-centre": "42"}))

@@ -72,6 +72,7 @@ class Executor:
     cluster: Cluster
     store: Store
     contests: Contests = field(default_factory=Contests)
+    _matching: dict[str, tuple[Body, Manifest]] = field(default_factory=dict)
     _rewritten: dict[str, tuple[str, Any]] = field(default_factory=dict)
     _statuses: dict[str, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(default_factory=dict)
     _free: dict[tuple[Kind, ObjectKey], float] = field(default_factory=dict)
@@ -219,10 +220,20 @@ class Executor:
         """Whether the object matches the manifest, or matches the API server's answer to its last apply.
 
         If a webhook changes what we send, the object never matches the manifest. Without the second case we would write
-        it again and again. A later change differs from both and is repaired.
+        it again and again. A later change differs from both and is repaired. Neither the object nor the manifest is
+        ever changed in place, so the same two need no second comparison.
         """
+        uid = live["metadata"]["uid"]
+        known_live, known_manifest = self._matching.get(uid, (None, None))
+        if known_live is live and known_manifest is manifest:
+            return True
         shown = _shown(live, manifest)
-        return shown == manifest or self._rewritten.get(live["metadata"]["uid"]) == (_digest(manifest), shown)
+        if shown != manifest:
+            return self._rewritten.get(uid) == (_digest(manifest), shown)
+        self._matching[uid] = live, manifest
+        if len(self._matching) > MOST_REMEMBERED:
+            self._matching.pop(next(iter(self._matching)))
+        return True
 
     def _is_left_to_others(self, live: Body, manifest: Manifest) -> bool:
         """Whether only the number of replicas differs, others changed it, and it is too early to change it back.
