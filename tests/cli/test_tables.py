@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 
 from plimsoll.api.v1alpha1 import EstimateStatus, InferenceDeploymentStatus
-from plimsoll.app.record.reading import read
+from plimsoll.app.record.reading import read, whole_status
 from plimsoll.cli.tables import print_details, print_estimate
 from plimsoll.domain.units import GIB
 from tests.app.test_record_reading import ESTIMATE, GOOD
@@ -78,7 +78,7 @@ def test_what_an_estimate_does_not_have_is_left_out_or_follows_from_the_rest() -
 def test_details_name_warnings_rejections_and_remedies() -> None:
     console = Console(file=io.StringIO(), width=120)
     stages = {**GOOD["rejections"][0], "pipelineParallel": 2}
-    print_details(console, read({**GOOD, "rejections": [*GOOD["rejections"], stages]}).status)
+    print_details(console, whole_status(read({**GOOD, "rejections": [*GOOD["rejections"], stages]})))
     lines = lines_of(console)
     assert "Warning: careful" in lines
     assert lines[-8:] == [
@@ -108,5 +108,5 @@ def test_host_memory_is_printed_term_by_term_and_what_the_user_requests_instead(
     for requested, line in ((own, said), (lowered, f"{said} Requested by spec.podTemplate: 0.5 CPUs and 42 GiB.")):
         console = Console(file=io.StringIO(), width=200)
         placement = {**GOOD["placement"], "host": host | requested}
-        print_details(console, read({**GOOD, "placement": placement}).status)
+        print_details(console, whole_status(read({**GOOD, "placement": placement})))
         assert line in lines_of(console)

@@ -226,7 +226,7 @@ class Cluster:
             options = {"namespace": namespace, "label_selector": labels, "field_selector": named, "limit": PAGE_SIZE}
             accept = {"Accept": METADATA_ONLY} if metadata_only else None
             page = await self._read(f"list {kind.plural}", kind, **options, _continue=token, header_params=accept)
-            items = page.get("items")
+            items = _items(page)
             if not isinstance(items, list) or not all(isinstance(item, dict) and "metadata" in item for item in items):
                 raise SourceUnavailable(f"list {kind.plural}: the answer is no list of {kind.plural}")
             found += [keep(head | item) for item in items]
@@ -456,6 +456,12 @@ class Cluster:
         if not isinstance(document, dict) or "kind" not in document:
             raise SourceUnavailable(f"{action}: the answer is no Kubernetes object")
         return cast("Manifest", document)
+
+
+def _items(page: Manifest) -> Any:
+    """The objects of a page. The API server writes ``null`` for a list of metadata without objects."""
+    items = page.get("items")
+    return [] if items is None and page["kind"] == "PartialObjectMetadataList" else items
 
 
 def _whole(body: Manifest) -> Manifest:

@@ -1,0 +1,41 @@
+"""Lists of metadata only, as a real API server answers them."""
+
+from __future__ import annotations
+
+from plimsoll.adapters.cluster import CONFIG_MAPS, INFERENCE_DEPLOYMENTS, NODES, Cluster, Listing
+from testbed.control_plane import ControlPlane
+from testbed.fleet import gpu_node
+from tests.support.installed import View, install
+
+
+async def test_a_list_of_metadata_has_versions_and_no_content(control_plane: ControlPlane, namespace: str) -> None:
+    install(control_plane)
+    view = View(control_plane, namespace)
+    control_plane.apply([gpu_node("listed", "L4", 1)])
+    view.apply("a", gpu={"allow": ["mi300x-192gb"]})
+    view.apply("b", gpu={"allow": ["mi300x-192gb"]})
+    async with Cluster(str(control_plane.admin_kubeconfig)) as cluster:
+        whole = await cluster.list(INFERENCE_DEPLOYMENTS, namespace=namespace)
+        heads = await cluster.list(INFERENCE_DEPLOYMENTS, namespace=namespace, metadata_only=True)
+        assert versions(heads) == versions(whole)
+        assert set(versions(whole)) == {"a", "b"}
+        assert heads.version >= whole.version > 0
+        nodes = await cluster.list(NODES, metadata_only=True)
+        assert "listed" in versions(nodes)
+        assert all("spec" in body for body in whole.items)
+        assert not any("spec" in head for head in (*heads.items, *nodes.items))
+        (only,) = (await cluster.list(INFERENCE_DEPLOYMENTS, namespace=namespace, name="b")).items
+        assert (only["metadata"]["name"], "spec" in only) == ("b", True)
+        assert not (await cluster.list(INFERENCE_DEPLOYMENTS, namespace=namespace, name="c")).items
+
+
+async def test_a_list_of_metadata_without_objects_is_a_list(control_plane: ControlPlane, namespace: str) -> None:
+    async with Cluster(str(control_plane.admin_kubeconfig)) as cluster:
+        labels = "nobody.example/has=this"
+        listing = await cluster.list(CONFIG_MAPS, namespace=namespace, labels=labels, metadata_only=True)
+    assert listing.items == []
+    assert listing.version > 0
+
+
+def versions(listing: Listing) -> dict[str, str]:
+    return {body["metadata"]["name"]: body["metadata"]["resourceVersion"] for body in listing.items}
