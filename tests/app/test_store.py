@@ -6,6 +6,7 @@ import pytest
 
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.app import pruning
+from plimsoll.app.record.reading import record_of, whole_status
 from plimsoll.app.store import VANISH_GUARD, Store, key_of, uid_of, version_of
 from plimsoll.domain.keys import ObjectKey
 from tests.support.bodies import inference_deployment_body, node_body, pod_body
@@ -62,6 +63,16 @@ def test_a_new_version_shares_its_unchanged_parts_with_the_one_before(store: Sto
     assert (version_of(before), version_of(after)) == (1, 2)
     assert after["spec"] is before["spec"]
     assert after["status"] is before["status"]
+
+
+def test_a_change_of_what_is_only_shown_is_in_the_record() -> None:
+    store = Store({INFERENCE_DEPLOYMENTS: pruning.inference_deployment}, lambda: None)
+    for version, omitted in ((1, 3), (2, 4)):
+        status = {"replicas": 1, "rejectionsOmitted": omitted}
+        store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", inference_deployment_body(version=version, status=status))
+    held = store.get(INFERENCE_DEPLOYMENTS, KEY)
+    assert held is not None
+    assert whole_status(record_of(held)).rejections_omitted == 4
 
 
 def test_a_namesake_replaces_what_was_there_whatever_its_version(store: Store) -> None:

@@ -359,8 +359,12 @@ def _reusing(known: Body, body: Body) -> Body:
     """The new version of an object with the unchanged parts of the known one.
 
     Others may hold the known version for as long as nothing has changed for them. So its parts are not kept twice.
+    Only JSON is compared: a value that a pruner added may equal an older one and still refer to older JSON.
     """
-    return {name: known[name] if name in known and known[name] == part else part for name, part in body.items()}
+    return {
+        name: known[name] if isinstance(part, dict | list) and known.get(name) == part else part
+        for name, part in body.items()
+    }
 
 
 def _says_the_same(one: Body, other: Body) -> bool:
