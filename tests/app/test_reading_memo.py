@@ -33,6 +33,8 @@ async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
     made.count(monkeypatch, reading_memo, "read_pod")
     made.count(monkeypatch, passes_module, "parse_inference_deployment")
     made.count(monkeypatch, passes_module, "to_request")
+    made.count(monkeypatch, reading_memo, "digests_of")
+    made.count(monkeypatch, passes_module, "figures_of")
     made.count_estimates(monkeypatch)
     yield made
     await made.passes.models.close()
@@ -40,7 +42,7 @@ async def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterat
 
 async def test_the_first_pass_reads_everything(office: Office) -> None:
     office.make()
-    assert office.calls == {"read_node": MACHINES, "parse_inference_deployment": OBJECTS}
+    assert office.calls == {"read_node": MACHINES, "parse_inference_deployment": OBJECTS, "digests_of": OBJECTS}
     await look_up(office.passes)
     carry_out(office.store, office.make().cases, 2)
     assert office.calls["to_request"] == OBJECTS
@@ -63,7 +65,7 @@ async def test_of_a_changed_object_only_its_own_is_read(office: Office) -> None:
     office.change(INFERENCE_DEPLOYMENTS, 2, _with_a_longer_context)
     cases = office.make().cases
     own = {name: count for name, count in office.calls.items() if name != "estimate"}
-    assert own == {"parse_inference_deployment": 1, "to_request": 1}
+    assert own == {"parse_inference_deployment": 1, "to_request": 1, "digests_of": 1}
     assert office.calls["estimate"] > 0
     assert [case.request.shape.context_tokens for case in cases if case.request] == [4096, 4096, 9000, 4096, 4096]
 
@@ -88,7 +90,7 @@ async def test_a_pod_that_changes_is_read_alone_and_leaves_the_fleet_as_it_was(o
     fleet = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
     office.change(PODS, 0, _not_ready)
     cases = office.make().cases
-    assert office.calls == {"read_node": MACHINES, "read_pod": 1}
+    assert office.calls == {"read_node": MACHINES, "read_pod": 1, "figures_of": 1}
     assert sum(len(case.around.ready_pods()) for case in cases) == OBJECTS - 1
     again = office.passes.reading.fleet(office.store.picture(), office.passes.gpu_types, office.passes.prices.current)
     assert again is fleet

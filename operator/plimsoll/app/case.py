@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from hashlib import sha256
 from typing import Any
 
 from plimsoll.api.convert import to_workload_options
@@ -21,6 +19,7 @@ from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.record.values import decision_of
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.settings import Settings
+from plimsoll.app.spec_digests import SpecDigests, digests_of
 from plimsoll.app.store import Body, uid_of
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
@@ -46,19 +45,6 @@ from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.report import Problem, Report
 
-_NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
-"""Spec fields that say how many engines run and where, not how one engine runs."""
-
-_DIGITS = 12
-
-
-_NOT_ABOUT_SIZE = ("replicas", "rebalancing", "suspend")
-"""Spec fields on which the size of a deployment does not depend."""
-
-
-def _digest(relevant: Mapping[str, Any]) -> str:
-    return sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
-
 
 @dataclass(slots=True)
 class Case:
@@ -67,6 +53,7 @@ class Case:
     body: Body
     key: ObjectKey
     around: Surroundings
+    digests: SpecDigests | None = None
     resource: InferenceDeployment | None = None
     model: ModelFacts | None = None
     problem: Problem | None = None
@@ -100,15 +87,18 @@ class Case:
     @property
     def spec_digest(self) -> str:
         """Hex digits that change with any part of the spec that affects an engine's memory."""
-        spec = self.body.get("spec") or {}
-        relevant = {field: value for field, value in spec.items() if field not in _NOT_ABOUT_MEMORY}
-        return _digest(relevant)
+        return self._digests.engine
 
     @property
     def size_digest(self) -> str:
         """Hex digits that change with any part of the spec on which the best size depends."""
-        spec = self.body.get("spec") or {}
-        return _digest({field: value for field, value in spec.items() if field not in _NOT_ABOUT_SIZE})
+        return self._digests.size
+
+    @property
+    def _digests(self) -> SpecDigests:
+        if self.digests is None:
+            self.digests = digests_of(self.body.get("spec"))
+        return self.digests
 
     @property
     def size(self) -> SizeStatus | None:

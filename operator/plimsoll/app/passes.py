@@ -203,6 +203,7 @@ class Passes:
                 continue
             written = intended.get(uid_of(body))
             case = Case(body if written is None else with_status(body, written), key_of(body), around[key_of(body)])
+            case.digests = self.reading.digests(body)
             case.refusal = self.refusals.of(case.uid)
             case.contests = self._contests_of(case)
             self._guarded(Step.READ, case, partial(self._read_pools, case, now))
@@ -388,7 +389,9 @@ class Passes:
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
         if off or reading is None or not any(pool.replicas for pool in case.pools):
             return
-        figures = figures_of(case.request, case.pools, planned.left.fleet, self.memo) if is_judged(case) else None
+        fleet = planned.left.fleet
+        estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
+        figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
         moving = any(pool.state is PoolState.RETIRING for pool in case.pools)
         what_if, shape = planned.what_if(case.key), case.request.shape
         try:

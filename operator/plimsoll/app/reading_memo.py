@@ -14,16 +14,19 @@ from typing import Any, Generic, TypeVar
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.api.v1alpha1 import InferenceDeployment
 from plimsoll.app.objects import Surroundings, surroundings_of
+from plimsoll.app.spec_digests import SpecDigests, digests_of
 from plimsoll.app.store import Body, Picture, uid_of
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.serving import Request
 from plimsoll.engines.failures import read_failure
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.facts.cluster.pod_reading import PodFacts, read_pod
 from plimsoll.facts.prices.repricing import OwnPrices, repriced
+from plimsoll.placement.pools import Pool
 
 T = TypeVar("T")
 
@@ -85,6 +88,16 @@ class _Changed:
     request: Request
 
 
+@dataclass(frozen=True, slots=True)
+class _Estimated:
+    """The estimate of what runs, and what it was made from."""
+
+    request: Request
+    pools: tuple[Pool, ...]
+    fleet: Fleet
+    figures: MemoryEstimate | None
+
+
 @dataclass(slots=True)
 class ReadingMemo:
     """The parsed objects of one store. Not thread-safe: one pass is made at a time."""
@@ -94,12 +107,14 @@ class ReadingMemo:
     _around: tuple[tuple[int, ...], dict[ObjectKey, Surroundings]] | None = None
     _pods: Kept[tuple[Body, PodFacts]] = field(default_factory=Kept)
     _objects: Kept[_ReadObject] = field(default_factory=Kept)
+    _digests: Kept[tuple[object, SpecDigests]] = field(default_factory=Kept)
     _converted: Kept[_Converted] = field(default_factory=Kept)
     _changed: Kept[_Changed] = field(default_factory=Kept)
+    _estimated: Kept[_Estimated] = field(default_factory=Kept)
 
     def begin(self) -> None:
         """Begin a pass: drop what the last pass did not use."""
-        for kept in (self._objects, self._converted, self._changed):
+        for kept in (self._objects, self._digests, self._converted, self._changed, self._estimated):
             kept.begin()
 
     def priced(self, types: Sequence[GpuType], prices: OwnPrices) -> tuple[GpuType, ...]:
@@ -136,6 +151,14 @@ class ReadingMemo:
             known = body, read_pod(body, read_failure)
         return self._pods.put(uid, known)[1]
 
+    def digests(self, body: Body) -> SpecDigests:
+        """The digests of the object's spec."""
+        uid, spec = uid_of(body), body.get("spec")
+        known = self._digests.get(uid)
+        if known is None or known[0] is not spec:
+            known = spec, digests_of(spec)
+        return self._digests.put(uid, known)[1]
+
     def resource(self, body: Body, parse: Callable[[Body], InferenceDeployment]) -> InferenceDeployment:
         """The parsed object. Its status is from the moment when its spec last changed."""
         uid = uid_of(body)
@@ -153,6 +176,20 @@ class ReadingMemo:
         if known is None or not (known.resource is resource and known.model is model and known.draft is draft):
             known = _Converted(resource, model, draft, convert())
         return self._converted.put(uid, known).request
+
+    def figures(
+        self,
+        uid: str,
+        request: Request,
+        pools: tuple[Pool, ...],
+        fleet: Fleet,
+        find: Callable[[], MemoryEstimate | None],
+    ) -> MemoryEstimate | None:
+        """The estimate of what runs, for this request and these pools."""
+        known = self._estimated.get(uid)
+        if known is None or not (known.request is request and known.fleet is fleet and known.pools == pools):
+            known = _Estimated(request, pools, fleet, find())
+        return self._estimated.put(uid, known).figures
 
     def with_changes(self, uid: str, request: Request, **changes: Any) -> Request:
         """The request with these values; the same Python object as in the last pass if nothing has changed."""

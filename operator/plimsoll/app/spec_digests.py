@@ -1,0 +1,40 @@
+"""Digests of the parts of a spec on which an engine's memory and the best size depend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+_NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
+"""Spec fields that say how many engines run and where, not how one engine runs."""
+
+_NOT_ABOUT_SIZE = ("replicas", "rebalancing", "suspend")
+"""Spec fields on which the size of a deployment does not depend."""
+
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class SpecDigests:
+    """Hex digits of one spec.
+
+    ``engine`` changes with any part of the spec that affects an engine's memory, ``size`` with any part on which the
+    best size depends.
+    """
+
+    engine: str
+    size: str
+
+
+def digests_of(spec: Mapping[str, Any] | None) -> SpecDigests:
+    """Return the digests of a spec as the API server gives it."""
+    spec = spec or {}
+    return SpecDigests(_without(spec, _NOT_ABOUT_MEMORY), _without(spec, _NOT_ABOUT_SIZE))
+
+
+def _without(spec: Mapping[str, Any], left_out: Collection[str]) -> str:
+    relevant = {name: value for name, value in spec.items() if name not in left_out}
+    return sha256(json.dumps(relevant, sort_keys=True, default=str).encode()).hexdigest()[:_DIGITS]
