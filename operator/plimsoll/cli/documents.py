@@ -20,6 +20,13 @@ from plimsoll.domain.names import API_VERSION, KIND
 Body = dict[str, Any]
 
 
+KUBECTL = "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml"
+"""The command that writes a file of a fleet."""
+
+_READ_TOO = ("Pod", "PriorityClass", "ResourceQuota")
+"""The kinds of a fleet file that it can be without, in the order of the fields of :class:`FleetObjects`."""
+
+
 class UnusableDocument(PlimsollError):
     """A document of a file cannot be used; the message begins with its place."""
 
@@ -142,10 +149,11 @@ class FleetObjects:
     nodes: Sequence[Body]
     pods: Sequence[Body] = ()
     priority_classes: Sequence[Body] = ()
+    quotas: Sequence[Body] = ()
 
 
 def load_fleet_objects(path: str) -> FleetObjects:
-    """Nodes, pods and PriorityClasses from a file, as ``kubectl get nodes,pods,priorityclasses -A -o yaml`` writes it.
+    """Nodes, pods, ResourceQuotas and PriorityClasses from a file, as :data:`KUBECTL` writes it.
 
     Raises:
         InvalidInput: the file cannot be read, or holds no Node.
@@ -159,13 +167,11 @@ def load_fleet_objects(path: str) -> FleetObjects:
             raise UnusableDocument(f"{each.place}, {error}") from error
     nodes = [each for each in objects if each.body.get("kind") == "Node"]
     if not nodes:
-        fix = "Name a file with Nodes: kubectl get nodes,pods -A -o yaml > fleet.yaml"
-        raise InvalidInput("--fleet", title(path), fix)
+        raise InvalidInput("--fleet", title(path), f"Name a file with Nodes: {KUBECTL} > fleet.yaml")
     _refuse_twins(nodes)
     return FleetObjects(
         [each.body for each in nodes],
-        [each.body for each in objects if each.body.get("kind") == "Pod"],
-        [each.body for each in objects if each.body.get("kind") == "PriorityClass"],
+        *([each.body for each in objects if each.body.get("kind") == kind] for kind in _READ_TOO),
     )
 
 

@@ -27,6 +27,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.render.objects import deployment, disruption_budget, service
@@ -162,6 +163,7 @@ def plan_located(
     catalog: Sequence[GpuType] | None = None,
     groups: Sequence[NodeGroup] = (),
     priorities: PriorityClasses = NO_CLASSES,
+    quotas: Quotas | None = None,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -172,24 +174,26 @@ def plan_located(
         catalog: all GPU types with the prices in force; None for those of the shipped catalogue.
         groups: nodes that could be added: they are suggested, and nothing is placed on them.
         priorities: the cluster's PriorityClasses; without any, all objects are equal.
+        quotas: what namespaces may still take; None for no limits.
     """
     problems: list[str] = []
     models = Models()
     ask = partial(_asked, models=models, priorities=priorities)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _without_namesakes(asked, problems)
-    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups), problems)
+    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
     shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
 
 
 @dataclass(frozen=True, slots=True)
 class _Stock:
-    """The GPUs that there are, those that could be bought, and the nodes that could be added."""
+    """The GPUs that there are, those that could be bought, nodes that could be added, and what namespaces may take."""
 
     fleet: Fleet
     catalog: Sequence[GpuType]
     groups: Sequence[NodeGroup] = ()
+    quotas: Quotas | None = None
 
 
 def _or_shipped(catalog: Sequence[GpuType] | None) -> Sequence[GpuType]:
@@ -276,6 +280,7 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
         tenants,
         stock.fleet,
         stock.catalog,
+        quotas=stock.quotas,
         solver=fleetwide(),
         relatives=other_checkpoints,
         groups=stock.groups,

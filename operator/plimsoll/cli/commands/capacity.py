@@ -34,9 +34,7 @@ from plimsoll.domain.errors import InvalidInput
 @click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ... With MODEL.")
 @click.option("--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4. With MODEL.")
 @click.option("--engine", help="Release of the engine, e.g. 0.32.0. With MODEL.")
-@click.option(
-    "--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml."
-)
+@click.option("--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas -A -o yaml.")
 @click.option("--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster.")
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option("-n", "--namespace", help="Whose quota counts, for an object that names none. Default: as for kubectl.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -13,10 +13,11 @@ import yaml
 
 from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess, fleet_and_priorities, prices_from
-from plimsoll.cli.documents import Manifests, no_deployment, read_manifests
+from plimsoll.cli.context import ClusterAccess, prices_from
+from plimsoll.cli.documents import KUBECTL, Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
+from plimsoll.cli.fleet_files import fleet_file
 from plimsoll.cli.live_plan import Wanted, plan_live, plan_stored
 from plimsoll.cli.markdown import plan_markdown
 from plimsoll.cli.node_group_files import groups_from
@@ -51,7 +52,7 @@ from plimsoll.render.price_words import remark_summaries
 @click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
 @click.option(
     "--fleet",
-    help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml.",
+    help=f"A file (or -) instead of the cluster: {KUBECTL}.",
 )
 @click.option(
     "--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster: the same decision again."
@@ -137,11 +138,12 @@ def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str
     """Plan on the nodes of a file, with the files of prices and node groups. Return the exit status."""
     prices, node_groups = files
     own = prices_from(prices)
-    seen, priorities = fleet_and_priorities(fleet, own)
-    types = priced_types(own)
+    file = fleet_file(fleet, own)
+    seen, types = file.fleet, priced_types(own)
     show = _SHOW.get(output, Planned.document)
     groups = groups_from(node_groups, types)
-    shown, problems = plan_located(manifests.found, seen, show, types, groups, priorities)
+    _warn(file.quotas.complaints)
+    shown, problems = plan_located(manifests.found, seen, show, types, groups, file.priorities, file.quotas.remaining)
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)
@@ -159,8 +161,12 @@ def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str
 def _warn_of_prices(fleet: Fleet) -> None:
     """Say once what is doubtful about the prices of the fleet's GPUs."""
     used = {CapacityType.ON_DEMAND, *(node.capacity_type for node in fleet.nodes)}
-    for summary in remark_summaries(remarks_on(fleet.gpu_types(), today(), used)):
-        click.echo(f"warning: {summary}", err=True)
+    _warn(remark_summaries(remarks_on(fleet.gpu_types(), today(), used)))
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 _SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType(
