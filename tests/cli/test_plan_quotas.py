@@ -56,7 +56,7 @@ def planned(run: Run, filename: str, where: str) -> tuple[int, dict[str, dict[st
 
 @pytest.mark.parametrize("as_list", [False, True], ids=["documents", "List"])
 def test_a_used_up_quota_binds_its_namespace_with_figures_and_fix_and_no_other(
-    run: Run, tmp_path: Path, as_list: bool
+    run: Run, tmp_path: Path, *, as_list: bool
 ) -> None:
     both = files(tmp_path, manifest("a", "bound", replicas=2), manifest("a", "free", replicas=2))
     where = fleet(tmp_path, quota({GPUS: "4"}, {GPUS: "3"}), as_list=as_list)

@@ -21,6 +21,7 @@ from plimsoll.cli.documents import (
 )
 from plimsoll.cli.estimate import manifest_of
 from plimsoll.cli.fleet_files import fleet_file
+from plimsoll.cli.namespaces import in_namespace
 from plimsoll.cli.price_files import priced_types
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
@@ -51,9 +52,7 @@ def located(subject: Subject, namespace: str) -> Located:
     if (subject.model is None) == (subject.file is None):
         raise InvalidInput("MODEL", subject.model, "Name a model, or one InferenceDeployment with -f.")
     found = _of_file(subject.file) if subject.file is not None else _of_model(str(subject.model), subject)
-    metadata = found.body.get("metadata")
-    if isinstance(metadata, dict):
-        found = Located(found.place, {**found.body, "metadata": {"namespace": namespace, **metadata}})
+    found = in_namespace(found, namespace)
     parse_located(found)
     check_located(found)
     return found

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.rules import check_rules
@@ -50,6 +50,18 @@ class Located:
     def where(self) -> str:
         """Place and title: the start of a message."""
         return f"{self.place}, {self.title}"
+
+
+class Sourced(Protocol):
+    """An object, and the beginning of messages about it."""
+
+    @property
+    def where(self) -> str:
+        """Its place in the user's files."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The object."""
 
 
 @dataclass(slots=True)
@@ -126,7 +138,7 @@ def no_deployment(paths: Sequence[str]) -> InvalidInput:
     return InvalidInput("-f", ", ".join(title(path) for path in paths), f"Name a file with at least one {KIND}.")
 
 
-def parse_located(each: Located) -> InferenceDeployment:
+def parse_located(each: Sourced) -> InferenceDeployment:
     """Parse one object. Raises :class:`UnusableDocument` with its place."""
     try:
         return parse_inference_deployment(each.body)
@@ -134,7 +146,7 @@ def parse_located(each: Located) -> InferenceDeployment:
         raise UnusableDocument(f"{each.where}: {error}") from error
 
 
-def check_located(each: Located) -> None:
+def check_located(each: Sourced) -> None:
     """Check one object that was parsed by the rules of the API server. Raises :class:`UnusableDocument`."""
     try:
         check_rules(each.body)
@@ -146,10 +158,10 @@ def check_located(each: Located) -> None:
 class FleetObjects:
     """The objects of a fleet file that a plan reads."""
 
-    nodes: Sequence[Body]
-    pods: Sequence[Body] = ()
-    priority_classes: Sequence[Body] = ()
-    quotas: Sequence[Body] = ()
+    nodes: Sequence[Mapping[str, Any]]
+    pods: Sequence[Mapping[str, Any]] = ()
+    priority_classes: Sequence[Mapping[str, Any]] = ()
+    quotas: Sequence[Mapping[str, Any]] = ()
 
 
 def load_fleet_objects(path: str) -> FleetObjects:

@@ -16,7 +16,7 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
-from plimsoll.cli.documents import Located, UnusableDocument, check_located, parse_located
+from plimsoll.cli.documents import Sourced, UnusableDocument, check_located, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -42,7 +42,7 @@ NO_CLASSES = PriorityClasses()
 class Outcome:
     """The status that the operator would write for an object. ``reason`` and ``message`` say why it is not placed.
 
-    ``reason`` is empty where every replica has a place.
+    ``reason`` is empty where every replica has a place, except for a suspended object.
     """
 
     namespace: str
@@ -61,14 +61,15 @@ class Planned:
 
     @property
     def is_placed(self) -> bool:
-        """Whether every replica has a place."""
+        """Whether every replica has a place. A suspended object wants none."""
         return self.decision.missing == 0
 
     def outcome(self) -> Outcome:
         """The decision as the operator would report it."""
         status = new_status(self.report(), Record(), now="")
         head = self.resource.metadata
-        if self.is_placed or not status.conditions:
+        is_settled = self.is_placed and not self.resource.spec.suspend
+        if is_settled or not status.conditions:
             return Outcome(head.namespace, head.name, "", "", status)
         ready = status.conditions[0]
         return Outcome(head.namespace, head.name, ready.reason, ready.message, status)
@@ -122,6 +123,7 @@ class Planned:
             decision=self.decision,
             model=self.decision.request.model,
             engine_version=self.resource.spec.engine.version,
+            suspended=self.resource.spec.suspend,
         )
 
 
@@ -157,7 +159,7 @@ class Asked:
 
 
 def plan_located(
-    found: Sequence[Located],
+    found: Sequence[Sourced],
     fleet: Fleet,
     show: Callable[[Planned], T],
     catalog: Sequence[GpuType] | None = None,
@@ -224,7 +226,7 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
     return None
 
 
-def _asked(each: Located, models: Models, priorities: PriorityClasses) -> Asked:
+def _asked(each: Sourced, models: Models, priorities: PriorityClasses) -> Asked:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
@@ -273,7 +275,12 @@ def _planned_or_reported(asked: Sequence[Asked], stock: _Stock, problems: list[s
 def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]:
     """Plan the objects on one ledger, in their order."""
     tenants = [
-        Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation, priority=each.priority)
+        Tenant(
+            replace(each.request, created=f"{index:06d}"),
+            each.resource.metadata.generation,
+            suspended=each.resource.spec.suspend,
+            priority=each.priority,
+        )
         for index, each in enumerate(asked)
     ]
     planned = plan(
