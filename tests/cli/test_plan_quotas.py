@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from plimsoll import __version__
+from plimsoll.app.exports.document import text_of
+from plimsoll.app.exports.values import Export
 from testbed.fleet import gpu_node
 from tests.cli.conftest import Run
 
@@ -81,6 +84,23 @@ def test_a_quota_that_leaves_enough_changes_nothing(run: Run, tmp_path: Path) ->
     assert without[0] == 0
     assert planned(run, filename, fleet(tmp_path, quota({GPUS: "3", "cpu": 64, "pods": 9}, {GPUS: 2}))) != without
     assert planned(run, filename, fleet(tmp_path, quota({GPUS: "9", "cpu": 64, "pods": 9}, {GPUS: 2}))) == without
+
+
+def test_a_file_and_a_snapshot_of_the_same_objects_give_the_same_reasons(run: Run, tmp_path: Path) -> None:
+    filename = files(tmp_path, manifest("a", "bound", replicas=2), manifest("a", "free", replicas=2))
+    objects = gpu_node("n0", "L40S", 4), quota({GPUS: "4"}, {GPUS: "3"})
+    snapshot = tmp_path / "snapshot.json"
+    snapshot.write_text(text_of(Export(at=0.0, release=__version__, bodies=objects)), encoding="utf-8")
+    _, found, _ = planned(run, filename, fleet(tmp_path, objects[1]))
+    status, shown, said = run("plan", "-f", filename, "--snapshot", str(snapshot), "-o", "json")
+    assert status == 1, said
+    reviewed = json.loads(shown)["changes"]
+    assert len(reviewed) == 2
+    for change in reviewed:
+        mine = found[change["namespace"]]
+        assert mine["placed"] or change["reason"] == mine["reason"]
+        for part in ("placed", "rejections", "remedies", "placement"):
+            assert mine.get(part) == change.get(part), part
 
 
 def test_cpu_of_a_quota_binds_too(run: Run, tmp_path: Path) -> None:

@@ -100,3 +100,9 @@ def test_a_namespace_without_effect_is_named_in_a_note(run: Run, where: str, tmp
     assert said == "note: -n team has no effect: every object of -f names its namespace (own).\n"
     assert run(*words, "-n", "own")[2] == run(*words)[2] == ""
     assert run(name, "-f", manifest(tmp_path, "b"), "--fleet", where, "-n", "team")[2] == ""
+
+
+def test_capacity_takes_the_namespace_for_a_manifest_in_place_of_a_model(run: Run, where: str, tmp_path: Path) -> None:
+    for name, namespace in ((manifest(tmp_path, "a"), "team"), (manifest(tmp_path, "b", "own"), "own")):
+        status, shown, _ = run("capacity", name, "--fleet", where, "-n", "team", "-o", "json")
+        assert (status, json.loads(shown)["namespace"]) == (0, namespace)
