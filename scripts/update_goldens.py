@@ -17,8 +17,9 @@ from typing import Any
 import yaml
 
 from plimsoll.app.record.values import split_of
-from plimsoll.cli.context import fleet_from, prices_from
+from plimsoll.cli.context import prices_from
 from plimsoll.cli.documents import load_deployments
+from plimsoll.cli.fleet_files import fleet_file
 from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.cli.price_files import priced_types
@@ -53,7 +54,7 @@ def story(folder: Path) -> str:
 
 def _planned(manifest: Path, nodes: Path, prices: Path | None) -> tuple[list[Planned], Fleet]:
     own = prices_from(str(prices) if prices else None)
-    fleet = fleet_from(str(nodes), own)
+    fleet = fleet_file(str(nodes), own).fleet
     groups = manifest.parent / "node-groups.yaml"
     types = priced_types(own)
     growing = groups_from(str(groups) if groups.exists() else None, types)

@@ -8,16 +8,21 @@ from typing import Any
 
 import pytest
 
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS
 from plimsoll.app.review.changes import review_of
-from plimsoll.app.review.hypothetical import with_fields
+from plimsoll.app.review.hypothetical import after_changes, with_fields
 from plimsoll.app.review.overlay import on_other_nodes
 from plimsoll.app.review.values import AddNodes, RemoveNodes, Review, SetField, Verdict, Wish
 from plimsoll.app.store import key_of
 from plimsoll.cli.what_if import what_if_of
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.facts.cluster.fleet_reading import read_fleet
+from testbed.fleet import gpu_node
 from tests.support.office import OBJECTS, Office
+
+SLICE = "nvidia.com/mig-3g.40gb"
 
 READ = {
     "+2 h100-sxm-80gb x8": AddNodes(2, "h100-sxm-80gb", 8),
@@ -121,6 +126,24 @@ def test_more_nodes_are_there_whether_the_cluster_has_an_example_or_not(office: 
     assert [(node.allocatable, node.held) for node in added] == [(8, 0), (8, 0)]
     assert len(larger.nodes) == len(fleet.nodes) + 2
     assert larger.ignored == fleet.ignored
+
+
+def test_a_node_like_one_with_slices_has_whole_gpus_only() -> None:
+    example = gpu_node("mixed", "A100-SXM4-80GB", 4)
+    example["metadata"]["labels"] |= {
+        "nvidia.com/mig.strategy": "mixed",
+        f"{SLICE}.product": "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb",
+        f"{SLICE}.memory": "40192",
+        f"{SLICE}.replicas": "1",
+    }
+    example["status"]["allocatable"][SLICE] = "8"
+    types = load_gpu_types()
+    fleet = read_fleet([example], [], types)
+    nodes, _ = after_changes([example], [], (AddNodes(1, "a100-sxm-80gb", 2),), fleet, types)
+    larger = read_fleet(nodes, [], types)
+    assert {node.resource for node in fleet.nodes} == {"nvidia.com/gpu", SLICE}
+    (added,) = [node for node in larger.nodes if node not in fleet.nodes]
+    assert (added.resource, added.allocatable, larger.ignored) == ("nvidia.com/gpu", 2, ())
 
 
 def test_more_nodes_disturb_nobody(office: Office) -> None:

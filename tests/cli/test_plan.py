@@ -141,7 +141,10 @@ def test_every_rule_of_the_crd_is_applied_and_names_file_document_and_object(
 
 BAD_FLEETS: dict[str, tuple[str, str]] = {
     "no nodes": ("kind: Pod\nmetadata: {name: p}\n", "--fleet: "),
-    "an empty list": ("kind: List\nitems: []\n", "kubectl get nodes,pods -A -o yaml > fleet.yaml"),
+    "an empty list": (
+        "kind: List\nitems: []\n",
+        "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml > fleet.yaml",
+    ),
     "a node without a name": ("kind: Node\nmetadata: 5\n", "Node.metadata: 5"),
     "labels in a list": ("kind: Node\nmetadata: {name: n, labels: [a]}\n", "n: metadata.labels: ['a']"),
     "a number for a label": (

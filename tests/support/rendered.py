@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.parse import parse_inference_deployment
-from plimsoll.cli.context import fleet_from, prices_from
+from plimsoll.cli.context import prices_from
 from plimsoll.cli.documents import load_bodies
+from plimsoll.cli.fleet_files import fleet_file
 from plimsoll.cli.planning import Planned, plan_manifests
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option
@@ -88,7 +89,7 @@ _WHOLE_EXPERTS = {
 @cache
 def planned_examples() -> dict[str, Planned]:
     """Every example and variant, planned on the fleet and at the prices of the examples."""
-    fleet = fleet_from(str(EXAMPLES / "fleet.yaml"), prices_from(str(EXAMPLES / "prices.yaml")))
+    fleet = fleet_file(str(EXAMPLES / "fleet.yaml"), prices_from(str(EXAMPLES / "prices.yaml"))).fleet
     elsewhere = fleet_of(gpu_node("b200-0", "H100-80GB-HBM3", 8, labels=_B200))
     planned = {}
     for name in sorted(path.parent.name for path in EXAMPLES.glob("*/deployment.yaml")):

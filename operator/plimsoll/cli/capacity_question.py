@@ -10,7 +10,7 @@ from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.app.review.values import Measured, Wish
 from plimsoll.cli.asked import Asked
-from plimsoll.cli.context import Models, fleet_from, prices_from
+from plimsoll.cli.context import Models, prices_from
 from plimsoll.cli.documents import (
     Located,
     UnusableDocument,
@@ -20,6 +20,8 @@ from plimsoll.cli.documents import (
     read_manifests,
 )
 from plimsoll.cli.estimate import manifest_of
+from plimsoll.cli.fleet_files import fleet_file
+from plimsoll.cli.namespaces import in_namespace
 from plimsoll.cli.price_files import priced_types
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.keys import ObjectKey
@@ -50,9 +52,7 @@ def located(subject: Subject, namespace: str) -> Located:
     if (subject.model is None) == (subject.file is None):
         raise InvalidInput("MODEL", subject.model, "Name a model, or one InferenceDeployment with -f.")
     found = _of_file(subject.file) if subject.file is not None else _of_model(str(subject.model), subject)
-    metadata = found.body.get("metadata")
-    if isinstance(metadata, dict):
-        found = Located(found.place, {**found.body, "metadata": {"namespace": namespace, **metadata}})
+    found = in_namespace(found, namespace)
     parse_located(found)
     check_located(found)
     return found
@@ -96,13 +96,14 @@ def wish_of(found: Located) -> Wish:
 
 
 def measure_offline(found: Located, fleet: str, prices: str | None) -> Measured:
-    """Return how many replicas fit on the nodes of a file, in addition to the pods in it."""
+    """Return how many replicas fit on the nodes of a file, in addition to the pods in it, within its quotas."""
     own = prices_from(prices)
-    seen = fleet_from(fleet, own)
+    file = fleet_file(fleet, own)
+    seen, quotas = file.fleet, file.quotas
     resource = parse_located(found)
     check_without_model(resource.spec)
     check_gpu_names(resource.spec, {gpu.name for gpu in priced_types(own)})
     models = Models()
     request = to_request(resource, models.of(resource), draft=models.draft_of(resource))
     key = ObjectKey(resource.metadata.namespace, resource.metadata.name)
-    return Measured(key, 0, capacity(request, seen, Ledger.of(seen)), seen)
+    return Measured(key, 0, capacity(request, seen, Ledger.of(seen, quotas.remaining)), seen, quotas.complaints)

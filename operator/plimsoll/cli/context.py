@@ -7,19 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.models import ModelSources
 from plimsoll.api.speculation import draft_model
 from plimsoll.api.v1alpha1 import InferenceDeployment, ModelSpec
-from plimsoll.cli.documents import load_fleet_objects
 from plimsoll.cli.later import hub_models, inference_deployment
 from plimsoll.cli.price_files import read_prices
 from plimsoll.domain.errors import InvalidInput, PlimsollError, SourceUnavailable
-from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
-from plimsoll.facts.cluster.fleet_reading import read_fleet
-from plimsoll.facts.cluster.priority_reading import PriorityClasses, read_priority_classes
 from plimsoll.facts.prices.repricing import OwnPrices
 
 Body = dict[str, Any]
@@ -41,18 +36,6 @@ class ClusterAccess:
     def file(self) -> str | None:
         """The kubeconfig; None for kubectl's default file."""
         return self.kubeconfig or os.environ.get("KUBECONFIG") or None
-
-
-def fleet_from(path: str, prices: OwnPrices) -> Fleet:
-    """The fleet of a file."""
-    return fleet_and_priorities(path, prices)[0]
-
-
-def fleet_and_priorities(path: str, prices: OwnPrices) -> tuple[Fleet, PriorityClasses]:
-    """The fleet of a file, and the PriorityClasses in it."""
-    found = load_fleet_objects(path)
-    fleet = read_fleet(found.nodes, found.pods, load_gpu_types(), prices)
-    return fleet, read_priority_classes(found.priority_classes)
 
 
 def prices_from(path: str | None) -> OwnPrices:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.rules import check_rules
@@ -18,6 +18,13 @@ from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.names import API_VERSION, KIND
 
 Body = dict[str, Any]
+
+
+KUBECTL = "kubectl get nodes,pods,resourcequotas,priorityclasses -A -o yaml"
+"""The command that writes a file of a fleet."""
+
+_READ_TOO = ("Pod", "PriorityClass", "ResourceQuota")
+"""The kinds of a fleet file that it can be without, in the order of the fields of :class:`FleetObjects`."""
 
 
 class UnusableDocument(PlimsollError):
@@ -43,6 +50,18 @@ class Located:
     def where(self) -> str:
         """Place and title: the start of a message."""
         return f"{self.place}, {self.title}"
+
+
+class Sourced(Protocol):
+    """An object, and the beginning of messages about it."""
+
+    @property
+    def where(self) -> str:
+        """Its place in the user's files."""
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        """The object."""
 
 
 @dataclass(slots=True)
@@ -119,7 +138,7 @@ def no_deployment(paths: Sequence[str]) -> InvalidInput:
     return InvalidInput("-f", ", ".join(title(path) for path in paths), f"Name a file with at least one {KIND}.")
 
 
-def parse_located(each: Located) -> InferenceDeployment:
+def parse_located(each: Sourced) -> InferenceDeployment:
     """Parse one object. Raises :class:`UnusableDocument` with its place."""
     try:
         return parse_inference_deployment(each.body)
@@ -127,7 +146,7 @@ def parse_located(each: Located) -> InferenceDeployment:
         raise UnusableDocument(f"{each.where}: {error}") from error
 
 
-def check_located(each: Located) -> None:
+def check_located(each: Sourced) -> None:
     """Check one object that was parsed by the rules of the API server. Raises :class:`UnusableDocument`."""
     try:
         check_rules(each.body)
@@ -139,13 +158,14 @@ def check_located(each: Located) -> None:
 class FleetObjects:
     """The objects of a fleet file that a plan reads."""
 
-    nodes: Sequence[Body]
-    pods: Sequence[Body] = ()
-    priority_classes: Sequence[Body] = ()
+    nodes: Sequence[Mapping[str, Any]]
+    pods: Sequence[Mapping[str, Any]] = ()
+    priority_classes: Sequence[Mapping[str, Any]] = ()
+    quotas: Sequence[Mapping[str, Any]] = ()
 
 
 def load_fleet_objects(path: str) -> FleetObjects:
-    """Nodes, pods and PriorityClasses from a file, as ``kubectl get nodes,pods,priorityclasses -A -o yaml`` writes it.
+    """Nodes, pods, ResourceQuotas and PriorityClasses from a file, as :data:`KUBECTL` writes it.
 
     Raises:
         InvalidInput: the file cannot be read, or holds no Node.
@@ -159,13 +179,11 @@ def load_fleet_objects(path: str) -> FleetObjects:
             raise UnusableDocument(f"{each.place}, {error}") from error
     nodes = [each for each in objects if each.body.get("kind") == "Node"]
     if not nodes:
-        fix = "Name a file with Nodes: kubectl get nodes,pods -A -o yaml > fleet.yaml"
-        raise InvalidInput("--fleet", title(path), fix)
+        raise InvalidInput("--fleet", title(path), f"Name a file with Nodes: {KUBECTL} > fleet.yaml")
     _refuse_twins(nodes)
     return FleetObjects(
         [each.body for each in nodes],
-        [each.body for each in objects if each.body.get("kind") == "Pod"],
-        [each.body for each in objects if each.body.get("kind") == "PriorityClass"],
+        *([each.body for each in objects if each.body.get("kind") == kind] for kind in _READ_TOO),
     )
 
 

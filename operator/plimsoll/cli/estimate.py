@@ -61,8 +61,6 @@ def manifest_of(source: str, asked: Asked) -> dict[str, Any]:
         manifest = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "estimate"}}
         model = {"name": source} if document is None else {"name": name_of(config_file(source)), "config": document}
         spec = {"model": model, "contextLength": DEFAULT_CONTEXT, "concurrency": DEFAULT_CONCURRENCY}
-    metadata = manifest.get("metadata")
-    manifest["metadata"] = {"namespace": "default", **metadata} if isinstance(metadata, dict) else metadata
     manifest["spec"] = _with_options(spec, asked) if isinstance(spec, dict) else spec
     return manifest
 

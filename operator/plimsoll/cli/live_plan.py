@@ -17,8 +17,12 @@ from plimsoll.app.review.values import Means, Review, WhatIf, Wish
 from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
 from plimsoll.cli.documents import Manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
+from plimsoll.cli.fleet_files import fleet_file
+from plimsoll.cli.fleet_review import Ground, review_on
 from plimsoll.cli.later import default_namespace, replay, review
 from plimsoll.cli.markdown import review_markdown
+from plimsoll.cli.node_group_files import groups_from
+from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.review_documents import document
 from plimsoll.cli.review_tables import print_review
 from plimsoll.cli.screen import screen
@@ -53,6 +57,18 @@ def plan_stored(manifests: Manifests, stored: Export, wanted: Wanted, output: st
     return _plan(manifests, wanted.namespace or "default", wanted, output, ask, may_be_empty=not manifests.found)
 
 
+def plan_file(manifests: Manifests, file: str, node_groups: str | None, wanted: Wanted, output: str) -> int:
+    """Print what ``--what-if`` changes in the plan of manifests on a file of nodes. Return the exit status."""
+
+    def ask(wishes: Sequence[Wish], means: Means) -> Review:
+        own = prices_from(None) if means.prices is None else means.prices
+        types = priced_types(own)
+        ground = Ground(fleet_file(file, own), types, groups_from(node_groups, types))
+        return review_on(ground, wishes, means.what_if)
+
+    return _plan(manifests, wanted.namespace or "default", wanted, output, ask)
+
+
 def _plan(
     manifests: Manifests,
     home: str,
@@ -63,13 +79,13 @@ def _plan(
     may_be_empty: bool = False,
 ) -> int:
     wishes, unusable = wishes_of(manifests.found, home)
+    _complain(unusable)
     if not wishes and not wanted.what_if and not (may_be_empty and not unusable):
-        _complain(unusable)
         return EXIT_BAD_INPUT
     own = None if wanted.prices is None else prices_from(wanted.prices)
     means = Means(*hub_access(), prices=own, what_if=wanted.what_if)
     found = ask(wishes, means)
-    _complain([*unusable, *found.problems])
+    _complain(found.problems)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)
     _PRINT[output](found)

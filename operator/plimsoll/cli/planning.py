@@ -16,7 +16,7 @@ from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.cli.context import Models
-from plimsoll.cli.documents import Located, UnusableDocument, check_located, parse_located
+from plimsoll.cli.documents import Sourced, UnusableDocument, check_located, parse_located
 from plimsoll.domain.errors import InvalidInput, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -27,6 +27,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.engines.registry import engine_of
 from plimsoll.facts.cluster.priority_reading import PriorityClasses
 from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.ledger import Quotas
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
 from plimsoll.render.objects import deployment, disruption_budget, service
@@ -41,7 +42,7 @@ NO_CLASSES = PriorityClasses()
 class Outcome:
     """The status that the operator would write for an object. ``reason`` and ``message`` say why it is not placed.
 
-    ``reason`` is empty where every replica has a place.
+    ``reason`` is empty where every replica has a place, except for a suspended object.
     """
 
     namespace: str
@@ -60,14 +61,15 @@ class Planned:
 
     @property
     def is_placed(self) -> bool:
-        """Whether every replica has a place."""
+        """Whether every replica has a place. A suspended object wants none."""
         return self.decision.missing == 0
 
     def outcome(self) -> Outcome:
         """The decision as the operator would report it."""
         status = new_status(self.report(), Record(), now="")
         head = self.resource.metadata
-        if self.is_placed or not status.conditions:
+        is_settled = self.is_placed and not self.resource.spec.suspend
+        if is_settled or not status.conditions:
             return Outcome(head.namespace, head.name, "", "", status)
         ready = status.conditions[0]
         return Outcome(head.namespace, head.name, ready.reason, ready.message, status)
@@ -121,6 +123,7 @@ class Planned:
             decision=self.decision,
             model=self.decision.request.model,
             engine_version=self.resource.spec.engine.version,
+            suspended=self.resource.spec.suspend,
         )
 
 
@@ -156,12 +159,13 @@ class Asked:
 
 
 def plan_located(
-    found: Sequence[Located],
+    found: Sequence[Sourced],
     fleet: Fleet,
     show: Callable[[Planned], T],
     catalog: Sequence[GpuType] | None = None,
     groups: Sequence[NodeGroup] = (),
     priorities: PriorityClasses = NO_CLASSES,
+    quotas: Quotas | None = None,
 ) -> tuple[list[tuple[Planned, T]], list[str]]:
     """Plan all usable objects together, as if applied in this order, and report what is wrong with the rest.
 
@@ -172,24 +176,26 @@ def plan_located(
         catalog: all GPU types with the prices in force; None for those of the shipped catalogue.
         groups: nodes that could be added: they are suggested, and nothing is placed on them.
         priorities: the cluster's PriorityClasses; without any, all objects are equal.
+        quotas: what namespaces may still take; None for no limits.
     """
     problems: list[str] = []
     models = Models()
     ask = partial(_asked, models=models, priorities=priorities)
     asked = [each for one in found if (each := _attempt(one.where, partial(ask, one), problems)) is not None]
     asked = _without_namesakes(asked, problems)
-    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups), problems)
+    planned = _planned_or_reported(asked, _Stock(fleet, _or_shipped(catalog), groups, quotas), problems)
     shown = [(entry, _attempt(where, partial(_shown, entry, show), problems)) for where, entry in planned]
     return [(entry, printed) for entry, printed in shown if printed is not None], problems
 
 
 @dataclass(frozen=True, slots=True)
 class _Stock:
-    """The GPUs that there are, those that could be bought, and the nodes that could be added."""
+    """The GPUs that there are, those that could be bought, nodes that could be added, and what namespaces may take."""
 
     fleet: Fleet
     catalog: Sequence[GpuType]
     groups: Sequence[NodeGroup] = ()
+    quotas: Quotas | None = None
 
 
 def _or_shipped(catalog: Sequence[GpuType] | None) -> Sequence[GpuType]:
@@ -220,7 +226,7 @@ def _attempt(where: str, work: Callable[[], T], problems: list[str]) -> T | None
     return None
 
 
-def _asked(each: Located, models: Models, priorities: PriorityClasses) -> Asked:
+def _asked(each: Sourced, models: Models, priorities: PriorityClasses) -> Asked:
     resource = parse_located(each)
     check_without_model(resource.spec)  # first: its messages are more exact than those of the rules
     check_located(each)
@@ -269,13 +275,19 @@ def _planned_or_reported(asked: Sequence[Asked], stock: _Stock, problems: list[s
 def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]:
     """Plan the objects on one ledger, in their order."""
     tenants = [
-        Tenant(replace(each.request, created=f"{index:06d}"), each.resource.metadata.generation, priority=each.priority)
+        Tenant(
+            replace(each.request, created=f"{index:06d}"),
+            each.resource.metadata.generation,
+            suspended=each.resource.spec.suspend,
+            priority=each.priority,
+        )
         for index, each in enumerate(asked)
     ]
     planned = plan(
         tenants,
         stock.fleet,
         stock.catalog,
+        quotas=stock.quotas,
         solver=fleetwide(),
         relatives=other_checkpoints,
         groups=stock.groups,

@@ -1,13 +1,14 @@
-"""Checks nodes and pods from a file as an API server would: the code that reads a fleet trusts the server's types."""
+"""Checks objects from a file as an API server would: the code that reads a fleet trusts the server's types."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.domain.units import parse_quantity
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+from plimsoll.facts.cluster.quota_reading import is_read
 
 Body = dict[str, Any]
 
@@ -24,7 +25,10 @@ def refuse_misshapen(body: Body) -> None:
     check.strings(metadata, "metadata", "labels")
     for part in ("spec", "status"):
         check.mapping(body, "", part)
-    reader = {"Node": _check_node, "Pod": _check_pod}.get(str(body.get("kind")))
+    kind = str(body.get("kind"))
+    if kind == "ResourceQuota":
+        check.needed(metadata, "metadata", "namespace", "Name the namespace that it limits.")
+    reader = {"Node": _check_node, "Pod": _check_pod, "ResourceQuota": _check_quota}.get(kind)
     if reader is not None:
         reader(check, body.get("spec") or {}, body.get("status") or {})
 
@@ -49,6 +53,17 @@ def _check_pod(check: _Check, spec: Body, status: Body) -> None:
                 check.quantities(resources, f"{name}.resources", section)
 
 
+def _check_quota(check: _Check, spec: Body, status: Body) -> None:
+    for body, where, part in ((spec, "spec", "hard"), (status, "status", "used")):
+        check.quantities(body, where, part)
+        check.numbers(body, where, part, [str(name) for name in body.get(part) or () if is_read(str(name))])
+    check.texts(spec, "spec", "scopes")
+    selector = check.mapping(spec, "spec", "scopeSelector")
+    for name, term in check.mappings(selector, "spec.scopeSelector", "matchExpressions"):
+        for part in ("scopeName", "operator"):
+            check.text(term, name, part)
+
+
 class _Check:
     """Checks fields of one object; every message begins with its title. A missing field or null is accepted."""
 
@@ -70,6 +85,24 @@ class _Check:
     def text(self, body: Body, where: str, part: str) -> None:
         """Check a string."""
         self._value(body, where, part, lambda value: isinstance(value, str), "Write a string: quote it.")
+
+    def needed(self, body: Body, where: str, part: str, fix: str) -> None:
+        """Check a string that must be there."""
+        if not isinstance(body.get(part), str) or not body[part]:
+            raise self._bad(f"{where}.{part}", body.get(part), fix)
+
+    def texts(self, body: Body, where: str, part: str) -> None:
+        """Check a list of strings."""
+        listed = self._value(body, where, part, lambda value: isinstance(value, list), "Write a list of strings.")
+        for index, each in enumerate(listed or ()):
+            if not isinstance(each, str):
+                raise self._bad(f"{where}.{part}[{index}]", each, "Write a string: quote it.")
+
+    def numbers(self, body: Body, where: str, part: str, names: Sequence[str]) -> None:
+        """Check that the quantities with these names can be counted. A limit that is no number would not limit."""
+        for name in names:
+            if not _is_number(body[part][name]):
+                raise self._bad(f"{where}.{part}[{name}]", body[part][name], "Write a quantity, e.g. 8 or 64Gi.")
 
     def strings(self, body: Body, where: str, part: str) -> None:
         """Check a mapping of strings."""
@@ -100,6 +133,14 @@ class _Check:
 
     def _bad(self, where: str, value: object, fix: str) -> InvalidInput:
         return InvalidInput(f"{self._title}: {where}", value, fix)
+
+
+def _is_number(value: str | float) -> bool:
+    try:
+        parse_quantity(str(value))
+    except (ValueError, ArithmeticError):
+        return False
+    return True
 
 
 def _is_count(value: str | float) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from plimsoll.adapters.kinds import NODES
@@ -33,6 +33,15 @@ _EXCLUDING = {"concurrency": "totalConcurrency", "totalConcurrency": "concurrenc
 """Fields of which a spec has one: a new value for one removes the other."""
 
 
+def after_changes(
+    nodes: Sequence[Body], pods: Sequence[Body], changes: Iterable[WhatIf], fleet: Fleet, types: Sequence[GpuType]
+) -> tuple[Sequence[Body], Sequence[Body]]:
+    """Return nodes and pods after all changes. ``fleet`` is what is read from them before."""
+    for change in changes:
+        nodes, pods = with_other_nodes(nodes, pods, change, fleet, types)
+    return nodes, pods
+
+
 def with_other_nodes(
     nodes: Sequence[Body], pods: Sequence[Body], change: WhatIf, fleet: Fleet, types: Sequence[GpuType]
 ) -> tuple[tuple[Body, ...], tuple[Body, ...]]:
@@ -47,18 +56,21 @@ def with_other_nodes(
 
 
 def _added(nodes: Sequence[Body], change: AddNodes, fleet: Fleet, types: Sequence[GpuType]) -> Iterator[Body]:
-    like = {node.name for node in fleet.of_type(change.gpu_type)}
+    like = {node.name: node.resource for node in fleet.of_type(change.gpu_type) if node.allocatable}
     example = next((body for body in nodes if body["metadata"]["name"] in like), None)
     (gpu,) = [gpu for gpu in types if gpu.name == change.gpu_type]
     for number in range(change.count):
         name = f"what-if-{change.gpu_type}-{len(nodes) + number}"
-        yield _like(example, name, change.gpus) if example is not None else _new(gpu, name, change.gpus)
+        if example is None:
+            yield _new(gpu, name, change.gpus)
+        else:
+            yield _like(example, like[example["metadata"]["name"]], name, change.gpus)
 
 
-def _like(example: Body, name: str, gpus: int) -> Body:
-    """A node like one of the cluster, with CPU and memory in proportion to its GPUs. No pod is on it."""
-    allocatable = dict(example["status"]["allocatable"])
-    (resource,) = [each for each in allocatable if is_gpu_resource(each) and parse_quantity(str(allocatable[each]))]
+def _like(example: Body, resource: str, name: str, gpus: int) -> Body:
+    """A node like one of the cluster, with CPU and memory in proportion to its GPUs. No pod and no slice is on it."""
+    announced = example["status"]["allocatable"]
+    allocatable = {each: announced[each] for each in announced if each == resource or not is_gpu_resource(each)}
     share = gpus / parse_quantity(str(allocatable[resource]))
     for each in {"cpu", "memory"} & allocatable.keys():
         allocatable[each] = str(int(parse_quantity(str(allocatable[each])) * share))

@@ -9,7 +9,7 @@ from typing import Any
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES, PODS, Kind
 from plimsoll.api.defaults import with_defaults
 from plimsoll.app import pruning
-from plimsoll.app.review.hypothetical import with_other_nodes
+from plimsoll.app.review.hypothetical import after_changes
 from plimsoll.app.review.values import WhatIf
 from plimsoll.app.store import Body, Page, Picture, key_of
 from plimsoll.domain.fleet import Fleet
@@ -95,9 +95,7 @@ def overlaid(picture: Picture, bodies: Iterable[Body]) -> Picture:
 
 def on_other_nodes(picture: Picture, changes: Iterable[WhatIf], fleet: Fleet, types: Sequence[GpuType]) -> Picture:
     """Return the picture after these changes of its nodes. ``fleet`` is what is read from the picture."""
-    nodes, pods = picture.all(NODES), picture.all(PODS)
-    for change in changes:
-        nodes, pods = with_other_nodes(nodes, pods, change, fleet, types)
+    nodes, pods = after_changes(picture.all(NODES), picture.all(PODS), changes, fleet, types)
     changed = _with_page(picture, NODES, {key_of(body): body for body in nodes})
     return _with_page(changed, PODS, {key_of(body): body for body in pods})
 

@@ -17,9 +17,10 @@ from plimsoll.cli.context import ClusterAccess, hub_access, prices_from
 from plimsoll.cli.exits import EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
 from plimsoll.cli.later import default_namespace, measure, replay_capacity
+from plimsoll.cli.namespaces import no_effect_note
 from plimsoll.cli.screen import screen
 from plimsoll.cli.snapshot_files import snapshot_from
-from plimsoll.domain.errors import InvalidInput
+from plimsoll.cli.source_options import refuse_two_sources
 
 
 @click.command("capacity")
@@ -34,12 +35,14 @@ from plimsoll.domain.errors import InvalidInput
 @click.option("--precision", help="Weights: auto, bf16, fp16, fp8, ... With MODEL.")
 @click.option("--kv-precision", help="KV cache: auto, bf16, fp16, fp8, nvfp4. With MODEL.")
 @click.option("--engine", help="Release of the engine, e.g. 0.32.0. With MODEL.")
-@click.option(
-    "--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml."
-)
+@click.option("--fleet", help="A file (or -) instead of the cluster: kubectl get nodes,pods,resourcequotas -A -o yaml.")
 @click.option("--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster.")
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
-@click.option("-n", "--namespace", help="Whose quota counts, for an object that names none. Default: as for kubectl.")
+@click.option(
+    "-n",
+    "--namespace",
+    help="Whose quota counts, for an object that names none. Default: as for kubectl, without a cluster default.",
+)
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table")
 @with_cluster
 def command(
@@ -71,10 +74,7 @@ def command(
     Exit status: 0 at least one more fits, 1 none fits, 2 some input cannot be used.
     """
     refuse_second_stdin(f=[file or ""], fleet=[fleet or ""], snapshot=[snapshot or ""], prices=[prices or ""])
-    if snapshot is not None and fleet is not None:
-        raise InvalidInput(
-            "--snapshot", snapshot, "It replaces the cluster, and so does --fleet: leave one of them out."
-        )
+    refuse_two_sources(fleet, snapshot, ClusterAccess(kubeconfig, context))
     asked = Asked(
         context=context_length,
         concurrency=concurrency,
@@ -93,8 +93,9 @@ def command(
     else:
         means = Means(*hub_access(), prices=None if prices is None else prices_from(prices))
         found = _measured(subject, namespace, snapshot, means, ClusterAccess(kubeconfig, context))
-    for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+    for note in (*found.notes, no_effect_note(namespace, {found.key.namespace})):
+        if note is not None:
+            click.echo(f"note: {note}", err=True)
     if output == "table":
         print_capacity(screen(), found)
     elif output == "json":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -13,17 +14,20 @@ import yaml
 
 from plimsoll.app.review.values import WhatIf
 from plimsoll.cli.cluster_options import with_cluster
-from plimsoll.cli.context import ClusterAccess, fleet_and_priorities, prices_from
-from plimsoll.cli.documents import Manifests, no_deployment, read_manifests
+from plimsoll.cli.context import ClusterAccess, prices_from
+from plimsoll.cli.documents import KUBECTL, Manifests, no_deployment, read_manifests
 from plimsoll.cli.exits import EXIT_BAD_INPUT, EXIT_PLACED, EXIT_UNPLACED
 from plimsoll.cli.files import refuse_second_stdin
-from plimsoll.cli.live_plan import Wanted, plan_live, plan_stored
+from plimsoll.cli.fleet_files import fleet_file
+from plimsoll.cli.live_plan import Wanted, plan_file, plan_live, plan_stored
 from plimsoll.cli.markdown import plan_markdown
+from plimsoll.cli.namespaces import in_namespace, namespace_note, refuse_namespace_of_nothing
 from plimsoll.cli.node_group_files import groups_from
 from plimsoll.cli.planning import Outcome, Planned, appraisal_of, plan_located
 from plimsoll.cli.price_files import priced_types
 from plimsoll.cli.screen import screen
 from plimsoll.cli.snapshot_files import snapshot_from
+from plimsoll.cli.source_options import refuse_two_sources
 from plimsoll.cli.tables import print_appraisal, print_details, print_ignored, print_plan
 from plimsoll.cli.today import today
 from plimsoll.cli.what_if import what_if_of
@@ -46,19 +50,23 @@ from plimsoll.render.price_words import remark_summaries
     "--what-if",
     "what_if",
     multiple=True,
-    help='On a cluster or a snapshot: "+2 h100-sxm-80gb x8" (more nodes), "-l40s" (no such nodes), "NAME.FIELD=VALUE".',
+    help='"+2 h100-sxm-80gb x8" (more nodes), "-l40s" (no such nodes), "NAME.FIELD=VALUE"; may be repeated.',
 )
 @click.option("-R", "--recursive", is_flag=True, help="Look in the folders below those of -f, too.")
 @click.option(
     "--fleet",
-    help="A file (or -) instead of the cluster: kubectl get nodes,pods,priorityclasses -A -o yaml.",
+    help=f"A file (or -) instead of the cluster: {KUBECTL}.",
 )
 @click.option(
     "--snapshot", help="A file (or -) of `plimsoll fleet export` instead of the cluster: the same decision again."
 )
 @click.option("--prices", help="Own prices: a ConfigMap manifest, or a list in CSV (see `plimsoll prices check`).")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "yaml", "markdown", "objects"]), default="table")
-@click.option("-n", "--namespace", help="For objects that name none, on a cluster. Default: as for kubectl.")
+@click.option(
+    "-n",
+    "--namespace",
+    help="For objects of -f that name none. Default: as for kubectl, without a cluster default.",
+)
 @click.option(
     "--node-groups",
     help="With --fleet: nodes that could be added, as a list as in the chart's fleet.nodeGroups, or NodePools.",
@@ -83,32 +91,52 @@ def command(
     refused, for all InferenceDeployments that change, and the bill before and after. With --snapshot it shows the same
     for the cluster as it was; without -f and --what-if for all its objects. With --fleet the manifests are planned
     together on an empty record: the first gets its GPUs first, unless PriorityClasses in the file of the fleet say
-    otherwise.
+    otherwise. With --fleet and --what-if it shows their plan without and with the changes.
 
     Exit status: 0 everything is placed, 1 something cannot be placed, 2 some input cannot be used (the rest is planned
     without it).
     """
     others = {"fleet": fleet, "snapshot": snapshot, "prices": prices, "node-groups": node_groups}
     refuse_second_stdin(f=files, **{name: [given or ""] for name, given in others.items()})
-    if snapshot is not None and fleet is not None:
-        raise InvalidInput(
-            "--snapshot", snapshot, "It replaces the cluster, and so does --fleet: leave one of them out."
-        )
+    access = ClusterAccess(kubeconfig, context)
+    refuse_two_sources(fleet, snapshot, access)
+    _refuse_idle_options(files, namespace, fleet, node_groups, recursive=recursive)
     changes = _what_if(what_if, files, fleet, snapshot)
-    manifests = _manifests(files, recursive=recursive, may_be_empty=bool(changes) or (not files and bool(snapshot)))
+    is_asked = fleet is None and (bool(changes) or (not files and bool(snapshot)))
+    manifests = _manifests(files, namespace, recursive=recursive, may_be_empty=is_asked)
+    wanted = Wanted(namespace, prices, changes)
+    if snapshot is not None:
+        sys.exit(plan_stored(manifests, snapshot_from(snapshot), wanted, output))
+    if fleet is None:
+        sys.exit(plan_live(manifests, access, wanted, output))
+    if changes:
+        sys.exit(plan_file(manifests, fleet, node_groups, wanted, output))
+    sys.exit(_plan_offline(_homed(manifests, namespace), fleet, (prices, node_groups), output))
+
+
+def _refuse_idle_options(
+    files: tuple[str, ...], namespace: str | None, fleet: str | None, node_groups: str | None, *, recursive: bool
+) -> None:
+    """Raise :class:`InvalidInput` for an option that would have no effect with the others."""
+    refuse_namespace_of_nothing(namespace, files)
+    if recursive and not files:
+        raise InvalidInput("-R", recursive, "It is for folders that -f names: leave it out, or name a folder.")
     if fleet is None and node_groups is not None:
         raise InvalidInput(
-            "--node-groups", node_groups, "On a cluster those of the operator count: use it with --fleet."
+            "--node-groups",
+            node_groups,
+            "On a cluster and a snapshot those of the operator count: use it with --fleet.",
         )
-    if snapshot is not None:
-        stored = snapshot_from(snapshot)
-        sys.exit(plan_stored(manifests, stored, Wanted(namespace, prices, changes), output))
-    if fleet is None:
-        sys.exit(plan_live(manifests, ClusterAccess(kubeconfig, context), Wanted(namespace, prices, changes), output))
-    sys.exit(_plan_offline(manifests, fleet, (prices, node_groups), output))
 
 
-def _manifests(files: tuple[str, ...], *, recursive: bool, may_be_empty: bool) -> Manifests:
+def _homed(manifests: Manifests, namespace: str | None) -> Manifests:
+    """The manifests in the namespace of ``-n``, as far as they name none."""
+    if namespace is None:
+        return manifests
+    return replace(manifests, found=[in_namespace(each, namespace) for each in manifests.found])
+
+
+def _manifests(files: tuple[str, ...], namespace: str | None, *, recursive: bool, may_be_empty: bool) -> Manifests:
     """Read the manifests. Raises :class:`InvalidInput`, or ends the command, if there is none and one is needed."""
     manifests = read_manifests(files, recursive=recursive)
     _complain(manifests.problems)
@@ -116,9 +144,9 @@ def _manifests(files: tuple[str, ...], *, recursive: bool, may_be_empty: bool) -
         if not manifests.problems:
             raise no_deployment(files)
         sys.exit(EXIT_BAD_INPUT)
-    note = manifests.note()
-    if note is not None:
-        click.echo(f"note: {note}", err=True)
+    for note in (manifests.note(), namespace_note(namespace, manifests.found)):
+        if note is not None:
+            click.echo(f"note: {note}", err=True)
     return manifests
 
 
@@ -126,9 +154,7 @@ def _what_if(
     texts: tuple[str, ...], files: tuple[str, ...], fleet: str | None, snapshot: str | None
 ) -> tuple[WhatIf, ...]:
     """Read ``--what-if``. Raises :class:`InvalidInput` if it cannot be used, and a usage error without a question."""
-    if texts and fleet is not None:
-        raise InvalidInput("--what-if", texts[0], "It asks about a live cluster: leave --fleet out, or edit that file.")
-    if not texts and not files and snapshot is None:
+    if not files and snapshot is None and (fleet is not None or not texts):
         raise click.UsageError("Missing option '-f' / '--filename'.")
     return what_if_of(texts)
 
@@ -137,11 +163,12 @@ def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str
     """Plan on the nodes of a file, with the files of prices and node groups. Return the exit status."""
     prices, node_groups = files
     own = prices_from(prices)
-    seen, priorities = fleet_and_priorities(fleet, own)
-    types = priced_types(own)
+    file = fleet_file(fleet, own)
+    seen, types = file.fleet, priced_types(own)
     show = _SHOW.get(output, Planned.document)
     groups = groups_from(node_groups, types)
-    shown, problems = plan_located(manifests.found, seen, show, types, groups, priorities)
+    _warn(file.quotas.complaints)
+    shown, problems = plan_located(manifests.found, seen, show, types, groups, file.priorities, file.quotas.remaining)
     _complain(problems)
     if shown:
         _print_plan([printed for _, printed in shown], output, seen.ignored)
@@ -159,8 +186,12 @@ def _plan_offline(manifests: Manifests, fleet: str, files: tuple[str | None, str
 def _warn_of_prices(fleet: Fleet) -> None:
     """Say once what is doubtful about the prices of the fleet's GPUs."""
     used = {CapacityType.ON_DEMAND, *(node.capacity_type for node in fleet.nodes)}
-    for summary in remark_summaries(remarks_on(fleet.gpu_types(), today(), used)):
-        click.echo(f"warning: {summary}", err=True)
+    _warn(remark_summaries(remarks_on(fleet.gpu_types(), today(), used)))
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 _SHOW: Mapping[str, Callable[[Planned], Any]] = MappingProxyType(

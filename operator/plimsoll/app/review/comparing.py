@@ -1,0 +1,157 @@
+"""The difference between what is in force and what a plan decides, in one word for each object.
+
+Where the plan comes from makes no difference: a pass of the operator, or manifests on the nodes of a file. Nothing here
+needs an extra of the package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from plimsoll.adapters.kinds import DEPLOYMENTS
+from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
+from plimsoll.api.v1alpha1.status import Condition
+from plimsoll.app.review.values import Bill, Change, Place, Review, Verdict
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.public_words import ConditionType
+from plimsoll.domain.workload import Manifest
+from plimsoll.render.inputs import INPUTS_ANNOTATION
+from plimsoll.render.names import POOL_LABEL
+
+Body = Mapping[str, Any]
+
+_CHANGES = frozenset({Verdict.PLACED, Verdict.MOVED, Verdict.CHANGED})
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One InferenceDeployment after a plan.
+
+    Attributes:
+        key: namespace and name.
+        before: the places that were in force.
+        after: the places that the plan decides.
+        status: the status that the operator would write.
+        restarts: whether its engines are started anew where they are.
+        has_problem: whether it cannot be planned at all.
+        is_stuck: whether its pods find no node and the plan has no other place for them.
+        is_suspended: whether its spec asks for no replicas.
+        manifests: the objects that the operator would apply.
+    """
+
+    key: ObjectKey
+    before: tuple[Place, ...]
+    after: tuple[Place, ...]
+    status: InferenceDeploymentStatus
+    restarts: bool = False
+    has_problem: bool = False
+    is_stuck: bool = False
+    is_suspended: bool = False
+    manifests: tuple[Manifest, ...] = ()
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """The condition of this type."""
+        return next((each for each in self.status.conditions or () if each.type == kind), None)
+
+
+def compared(
+    without: Iterable[Decided], decided: Iterable[Decided], places: Mapping[ObjectKey, str], fleet: Fleet
+) -> Review:
+    """Return the review of a plan.
+
+    Args:
+        without: the objects as they are planned without the user's files.
+        decided: the objects as they are planned with them.
+        places: the place in the files, for each object in them.
+        fleet: the fleet before any change.
+    """
+    baseline = {each.key: _change(each, "") for each in without}
+    changes = [_with_baseline(_change(each, places.get(each.key, "")), baseline.get(each.key)) for each in decided]
+    order = {key: number for number, key in enumerate(places)}
+    ours = sorted((each for each in changes if each.where), key=lambda each: order[each.key])
+    rest = [each for each in changes if not each.where]
+    shown = [each for each in rest if each.verdict in _CHANGES or not each.regardless]
+    hidden = [each for each in rest if each not in shown]
+    return Review(
+        (*ours, *shown),
+        _bill(changes),
+        others=len(hidden),
+        others_unserved=sum(not each.is_served for each in hidden),
+        fleet=fleet,
+    )
+
+
+def are_restarted(manifests: Iterable[Manifest], live: Mapping[str, Body]) -> bool:
+    """Whether a Deployment that stays gets another template. ``live`` are those that there are, by pool."""
+    for manifest in manifests:
+        known = live.get((manifest["metadata"].get("labels") or {}).get(POOL_LABEL, ""))
+        if manifest["kind"] != DEPLOYMENTS.kind or known is None:
+            continue
+        inputs = (known["metadata"].get("annotations") or {}).get(INPUTS_ANNOTATION)
+        if inputs is not None and inputs != manifest["metadata"]["annotations"][INPUTS_ANNOTATION]:
+            return True
+    return False
+
+
+def _change(decided: Decided, where: str) -> Change:
+    question = ConditionType.PLACED if decided.is_stuck else ConditionType.PLANNED
+    answer = decided.condition(question)
+    return Change(
+        key=decided.key,
+        where=where,
+        verdict=_verdict(decided),
+        reason="" if answer is None else answer.reason,
+        message="" if answer is None else answer.message,
+        before=decided.before,
+        after=decided.after,
+        restarts=decided.restarts,
+        regardless=False,
+        status=decided.status,
+        manifests=decided.manifests,
+    )
+
+
+def _verdict(decided: Decided) -> Verdict:
+    before, after = decided.before, decided.after
+    planned = decided.condition(ConditionType.PLANNED)
+    is_unplanned = planned is not None and planned.status == "False" and not decided.is_suspended
+    if decided.has_problem or is_unplanned:
+        stalled = decided.condition(ConditionType.STALLED)
+        return Verdict.REFUSED if _reason(stalled) == _reason(planned) else Verdict.WAITING
+    if decided.is_stuck:
+        return Verdict.WAITING
+    if not before and after:
+        return Verdict.PLACED
+    if {_spot(place) for place in before} != {_spot(place) for place in after} and after:
+        return Verdict.MOVED
+    return Verdict.CHANGED if before != after or decided.restarts else Verdict.KEPT
+
+
+def _reason(condition: Condition | None) -> str | None:
+    return None if condition is None else condition.reason
+
+
+def _spot(place: Place) -> tuple[str, Split]:
+    return place.gpu_type, place.split
+
+
+def _with_baseline(change: Change, without: Change | None) -> Change:
+    same = without is not None and _decision(change) == _decision(without)
+    return replace(change, regardless=same)
+
+
+def _decision(change: Change) -> object:
+    return change.verdict, change.reason, change.after, change.restarts
+
+
+def _bill(changes: Sequence[Change]) -> Bill:
+    before = [place.hourly_price for change in changes for place in change.before]
+    after = [place.hourly_price for change in changes for place in change.after]
+    known = [[price for price in prices if price is not None] for prices in (before, after)]
+    unpriced = sum(price is None for price in (*before, *after))
+    return Bill(sum(known[0], Decimal(0)), sum(known[1], Decimal(0)), unpriced)
