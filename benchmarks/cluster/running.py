@@ -32,7 +32,9 @@ MODELS = (
     "meta-llama/Llama-3.3-70B-Instruct",
     "google/gemma-3-27b-it",
 )
-SETTLED_SECONDS = 120.0
+SETTLED_SECONDS = 300.0
+"""How long the settled operator is measured: the time from one list of all kinds to the next, so one list is in it."""
+
 QUIET_SECONDS = 15.0
 """All counts as settled when the operator has written nothing for this long."""
 

@@ -55,9 +55,9 @@ class Figures:
         serving_seconds: from the first object created until every object served.
         health: answers of ``/healthz``, one a second, by HTTP status; 0 for none.
         rss_mib: resident memory when everything served.
-        settled_cpu_share: share of one core over two minutes in which nothing changes.
+        settled_cpu_share: share of one core over five minutes in which nothing changes.
         new_object_seconds: from the creation of one more object to its pod.
-        writes_when_settled: requests of the operator that change something, in these two minutes.
+        writes_when_settled: requests of the operator that change something, in these five minutes.
         writes: requests of the operator that change something, until everything served, by kind of object.
         cpu_seconds: CPU time until everything served, by process.
     """

@@ -158,7 +158,8 @@ class Store:
         Raises:
             HistoryLost: two lists in a row contradict what was seen before.
         """
-        shelf, bodies = self._shelves[kind], list(bodies)
+        shelf = self._shelves[kind]
+        unchanged, bodies = _parted(bodies)
         contradiction = _contradiction(shelf, bodies, list_version)
         if contradiction:
             if shelf.doubted:
@@ -168,7 +169,9 @@ class Store:
             return False
         fresh = {key_of(body): body for body in bodies if not _is_buried(shelf, body)}
         gone = [
-            key for key, body in shelf.objects.items() if key not in fresh and (known is None or uid_of(body) in known)
+            key
+            for key, body in shelf.objects.items()
+            if key not in unchanged and key not in fresh and (known is None or uid_of(body) in known)
         ]
         if len(gone) > VANISH_GUARD and 2 * len(gone) > len(shelf.objects) and not shelf.doubted:
             logger.warning(
@@ -243,8 +246,6 @@ class Store:
         known = shelf.objects.get(key)
         if known is not None and same_uid(known, body) and version_of(body) <= version_of(known):
             return
-        if _STORED in body:
-            return  # it was deleted while the list was read
         pruned = self._cut(shelf, key, body)
         if pruned is None:
             if known is None:
@@ -281,6 +282,21 @@ class Store:
         if known is not None and same_uid(known, body):
             del shelf.objects[key]
             self._changed(shelf, known)
+
+
+def _parted(bodies: Iterable[Body]) -> tuple[set[ObjectKey], list[Body]]:
+    """Return the keys of the listed objects that are stored in the listed version, and the other objects.
+
+    Of the former a list only says that they still exist.
+    """
+    unchanged: set[ObjectKey] = set()
+    others: list[Body] = []
+    for body in bodies:
+        if _STORED in body:
+            unchanged.add(key_of(body))
+        else:
+            others.append(body)
+    return unchanged, others
 
 
 def _heard(shelf: Shelf, event: str | None, body: Body) -> None:
