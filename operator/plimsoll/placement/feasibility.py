@@ -172,7 +172,7 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
     if figures.fit is Fit.SURE or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
     lean = engine.lean_settings(request, usual)
-    return (usual, figures) if lean == usual else (lean, engine.estimate(request, gpu, split, lean))
+    return (usual, figures) if lean is usual or lean == usual else (lean, engine.estimate(request, gpu, split, lean))
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:
