@@ -48,6 +48,18 @@ _RECEIVED_TENSORS = 2
 """The tensors that a pipeline stage passes on: hidden state and residual."""
 
 
+class StepParts(NamedTuple):
+    """The parts of the peak that no load changes: the first fields of :class:`Activations`."""
+
+    experts: Scratch
+    forward: int
+    rows_copied: int
+    scratch: int
+    hidden: int
+    received: int
+    compiling: int
+
+
 class Activations(NamedTuple):
     """The parts of the peak, in bytes of one rank.
 
@@ -60,16 +72,16 @@ class Activations(NamedTuple):
     """
 
     experts: Scratch
-    sparse: int
-    kept: int
     forward: int
     rows_copied: int
     scratch: int
     hidden: int
+    received: int
+    compiling: int
     rows: int
     sampling: int
-    received: int
-    compiling: int = 0
+    sparse: int
+    kept: int
     encoder: int = 0
     held: int = 0
     seen: Profiled | None = None
@@ -186,13 +198,13 @@ class Step(NamedTuple):
     sampling: Sampling | None
     has_indexer: bool
     has_tower: bool
-    fixed: Activations
+    fixed: StepParts
 
     def activations(self, sequences: int, context_tokens: int) -> Activations:
         """Return the peak of a step of so many sequences, with a longest request of ``context_tokens`` tokens."""
         rows = min(sequences * self.rows_each, self.tokens)
         sampled = 0 if self.sampling is None else self.sampling.peak_bytes(rows)
-        parts = self.fixed._replace(rows=rows, sampling=sampled)
+        parts = Activations(*self.fixed, rows, sampled, sparse=0, kept=self.fixed.experts.kept)
         if self.has_indexer:
             parts = self._with_indexer(parts, context_tokens)
         return self._with_tower(parts, sequences, context_tokens) if self.has_tower else parts
@@ -271,23 +283,18 @@ def _fixed(
     *,
     is_last: bool,
     compiles: bool,
-) -> Activations:
-    """Return the parts of a step that no load changes. The others are 0."""
+) -> StepParts:
     experts = expert_scratch(model, precision, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
     hidden = hidden_bytes(model, batched_tokens=tokens, dtype_bytes=dtype_bytes)
     copied = expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
     compiling = compiling_bytes(model, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
     scratch = copied + experts.given_back
-    return Activations(
+    return StepParts(
         experts=experts,
-        sparse=0,
-        kept=experts.kept,
         forward=dense_forward_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes),
         rows_copied=copied,
         scratch=scratch + hidden if scratch else 0,
         hidden=hidden,
-        rows=0,
-        sampling=0,
         received=0 if is_last else _RECEIVED_TENSORS * hidden,
         compiling=compiling if compiles else 0,
     )
