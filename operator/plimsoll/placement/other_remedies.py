@@ -23,7 +23,7 @@ def other_remedies(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
     """Return the remedies that work: a larger quota, or smaller CPU and memory requests of the pod."""
-    one = replace(request, replicas=1)
+    one = request.with_replicas(1)
     found = (
         _larger_quota(one, fleet, ledger, rejections, memo),
         _smaller_requests(one, fleet, ledger, rejections, memo),

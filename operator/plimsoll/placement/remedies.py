@@ -15,11 +15,12 @@ from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.memory.inverse import largest
 from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts
 from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.feasibility import refusal
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
 from plimsoll.placement.growth import Growable, growable, growth
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import room_of
+from plimsoll.placement.place import room_basis, room_of
 
 
 def remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Remedy, ...]:
@@ -92,7 +93,7 @@ class Adviser:
 
     def _changes(self, request: Request, ledger: Ledger) -> Iterator[Remedy]:
         """Yield changes of the load and the precision."""
-        yield from _smaller_load(request, self.fleet, with_room(request, self.fleet, ledger, self.memo))
+        yield from _smaller_load(request, self.fleet, with_room(request, self.fleet, ledger))
         yield from _other_16_bits(request, self.fleet, ledger)
         yield from _fewer_bits(request, self.fleet, ledger)
 
@@ -152,14 +153,9 @@ def _asker(request: Request, ledger: Ledger) -> tuple[tuple[int | None, ...], st
 def room_seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load.
 
-    Requests that ask for the same room share the answer. The host memory of a replica follows from the model, its
-    precision and the engine, and never from the load.
+    Requests that ask for the same room share the answer.
     """
-    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())  # ledgers that differ in quotas share answers
-    about = (
-        *(request.model, request.precision, request.engine, request.overrides.tensor_parallel),
-        *(request.node_selector, request.tolerations, request.stated_host, quota),
-    )
+    about = (*room_basis(request, ledger), request.overrides.tensor_parallel)
     return ledger.once("sight", fleet.nodes, about, lambda: _seen(request, fleet, ledger))
 
 
@@ -202,13 +198,15 @@ def _largest_that_fits(
     """Return the largest value that fits on any candidate. Less load never needs more memory, so bisection works.
 
     The largest candidates come first. Each candidate is tested only for values above the best value so far, so one
-    test is enough for most candidates.
+    test is enough for most candidates. What rules a candidate out for one load rules it out for all.
     """
     found: int | None = None
     for candidate in sorted(roomy, key=lambda each: -each.gpu.usable_bytes * each.split.gpus):
         more = values if found is None else range(found + 1, values.stop)
         if not more:
             break
+        if refusal(changed(more[0]), candidate, fleet) is not None:
+            continue
 
         def fits(value: int, candidate: Candidate = candidate) -> bool:
             return fits_for_sure(changed(value), candidate, fleet)

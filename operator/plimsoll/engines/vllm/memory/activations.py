@@ -185,8 +185,8 @@ class Step(NamedTuple):
     """The parts of the peak that are the same for any number of sequences and any context.
 
     ``fixed`` holds all parts that no load changes. ``tokens`` are those of the step, of which each sequence has
-    ``rows_each`` in the sampler. ``sampling`` is None on a stage that does not sample. ``has_indexer`` and ``has_tower``
-    mean that the rank gathers keys of sparse attention, and that it profiles a tower.
+    ``rows_each`` in the sampler. ``sampling`` is None on a stage that does not sample. ``has_indexer`` means that the
+    rank gathers keys of sparse attention, and ``has_tower`` that it profiles a tower.
     """
 
     model: ModelFacts

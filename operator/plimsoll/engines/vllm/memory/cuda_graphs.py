@@ -157,8 +157,9 @@ def cuda_graphs_bytes(
 class GraphKind(NamedTuple):
     """The inputs of the graphs that are the same for any number of sequences and any step.
 
-    Each of ``sets`` (0: no graphs) has a graph for each captured size, up to the size ``largest``. With ``counts_prefill``, a prefill
-    counts as a graph. ``is_charged`` means that the engine takes its estimate out of its budget.
+    Each of ``sets`` (0: no graphs) has a graph for each captured size, up to the size ``largest``. With
+    ``counts_prefill``, a prefill counts as a graph. ``is_charged`` means that the engine takes its estimate out of its
+    budget.
     """
 
     law: GraphLaw
