@@ -1,7 +1,8 @@
 """Holds Python's garbage collector back while a plan is made.
 
-A pass makes hundreds of thousands of objects that live on and nearly no reference cycles. The collector reads all
-living objects again and again meanwhile: a tenth of a cold pass, and a quarter of a second in one of several short ones.
+A pass makes hundreds of thousands of objects that live on, and nearly no reference cycles. Meanwhile the collector
+reads all living objects again and again. That takes a tenth of a cold pass, and now and then a quarter of a second in a
+pass that takes a twentieth of one otherwise.
 """
 
 from __future__ import annotations

@@ -43,16 +43,21 @@ class Adviser:
     memo: Memo
     groups: Sequence[NodeGroup] = ()
     _growable: tuple[Growable, ...] | None = field(default=None, init=False)
-    _emptied: Ledger | None = field(default=None, init=False)
+    _empty: Ledger | None = field(default=None, init=False)
     _shelf: tuple[GpuType, ...] | None = field(default=None, init=False)
     _shops: dict[Labels, _Shop] = field(default_factory=dict, init=False)
 
     @property
+    def emptied(self) -> Fleet:
+        """The fleet with nothing running."""
+        return self.memo.last.emptied(self.fleet)
+
+    @property
     def empty_ledger(self) -> Ledger:
         """The ledger of the empty fleet. It is equal for every request, and is made only when a remedy is needed."""
-        if self._emptied is None:
-            self._emptied = Ledger.of(self.fleet.emptied)
-        return self._emptied
+        if self._empty is None:
+            self._empty = Ledger.of(self.emptied)
+        return self._empty
 
     @property
     def shelf(self) -> tuple[GpuType, ...]:
@@ -77,7 +82,7 @@ class Adviser:
         """Return what a search reads from the empty fleet. It changes only with the request and the layout."""
         basis = request, self.memo.last.layout(self.fleet)
         return self.memo.last.recall(
-            request.key, "empty", basis, lambda: room_seen(request, self.fleet.emptied, self.empty_ledger)
+            request.key, "empty", basis, lambda: room_seen(request, self.emptied, self.empty_ledger)
         )
 
     def growth(self, request: Request, missing: int, ledger: Ledger) -> tuple[Remedy, ...]:
@@ -87,7 +92,7 @@ class Adviser:
         return growth(request, missing, self._growable, ledger, self.memo) if self._growable else ()
 
     def _free_gpus(self, request: Request) -> Iterator[Remedy]:
-        chosen = first_that_fits(request, self.fleet.emptied, self.empty_ledger, self.memo)
+        chosen = first_that_fits(request, self.emptied, self.empty_ledger, self.memo)
         if chosen is not None:
             yield _gpus(RemedyKind.FREE_GPUS, chosen)
 
