@@ -31,6 +31,11 @@ def other_remedies(
     return tuple(remedy for remedy in found if remedy is not None)
 
 
+def reads_ledger(rejections: Sequence[Rejection]) -> bool:
+    """Whether :func:`other_remedies` reads anything about what is free; otherwise it returns nothing."""
+    return any(each.reason is Reason.QUOTA_EXCEEDED or each.reason in _ABOUT_HOSTS for each in rejections)
+
+
 def _larger_quota(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None
 ) -> Remedy | None:

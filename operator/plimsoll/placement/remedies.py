@@ -78,6 +78,12 @@ class Adviser:
             *recall(request, "buy", self.shelf, lambda: tuple(self._other_gpus(request))),
         )
 
+    def room(self, request: Request, ledger: Ledger) -> tuple[object, ...]:
+        """Return everything that :meth:`remedies` reads from a ledger. The rest follows from request and layout."""
+        unbound, fleet = _without_bounds(request), self.fleet
+        here = room_seen(request, fleet, ledger)
+        return (here,) if unbound is request else (here, room_seen(unbound, fleet, ledger))
+
     def _sight_of_empty(self, request: Request) -> tuple[object, ...]:
         """Return what a search reads from the empty fleet. It changes only with the request and the layout."""
         basis = request, self.memo.last.layout(self.fleet)
