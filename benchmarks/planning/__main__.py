@@ -57,9 +57,9 @@ def _thousand(new: World, loads: str) -> Iterator[tuple[str, float]]:
     there = running(new.fleet, decisions)
     yield "  the next pass, when they run", _pass(there.read_anew(), memo)[1]
     yield "  later, nothing to do", _median(lambda: _pass(there.read_anew(), memo)[1])
-    spent = [_with_one_more(there.read_anew(), each, memo) for each in newcomers(NEWCOMERS, first=1000, alike=False)]
-    yield "  later, with one new deployment (median of ten)", median(spent)
-    yield "  the slowest of these ten", max(spent)
+    ten = [_with_one_more(there.read_anew(), each, memo) for each in newcomers(NEWCOMERS, first=1000, alike=False)]
+    yield "  later, with one new deployment (median of ten)", median(ten)
+    yield "  the slowest of these ten", max(ten)
     yield "  a full garbage collection, between passes", _collection()
 
 
