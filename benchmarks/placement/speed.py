@@ -1,4 +1,4 @@
-"""CPU seconds and memory of whole passes with one solver.
+"""CPU seconds and memory of whole passes with one solver. The garbage collector waits for the end of a pass.
 
 ``python -m benchmarks.placement.speed`` is a fresh process for one solver, so that nothing is remembered from other
 runs. It reads a task as JSON and prints the figures as JSON.
@@ -21,6 +21,7 @@ from benchmarks.placement.fleets import CATALOG
 from benchmarks.placement.kinds import request_for
 from benchmarks.placement.policies import all_solvers
 from benchmarks.placement.worlds import Place, arrivals, fleet_with_prices
+from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.serving import Request, ServingShape
@@ -133,14 +134,16 @@ def _passes(cluster: Cluster, requests: Sequence[Request], memo: Memo, solver: S
     while True:
         tenants, fleet = cluster.tenants(requests), cluster.fleet()
         start = process_time()
-        plan(tenants, fleet, CATALOG, memo=memo, solver=solver)
+        with collecting_later():
+            plan(tenants, fleet, CATALOG, memo=memo, solver=solver)
         yield process_time() - start
 
 
 def _timed(requests: Sequence[Request], fleet: Fleet, memo: Memo, solver: Solver) -> tuple[float, tuple[Decision, ...]]:
     tenants = [Tenant(request, 1) for request in requests]
     start = process_time()
-    decisions = plan(tenants, fleet, CATALOG, memo=memo, solver=solver)
+    with collecting_later():
+        decisions = plan(tenants, fleet, CATALOG, memo=memo, solver=solver)
     return process_time() - start, decisions
 
 

@@ -10,7 +10,7 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.speed import Links
 from plimsoll.performance.cache_work import CacheWork, cache_work
-from plimsoll.performance.collectives import all_reduce_seconds, all_to_all_seconds, interpolated
+from plimsoll.performance.collectives import all_reduce, all_to_all, interpolated
 from plimsoll.performance.kernel_speed import product_rate, quantizes_activations, read_share, speed_of
 from plimsoll.performance.step_costs import step_costs
 from plimsoll.performance.step_work import step_work
@@ -81,16 +81,16 @@ def test_messages_are_interpolated_between_logarithms() -> None:
 
 
 def test_a_slower_link_takes_longer_above_the_least_time() -> None:
-    assert all_reduce_seconds(LINKS, 2, 1_048_576) == pytest.approx(1e-5 + 9e-5 * 4)  # two GPUs: a quarter of the rate
-    assert all_reduce_seconds(LINKS, 8, 4096) == pytest.approx(2e-5 + 2e-5 * 2)
-    assert all_reduce_seconds(LINKS, 4, 4096) == all_reduce_seconds(LINKS, 8, 4096)
-    assert all_reduce_seconds(LINKS, 2, 512) == 1e-5
+    assert all_reduce(LINKS, 2).seconds(1_048_576) == pytest.approx(1e-5 + 9e-5 * 4)  # two GPUs: a quarter of the rate
+    assert all_reduce(LINKS, 8).seconds(4096) == pytest.approx(2e-5 + 2e-5 * 2)
+    assert all_reduce(LINKS, 4).seconds(4096) == all_reduce(LINKS, 8).seconds(4096)
+    assert all_reduce(LINKS, 2).seconds(512) == 1e-5
 
 
 def test_one_gpu_and_cards_without_links_exchange_nothing() -> None:
-    assert all_reduce_seconds(LINKS, 1, 1e6) == 0
-    assert all_to_all_seconds(None, 8, 1e6) == 0
-    assert all_to_all_seconds(LINKS, 2, 0) == 0
+    assert all_reduce(LINKS, 1).seconds(1e6) == 0
+    assert all_to_all(None, 8).seconds(1e6) == 0
+    assert all_to_all(LINKS, 2).seconds(0) == 0
 
 
 def test_formats_that_a_card_does_not_multiply_run_in_sixteen_bits() -> None:

@@ -135,6 +135,26 @@ def test_a_deployment_that_waits_is_explained_again_only_if_something_changed(mo
         assert found == plan(asking, where, catalog, memo=Memo(), solver=fleetwide(), groups=groups)
 
 
+def test_a_new_deployment_that_waits_is_explained_again_only_if_its_room_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    memo, solver, explained = Memo(), fleetwide(), list[ObjectKey]()
+    where = fleet(replace(NODES[0], held=4), *(node(name, L40S, 4, held=3) for name in "abc"))
+    small = [tenant(replace(request(name=f"small-{each}"), created="9")) for each in range(3)]
+
+    def counted(award: Award, where: Fleet, adviser: Adviser) -> Decision:
+        explained.append(award.demand.request.key)
+        return decision_of(award, where, adviser)
+
+    monkeypatch.setattr("plimsoll.placement.answers.decision_of", counted)
+    for placed, is_new in ((0, True), (1, False), (2, False), (3, True), (1, True)):
+        explained.clear()
+        asking, there = [*small[:placed], WAITING], read_anew(where)
+        found = plan(asking, there, SOLD, memo=memo, solver=solver)
+        assert (WAITING.request.key in explained) is is_new, placed
+        assert found == plan(asking, there, SOLD, memo=Memo(), solver=fleetwide())
+
+
 def test_a_value_has_the_same_version_as_long_as_it_is_equal() -> None:
     last = LastPass()
     assert [last.version("x", [1]), last.version("x", [1]), last.version("x", [2]), last.version("y", [3])] == [
@@ -182,6 +202,14 @@ def test_equal_layouts_are_one_object_so_that_comparing_them_is_quick() -> None:
     last, where = LastPass(), fleet(*NODES)
     assert last.layout(where) is last.layout(read_anew(where))
     assert last.layout(fleet(NODES[0])) == fleet(NODES[0]).layout
+
+
+def test_the_fleet_with_nothing_running_is_one_object_while_the_layout_is_equal() -> None:
+    last, where = LastPass(), fleet(*NODES)
+    emptied = last.emptied(where)
+    assert {each.held for each in emptied.nodes} == {0}
+    assert last.emptied(read_anew(where)) is emptied
+    assert last.emptied(fleet(NODES[0])) == fleet(NODES[0]).emptied != emptied
 
 
 def test_answers_about_one_deployment_are_not_those_about_another() -> None:

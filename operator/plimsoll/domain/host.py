@@ -78,8 +78,7 @@ USUAL_HOST = HostEstimate(
 """The estimate of an engine that nothing more is known of."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostRoom:
+class HostRoom(NamedTuple):
     """The resources that a node has, or has left, for pods. None: the node does not report it, so it has no limit."""
 
     cpu_millis: int | None = None

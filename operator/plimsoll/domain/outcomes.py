@@ -128,6 +128,12 @@ class MemoryEstimate:
     host_bytes: int = 0
     forced_bytes: int | None = None
     stage: int = 0
+    expected_bytes: int = field(init=False, repr=False, compare=False)
+    """The need of one rank inside the engine's budget, according to the memory law: the sum of the terms."""
+
+    def __post_init__(self) -> None:
+        """Compute the sum once: a pass reads it several times for each candidate of each deployment."""
+        object.__setattr__(self, "expected_bytes", sum([term.size_bytes for term in self.terms]))
 
     @property
     def summands(self) -> tuple[Term, ...]:
@@ -176,11 +182,6 @@ class MemoryEstimate:
     def learned_bytes(self) -> int:
         """The correction learned from engines of the same kind; negative if they use less than all other terms."""
         return self.bytes_of(LEARNED)
-
-    @property
-    def expected_bytes(self) -> int:
-        """The need of one rank inside the engine's budget, according to the memory law: the sum of the terms."""
-        return sum([term.size_bytes for term in self.terms])
 
     @property
     def without_cache_bytes(self) -> int:

@@ -160,6 +160,10 @@ class Request:
         given = [(f"spec.podTemplate.resources.{part}.memory", size) for part, size in stated if size is not None]
         return min(given, key=lambda each: each[1], default=None)
 
+    def with_replicas(self, replicas: int) -> Request:
+        """Return the request for so many replicas; the same object where it asks for as many."""
+        return self if replicas == self.replicas else replace(self, replicas=replicas)
+
     def with_narrow_cache(self) -> Request:
         """Return the request with the fp8 KV cache that it permits."""
         return replace(self, kv_precision=KvPrecision.FP8, may_narrow_cache=False, has_narrow_cache=True)

@@ -4,30 +4,48 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from math import exp, log
+from typing import NamedTuple
 
 from plimsoll.domain.speed import Curve, Links
 
 _PAIR = 2
 
 
-def all_reduce_seconds(links: Links | None, gpus: int, size_bytes: float) -> float:
-    """Return the seconds of one all-reduce of a buffer; 0 for one GPU or none known."""
-    return _seconds(links, gpus, size_bytes, links.all_reduce) if links is not None else 0.0
+class Channel(NamedTuple):
+    """One kind of message among so many GPUs: its curve, and the rates of the measured link and of the card's own.
+
+    The curve is empty where there is nobody to send to, or no link is known.
+    """
+
+    curve: Curve = ()
+    measured_gb_per_second: float = 1.0
+    own_gb_per_second: float = 1.0
+
+    def seconds(self, size_bytes: float) -> float:
+        """Return the seconds of a buffer; the part above the least time follows the link's rate."""
+        if size_bytes <= 0 or not self.curve:
+            return 0.0
+        least, measured = self.curve[0][1], interpolated(self.curve, size_bytes)
+        if measured <= least:
+            return measured
+        return least + (measured - least) * self.measured_gb_per_second / self.own_gb_per_second
 
 
-def all_to_all_seconds(links: Links | None, gpus: int, size_bytes: float) -> float:
-    """Return the seconds of one all-to-all of a buffer; 0 for one GPU or none known."""
-    return _seconds(links, gpus, size_bytes, links.all_to_all) if links is not None else 0.0
+def all_reduce(links: Links | None, gpus: int) -> Channel:
+    """Return what an all-reduce takes."""
+    return _channel(links, gpus, links.all_reduce) if links is not None else Channel()
 
 
-def _seconds(links: Links, gpus: int, size_bytes: float, curves: tuple[tuple[int, Curve], ...]) -> float:
-    """Return the time on the curve of the number of GPUs; the part above the least time follows the link's rate."""
-    if gpus < _PAIR or size_bytes <= 0:
-        return 0.0
-    curve = _curve(curves, gpus)
+def all_to_all(links: Links | None, gpus: int) -> Channel:
+    """Return what an all-to-all takes."""
+    return _channel(links, gpus, links.all_to_all) if links is not None else Channel()
+
+
+def _channel(links: Links, gpus: int, curves: tuple[tuple[int, Curve], ...]) -> Channel:
+    if gpus < _PAIR:
+        return Channel()
     own = links.pair_gb_per_second if gpus == _PAIR else links.gb_per_second
-    least, measured = curve[0][1], interpolated(curve, size_bytes)
-    return least + (measured - least) * links.measured_gb_per_second / own if measured > least else measured
+    return Channel(_curve(curves, gpus), links.measured_gb_per_second, own)
 
 
 def _curve(curves: tuple[tuple[int, Curve], ...], gpus: int) -> Curve:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
 from plimsoll.domain.engine_options import Residency
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.speed import GpuSpeed, Links
-from plimsoll.performance.collectives import all_reduce_seconds, all_to_all_seconds
+from plimsoll.domain.speed import GpuSpeed
+from plimsoll.performance.collectives import Channel, all_reduce, all_to_all
 from plimsoll.performance.decode_time import DecodeFloor, decode_floor
 from plimsoll.performance.kernel_speed import bandwidth, product_rate, quantizes_activations, read_share, speed_of
 from plimsoll.performance.step_work import MatrixWork, StepWork, step_work
@@ -34,8 +35,7 @@ LARGEST_GRAPH = 512
 """The most tokens of a step that is captured as a CUDA graph by default (vLLM, ``max_cudagraph_capture_size``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seconds:
+class Seconds(NamedTuple):
     """A time in its parts, by what it is spent on: reads, products, messages, and the host or gaps between kernels."""
 
     memory: float = 0.0
@@ -85,7 +85,11 @@ class CacheCosts:
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """The cost of a step on one GPU type, so that its time is arithmetic on batch and lengths."""
+    """The cost of a step on one GPU type, so that its time is arithmetic on batch and lengths.
+
+    ``sums`` carries the sums over ranks, ``logits`` the logits of sampled tokens, and ``tokens`` those that go to the
+    ranks of their experts.
+    """
 
     work: StepWork
     split: Split
@@ -102,7 +106,9 @@ class StepCosts:
     request_seconds: float
     expert_spread: float
     communication: float
-    links: Links | None
+    sums: Channel
+    logits: Channel
+    tokens: Channel
     is_synchronous: bool
     _prompt_steps: dict[int, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -179,14 +185,13 @@ class StepCosts:
 
     def communication_seconds(self, tokens: float, sampled: float) -> float:
         """Return the seconds of the messages of a step: of all its tokens, and of the logits of the sampled ones."""
-        degree, work = self.split.tensor_parallel, self.work
-        total = 0.0
+        work, total = self.work, 0.0
         if work.all_reduces:
-            total += work.all_reduces * all_reduce_seconds(self.links, degree, tokens * work.token_bytes)
-            total += all_to_all_seconds(self.links, degree, sampled * work.logits_bytes)
+            total += work.all_reduces * self.sums.seconds(tokens * work.token_bytes)
+            total += self.logits.seconds(sampled * work.logits_bytes)
         if work.exchanges:
             spread = tokens * work.token_bytes * min(work.experts_per_token, self.split.expert_ranks)
-            total += work.exchanges * all_to_all_seconds(self.links, self.split.expert_ranks, spread)
+            total += work.exchanges * self.tokens.seconds(spread)
         return total * self.communication
 
 
@@ -244,7 +249,9 @@ def costs_of(
         request_seconds=each.request_seconds,
         expert_spread=each.expert_spread,
         communication=each.communication,
-        links=speed.links,
+        sums=all_reduce(speed.links, split.tensor_parallel),
+        logits=all_to_all(speed.links, split.tensor_parallel),
+        tokens=all_to_all(speed.links, split.expert_ranks),
         is_synchronous=synchronous,
     )
 

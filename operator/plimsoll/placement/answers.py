@@ -10,6 +10,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.demand import Demand, demand_of
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
+from plimsoll.placement.other_remedies import reads_ledger
 from plimsoll.placement.pools import Decision, Tenant, as_it_is
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Award, Solver, Stock
@@ -131,20 +132,34 @@ def _remembered(award: Award, first: _First, adviser: Adviser) -> Decision:
     last, demand = adviser.memo.last, award.demand
     basis: tuple[object, ...] = demand, last.layout(first.fleet), first.version
     if not award.is_empty:
-        advice = last.version("advice", (adviser.shelf, tuple(adviser.groups)))
-        basis = *basis, advice, award.refused_at is None, award.moves_spent, award.searched, award.rejections
+        basis = *basis, _advice(adviser), award.refused_at is None, award.moves_spent, award.searched, award.rejections
     return last.recall(demand.request.key, "kept", basis, lambda: _with_rooms(award, first.fleet, adviser))
 
 
 def _with_rooms(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
     """Do the same as :func:`_remembered` where another ledger came up. Without a search, few rooms are read from it."""
     if not award.is_empty:
-        return decision_of(award, fleet, adviser)
+        return _without_place(award, fleet, adviser)
     last, demand = adviser.memo.last, award.demand
     changed = any(pool.generation != demand.tenant.generation for pool in demand.tenant.pools)
     free = award.left if changed else None  # only then the others are compared, with the room that they have
     basis = demand, last.layout(fleet), rooms_for_surge(award, fleet), free
     return last.recall(demand.request.key, "decision", basis, lambda: decision_of(award, fleet, adviser))
+
+
+def _without_place(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
+    """Return the decision of a deployment that got nothing. A new one mostly has as much room as in the last pass."""
+    demand, ledger = award.demand, award.refused_at
+    if demand.tenant.pools or adviser.groups or reads_ledger(award.rejections):
+        return decision_of(award, fleet, adviser)
+    last, room = adviser.memo.last, None if ledger is None else adviser.room(demand.request, ledger)
+    basis = demand, last.layout(fleet), _advice(adviser), room, award.moves_spent, award.searched, award.rejections
+    return last.recall(demand.request.key, "without place", basis, lambda: decision_of(award, fleet, adviser))
+
+
+def _advice(adviser: Adviser) -> int:
+    """Return a number that stands for everything that can be advised to buy."""
+    return adviser.memo.last.version("advice", (adviser.shelf, tuple(adviser.groups)))
 
 
 def _failed(tenant: Tenant, error: Exception) -> Decision:

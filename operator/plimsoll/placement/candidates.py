@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 from plimsoll.domain.caches import AttentionCache, CrossCache, StateCache
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split, Target
+from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request
-from plimsoll.placement.divisibility import replica_refusal
-from plimsoll.placement.memo import Memo
+from plimsoll.placement.divisibility import divides
 
 TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
 """Degrees that fit on one node of eight GPUs and that divide the head counts of every catalogued model."""
@@ -44,13 +46,12 @@ def candidate_on(gpu: GpuType, split: Split, fleet: Fleet, *, restricted: bool =
     return Candidate(gpu, Target(gpu.name, split, selector, resource, tuple(others), capacity))
 
 
-def candidates(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Candidate, ...]:
+def candidates(request: Request, fleet: Fleet) -> tuple[Candidate, ...]:
     """Return every GPU type of the fleet with every split, by name and degree. An admin's degree is always included.
 
     Requests with equal splits share the candidates.
     """
-    splits = splits_for(request) if memo is None else memo.recall(request, "splits", (), lambda: splits_for(request))
-    return cuts(splits, fleet, restricted=request.constraints.restricts_capacity)
+    return cuts(splits_for(request), fleet, restricted=request.constraints.restricts_capacity)
 
 
 def cuts(splits: tuple[Split, ...], fleet: Fleet, *, restricted: bool = False) -> tuple[Candidate, ...]:
@@ -73,27 +74,44 @@ def splits_for(request: Request) -> tuple[Split, ...]:
     step anyway, so that the experts' results are summed as with tensor parallelism (vLLM sends tokens between ranks
     only with data parallelism).
     """
-    forced = request.overrides.tensor_parallel
+    speculation = request.engine.speculation
+    divided = _Divided(request.model, request.precision, None if speculation is None else speculation.draft)
+    return _splits(divided, request.overrides.tensor_parallel)
+
+
+class _Divided(NamedTuple):
+    """Everything that a split divides: a model in a precision, and its draft."""
+
+    model: ModelFacts
+    precision: Precision
+    draft: ModelFacts | None
+
+    def by(self, split: Split) -> bool:
+        return divides(self.model, self.precision, self.draft, split)
+
+
+@lru_cache(maxsize=1024)
+def _splits(divided: _Divided, forced: int | None) -> tuple[Split, ...]:
     if forced is not None and forced not in TENSOR_PARALLEL_DEGREES:
         return (*(Split(degree) for degree in TENSOR_PARALLEL_DEGREES), Split(forced))
     splits = {Split(degree) for degree in TENSOR_PARALLEL_DEGREES}
     for gpus in TENSOR_PARALLEL_DEGREES:
-        if _copies_tokens(request.model, gpus) or not _divides(request, Split(gpus)):
-            splits |= set(_staged(request, gpus)[:1])
-        splits |= set(_with_whole_experts(request, Split(gpus)))
+        if _copies_tokens(divided.model, gpus) or not divided.by(Split(gpus)):
+            splits |= set(_staged(divided, gpus)[:1])
+        splits |= set(_with_whole_experts(divided, Split(gpus)))
     return tuple(sorted(splits, key=lambda split: (split.gpus, split.pipeline_parallel, split.expert_parallel)))
 
 
-def _with_whole_experts(request: Request, split: Split) -> tuple[Split, ...]:
+def _with_whole_experts(divided: _Divided, split: Split) -> tuple[Split, ...]:
     whole = split._replace(expert_parallel=True)
-    needed = request.model.experts is not None and not _divides(request, split)
-    return (whole,) if needed and _divides(request, whole) else ()
+    needed = divided.model.experts is not None and not divided.by(split)
+    return (whole,) if needed and divided.by(whole) else ()
 
 
-def _staged(request: Request, gpus: int) -> list[Split]:
+def _staged(divided: _Divided, gpus: int) -> list[Split]:
     """Return the splits of ``gpus`` GPUs into stages that the model allows, the fewest stages first."""
     staged = (Split(gpus // stages, stages) for stages in PIPELINE_STAGES if gpus % stages == 0)
-    return [split for split in staged if _divides(request, split)]
+    return [split for split in staged if divided.by(split)]
 
 
 def _copies_tokens(model: ModelFacts, degree: int) -> bool:
@@ -102,7 +120,3 @@ def _copies_tokens(model: ModelFacts, degree: int) -> bool:
         cache.kv_heads < degree if isinstance(cache, AttentionCache) else not isinstance(cache, StateCache | CrossCache)
         for cache in model.caches()
     )
-
-
-def _divides(request: Request, split: Split) -> bool:
-    return replica_refusal(request, "", split) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Rejection, Split
@@ -14,7 +14,17 @@ from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.more_requests import with_more_requests
 from plimsoll.placement.options import NO_OPTIONS, Options, options
-from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant, as_it_is, as_it_runs, count
+from plimsoll.placement.pools import (
+    Decision,
+    PlannedPool,
+    Pool,
+    PoolState,
+    Tenant,
+    as_chosen,
+    as_it_is,
+    count,
+    with_settings,
+)
 from plimsoll.placement.sizes import sizes_of
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
@@ -50,6 +60,8 @@ class Demand:
         remembers_moves: whether places that replicas leave in this pass are excluded as well.
         settled: the decision, where a solver has nothing to decide.
         sizes: the same demand in every size, where the deployment declares the load of all replicas together.
+        missing: the number of replicas without a pool; negative where there are too many replicas.
+        asks: whether a solver has anything to decide. A deployment with zero replicas also asks for a place to hold.
     """
 
     tenant: Tenant
@@ -62,22 +74,20 @@ class Demand:
     remembers_moves: bool = True
     settled: Decision | None = None
     sizes: tuple[Demand, ...] = ()
+    missing: int = field(init=False, repr=False, compare=False)
+    asks: bool = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """Find what every pass reads several times of each deployment, and mostly of an unchanged one."""
+        missing = self.request.replicas - count(self.kept)
+        holds_nothing = not self.kept and self.request.replicas == 0
+        object.__setattr__(self, "missing", missing)
+        object.__setattr__(self, "asks", bool(self.moves or self.outdated or holds_nothing) or missing > 0)
 
     @property
     def request(self) -> Request:
         """The deployment's request."""
         return self.tenant.request
-
-    @property
-    def missing(self) -> int:
-        """The number of replicas without a pool; negative where there are too many replicas."""
-        return self.request.replicas - count(self.kept)
-
-    @property
-    def asks(self) -> bool:
-        """Whether a solver has anything to decide. A deployment with zero replicas also asks for a place to hold."""
-        holds_nothing = not self.kept and self.request.replicas == 0
-        return bool(self.moves or self.outdated or holds_nothing) or self.missing > 0
 
     @property
     def serves(self) -> bool:
@@ -144,15 +154,7 @@ class _Reader:
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
                 verdict = self._kept_off_others(self._reaching_more(pool, verdict))
-                kept.append(
-                    replace(
-                        as_it_is(pool),
-                        choice=verdict,
-                        target=verdict.target,
-                        generation=self.tenant.generation,
-                        spec=self.tenant.spec,
-                    )
-                )
+                kept.append(as_chosen(pool, verdict, self.tenant))
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
             elif pool.exists:
@@ -204,12 +206,12 @@ class _Reader:
             return self.tenant.request
         same_step = pool.generation == self.tenant.generation
         same_spec = pool.spec == self.tenant.spec
-        known = replace(
-            pool,
+        return with_settings(
+            self.tenant.request,
+            narrow=pool.has_narrow_cache,
             batched_tokens=pool.batched_tokens if same_step else None,
             max_sequences=pool.max_sequences if same_spec else None,
         )
-        return as_it_runs(self.tenant.request, known)
 
     def _reaching_more(self, pool: Pool, verdict: Option) -> Option:
         """Return the verdict with all labels of the type's nodes, where pods found no node with the pool's labels.

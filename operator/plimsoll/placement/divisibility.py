@@ -58,6 +58,13 @@ def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection 
     return refused and replace(refused, split=split, numbers=(*refused.numbers, ("draft", draft.name)))
 
 
+def divides(model: ModelFacts, precision: Precision, draft: ModelFacts | None, split: Split) -> bool:
+    """Whether :func:`replica_refusal` has nothing against a split, for a model and its draft."""
+    if _refusal(model, precision, split) is not None:
+        return False
+    return draft is None or _refusal(draft, draft.checkpoint.precision, Split(split.tensor_parallel)) is None
+
+
 @lru_cache(maxsize=4096)
 def _refusal(model: ModelFacts, precision: Precision, split: Split) -> Refusal | None:
     """Return the first reason against the split. Cached, because the answer is the same for every GPU type."""

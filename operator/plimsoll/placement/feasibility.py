@@ -37,41 +37,34 @@ def judge(
     judged in place of a 16-bit one that does not fit, or that brings more doubts. Without ``shows_speed``, an option
     has no speed where nothing but its reader asks for it.
     """
-    refusal = _refusal(request, candidate, fleet)
-    return _judged(request, candidate, refusal, fleet, memo, shows_speed=shows_speed)
+    return refusal(request, candidate, fleet) or judge_load(request, candidate, fleet, memo, shows_speed=shows_speed)
 
 
 def judge_all(request: Request, fleet: Fleet, memo: Memo | None = None) -> tuple[Option | Rejection, ...]:
     """Judge every candidate. Requests that differ only in their load share the refusals that no load changes."""
-    found = candidates(request, fleet, memo)
+    found = candidates(request, fleet)
     # Everything that a refusal reads. The candidates follow from their splits, from the constraints and from the fleet.
     about = (
         *(request.model, request.precision, request.kv_precision, request.engine),
         *(request.constraints, request.overrides, request.node_selector, request.tolerations),
         tuple(each.split for each in found),
     )
-    refusals = fleet.once(("refusals", *about), lambda: [_refusal(request, each, fleet) for each in found])
+    refusals = fleet.once(("refusals", *about), lambda: [refusal(request, each, fleet) for each in found])
     return tuple(
-        _judged(request, candidate, refusal, fleet, memo, shows_speed=True)
-        for candidate, refusal in zip(found, refusals, strict=True)
+        refused or judge_load(request, candidate, fleet, memo)
+        for candidate, refused in zip(found, refusals, strict=True)
     )
 
 
-def _judged(
-    request: Request,
-    candidate: Candidate,
-    refusal: Rejection | None,
-    fleet: Fleet,
-    memo: Memo | None,
-    *,
-    shows_speed: bool,
+def judge_load(
+    request: Request, candidate: Candidate, fleet: Fleet, memo: Memo | None = None, *, shows_speed: bool = True
 ) -> Option | Rejection:
-    """Judge a candidate that no load rules out, with the cache that the request asks for or with a narrower one."""
-    wide = refusal or _by_figures(request, candidate, memo, shows_speed=shows_speed)
+    """Judge a candidate without a :func:`refusal`, with the cache that the request asks for or with a narrower one."""
+    wide = _by_figures(request, candidate, memo, shows_speed=shows_speed)
     if not request.may_narrow_cache or not _may_gain(wide):
         return wide
     narrower = request.with_narrow_cache()
-    narrow = _refusal(narrower, candidate, fleet) or _by_figures(narrower, candidate, memo, shows_speed=shows_speed)
+    narrow = refusal(narrower, candidate, fleet) or _by_figures(narrower, candidate, memo, shows_speed=shows_speed)
     if isinstance(narrow, Rejection) or (isinstance(wide, Option) and wide.doubts <= narrow.doubts):
         return wide
     return narrow
@@ -82,7 +75,7 @@ def _may_gain(wide: Option | Rejection) -> bool:
     return wide.doubts > 0 if isinstance(wide, Option) else wide.reason in _ABOUT_CACHE
 
 
-def _refusal(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
+def refusal(request: Request, candidate: Candidate, fleet: Fleet) -> Rejection | None:
     """Return why the candidate is ruled out for any load; None where the figures decide."""
     return (
         wishes_refusal(request, candidate.gpu.name, candidate.split)
@@ -172,7 +165,7 @@ def _sized(request: Request, gpu: GpuType, split: Split) -> tuple[EngineSettings
     if figures.fit is Fit.SURE or figures.weights_bytes > figures.budget_bytes:
         return usual, figures
     lean = engine.lean_settings(request, usual)
-    return (usual, figures) if lean == usual else (lean, engine.estimate(request, gpu, split, lean))
+    return (usual, figures) if lean is usual or lean == usual else (lean, engine.estimate(request, gpu, split, lean))
 
 
 def hourly_price(gpu: GpuType, split: Split) -> Decimal | None:

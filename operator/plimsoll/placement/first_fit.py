@@ -8,11 +8,11 @@ from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Fit, Option, Rejection
 from plimsoll.domain.serving import Request
-from plimsoll.placement.candidates import Candidate, candidates
-from plimsoll.placement.feasibility import hourly_price, judge, may_fit
+from plimsoll.placement.candidates import Candidate, candidates, splits_for
+from plimsoll.placement.feasibility import hourly_price, judge, judge_load, may_fit
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import room_of
+from plimsoll.placement.place import room_basis, room_of
 from plimsoll.placement.preference import preference, rank
 
 
@@ -22,10 +22,9 @@ def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo |
     Candidates are judged in the order of preference, up to the first that fits and is fast enough. Candidates that
     have no room or cost more are not judged.
     """
-    roomy = with_room(request, fleet, ledger, memo)
     fast: Option | None = None
     slow: Option | None = None
-    for candidate in sorted(roomy, key=_preference):
+    for candidate in _with_room_in_order(request, fleet, ledger):
         if fast is not None and _preference(candidate) > rank(fast):
             break  # an fp8 cache weighs more than its price, so a candidate that costs more may still come before it
         if memo is None and not _may_fit(request, candidate):
@@ -44,17 +43,38 @@ def _preferred(option: Option, other: Option | None) -> Option:
     return option if other is None or rank(option) < rank(other) else other
 
 
-def with_room(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> list[Candidate]:
-    """Return the candidates with free GPUs for one replica. They may be too small for the request."""
-    asked = candidates(request, fleet, memo)
-    return [each for each in asked if room_of(request, each, fleet, ledger) > 0]
+def with_room(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[Candidate, ...]:
+    """Return the candidates with free GPUs for one replica. They may be too small for the request.
+
+    Requests that ask for the same room at the same candidates share the answer.
+    """
+    asked = candidates(request, fleet)
+    about = (*room_basis(request, ledger), _cuts(request))
+    return ledger.once(
+        "with room",
+        fleet.nodes,
+        about,
+        lambda: tuple(each for each in asked if room_of(request, each, fleet, ledger) > 0),
+    )
+
+
+def _with_room_in_order(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[Candidate, ...]:
+    """Return the same candidates in the order of preference."""
+    roomy = with_room(request, fleet, ledger)
+    about = (*room_basis(request, ledger), _cuts(request))
+    return ledger.once("with room, in order", fleet.nodes, about, lambda: tuple(sorted(roomy, key=_preference)))
+
+
+def _cuts(request: Request) -> tuple[object, ...]:
+    """Return what decides the candidates of a request on a fleet."""
+    return splits_for(request), request.constraints.restricts_capacity
 
 
 def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:
-    """Whether one candidate fits for sure. Free GPUs are not checked."""
+    """Whether one candidate without a refusal fits for sure. Free GPUs are not checked."""
     if not _may_fit(request, candidate):
         return False
-    verdict = judge(request, candidate, fleet, shows_speed=False)
+    verdict = judge_load(request, candidate, fleet, shows_speed=False)
     return isinstance(verdict, Option) and verdict.estimate.fit is Fit.SURE
 
 

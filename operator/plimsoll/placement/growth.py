@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from decimal import Decimal
 
 from plimsoll.domain.fleet import Fleet
@@ -83,7 +83,7 @@ def _growth(request: Request, missing: int, groups: Sequence[Growable], left: Ma
 def _grown(request: Request, missing: int, growing: Growable, left: Mapping[str, int]) -> _Growth | None:
     group, added = growing.group, Fleet((growing.group.node(),))
     ledger = Ledger.of(added)
-    option = first_that_fits(replace(request, replicas=1), added, ledger)
+    option = first_that_fits(request.with_replicas(1), added, ledger)
     if option is None:
         return None
     on_one = ledger.room_for(added.nodes, option.split.gpus, host_need(request, option))

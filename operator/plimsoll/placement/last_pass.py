@@ -20,6 +20,7 @@ class LastPass:
     def __init__(self) -> None:
         self._answers: dict[ObjectKey, dict[str, tuple[tuple[object, ...], Any]]] = {}
         self._seen: tuple[Fleet, Layout] | None = None
+        self._emptied: tuple[Layout, Fleet] | None = None
         self._versions: dict[str, tuple[object, int]] = {}
 
     def __len__(self) -> int:
@@ -32,6 +33,13 @@ class LastPass:
             known = None if self._seen is None else self._seen[1]
             self._seen = fleet, known if known is not None and known == fleet.layout else fleet.layout
         return self._seen[1]
+
+    def emptied(self, fleet: Fleet) -> Fleet:
+        """Return the fleet with nothing running: the same Python object as before while the layout is equal."""
+        layout = self.layout(fleet)
+        if self._emptied is None or self._emptied[0] is not layout:
+            self._emptied = layout, fleet.emptied
+        return self._emptied[1]
 
     def version(self, name: str, value: object) -> int:
         """Return a number that stays the same while the value of that name is equal to the last one."""

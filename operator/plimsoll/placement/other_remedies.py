@@ -23,12 +23,17 @@ def other_remedies(
     request: Request, fleet: Fleet, ledger: Ledger, rejections: Sequence[Rejection], memo: Memo | None = None
 ) -> tuple[Remedy, ...]:
     """Return the remedies that work: a larger quota, or smaller CPU and memory requests of the pod."""
-    one = replace(request, replicas=1)
+    one = request.with_replicas(1)
     found = (
         _larger_quota(one, fleet, ledger, rejections, memo),
         _smaller_requests(one, fleet, ledger, rejections, memo),
     )
     return tuple(remedy for remedy in found if remedy is not None)
+
+
+def reads_ledger(rejections: Sequence[Rejection]) -> bool:
+    """Whether :func:`other_remedies` reads anything about what is free; otherwise it returns nothing."""
+    return any(each.reason is Reason.QUOTA_EXCEEDED or each.reason in _ABOUT_HOSTS for each in rejections)
 
 
 def _larger_quota(

@@ -159,6 +159,19 @@ def room_of(request: Request, cut: Option | Candidate, fleet: Fleet, ledger: Led
     return room if admitted is None else min(room, admitted)
 
 
+def room_basis(request: Request, ledger: Ledger) -> tuple[object, ...]:
+    """Return everything that decides whether a replica has room somewhere, besides the place and what is free on nodes.
+
+    The host memory of a replica follows from the model, its precision and the engine, and never from the load. The
+    quotas are included, because ledgers that differ in them share answers.
+    """
+    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())
+    return (
+        *(request.model, request.precision, request.engine),
+        *(request.node_selector, request.tolerations, request.stated_host, quota),
+    )
+
+
 def taken(request: Request, choice: Option, fleet: Fleet, ledger: Ledger) -> Rejection:
     """Return why a choice that fits has no room: it lacks quota, GPUs, or other resources of the nodes with GPUs."""
     reason, numbers = shortage(request, choice, fleet, ledger)

@@ -207,15 +207,44 @@ def as_it_is(pool: Pool) -> PlannedPool:
     )
 
 
+def as_chosen(pool: Pool, choice: Option, tenant: Tenant) -> PlannedPool:
+    """Return a planned pool with the same replicas, and with what was chosen for the tenant's present spec."""
+    return PlannedPool(
+        name=pool.name,
+        target=choice.target,
+        state=pool.state,
+        generation=tenant.generation,
+        replicas=pool.replicas,
+        choice=choice,
+        batched_tokens=pool.batched_tokens,
+        max_sequences=pool.max_sequences,
+        spec=tenant.spec,
+        narrow_before=pool.has_narrow_cache,
+    )
+
+
 def as_it_runs(request: Request, pool: Pool) -> Request:
     """Return the request with the cache, the step and the most requests that the pool's engines last got."""
-    request = request.with_cache_as(narrow=pool.has_narrow_cache)
-    engine = request.engine
-    if pool.batched_tokens is not None:
-        engine = replace(engine, max_batched_tokens=pool.batched_tokens)
-    if pool.max_sequences is not None:
-        engine = replace(engine, max_sequences=pool.max_sequences)
-    return request if engine is request.engine else replace(request, engine=engine)
+    return with_settings(
+        request,
+        narrow=pool.has_narrow_cache,
+        batched_tokens=pool.batched_tokens,
+        max_sequences=pool.max_sequences,
+    )
+
+
+def with_settings(request: Request, *, narrow: bool, batched_tokens: int | None, max_sequences: int | None) -> Request:
+    """Return the request with the cache, the step and the most requests of engines. None keeps the request's own."""
+    request = request.with_cache_as(narrow=narrow)
+    if batched_tokens is None and max_sequences is None:
+        return request
+    own = request.engine
+    engine = replace(
+        own,
+        max_batched_tokens=own.max_batched_tokens if batched_tokens is None else batched_tokens,
+        max_sequences=own.max_sequences if max_sequences is None else max_sequences,
+    )
+    return replace(request, engine=engine)
 
 
 def count(pools: Iterable[PlannedPool]) -> int:

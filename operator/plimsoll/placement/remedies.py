@@ -15,11 +15,12 @@ from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.memory.inverse import largest
 from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts
 from plimsoll.placement.eligibility import most_gpus
+from plimsoll.placement.feasibility import refusal
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
 from plimsoll.placement.growth import Growable, growable, growth
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import room_of
+from plimsoll.placement.place import room_basis, room_of
 
 
 def remedies(request: Request, fleet: Fleet, ledger: Ledger, catalog: Sequence[GpuType]) -> tuple[Remedy, ...]:
@@ -42,16 +43,21 @@ class Adviser:
     memo: Memo
     groups: Sequence[NodeGroup] = ()
     _growable: tuple[Growable, ...] | None = field(default=None, init=False)
-    _emptied: Ledger | None = field(default=None, init=False)
+    _empty: Ledger | None = field(default=None, init=False)
     _shelf: tuple[GpuType, ...] | None = field(default=None, init=False)
     _shops: dict[Labels, _Shop] = field(default_factory=dict, init=False)
 
     @property
+    def emptied(self) -> Fleet:
+        """The fleet with nothing running."""
+        return self.memo.last.emptied(self.fleet)
+
+    @property
     def empty_ledger(self) -> Ledger:
         """The ledger of the empty fleet. It is equal for every request, and is made only when a remedy is needed."""
-        if self._emptied is None:
-            self._emptied = Ledger.of(self.fleet.emptied)
-        return self._emptied
+        if self._empty is None:
+            self._empty = Ledger.of(self.emptied)
+        return self._empty
 
     @property
     def shelf(self) -> tuple[GpuType, ...]:
@@ -72,11 +78,17 @@ class Adviser:
             *recall(request, "buy", self.shelf, lambda: tuple(self._other_gpus(request))),
         )
 
+    def room(self, request: Request, ledger: Ledger) -> tuple[object, ...]:
+        """Return everything that :meth:`remedies` reads from a ledger. The rest follows from request and layout."""
+        unbound, fleet = _without_bounds(request), self.fleet
+        here = room_seen(request, fleet, ledger)
+        return (here,) if unbound is request else (here, room_seen(unbound, fleet, ledger))
+
     def _sight_of_empty(self, request: Request) -> tuple[object, ...]:
         """Return what a search reads from the empty fleet. It changes only with the request and the layout."""
         basis = request, self.memo.last.layout(self.fleet)
         return self.memo.last.recall(
-            request.key, "empty", basis, lambda: room_seen(request, self.fleet.emptied, self.empty_ledger)
+            request.key, "empty", basis, lambda: room_seen(request, self.emptied, self.empty_ledger)
         )
 
     def growth(self, request: Request, missing: int, ledger: Ledger) -> tuple[Remedy, ...]:
@@ -86,13 +98,13 @@ class Adviser:
         return growth(request, missing, self._growable, ledger, self.memo) if self._growable else ()
 
     def _free_gpus(self, request: Request) -> Iterator[Remedy]:
-        chosen = first_that_fits(request, self.fleet.emptied, self.empty_ledger, self.memo)
+        chosen = first_that_fits(request, self.emptied, self.empty_ledger, self.memo)
         if chosen is not None:
             yield _gpus(RemedyKind.FREE_GPUS, chosen)
 
     def _changes(self, request: Request, ledger: Ledger) -> Iterator[Remedy]:
         """Yield changes of the load and the precision."""
-        yield from _smaller_load(request, self.fleet, with_room(request, self.fleet, ledger, self.memo))
+        yield from _smaller_load(request, self.fleet, with_room(request, self.fleet, ledger))
         yield from _other_16_bits(request, self.fleet, ledger)
         yield from _fewer_bits(request, self.fleet, ledger)
 
@@ -152,14 +164,9 @@ def _asker(request: Request, ledger: Ledger) -> tuple[tuple[int | None, ...], st
 def room_seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     """Return all inputs that a search for one replica's place reads from a fleet and a ledger, for any load.
 
-    Requests that ask for the same room share the answer. The host memory of a replica follows from the model, its
-    precision and the engine, and never from the load.
+    Requests that ask for the same room share the answer.
     """
-    quota = tuple(ledger.quota.get(request.key.namespace, {}).items())  # ledgers that differ in quotas share answers
-    about = (
-        *(request.model, request.precision, request.engine, request.overrides.tensor_parallel),
-        *(request.node_selector, request.tolerations, request.stated_host, quota),
-    )
+    about = (*room_basis(request, ledger), request.overrides.tensor_parallel)
     return ledger.once("sight", fleet.nodes, about, lambda: _seen(request, fleet, ledger))
 
 
@@ -202,13 +209,15 @@ def _largest_that_fits(
     """Return the largest value that fits on any candidate. Less load never needs more memory, so bisection works.
 
     The largest candidates come first. Each candidate is tested only for values above the best value so far, so one
-    test is enough for most candidates.
+    test is enough for most candidates. What rules a candidate out for one load rules it out for all.
     """
     found: int | None = None
     for candidate in sorted(roomy, key=lambda each: -each.gpu.usable_bytes * each.split.gpus):
         more = values if found is None else range(found + 1, values.stop)
         if not more:
             break
+        if refusal(changed(more[0]), candidate, fleet) is not None:
+            continue
 
         def fits(value: int, candidate: Candidate = candidate) -> bool:
             return fits_for_sure(changed(value), candidate, fleet)

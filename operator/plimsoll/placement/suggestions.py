@@ -104,7 +104,7 @@ class Suggester:
         # The admin's figure for the memory holds, whatever the load and the precision are.
         if len(active) != 1 or not active[0].replicas or request.overrides.memory_per_gpu_bytes is not None:
             return decision
-        found = self._suggestions(replace(request, replicas=active[0].replicas), choice)
+        found = self._suggestions(request.with_replicas(active[0].replicas), choice)
         return replace(decision, suggestions=found) if found else decision
 
     def _suggestions(self, request: Request, choice: Option) -> tuple[Suggestion, ...]:

@@ -145,7 +145,8 @@ class _Transition:
         """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
         room = _has_room_for_one(self.request, pool.target, self.fleet, self.award.left)
-        return replace(pool, surge=room or (now is not None and now.bound > pool.replicas))
+        surge = room or (now is not None and now.bound > pool.replicas)
+        return pool if surge == pool.surge else replace(pool, surge=surge)
 
 
 def rooms_for_surge(award: Award, fleet: Fleet) -> tuple[bool, ...]:
@@ -170,7 +171,7 @@ def _gpus(remedy: Remedy) -> tuple[str, int]:
 
 
 def _resized(pool: PlannedPool, by: int) -> PlannedPool:
-    return replace(pool, replicas=pool.replicas + by)
+    return replace(pool, replicas=pool.replicas + by) if by else pool
 
 
 def _shrunk(pools: list[PlannedPool], surplus: int) -> list[PlannedPool]:
@@ -181,7 +182,7 @@ def _shrunk(pools: list[PlannedPool], surplus: int) -> list[PlannedPool]:
         taken = min(left[pool.name], max(0, surplus))
         left[pool.name] -= taken
         surplus -= taken
-    resized = [replace(pool, replicas=left[pool.name]) for pool in pools]
+    resized = [_resized(pool, left[pool.name] - pool.replicas) for pool in pools]
     alive = [pool for pool in resized if pool.replicas > 0]
     return alive or resized[:1]
 

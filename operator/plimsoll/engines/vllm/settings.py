@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import EngineSettings, Split
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.cuda_graphs import cuda_graphs_bytes, largest_capture
+from plimsoll.engines.vllm.memory.cuda_graphs import NO_GRAPHS, GraphKind, graph_kind, largest_capture
 from plimsoll.engines.vllm.memory.estimate import least_bytes
 from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
+from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
 from plimsoll.memory.draft import draft_tokens
 
 _LARGE_GPU_BYTES = 70 * GIB
@@ -47,21 +50,67 @@ _VLLM_KV_DTYPES = {
 
 def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
     """Return the flags of one replica. Every default that changed between releases is set explicitly."""
-    dtype = _dtype(request, gpu)
+    engine, any_load = request.engine, _settings_of(request, gpu, split)
     batched_tokens = _batched_tokens(request, gpu)
     return EngineSettings(
         max_model_len=request.shape.context_tokens,
         max_num_seqs=sequences_of(request),
         max_num_batched_tokens=batched_tokens,
-        gpu_memory_utilization_percent=_utilization_percent(request, gpu, split, batched_tokens),
+        gpu_memory_utilization_percent=_utilization_percent(request, gpu, any_load, batched_tokens),
+        dtype=any_load.dtype,
+        quantization=any_load.quantization,
+        kv_cache_dtype=any_load.kv_cache_dtype,
+        enforce_eager=engine.enforce_eager,
+        residency=engine.residency,
+        lora=engine.lora,
+        media=engine.media,
+        drafting=None if engine.speculation is None else engine.speculation.drafting,
+    )
+
+
+class _AnyLoad(NamedTuple):
+    """The part of the settings that is the same for every load, and the memory that decides the utilization."""
+
+    dtype: str
+    quantization: str | None
+    kv_cache_dtype: str
+    graphs: GraphKind
+    outside: Outside
+
+
+def _settings_of(request: Request, gpu: GpuType, split: Split) -> _AnyLoad:
+    engine = request.engine
+    return _any_load(
+        request.model,
+        request.precision,
+        request.kv_precision,
+        engine.version,
+        gpu,
+        split,
+        adapters=engine.lora is not None,
+        enforce_eager=engine.enforce_eager,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _any_load(
+    model: ModelFacts,
+    precision: Precision,
+    kv_precision: KvPrecision,
+    version: EngineVersion,
+    gpu: GpuType,
+    split: Split,
+    *,
+    adapters: bool,
+    enforce_eager: bool,
+) -> _AnyLoad:
+    law, dtype = law_for(version), _dtype(model, precision, gpu)
+    return _AnyLoad(
         dtype=_VLLM_DTYPES[dtype],
-        quantization=_quantization(request),
-        kv_cache_dtype=_kv_cache_dtype(request, gpu, dtype),
-        enforce_eager=request.engine.enforce_eager,
-        residency=request.engine.residency,
-        lora=request.engine.lora,
-        media=request.engine.media,
-        drafting=None if request.engine.speculation is None else request.engine.speculation.drafting,
+        quantization=_quantization(model, precision),
+        kv_cache_dtype=_kv_cache_dtype(model, kv_precision, gpu, dtype),
+        graphs=NO_GRAPHS if enforce_eager else graph_kind(model, split, law, gpu, adapters=adapters),
+        outside=outside_budget(model, gpu, split, law),
     )
 
 
@@ -133,36 +182,22 @@ def _fewest_tokens(request: Request) -> int:
     return sequences_of(request) * (1 + drafted)
 
 
-def _utilization_percent(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
+def _utilization_percent(request: Request, gpu: GpuType, any_load: _AnyLoad, batched_tokens: int) -> int:
     """Return the user's share, lowered where CUDA, NCCL and uncharged graphs would not fit outside it.
 
     The engine refuses to start when less than its share is free at its first snapshot. It fails in graph capture when
     the graphs are not in its budget and do not fit outside it.
     """
-    outside = _outside_budget_bytes(request, gpu, split, batched_tokens)
+    sequences = sequences_of(request)
+    graphs = any_load.graphs.parts(sequences * (1 + draft_tokens(request)), batched_tokens)
+    outside = any_load.outside.total_bytes(graphs, sequences)
     most = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes
     return max(1, min(request.engine.gpu_memory_utilization_percent, most))
 
 
-def _outside_budget_bytes(request: Request, gpu: GpuType, split: Split, batched_tokens: int) -> int:
-    law, sequences = law_for(request.engine.version), sequences_of(request)
-    graphs = cuda_graphs_bytes(
-        request.model,
-        split,
-        law,
-        gpu,
-        sequences=sequences,
-        batched_tokens=batched_tokens,
-        speculative_tokens=draft_tokens(request),
-        adapters=request.engine.lora is not None,
-        enforce_eager=request.engine.enforce_eager,
-    )
-    return outside_budget_bytes(request.model, gpu, split, law, graphs, sequences=sequences)
-
-
-def _dtype(request: Request, gpu: GpuType) -> Precision:
+def _dtype(model: ModelFacts, precision: Precision, gpu: GpuType) -> Precision:
     """Return the 16- or 32-bit type of everything that is not quantized. Cards before Ampere have no bf16."""
-    dtype = request.model.checkpoint.dtype_beside_quantized if request.precision.is_quantized else request.precision
+    dtype = model.checkpoint.dtype_beside_quantized if precision.is_quantized else precision
     return Precision.FP16 if dtype is Precision.BF16 and _lacks_bf16(gpu) else dtype
 
 
@@ -170,20 +205,20 @@ def _lacks_bf16(gpu: GpuType) -> bool:
     return gpu.compute_capability is not None and gpu.compute_capability < (8, 0)
 
 
-def _quantization(request: Request) -> str | None:
+def _quantization(model: ModelFacts, precision: Precision) -> str | None:
     """Return the quantization flag, which only online quantization needs.
 
     For a quantized checkpoint, the engine reads the checkpoint's configuration.
     """
-    if request.precision is request.model.checkpoint.precision or not request.precision.is_quantized:
+    if precision is model.checkpoint.precision or not precision.is_quantized:
         return None
-    return request.precision.value
+    return precision.value
 
 
-def _kv_cache_dtype(request: Request, gpu: GpuType, dtype: Precision) -> str:
+def _kv_cache_dtype(model: ModelFacts, precision: KvPrecision, gpu: GpuType, dtype: Precision) -> str:
     """Return ``auto`` where the engine would choose the same type. Without bf16, cache and weights are cast to fp16."""
-    wanted = KvPrecision.FP16 if request.kv_precision is KvPrecision.BF16 and _lacks_bf16(gpu) else request.kv_precision
-    automatic = request.model.checkpoint.kv_precision or _same_as(dtype)
+    wanted = KvPrecision.FP16 if precision is KvPrecision.BF16 and _lacks_bf16(gpu) else precision
+    automatic = model.checkpoint.kv_precision or _same_as(dtype)
     return "auto" if wanted is automatic else _VLLM_KV_DTYPES[wanted]
 
 

@@ -61,7 +61,7 @@ def with_scarcity(award: Award, stock: Stock, others: Others) -> Award:
         return award
     if not any(each.reason is Reason.GPUS_TAKEN for each in award.rejections):
         return award
-    best, one = award.granted[0].choice, replace(award.demand.request, replicas=1)
+    best, one = award.granted[0].choice, award.demand.request.with_replicas(1)
     options = {each.target.place: each for each in award.demand.options.verdicts if isinstance(each, Option)}
 
     def real(rejection: Rejection) -> Rejection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option, Outcome, Placed, Rejection, Split
@@ -136,7 +136,7 @@ class Turn:
         return outcome
 
     def _search(self, replicas: int, closed: tuple[tuple[str, Split], ...], wants: Filter = _anything) -> Outcome:
-        request = replace(self.demand.request, replicas=replicas)
+        request = self.demand.request.with_replicas(replicas)
         return pick(request, self.demand.options, self.fleet, self.ledger, closed, wants)
 
     def _note(self, outcome: Outcome) -> None:

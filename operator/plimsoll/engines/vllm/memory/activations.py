@@ -34,17 +34,30 @@ from plimsoll.engines.vllm.memory.forward import (
     dense_forward_formula,
     expert_rows_bytes,
     expert_rows_formula,
+    has_indexer,
     hidden_bytes,
     hidden_formula,
     sparse_workspace_bytes,
     sparse_workspace_formula,
 )
 from plimsoll.engines.vllm.memory.rank import Rank
-from plimsoll.engines.vllm.memory.sampler import sampler_bytes, sampler_formula
+from plimsoll.engines.vllm.memory.sampler import Sampling, sampler_formula, sampling
 from plimsoll.memory.draft import draft_tokens
 
 _RECEIVED_TENSORS = 2
 """The tensors that a pipeline stage passes on: hidden state and residual."""
+
+
+class StepParts(NamedTuple):
+    """The parts of the peak that no load changes: the first fields of :class:`Activations`."""
+
+    experts: Scratch
+    forward: int
+    rows_copied: int
+    scratch: int
+    hidden: int
+    received: int
+    compiling: int
 
 
 class Activations(NamedTuple):
@@ -59,16 +72,16 @@ class Activations(NamedTuple):
     """
 
     experts: Scratch
-    sparse: int
-    kept: int
     forward: int
     rows_copied: int
     scratch: int
     hidden: int
+    received: int
+    compiling: int
     rows: int
     sampling: int
-    received: int
-    compiling: int = 0
+    sparse: int
+    kept: int
     encoder: int = 0
     held: int = 0
     seen: Profiled | None = None
@@ -96,19 +109,22 @@ class Activations(NamedTuple):
 
 def rank_activations(rank: Rank) -> Activations:
     """Return the peak of activations of ``rank``, part by part."""
-    return activation_parts(
+    return rank_step(rank).activations(rank.settings.max_num_seqs, rank.settings.max_model_len)
+
+
+def rank_step(rank: Rank) -> Step:
+    """Return the step that ``rank`` profiles, for any number of sequences and any context."""
+    return _step(
         rank.request.model,
+        rank.request.precision,
         rank.split,
         rank.law,
         rank.gpu,
-        batched_tokens=rank.settings.max_num_batched_tokens,
-        sequences=rank.settings.max_num_seqs,
-        context_tokens=rank.settings.max_model_len,
-        speculative_tokens=draft_tokens(rank.request),
-        last_stage=rank.is_last,
+        rank.settings.max_num_batched_tokens,
+        draft_tokens(rank.request),
+        rank.value_bytes,
+        is_last=rank.is_last,
         compiles=not rank.settings.enforce_eager,
-        precision=rank.request.precision,
-        dtype_bytes=rank.value_bytes,
     )
 
 
@@ -149,56 +165,114 @@ def activation_parts(
         precision: the precision of the linear layers; None means the checkpoint's.
         dtype_bytes: width of activations.
     """
-    is_first = split.pipeline_parallel == 1 or not last_stage
     running = model.checkpoint.precision if precision is None else precision
-    step = _of_step(model, running, split, law, gpu, batched_tokens, dtype_bytes)
-    experts, scratch = step.experts, step.rows_copied + step.experts.given_back
-    context = model.max_context_tokens if context_tokens is None else context_tokens
-    sparse = sparse_workspace_bytes(model, context_tokens=context, trims=law.trims_sparse_workspace)
-    drafted = speculative_tokens if law.runs_v2(model, gpu) else 0
-    rows = min(sequences * (1 + drafted), batched_tokens)
-    sampling = sampler_bytes(
+    step = _step(
+        model,
+        running,
+        split,
+        law,
+        gpu,
+        batched_tokens,
+        speculative_tokens,
+        dtype_bytes,
+        is_last=last_stage,
+        compiles=compiles,
+    )
+    return step.activations(sequences, model.max_context_tokens if context_tokens is None else context_tokens)
+
+
+class Step(NamedTuple):
+    """The parts of the peak that are the same for any number of sequences and any context.
+
+    ``fixed`` holds all parts that no load changes. ``tokens`` are those of the step, of which each sequence has
+    ``rows_each`` in the sampler. ``sampling`` is None on a stage that does not sample. ``has_indexer`` means that the
+    rank gathers keys of sparse attention, and ``has_tower`` that it profiles a tower.
+    """
+
+    model: ModelFacts
+    split: Split
+    law: EngineLaw
+    tokens: int
+    dtype_bytes: int
+    rows_each: int
+    sampling: Sampling | None
+    has_indexer: bool
+    has_tower: bool
+    fixed: StepParts
+
+    def activations(self, sequences: int, context_tokens: int) -> Activations:
+        """Return the peak of a step of so many sequences, with a longest request of ``context_tokens`` tokens."""
+        rows = min(sequences * self.rows_each, self.tokens)
+        sampled = 0 if self.sampling is None else self.sampling.peak_bytes(rows)
+        parts = Activations(*self.fixed, rows, sampled, sparse=0, kept=self.fixed.experts.kept)
+        if self.has_indexer:
+            parts = self._with_indexer(parts, context_tokens)
+        return self._with_tower(parts, sequences, context_tokens) if self.has_tower else parts
+
+    def _with_indexer(self, parts: Activations, context_tokens: int) -> Activations:
+        trims, kept = self.law.trims_sparse_workspace, parts.experts.kept
+        sparse = sparse_workspace_bytes(self.model, context_tokens=context_tokens, trims=trims)
+        return parts._replace(sparse=sparse, kept=max(kept, sparse) if self.law.keeps_workspaces else kept + sparse)
+
+    def _with_tower(self, parts: Activations, sequences: int, context_tokens: int) -> Activations:
+        tower = self.model.encoder
+        if tower is None:
+            return parts
+        load = {"batched_tokens": self.tokens, "sequences": sequences, "context_tokens": context_tokens}
+        seen = profiled(tower, self.law, **load)
+        peak = encoder_peak_bytes(self.model, self.split, seen, dtype_bytes=self.dtype_bytes)
+        held = encoder_held_bytes(self.model, seen, dtype_bytes=self.dtype_bytes)
+        return parts._replace(encoder=peak, held=held, seen=seen)
+
+
+@lru_cache(maxsize=4096)
+def _step(
+    model: ModelFacts,
+    precision: Precision,
+    split: Split,
+    law: EngineLaw,
+    gpu: GpuType | None,
+    tokens: int,
+    speculative_tokens: int,
+    dtype_bytes: int,
+    *,
+    is_last: bool,
+    compiles: bool,
+) -> Step:
+    is_first = split.pipeline_parallel == 1 or not is_last
+    is_second = law.runs_v2(model, gpu)
+    logits = sampling(
         law.sampler_of(model, gpu),
         vocabulary=model.vocabulary,
-        rows=rows,
         gathers=split.tensor_parallel > 1,
         rejects=speculative_tokens > 0,
         dtype_bytes=dtype_bytes,
     )
-    parts = Activations(
-        experts=experts,
-        sparse=sparse,
-        kept=max(experts.kept, sparse) if law.keeps_workspaces else experts.kept + sparse,
-        forward=step.forward,
-        rows_copied=step.rows_copied,
-        scratch=scratch + step.hidden if scratch else 0,
-        hidden=step.hidden,
-        rows=rows,
-        sampling=sampling if last_stage else 0,
-        received=0 if last_stage else _RECEIVED_TENSORS * step.hidden,
-        compiling=step.compiling if compiles and is_first else 0,
+    return Step(
+        model=model,
+        split=split,
+        law=law,
+        tokens=tokens,
+        dtype_bytes=dtype_bytes,
+        rows_each=1 + (speculative_tokens if is_second else 0),
+        sampling=logits if is_last else None,
+        has_indexer=has_indexer(model),
+        has_tower=(is_first or not is_second) and model.encoder is not None and law.profiles_tower_of(model, gpu),
+        fixed=_fixed(
+            model,
+            precision,
+            split,
+            law,
+            gpu,
+            tokens,
+            dtype_bytes,
+            is_last=is_last,
+            compiles=compiles and is_first,
+        ),
     )
-    runs_tower = is_first or not law.runs_v2(model, gpu)
-    if model.encoder is None or not runs_tower or not law.profiles_tower_of(model, gpu):
-        return parts
-    seen = profiled(model.encoder, law, batched_tokens=batched_tokens, sequences=sequences, context_tokens=context)
-    peak = encoder_peak_bytes(model, split, seen, dtype_bytes=dtype_bytes)
-    held = encoder_held_bytes(model, seen, dtype_bytes=dtype_bytes)
-    return parts._replace(encoder=peak, held=held, seen=seen)
 
 
-class _Step(NamedTuple):
-    """The parts of the peak that are the same for any number of sequences and any context."""
-
-    experts: Scratch
-    forward: int
-    hidden: int
-    rows_copied: int
-    compiling: int
-
-
-@lru_cache(maxsize=4096)
-def _of_step(
+def _fixed(
     model: ModelFacts,
     precision: Precision,
     split: Split,
@@ -206,13 +280,23 @@ def _of_step(
     gpu: GpuType | None,
     tokens: int,
     dtype_bytes: int,
-) -> _Step:
-    return _Step(
-        experts=expert_scratch(model, precision, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes),
+    *,
+    is_last: bool,
+    compiles: bool,
+) -> StepParts:
+    experts = expert_scratch(model, precision, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+    hidden = hidden_bytes(model, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+    copied = expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+    compiling = compiling_bytes(model, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes)
+    scratch = copied + experts.given_back
+    return StepParts(
+        experts=experts,
         forward=dense_forward_bytes(model, split, batched_tokens=tokens, dtype_bytes=dtype_bytes),
-        hidden=hidden_bytes(model, batched_tokens=tokens, dtype_bytes=dtype_bytes),
-        rows_copied=expert_rows_bytes(model, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes),
-        compiling=compiling_bytes(model, split, law, gpu, batched_tokens=tokens, dtype_bytes=dtype_bytes),
+        rows_copied=copied,
+        scratch=scratch + hidden if scratch else 0,
+        hidden=hidden,
+        received=0 if is_last else _RECEIVED_TENSORS * hidden,
+        compiling=compiling if compiles else 0,
     )
 
 

@@ -56,23 +56,31 @@ def band(
         law: the release's law.
         sequences: ``--max-num-seqs``; by default the engine's largest default.
     """
-    width = _width(model, gpu, split, law)
-    low, high = width.low, width.high
-    room = max(0.0, _USUAL_WIDTH * GIB + _USUAL_SHARE * width.card - low - high)
-    low += min(room, _TAIL_GIB * GIB + _TAIL_SHARE * width.card + _sampler_choice(model, gpu, law, sequences))
-    return Band(-int(low), int(high))
+    return band_width(model, gpu, split, law).band(sequences)
 
 
-class _Width(NamedTuple):
-    """The width of a band for any number of sequences, without the part up to the usual width, in bytes."""
+class BandWidth(NamedTuple):
+    """The width of a band for any number of sequences, in bytes.
 
-    card: int
+    Below, up to ``room`` bytes are added: the ``tail``, and what an old engine's choice of its sampler may save in a
+    model of ``vocabulary`` tokens (None where there is no such choice).
+    """
+
     low: float
     high: float
+    room: float
+    tail: float
+    vocabulary: int | None
+
+    def band(self, sequences: int) -> Band:
+        """Return the band for ``--max-num-seqs``."""
+        choice = 0 if self.vocabulary is None else _sampler_choice(self.vocabulary, sequences)
+        return Band(-int(self.low + min(self.room, self.tail + choice)), int(self.high))
 
 
 @lru_cache(maxsize=4096)
-def _width(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> _Width:
+def band_width(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> BandWidth:
+    """Return the width of the band; the arguments are those of :func:`band`."""
     card = gpu.usable_bytes if gpu is not None else 80 * GIB
     low, high = 0.30 * GIB + 0.003 * card, 0.35 * GIB + 0.006 * card
     if law.charges_graphs_of(model, gpu):
@@ -80,7 +88,14 @@ def _width(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw)
     low, high = low * _EVIDENCE[model.evidence], high * _EVIDENCE[model.evidence]
     for extra_low, extra_high in _thin(model, gpu, split, law):
         low, high = low + extra_low * GIB, high + extra_high * GIB
-    return _Width(card, low, high)
+    may_choose = law.may_fuse_sampler and law.sampler_of(model, gpu) is NATIVE_SAMPLER
+    return BandWidth(
+        low=low,
+        high=high,
+        room=max(0.0, _USUAL_WIDTH * GIB + _USUAL_SHARE * card - low - high),
+        tail=_TAIL_GIB * GIB + _TAIL_SHARE * card,
+        vocabulary=model.vocabulary if may_choose else None,
+    )
 
 
 def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) -> list[tuple[float, float]]:
@@ -126,11 +141,7 @@ def _is_hopper(gpu: GpuType | None) -> bool:
     return gpu is not None and gpu.compute_capability is not None and gpu.compute_capability[0] == _HOPPER
 
 
-def _sampler_choice(model: ModelFacts, gpu: GpuType | None, law: EngineLaw, rows: int) -> int:
+def _sampler_choice(vocabulary: int, rows: int) -> int:
     """Return how much the estimate is too high where an old engine had FlashInfer."""
-    if not law.may_fuse_sampler or law.sampler_of(model, gpu) is not NATIVE_SAMPLER:
-        return 0
-    native, fused = (
-        sampler_bytes(law, vocabulary=model.vocabulary, rows=rows) for law in (NATIVE_SAMPLER, FUSED_SAMPLER)
-    )
+    native, fused = (sampler_bytes(law, vocabulary=vocabulary, rows=rows) for law in (NATIVE_SAMPLER, FUSED_SAMPLER))
     return max(0, native - fused)

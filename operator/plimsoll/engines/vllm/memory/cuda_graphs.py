@@ -117,18 +117,16 @@ class GraphParts(NamedTuple):
 
 def rank_graphs(rank: Rank) -> GraphParts:
     """Return the graphs of ``rank``, part by part; empty where the engine runs without graphs."""
+    tokens = rank.settings.max_num_seqs * (1 + draft_tokens(rank.request))
+    return rank_graph_kind(rank).parts(tokens, rank.settings.max_num_batched_tokens)
+
+
+def rank_graph_kind(rank: Rank) -> GraphKind:
+    """Return the graphs of ``rank`` for any load."""
     if rank.settings.enforce_eager:
-        return GraphParts()
-    return graph_parts(
-        rank.request.model,
-        rank.split,
-        rank.law,
-        rank.gpu,
-        sequences=rank.settings.max_num_seqs,
-        batched_tokens=rank.settings.max_num_batched_tokens,
-        speculative_tokens=draft_tokens(rank.request),
-        adapters=rank.request.engine.lora is not None,
-    )
+        return NO_GRAPHS
+    adapters = rank.request.engine.lora is not None
+    return graph_kind(rank.request.model, rank.split, rank.law, rank.gpu, adapters=adapters)
 
 
 def graphs_term(rank: Rank, parts: GraphParts) -> Term:
@@ -152,42 +150,16 @@ def cuda_graphs_bytes(
 
     Drafted tokens count as tokens of the step.
     """
-    if enforce_eager:
-        return GraphMemory(0, 0)
-    return graph_parts(
-        model,
-        split,
-        law,
-        gpu,
-        sequences=sequences,
-        batched_tokens=batched_tokens,
-        speculative_tokens=speculative_tokens,
-        adapters=adapters,
-    ).memory
+    kind = NO_GRAPHS if enforce_eager else graph_kind(model, split, law, gpu, adapters=adapters)
+    return kind.parts(sequences * (1 + speculative_tokens), batched_tokens).memory
 
 
-def graph_parts(
-    model: ModelFacts,
-    split: Split,
-    law: EngineLaw,
-    gpu: GpuType | None,
-    *,
-    sequences: int,
-    batched_tokens: int,
-    speculative_tokens: int = 0,
-    adapters: bool = False,
-) -> GraphParts:
-    """Return the same part by part, for an engine that captures graphs."""
-    kind = _kind(model, split, law, gpu, adapters=adapters)
-    largest = min(2 * sequences * (1 + speculative_tokens), kind.largest, batched_tokens)
-    return _parts(kind, captured_sizes(largest), batched_tokens if kind.counts_prefill else 0)
-
-
-class _Kind(NamedTuple):
+class GraphKind(NamedTuple):
     """The inputs of the graphs that are the same for any number of sequences and any step.
 
-    Each of ``sets`` has a graph for each captured size, up to the size ``largest``. With ``counts_prefill``, a prefill
-    counts as a graph. ``is_charged`` means that the engine takes its estimate out of its budget.
+    Each of ``sets`` (0: no graphs) has a graph for each captured size, up to the size ``largest``. With
+    ``counts_prefill``, a prefill counts as a graph. ``is_charged`` means that the engine takes its estimate out of its
+    budget.
     """
 
     law: GraphLaw
@@ -199,11 +171,25 @@ class _Kind(NamedTuple):
     counts_prefill: bool
     is_charged: bool
 
+    def parts(self, step_tokens: int, batched_tokens: int) -> GraphParts:
+        """Return the graphs part by part: they reach up to twice the tokens of a decode step."""
+        if not self.sets:
+            return GraphParts()
+        largest = min(2 * step_tokens, self.largest, batched_tokens)
+        return _parts(self, captured_sizes(largest), batched_tokens if self.counts_prefill else 0)
+
+
+NO_GRAPHS = GraphKind(
+    FIRST_RUNNER, sets=0, largest=0, layers=0, experts=0, collectives=0, counts_prefill=False, is_charged=False
+)
+"""The graphs of an engine that runs eagerly."""
+
 
 @lru_cache(maxsize=4096)
-def _kind(model: ModelFacts, split: Split, law: EngineLaw, gpu: GpuType | None, *, adapters: bool) -> _Kind:
+def graph_kind(model: ModelFacts, split: Split, law: EngineLaw, gpu: GpuType | None, *, adapters: bool) -> GraphKind:
+    """Return what the graphs of any load have in common, for an engine that captures graphs."""
     is_second = law.runs_v2(model, gpu)
-    return _Kind(
+    return GraphKind(
         law=SECOND_RUNNER if is_second else FIRST_RUNNER,
         sets=_SETS_WITH_ADAPTERS if adapters and law.release >= _SPECIALIZES_SINCE else 1,
         largest=largest_capture(model, gpu),
@@ -217,7 +203,7 @@ def _kind(model: ModelFacts, split: Split, law: EngineLaw, gpu: GpuType | None, 
 
 # A table of candidates needs few different values, and reads each twice: for its settings and for its estimate.
 @lru_cache(maxsize=1024)
-def _parts(kind: _Kind, captured: int, prefill_tokens: int) -> GraphParts:
+def _parts(kind: GraphKind, captured: int, prefill_tokens: int) -> GraphParts:
     law, layers, experts, sizes = kind.law, kind.layers, kind.experts, kind.sets * captured
     share = sizes / FULL_SET
     nccl = COLLECTIVES * kind.collectives

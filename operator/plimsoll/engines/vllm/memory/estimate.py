@@ -9,14 +9,10 @@ from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
-from plimsoll.engines.vllm.memory.activations import Activations, activations_term, rank_activations
-from plimsoll.engines.vllm.memory.band import band
+from plimsoll.engines.vllm.memory.activations import Activations, activations_term
 from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term, rank_graphs
+from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
 from plimsoll.engines.vllm.memory.frame import Frame, frame_of
-from plimsoll.engines.vllm.memory.kv_law import kv_law_for
-from plimsoll.engines.vllm.memory.laws import law_for
-from plimsoll.engines.vllm.memory.outside_budget import outside_budget_bytes
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.memory.band import Band
 from plimsoll.memory.calibration import learned_band
@@ -73,26 +69,25 @@ def estimate_of_stage(
     Raises:
         ValueError, UnsupportedModel: as :func:`estimate`.
     """
-    rank = Rank(request, gpu, split, settings, law_for(request.engine.version), stage)
     frame, correction = _frame(request, gpu, split, settings, stage), request.correction_for(gpu.name, split)
-    layout, activations, graphs = frame.layout, rank_activations(rank), rank_graphs(rank)
+    layout, sequences = frame.layout, settings.max_num_seqs
+    activations, graphs = frame.step.activations(sequences, settings.max_model_len), frame.graph_parts(sequences)
+    rank = Rank(request, gpu, split, settings, frame.law, stage)
     terms = _corrected(_terms(rank, frame, activations, graphs), correction)
     weights, adapters, _, *others = [term.size_bytes for term in terms]
-    without_cache = weights + adapters + sum(others)
-    edges = _band(rank, activations, correction)
+    estimated = sum(others)
+    without_cache = weights + adapters + estimated
+    edges = _band(frame, activations, settings, correction)
     # Weights and cache are counted and not estimated, so the need is never below them, for any band.
-    slack = max(0, min(-edges.low_bytes, sum(others)))
+    slack = max(0, min(-edges.low_bytes, estimated))
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left = budget - without_cache
     expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
-    by_group = kv_law_for(request.engine.version).reports_tokens_by_group
     return MemoryEstimate(
         terms=terms,
         margin_bytes=edges.high_bytes,
         slack_bytes=slack,
-        outside_bytes=outside_budget_bytes(
-            request.model, gpu, split, rank.law, graphs.memory, sequences=settings.max_num_seqs
-        ),
+        outside_bytes=frame.outside.total_bytes(graphs, sequences),
         usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
@@ -100,7 +95,7 @@ def estimate_of_stage(
         kv_capacity_tokens=expected,
         kv_capacity_low_tokens=low,
         kv_capacity_high_tokens=high,
-        kv_reported_tokens=layout.tokens_by_group(left) if by_group else expected,
+        kv_reported_tokens=layout.tokens_by_group(left) if frame.counts_groups else expected,
         kv_block_tokens=layout.block_tokens,
         max_sequences=layout.max_sequences(max(0, left - edges.high_bytes)),
         host_bytes=frame.host_bytes,
@@ -132,11 +127,11 @@ def _terms(rank: Rank, frame: Frame, activations: Activations, graphs: GraphPart
     )
 
 
-def _band(rank: Rank, activations: Activations, correction: Correction | None) -> Band:
+def _band(frame: Frame, activations: Activations, settings: EngineSettings, correction: Correction | None) -> Band:
     """Return the error band: lower where a warm start spares a compilation, and as learned from engines of the kind."""
-    settings = rank.settings
-    prior = band(rank.request.model, rank.gpu, rank.split, rank.law, sequences=settings.max_num_seqs)
-    prior = Band(prior.low_bytes - activations.spared_when_warm, prior.high_bytes)
+    prior = frame.width.band(settings.max_num_seqs)
+    spared = activations.spared_when_warm
+    prior = Band(prior.low_bytes - spared, prior.high_bytes) if spared else prior
     if correction is None:
         return prior
     return learned_band(

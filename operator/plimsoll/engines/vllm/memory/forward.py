@@ -168,6 +168,11 @@ def sparse_workspace_bytes(model: ModelFacts, *, context_tokens: int, trims: boo
     return context_tokens * INDEXER_ROWS_PER_TOKEN * factor // pool * INDEXER_ROW_BYTES
 
 
+def has_indexer(model: ModelFacts) -> bool:
+    """Whether :func:`sparse_workspace_bytes` is above 0."""
+    return _indexed_pool(model) > 0
+
+
 def sparse_workspace_formula(size_bytes: int, *, context_tokens: int) -> str:
     """Return the workspace of ``size_bytes`` as a formula with its numbers."""
     rows = size_bytes / INDEXER_ROW_BYTES / context_tokens

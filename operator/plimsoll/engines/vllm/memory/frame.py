@@ -1,5 +1,7 @@
 """The part of a rank's memory that every load shares: weights, adapters, overhead, and the layout of the KV cache.
 
+It also has what the other terms need besides the load: the profiled step, the graphs, and the width of the band.
+
 A pass judges many deployments that differ only in context and requests. So this part is computed once for all of them.
 """
 
@@ -18,26 +20,50 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.terms import Term
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.activations import Step, rank_step
 from plimsoll.engines.vllm.memory.adapters import adapters_term
+from plimsoll.engines.vllm.memory.band import BandWidth, band_width
+from plimsoll.engines.vllm.memory.cuda_graphs import GraphKind, GraphParts, rank_graph_kind
+from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
+from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws import law_for
 from plimsoll.engines.vllm.memory.non_torch import overhead_term
+from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.engines.vllm.memory.weights import host_bytes, weights_term
+from plimsoll.memory.draft import draft_tokens
 
 _NO_DEPLOYMENT = ObjectKey("", "")
 _SMALLEST_LOAD = ServingShape(context_tokens=1, concurrency=1)
 
 
 class Frame(NamedTuple):
-    """The terms that no load changes, the layout of the cache, and the bytes of weights in host memory."""
+    """The terms that no load changes, the layout of the cache, and the bytes of weights in host memory.
 
+    The other terms follow from the load with the ``step``, the ``graphs`` of steps of ``tokens`` tokens (each sequence
+    brings ``tokens_each`` of them), the ``width`` of the band, and what is ``outside`` the budget. ``counts_groups``
+    means that the engine reports the tokens of one group of layers.
+    """
+
+    law: EngineLaw
     weights: Term
     adapters: Term
     overhead: Term
     layout: KvLayout
     host_bytes: int
+    step: Step
+    graphs: GraphKind
+    tokens: int
+    tokens_each: int
+    width: BandWidth
+    outside: Outside
+    counts_groups: bool
+
+    def graph_parts(self, sequences: int) -> GraphParts:
+        """Return the graphs for so many sequences."""
+        return self.graphs.parts(sequences * self.tokens_each, self.tokens)
 
 
 def frame_of(
@@ -85,13 +111,22 @@ def _frame(
     engine = EngineChoice(version, residency=residency, lora=lora, speculation=speculation, enforce_eager=enforce_eager)
     request = Request(_NO_DEPLOYMENT, model, precision, kv_precision, _SMALLEST_LOAD, engine)
     settings = _settings(batched_tokens, enforce_eager=enforce_eager)
-    rank = Rank(request, gpu, split, settings, law_for(version), stage)
+    law = law_for(version)
+    rank = Rank(request, gpu, split, settings, law, stage)
     return Frame(
+        law=law,
         weights=weights_term(rank),
         adapters=adapters_term(rank),
         overhead=overhead_term(rank),
         layout=rank_layout(request, split, settings, stage),
         host_bytes=host_bytes(rank),
+        step=rank_step(rank),
+        graphs=rank_graph_kind(rank),
+        tokens=batched_tokens,
+        tokens_each=1 + draft_tokens(request),
+        width=band_width(model, gpu, split, law),
+        outside=outside_budget(model, gpu, split, law),
+        counts_groups=kv_law_for(version).reports_tokens_by_group,
     )
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import NamedTuple
+
 from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
-from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory
+from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, GraphParts
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
-from plimsoll.engines.vllm.memory.sampler import sampler_bytes
+from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
 
 MXFP4_SCRATCH_BYTES = 2 * GIB
 """Kernel scratch of MXFP4 experts that the profiling run does not include.
@@ -20,16 +23,29 @@ with 0.4 GiB on two, and ran with 4.3 GiB to spare.
 """
 
 
-def outside_budget_bytes(
-    model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw, graphs: GraphMemory, *, sequences: int
-) -> int:
-    """Return the bytes of CUDA's context, NCCL, uncharged graphs, and what the profiling run does not include."""
-    uncharged = max(0, graphs.actual_bytes - graphs.estimated_bytes)
-    return outside_bytes(gpu, split) + uncharged + _unprofiled_bytes(model, gpu, law, sequences)
+class Outside(NamedTuple):
+    """The memory outside the budget, for any load.
+
+    ``fixed_bytes`` are CUDA's context, NCCL and scratch. ``unprofiled`` is the sampler where the profiling run does not
+    sample.
+    """
+
+    fixed_bytes: int
+    unprofiled: Sampling | None
+
+    def total_bytes(self, graphs: GraphMemory | GraphParts, sequences: int) -> int:
+        """Return all of it: also uncharged graphs, and what the profiling run does not include."""
+        uncharged = max(0, graphs.actual_bytes - graphs.estimated_bytes)
+        unprofiled = 0 if self.unprofiled is None else self.unprofiled.peak_bytes(sequences)
+        return self.fixed_bytes + uncharged + unprofiled
 
 
-def _unprofiled_bytes(model: ModelFacts, gpu: GpuType, law: EngineLaw, sequences: int) -> int:
+@lru_cache(maxsize=4096)
+def outside_budget(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> Outside:
+    """Return the memory that an engine takes outside its budget, for any load."""
     scratch = MXFP4_SCRATCH_BYTES if model.checkpoint.precision is Precision.MXFP4 else 0
-    if law.profiles_sampler:
-        return scratch
-    return scratch + sampler_bytes(law.sampler_of(model, gpu), vocabulary=model.vocabulary, rows=sequences)
+    return Outside(outside_bytes(gpu, split) + scratch, None if law.profiles_sampler else _sampling(model, gpu, law))
+
+
+def _sampling(model: ModelFacts, gpu: GpuType, law: EngineLaw) -> Sampling:
+    return sampling(law.sampler_of(model, gpu), vocabulary=model.vocabulary)

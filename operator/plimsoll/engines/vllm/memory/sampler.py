@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from plimsoll.engines.vllm.memory.engine_law import SamplerLaw
 
 LOGIT_BYTES = 4
 
 _HALF_PRECISION_BYTES = 2
 """The width with which :class:`SamplerLaw` was measured. Wider models add the extra width of the raw logits."""
+
+
+class Sampling(NamedTuple):
+    """A sampler for any number of rows: the logits of a row, how many 32-bit copies of them exist, and fixed bytes."""
+
+    vocabulary: int
+    copies: float
+    base_bytes: int
+
+    def peak_bytes(self, rows: int) -> int:
+        """Return the peak bytes while ``rows`` rows are sampled."""
+        return int(rows * self.vocabulary * LOGIT_BYTES * self.copies) + self.base_bytes
+
+
+def sampling(
+    law: SamplerLaw,
+    *,
+    vocabulary: int,
+    gathers: bool = False,
+    rejects: bool = False,
+    dtype_bytes: int = _HALF_PRECISION_BYTES,
+) -> Sampling:
+    """Return the sampler of one rank; the arguments are those of :func:`sampler_bytes`."""
+    copies = sampler_copies(law, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
+    return Sampling(vocabulary, copies, law.base_bytes)
 
 
 def sampler_bytes(
@@ -34,8 +61,8 @@ def sampler_bytes(
         rejects: whether tokens are drafted, and the sampler may reject them.
         dtype_bytes: width of the model's activations.
     """
-    copies = sampler_copies(law, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
-    return int(rows * vocabulary * LOGIT_BYTES * copies) + law.base_bytes
+    own = sampling(law, vocabulary=vocabulary, gathers=gathers, rejects=rejects, dtype_bytes=dtype_bytes)
+    return own.peak_bytes(rows)
 
 
 def sampler_copies(law: SamplerLaw, *, gathers: bool, rejects: bool, dtype_bytes: int) -> float:

@@ -1,0 +1,28 @@
+"""Holds Python's garbage collector back while a plan is made.
+
+A pass makes hundreds of thousands of objects that live on, and nearly no reference cycles. Meanwhile the collector
+reads all living objects again and again. That takes a tenth of a cold pass, and now and then a quarter of a second in a
+pass that takes a twentieth of one otherwise.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def collecting_later() -> Iterator[None]:
+    """Switch automatic collections off, and on again at the end: Python then collects by its own rules.
+
+    It holds for all threads of the process. Nothing changes where they are off already.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
