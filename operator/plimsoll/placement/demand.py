@@ -69,6 +69,11 @@ class Demand:
         return self.tenant.request
 
     @property
+    def ways(self) -> tuple[Demand, ...]:
+        """The demand in every size that a solver may choose; only itself where the size is known."""
+        return self.sizes or (self,)
+
+    @property
     def missing(self) -> int:
         """The number of replicas without a pool; negative where there are too many replicas."""
         return self.request.replicas - count(self.kept)
