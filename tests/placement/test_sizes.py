@@ -22,7 +22,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.sizes import MOST_SIZES, sizes_of, with_size
-from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver
+from plimsoll.placement.solvers import DEFAULT_SOLVER, Solver, Stock
 from plimsoll.placement.solvers.greedy import solve_greedily
 from plimsoll.placement.solvers.sizes import Score, score_of
 from plimsoll.placement.solvers.turn import Turn
@@ -51,7 +51,8 @@ def bill(decision: Decision) -> float:
 
 
 def alone(wanted: Request, where: Fleet) -> Score:
-    return score_of(Turn(demand_of(tenant(wanted), where, Memo()), where, Ledger.of(where)).take())
+    stock = Stock(where, Ledger.of(where))
+    return score_of(Turn(demand_of(tenant(wanted), where, Memo()), where, stock.ledger).take(), stock)
 
 
 def test_every_size_holds_the_load_with_equal_replicas() -> None:
@@ -188,8 +189,9 @@ def test_no_deployment_gains_by_another_size_on_what_the_others_leave(seed: int,
                 nodes = eligible_nodes(other.request, where, kept.gpu_type)
                 left = left.take(nodes, kept.split.gpus, kept.replicas, other.request.host_need(kept.choice.host))
         sizes = (demand_of(tenant(size), where, Memo()) for size in sizes_of(asked[name], where))
-        best = min(score_of(Turn(demand, where, left).take()) for demand in sizes)
-        mine = decision.missing * decision.request.shape.concurrency
+        stock = Stock(where, Ledger.of(where))
+        best = min(score_of(Turn(demand, where, left).take(), stock) for demand in sizes)
+        mine = decision.missing / decision.request.replicas
         assert mine <= best[0]
         if mine == best[0]:
             assert bill(decision) <= best[2] + 0.001 or best[1] > 0

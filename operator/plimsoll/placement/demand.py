@@ -90,6 +90,11 @@ class Demand:
         return self.tenant.request
 
     @property
+    def ways(self) -> tuple[Demand, ...]:
+        """The demand in every size that a solver may choose; only itself where the size is known."""
+        return self.sizes or (self,)
+
+    @property
     def serves(self) -> bool:
         """Whether a pool to replace serves now. If so, it must stay until all its replicas are replaced."""
         return any(pool.ready for pool in self.outdated)

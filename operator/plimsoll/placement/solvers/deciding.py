@@ -52,7 +52,7 @@ def _some_missing(posed: Posed, milp: Milp) -> Decided | None:
     patience = _Queue(posed, milp).patience()
     everybody = {index for level in posed.levels for index in level}
     patient = posed.among(everybody, patience)
-    missing: tuple[int, ...] = ()
+    missing: tuple[float, ...] = ()
     for _ in range(max((level for _, level in patience.values()), default=0)):
         least = _least(patient, milp, Aim(Goal.MISSING, doubt=True, missing=missing))
         if least is None:
@@ -62,9 +62,13 @@ def _some_missing(posed: Posed, milp: Milp) -> Decided | None:
     return None if doubts is None else _solved(patient, milp, Aim(doubt=True, missing=missing, doubts=doubts))
 
 
-def _least(posed: Posed, milp: Milp, aim: Aim) -> int | None:
-    solution: Solution | None = milp(Formulation(posed.problem, aim).programme)
-    return None if solution is None else round(solution.objective)
+def _least(posed: Posed, milp: Milp, aim: Aim) -> float | None:
+    programme = Formulation(posed.problem, aim).programme
+    solution: Solution | None = milp(programme)
+    if solution is None:
+        return None
+    # The values are whole numbers, and the library's own objective is not exact.
+    return sum(cost * value for cost, value in zip(programme.costs, solution.values, strict=True))
 
 
 @dataclass(slots=True)
@@ -100,8 +104,11 @@ class _Queue:
                 low = middle
         return low
 
-    def _fewest_missing(self, culprit: int) -> int:
-        """Return how many replicas of a demand have no place at least, after all that come before it."""
+    def _fewest_missing(self, culprit: int) -> float:
+        """Return how many replicas of a demand have no place at least, after all that come before it.
+
+        A demand with several sizes counts in replicas of its first size: see :meth:`Kind.weighed`.
+        """
         replicas = self._replicas(culprit)
         posed = self._with([culprit], {culprit: (replicas, 1)})
         least = _least(posed, self.milp, Aim(Goal.MISSING, doubt=True))

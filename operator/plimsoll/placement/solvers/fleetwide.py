@@ -3,6 +3,7 @@
 1. Demands whose pods found no node take their turn first, the oldest first: their replicas waited longest. Those of
    a higher priority that wait for replicas come before them, through all of these steps.
 2. All other demands become one programme (:mod:`problem`, :mod:`formulation`); :mod:`deciding` has the order of goals.
+   The programme also chooses the sizes of demands that have several.
 3. The shares get nodes, the largest replicas first (:mod:`packing`).
 4. Every demand takes its turn with its own share and what nobody else has. So a share that could not be packed, and a
    demand that the programme left out, still get what is free.
@@ -27,11 +28,16 @@ from plimsoll.placement.solvers.programme import Milp
 from plimsoll.placement.solvers.protocol import Award, Stock
 from plimsoll.placement.solvers.scarcity import Others, with_scarcity
 from plimsoll.placement.solvers.search import in_turn, search
+from plimsoll.placement.solvers.sizes import chosen_alone
 from plimsoll.placement.solvers.turn import Turn
 from plimsoll.placement.taken import Taken, taken_between
 
 MOST_REMEMBERED = 8
 """The number of problems whose solution is kept: an unchanged fleet poses the same problem in every pass."""
+
+MOST_CHOICES_OF_SIZES = 1_000
+"""The most choices of kinds with several sizes in one problem: those of some 70 different deployments. With more,
+a plan for full nodes takes too long: it solves some 60 programmes."""
 
 
 @dataclass(slots=True)
@@ -75,7 +81,7 @@ class Fleetwide:
 
 class _Pass:
     def __init__(self, demands: Sequence[Demand], stock: Stock, solver: Fleetwide) -> None:
-        self.demands, self.stock, self.solver = demands, stock, solver
+        self.demands, self.stock, self.solver = dict(enumerate(demands)), stock, solver
         self.asks = [demand.asks for demand in demands]
         self.found: dict[int, tuple[Award, Taken | None]] = {}
         self.appraisal: Appraisal | None = None
@@ -91,7 +97,7 @@ class _Pass:
                     ledger = self._turn(index, self.demands[index], parts.get(index, ()), ledger)
         others = Others([award for award, _ in self.found.values()])
         left = self.stock.ledger
-        for index, demand in enumerate(self.demands):
+        for index, demand in self.demands.items():
             if index not in self.found:
                 yield Award(demand, left=left, appraisal=self.appraisal)
                 continue
@@ -102,7 +108,7 @@ class _Pass:
     def _groups(self) -> list[range]:
         """Divide the demands: a group begins with the first priority of which pods found no node, after others wait."""
         starts, waits = [0], False
-        for index, demand in enumerate(self.demands):
+        for index, demand in self.demands.items():
             if index and self._value(index) != self._value(index - 1) and waits and self._is_stranded(index):
                 starts.append(index)
             waits = waits or (self.asks[index] and wanted(demand) > 0)
@@ -124,7 +130,7 @@ class _Pass:
 
     def _shared_out(self, group: Sequence[int], ledger: Ledger) -> tuple[Mapping[int, list[Part]], Ledger]:
         """Solve for all demands that miss replicas. Return their parts, and the ledger without the parts."""
-        posed = pose({index: self.demands[index] for index in group if self._joins(index)}, self.stock.fleet, ledger)
+        posed = self._posed({index: self.demands[index] for index in group if self._joins(index)}, ledger)
         if not posed.members:
             return {}, ledger
         decided = self.solver.decide(posed)
@@ -135,12 +141,22 @@ class _Pass:
             parts[part.demand].append(part)
         return parts, left
 
+    def _posed(self, joining: Mapping[int, Demand], ledger: Ledger) -> Posed:
+        """Return the problem of these demands. Where their sizes make it too large, each has its best size alone."""
+        posed = pose(joining, self.stock.fleet, ledger)
+        if posed.problem.choices_of_sizes <= MOST_CHOICES_OF_SIZES:
+            return posed
+        sized = {index: demand for index, demand in joining.items() if demand.sizes}
+        self.demands |= chosen_alone(sized, self.stock, ledger)
+        return pose({index: self.demands[index] for index in joining}, self.stock.fleet, ledger)
+
     def _joins(self, index: int) -> bool:
         demand = self.demands[index]
         return index not in self.found and self.asks[index] and wanted(demand) > 0
 
     def _turn(self, index: int, demand: Demand, parts: Sequence[Part], ledger: Ledger) -> Ledger:
         """Take for one demand from its own parts and from the ledger, and return what is left of it."""
+        demand = demand.ways[parts[0].size] if parts else demand
         own = _with_parts(parts, ledger)
         try:
             share = [(part.place, part.packed) for part in parts if part.packed]

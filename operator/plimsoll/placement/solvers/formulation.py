@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from math import floor
 
 from plimsoll.placement.solvers.limits import limits_of
-from plimsoll.placement.solvers.problem import Choice, Kind, Problem
+from plimsoll.placement.solvers.problem import Kind, Problem
 from plimsoll.placement.solvers.programme import Programme, Solution
 
 MIXING = 0.1
 """The part of a deployment's bill that a mix of GPU types must save. Below that, its replicas share one type: they
 are easier to operate and answer at the same speed."""
+
+_TOLERANCE = 1e-6
+"""What a sum of shares may miss by rounding."""
 
 
 class Goal(StrEnum):
@@ -34,28 +38,30 @@ class Aim:
 
     ``minimised`` is what the programme minimises. ``doubt`` allows options with more doubts than others of
     the kind. ``missing`` is the most missing replicas of each level of priority, and the level after those is the one
-    that :attr:`Goal.MISSING` minimises. ``doubts`` is the most doubts; None sets no limit.
+    that :attr:`Goal.MISSING` minimises. ``doubts`` is the most doubts; None sets no limit. Replicas count as
+    :meth:`~plimsoll.placement.solvers.problem.Kind.weighed` says.
     """
 
     minimised: Goal = Goal.BILL
     doubt: bool = False
-    missing: tuple[int, ...] = ()
-    doubts: int | None = None
+    missing: tuple[float, ...] = ()
+    doubts: float | None = None
 
 
 @dataclass(slots=True)
 class Columns:
     """The columns of one kind.
 
-    ``whole`` counts deployments that get one choice. ``mixed`` counts deployments that are divided over choices,
-    ``loose`` their replicas by choice, and ``short`` their replicas without a place. ``parts`` are replicas by choice
-    and group, where a choice has several groups.
+    ``whole`` counts deployments that get one choice. ``mixed`` counts deployments by size that are divided over
+    choices, ``loose`` their replicas by choice, and ``short`` their replicas without a place by size. ``parts`` are
+    replicas by choice and group, where a choice has several groups. A size that is not divided has no ``mixed``, and
+    its ``short`` counts deployments without a place.
     """
 
     whole: dict[int, int] = field(default_factory=dict)
-    mixed: int | None = None
+    mixed: dict[int, int] = field(default_factory=dict)
     loose: dict[int, int] = field(default_factory=dict)
-    short: int | None = None
+    short: dict[int, int] = field(default_factory=dict)
     parts: dict[tuple[int, int], int] = field(default_factory=dict)
 
 
@@ -63,11 +69,12 @@ class Columns:
 class Share:
     """What a kind gets.
 
-    ``whole`` is the number of deployments by choice. ``loose`` is the number of replicas by choice, for deployments
-    that are divided. ``parts`` is the number of replicas by choice and group.
+    ``whole`` is the number of deployments by choice, and ``mixed`` that of divided deployments by size. ``loose`` is
+    the number of their replicas by choice. ``parts`` is the number of replicas by choice and group.
     """
 
     whole: tuple[tuple[int, int], ...]
+    mixed: tuple[tuple[int, int], ...]
     loose: tuple[tuple[int, int], ...]
     parts: tuple[tuple[tuple[int, int], int], ...]
 
@@ -89,52 +96,66 @@ class Formulation:
         )
 
     def _of_kind(self, kind: Kind, count: int) -> Columns:
-        columns, add = Columns(), self.programme.column
-        allowed = self._allowed(kind)
-        for choice in allowed:
-            columns.whole[choice] = add(count, self._cost(kind, kind.choices[choice], kind.replicas))
-        divisible = not kind.whole and kind.replicas > 1 and (len(allowed) > 1 or kind.spare > 0)
-        if divisible:
-            columns.mixed = add(count, self._charge(kind))
-            for choice in allowed:
-                columns.loose[choice] = add(count * kind.replicas, self._cost(kind, kind.choices[choice], 1))
-        if kind.spare:
-            most = kind.spare if divisible else kind.spare // kind.replicas
-            columns.short = add(count * most, self._penalty(kind, divisible=divisible))
-        self._balance(kind, count, columns, divisible=divisible)
+        columns = Columns()
+        for size in range(len(kind.sizes)):
+            self._of_size(kind, size, count, columns)
+        self._all_have_one(count, columns)
         self._divide(kind, count, columns)
         return columns
 
-    def _allowed(self, kind: Kind) -> list[int]:
+    def _of_size(self, kind: Kind, size: int, count: int, columns: Columns) -> None:
+        allowed, replicas, add = self._allowed(kind, size), kind.sizes[size], self.programme.column
+        if not allowed:
+            return
+        for choice in allowed:
+            columns.whole[choice] = add(count, self._cost(kind, choice, replicas))
+        divisible = not kind.whole and replicas > 1 and (len(allowed) > 1 or kind.spare > 0)
+        if divisible:
+            columns.mixed[size] = add(count, self._charge(kind, size))
+            for choice in allowed:
+                columns.loose[choice] = add(count * replicas, self._cost(kind, choice, 1))
+        if kind.spare:
+            most = _most_short(kind, size)
+            columns.short[size] = add(
+                count * (most if divisible else most // replicas), self._penalty(kind, size, columns)
+            )
+        if divisible:
+            self._balance(kind, size, columns)
+
+    def _allowed(self, kind: Kind, size: int) -> list[int]:
         """Return the choices with the fewest doubts, or all of them where the aim allows more doubts."""
         fewest = min((choice.doubts for choice in kind.choices), default=0)
-        return [index for index, choice in enumerate(kind.choices) if self.aim.doubt or choice.doubts == fewest]
+        return [index for index in kind.of_size(size) if self.aim.doubt or kind.choices[index].doubts == fewest]
 
-    def _cost(self, kind: Kind, choice: Choice, replicas: int) -> float:
+    def _cost(self, kind: Kind, index: int, replicas: int) -> float:
+        choice = kind.choices[index]
         if self.aim.minimised is Goal.BILL:
-            rank = kind.choices.index(choice)  # among equal bills, the preferred choices
-            return replicas * (choice.price + 1e-6 * rank)
-        return float(replicas * choice.doubts) if self.aim.minimised is Goal.DOUBT else 0.0
+            return replicas * (choice.price + 1e-6 * index)  # among equal bills, the preferred choices
+        return kind.weighed(choice.size, replicas * choice.doubts) if self.aim.minimised is Goal.DOUBT else 0.0
 
-    def _charge(self, kind: Kind) -> float:
+    def _charge(self, kind: Kind, size: int) -> float:
         if self.aim.minimised is not Goal.BILL:
             return 0.0
-        return MIXING * kind.replicas * min((choice.price for choice in kind.choices), default=0.0)
+        return MIXING * kind.sizes[size] * min((kind.choices[index].price for index in kind.of_size(size)), default=0.0)
 
-    def _penalty(self, kind: Kind, *, divisible: bool) -> float:
+    def _penalty(self, kind: Kind, size: int, columns: Columns) -> float:
         counts = self.aim.minimised is Goal.MISSING and kind.level == len(self.aim.missing) + 1
-        return _weight(kind, divisible=divisible) if counts else 0.0
+        return _weight(kind, size, columns) if counts else 0.0
 
-    def _balance(self, kind: Kind, count: int, columns: Columns, *, divisible: bool) -> None:
-        placed = [(column, 1.0) for column in columns.whole.values()]
-        if divisible and columns.mixed is not None:
-            placed.append((columns.mixed, 1.0))
-            replicas = [(column, 1.0) for column in columns.loose.values()]
-            short = [] if columns.short is None else [(columns.short, 1.0)]
-            entries = (*replicas, *short, (columns.mixed, -float(kind.replicas)))
-            self.programme.row(entries, at_least=0.0, at_most=0.0)
-        elif columns.short is not None:
-            placed.append((columns.short, 1.0))
+    def _balance(self, kind: Kind, size: int, columns: Columns) -> None:
+        """Count the replicas of divided deployments of one size: each has a place, or is short."""
+        mixed, short = columns.mixed[size], columns.short.get(size)
+        replicas = [(columns.loose[index], 1.0) for index in kind.of_size(size) if index in columns.loose]
+        missing = [] if short is None else [(short, 1.0)]
+        entries = (*replicas, *missing, (mixed, -float(kind.sizes[size])))
+        self.programme.row(entries, at_least=0.0, at_most=0.0)
+        if short is not None and len(kind.sizes) > 1:  # with one size, the column's limit says the same
+            self.programme.row(((short, 1.0), (mixed, -float(_most_short(kind, size)))), at_most=0.0)
+
+    def _all_have_one(self, count: int, columns: Columns) -> None:
+        """Give every deployment one choice, or a size to be divided in, or nothing."""
+        alone = [column for size, column in columns.short.items() if size not in columns.mixed]
+        placed = [(column, 1.0) for column in (*columns.whole.values(), *columns.mixed.values(), *alone)]
         self.programme.row(tuple(placed), at_least=count, at_most=count)
 
     def _divide(self, kind: Kind, count: int, columns: Columns) -> None:
@@ -144,14 +165,14 @@ class Formulation:
             if len(choice.groups) == 1:
                 continue
             for group in choice.groups:
-                columns.parts[index, group] = self.programme.column(count * kind.replicas)
+                columns.parts[index, group] = self.programme.column(count * kind.sizes[choice.size])
             entries = [(columns.parts[index, group], 1.0) for group in choice.groups]
             taken = [(column, -weight) for column, weight in self._replicas(kind, columns, index)]
             self.programme.row((*entries, *taken), at_least=0.0, at_most=0.0)
 
     def _replicas(self, kind: Kind, columns: Columns, choice: int) -> Iterator[tuple[int, float]]:
         """Yield the columns and weights that count the replicas of a choice."""
-        yield columns.whole[choice], float(kind.replicas)
+        yield columns.whole[choice], float(kind.sizes[kind.choices[choice].size])
         if choice in columns.loose:
             yield columns.loose[choice], 1.0
 
@@ -176,9 +197,10 @@ class Formulation:
         paired = list(zip(self.problem.kinds, self.columns, strict=True))
         for level, most in enumerate(self.aim.missing, start=1):
             short = [
-                (columns.short, _weight(kind, divisible=columns.mixed is not None))
+                (column, _weight(kind, size, columns))
                 for kind, columns in paired
-                if columns.short is not None and kind.level == level
+                if kind.level == level
+                for size, column in columns.short.items()
             ]
             self.programme.row(tuple(short), at_most=most)
         if self.aim.doubts is not None:
@@ -192,8 +214,9 @@ class Formulation:
             self.programme.row(tuple(doubtful), at_most=self.aim.doubts)
 
     def _doubts(self, kind: Kind, columns: Columns, choice: int) -> Iterator[tuple[int, float]]:
-        doubts = kind.choices[choice].doubts
-        return ((column, weight * doubts) for column, weight in self._replicas(kind, columns, choice))
+        each = kind.choices[choice]
+        counted = self._replicas(kind, columns, choice)
+        return ((column, kind.weighed(each.size, weight * each.doubts)) for column, weight in counted)
 
     def _share(self, kind: Kind, columns: Columns, solution: Solution) -> Share:
         value = solution.values
@@ -208,12 +231,18 @@ class Formulation:
                 if replicas:
                     parts.append(((index, group), replicas))
         return Share(
-            whole=tuple((index, value[column]) for index, column in columns.whole.items() if value[column]),
+            whole=tuple((index, value[column]) for index, column in sorted(columns.whole.items()) if value[column]),
+            mixed=tuple((size, value[column]) for size, column in columns.mixed.items() if value[column]),
             loose=tuple((index, value[column]) for index, column in columns.loose.items() if value[column]),
             parts=tuple(parts),
         )
 
 
-def _weight(kind: Kind, *, divisible: bool) -> float:
+def _most_short(kind: Kind, size: int) -> int:
+    """Return how many replicas of a size a deployment may miss."""
+    return min(kind.sizes[size], floor(kind.spare / kind.weighed(size, 1) + _TOLERANCE))
+
+
+def _weight(kind: Kind, size: int, columns: Columns) -> float:
     """Return how much one unit of the column ``short`` counts: a replica, or a deployment that is not divided."""
-    return float(1 if divisible else kind.replicas)
+    return kind.weighed(size, 1 if size in columns.mixed else kind.sizes[size])

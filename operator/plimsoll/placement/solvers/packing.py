@@ -18,7 +18,8 @@ from plimsoll.placement.solvers.problem import Kind, Place
 class Part:
     """Replicas of one demand with one GPU type and split, and the nodes that they got.
 
-    ``rank`` is the index of the choice in its kind, and ``kind`` that of the kind.
+    ``rank`` is the index of the choice in its kind, and ``kind`` that of the kind. ``size`` is the index of the
+    demand's size.
     """
 
     demand: int
@@ -28,6 +29,7 @@ class Part:
     replicas: int
     rank: int
     kind: int
+    size: int
     nodes: list[tuple[GpuNode, int]] = field(default_factory=list)
 
     @property
@@ -53,14 +55,19 @@ def _parts(decided: Decided, number: int) -> Iterator[Part]:
     members = list(decided.posed.members[number])
     for choice, count in share.whole:
         for member in members[:count]:
-            yield _part(kind, number, member, choice, kind.replicas)
+            yield _part(kind, number, member, choice, kind.sizes[kind.choices[choice].size])
         members = members[count:]
-    yield from _mixed(kind, number, members, list(share.loose))
+    for size, count in share.mixed:
+        loose = [each for each in share.loose if kind.choices[each[0]].size == size]
+        yield from _mixed(kind, number, members[:count], loose, kind.sizes[size])
+        members = members[count:]
 
 
-def _mixed(kind: Kind, number: int, members: Sequence[int], loose: list[tuple[int, int]]) -> Iterator[Part]:
+def _mixed(
+    kind: Kind, number: int, members: Sequence[int], loose: list[tuple[int, int]], replicas: int
+) -> Iterator[Part]:
     for member in members:
-        missing = kind.replicas
+        missing = replicas
         while missing and loose:
             choice, left = loose.pop(0)
             taken = min(missing, left)
@@ -72,7 +79,7 @@ def _mixed(kind: Kind, number: int, members: Sequence[int], loose: list[tuple[in
 
 def _part(kind: Kind, number: int, member: int, choice: int, replicas: int) -> Part:
     chosen = kind.choices[choice]
-    return Part(member, chosen.place, chosen.gpus, chosen.need, replicas, choice, number)
+    return Part(member, chosen.place, chosen.gpus, chosen.need, replicas, choice, number, chosen.size)
 
 
 Queue = dict[int, list[GpuNode]]

@@ -26,7 +26,7 @@ from plimsoll.placement.sizes import UNPRICED
 
 Place = tuple[str, Split]
 
-Patience = tuple[int, int]
+Patience = tuple[float, int]
 """The fields ``spare`` and ``level`` of a :class:`Kind`."""
 
 NO_PATIENCE: Patience = (0, 0)
@@ -39,7 +39,7 @@ class Choice:
     ``price`` is in US dollars an hour. Options with fewer ``doubts`` (:class:`~plimsoll.domain.outcomes.Option`) come
     first, whatever they cost. ``groups`` are the indexes of the groups of nodes that accept the replica. ``quotas``
     are the indexes of the quotas that it uses up, each with the amount. ``need`` is the CPU and memory that the replica
-    takes from its node.
+    takes from its node. ``size`` is the index of the kind's size that has such replicas.
     """
 
     place: Place
@@ -49,22 +49,42 @@ class Choice:
     groups: tuple[int, ...]
     quotas: tuple[tuple[int, float], ...] = ()
     need: HostNeed = NO_HOST_NEED
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Deployments with the same choices and the same number of replicas to place.
+    """Deployments with the same choices and the same numbers of replicas to place.
 
-    ``choices`` are in the order of preference. With ``whole``, all replicas are placed with one choice, or none is.
-    ``spare`` is how many replicas of one deployment may stay without a place. ``level`` is 0 where that number is the
-    least that is possible. Otherwise it is the level of priority, from 1 on, whose missing replicas are minimised.
+    ``choices`` are in the order of preference. ``sizes`` are the numbers of replicas that a deployment may have: one
+    number, or several where it declares the load of all replicas together. It takes choices of one size only. With
+    ``whole``, all replicas are placed with one choice, or none is.
+    ``spare`` is how many replicas of one deployment may stay without a place, as :meth:`weighed` counts them. ``level``
+    is 0 where that number is the least that is possible. Otherwise it is the level of priority, from 1 on, whose
+    missing replicas are minimised.
     """
 
     choices: tuple[Choice, ...]
-    replicas: int
+    sizes: tuple[int, ...]
     whole: bool = False
-    spare: int = 0
+    spare: float = 0
     level: int = 0
+
+    @property
+    def replicas(self) -> int:
+        """The number of replicas in the first size. A deployment counts as that many replicas in every size."""
+        return self.sizes[0]
+
+    def of_size(self, size: int) -> list[int]:
+        """Return the indexes of the choices of one size, in the order of preference."""
+        return [index for index, choice in enumerate(self.choices) if choice.size == size]
+
+    def weighed(self, size: int, replicas: float) -> float:
+        """Return the number of replicas of the first size that serve as much load as ``replicas`` of another size.
+
+        So a third of the load counts the same in every size. Equal shares give equal numbers, without rounding errors.
+        """
+        return replicas * self.sizes[0] / self.sizes[size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +110,11 @@ class Problem:
     counts: tuple[int, ...]
     groups: tuple[Group, ...]
     quotas: tuple[float, ...] = ()
+
+    @property
+    def choices_of_sizes(self) -> int:
+        """The number of choices of all kinds with several sizes."""
+        return sum(len(kind.choices) for kind in self.kinds if len(kind.sizes) > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +165,7 @@ class _Poser:
         alike = {likeness: members for likeness, members in alike.items() if found[likeness]}
         firsts = [(demands[members[0]], found[likeness]) for likeness, members in alike.items()]
         for demand, options in firsts:
-            for option in options:
+            for _, option in options:
                 accepting = eligible_nodes(demand.request, self.fleet, option.gpu.name)
                 self.sets[option.gpu.name][id(accepting)] = accepting
         grouped, nodes = self._grouped()
@@ -165,27 +190,21 @@ class _Poser:
         request = demand.request
         namespace = request.key.namespace if request.key.namespace in self.ledger.quota else ""
         return (
-            id(demand.options),
+            tuple((id(way.options), wanted(way)) for way in demand.ways),
             request.node_selector,
             request.tolerations,
             request.stated_host,
-            wanted(demand),
             bool(demand.outdated),
             demand.excluded,
             namespace,
         )
 
-    def _open(self, demand: Demand) -> list[Option]:
-        """Return the options that are not closed to the demand and have room for a replica now."""
-        request = demand.request
-        found = [each for each in demand.options.verdicts if isinstance(each, Option)]
-        found = [each for each in found if not is_closed(demand.excluded, each.gpu.name, each.split)]
+    def _open(self, demand: Demand) -> list[tuple[int, Option]]:
+        """Return the open options of every size, each with the index of its size."""
         return [
-            each
-            for each in found
-            if self.ledger.has_room(
-                eligible_nodes(request, self.fleet, each.gpu.name), each.split.gpus, host_need(request, each)
-            )
+            (size, option)
+            for size, way in enumerate(demand.ways)
+            for option in open_options(way, self.fleet, self.ledger)
         ]
 
     def _grouped(self) -> tuple[dict[int, tuple[int, ...]], list[tuple[GpuNode, ...]]]:
@@ -209,23 +228,28 @@ class _Poser:
                 nodes.append(tuple(members))
         return {name: tuple(indexes) for name, indexes in groups.items()}, nodes
 
-    def _kind(self, demand: Demand, options: Iterable[Option], grouped: Mapping[int, tuple[int, ...]]) -> Kind:
-        request = demand.request
-        choices = []
-        for option in options:
-            nodes = eligible_nodes(request, self.fleet, option.gpu.name)
-            choices.append(
-                Choice(
-                    place=option.target.place,
-                    gpus=option.split.gpus,
-                    price=UNPRICED * option.split.gpus if option.weighed_price is None else float(option.weighed_price),
-                    doubts=option.doubts,
-                    groups=grouped[id(nodes)],
-                    quotas=tuple(self._quotas(request, option)),
-                    need=host_need(request, option),
-                )
-            )
-        return Kind(_undominated(choices), wanted(demand), whole=bool(demand.outdated))
+    def _kind(
+        self, demand: Demand, options: Iterable[tuple[int, Option]], grouped: Mapping[int, tuple[int, ...]]
+    ) -> Kind:
+        choices: list[list[Choice]] = [[] for _ in demand.ways]
+        for size, option in options:
+            choices[size].append(self._choice(demand.ways[size].request, option, size, grouped))
+        sizes = tuple(map(wanted, demand.ways))
+        kept = (choice for each in choices for choice in _undominated(each))
+        by_bill = sorted(kept, key=lambda each: (each.doubts, each.price * sizes[each.size], sizes[each.size]))
+        return Kind(tuple(by_bill), sizes, whole=bool(demand.outdated))
+
+    def _choice(self, request: Request, option: Option, size: int, grouped: Mapping[int, tuple[int, ...]]) -> Choice:
+        return Choice(
+            place=option.target.place,
+            gpus=option.split.gpus,
+            price=price_of(option),
+            doubts=option.doubts,
+            groups=grouped[id(eligible_nodes(request, self.fleet, option.gpu.name))],
+            quotas=tuple(self._quotas(request, option)),
+            need=host_need(request, option),
+            size=size,
+        )
 
     def _quotas(self, request: Request, option: Option) -> Iterator[tuple[int, float]]:
         namespace = request.key.namespace
@@ -258,6 +282,23 @@ class _Poser:
 def _scaled(name: str, amount: int) -> float:
     """Return cores and GiB, so that all amounts of a problem are of one order of magnitude."""
     return amount / 1000 if name in OF_CPU else amount / GIB if name in OF_MEMORY else amount
+
+
+def open_options(demand: Demand, fleet: Fleet, ledger: Ledger) -> list[Option]:
+    """Return the options that are not closed to the demand and have room for a replica now."""
+    request = demand.request
+    found = [each for each in demand.options.verdicts if isinstance(each, Option)]
+    found = [each for each in found if not is_closed(demand.excluded, each.gpu.name, each.split)]
+    return [
+        each
+        for each in found
+        if ledger.has_room(eligible_nodes(request, fleet, each.gpu.name), each.split.gpus, host_need(request, each))
+    ]
+
+
+def price_of(option: Option) -> float:
+    """Return the price of a replica by which options are compared, in US dollars an hour."""
+    return UNPRICED * option.split.gpus if option.weighed_price is None else float(option.weighed_price)
 
 
 def wanted(demand: Demand) -> int:

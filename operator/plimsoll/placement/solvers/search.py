@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.solvers.deciding import Decided
@@ -20,8 +21,9 @@ RUINED = 12
 Parts = tuple[tuple[int, int, int], ...]
 """Replicas of one deployment: index of the choice, index of the group, number."""
 
-Score = tuple[tuple[int, ...], int, float]
-"""Missing replicas by deployment, the oldest first; doubts; US dollars an hour."""
+Score = tuple[tuple[float, ...], float, float]
+"""Missing replicas by deployment, the oldest first; doubts; US dollars an hour. Replicas count as
+:meth:`~plimsoll.placement.solvers.problem.Kind.weighed` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,30 +101,35 @@ class _Search:
         return found
 
     def _taken(self, unit: _Unit, left: list[float]) -> Parts:
-        """Take one choice for all replicas, or a mix where it places more or saves more than its charge."""
-        ways = [way for way in (self._together(unit, left), self._mixed(unit, left)) if way]
+        """Take one choice for all replicas of a size, or a mix where it places more or saves more than its charge."""
+        ways = [way for size in range(len(unit.kind.sizes)) for way in self._ways(unit, size, left) if way]
         best = min(ways, key=lambda parts: self._score_of(unit, parts), default=())
         self._use(unit.number, best, left)
         return best
 
-    def _together(self, unit: _Unit, left: Sequence[float]) -> Parts:
+    def _ways(self, unit: _Unit, size: int, left: Sequence[float]) -> tuple[Parts, Parts]:
+        choices = unit.kind.of_size(size)
+        return self._together(unit, size, choices, left), self._mixed(unit, size, choices, left)
+
+    def _together(self, unit: _Unit, size: int, choices: Sequence[int], left: Sequence[float]) -> Parts:
         """Return the first choice with room for all replicas; nothing where there is none."""
-        for index in range(len(unit.kind.choices)):
-            parts = self._on(unit, index, unit.kind.replicas, left)
-            if sum(replicas for _, _, replicas in parts) == unit.kind.replicas:
+        wanted = unit.kind.sizes[size]
+        for index in choices:
+            parts = self._on(unit, index, wanted, left)
+            if _placed(parts) == wanted:
                 return parts
         return ()
 
-    def _mixed(self, unit: _Unit, left: Sequence[float]) -> Parts:
+    def _mixed(self, unit: _Unit, size: int, choices: Sequence[int], left: Sequence[float]) -> Parts:
         """Return as many replicas as have room, the preferred choices first."""
         mixed: list[tuple[int, int, int]] = []
         room = list(left)
-        missing = 0 if unit.kind.whole else unit.kind.replicas
-        for index in range(len(unit.kind.choices)):
+        missing = 0 if unit.kind.whole else unit.kind.sizes[size]
+        for index in choices:
             parts = self._on(unit, index, missing, room)
             self._use(unit.number, parts, room)
             mixed.extend(parts)
-            missing -= sum(replicas for _, _, replicas in parts)
+            missing -= _placed(parts)
         return tuple(mixed)
 
     def _on(self, unit: _Unit, index: int, replicas: int, left: Sequence[float]) -> Parts:
@@ -150,23 +157,22 @@ class _Search:
         missing, doubts, bill = zip(*scores, strict=True)
         return missing, sum(doubts), sum(bill)
 
-    def _score_of(self, unit: _Unit, parts: Parts) -> tuple[int, int, float]:
+    def _score_of(self, unit: _Unit, parts: Parts) -> tuple[float, float, float]:
         """Return the missing replicas of one deployment, its doubts and its bill."""
-        chosen = [(unit.kind.choices[index], replicas) for index, _, replicas in parts]
+        kind, size = unit.kind, _size_of(unit, parts)
+        chosen = [(kind.choices[index], replicas) for index, _, replicas in parts]
         bill = sum(replicas * choice.price for choice, replicas in chosen)
         if len({choice.place for choice, _ in chosen}) > 1:
-            bill += MIXING * unit.kind.replicas * min(choice.price for choice in unit.kind.choices)
-        missing = unit.kind.replicas - sum(replicas for _, replicas in chosen)
-        return missing, sum(replicas * choice.doubts for choice, replicas in chosen), bill
+            bill += MIXING * kind.sizes[size] * _least_price(kind, size)
+        missing = kind.sizes[size] - sum(replicas for _, replicas in chosen)
+        doubts = sum(replicas * choice.doubts for choice, replicas in chosen)
+        return kind.weighed(size, missing), kind.weighed(size, doubts), bill
 
     def _bound(self, found: Sequence[Parts]) -> float:
         """Return the bill if everybody had the cheapest choice: no plan for these replicas costs less."""
-        return sum(
-            sum(replicas for _, _, replicas in parts) * min((choice.price for choice in unit.kind.choices), default=0.0)
-            for unit, parts in zip(self.units, found, strict=True)
-        )
+        return sum(_least_bill(unit, parts) for unit, parts in zip(self.units, found, strict=True))
 
-    def _fewest(self) -> int:
+    def _fewest(self) -> float:
         """Return the doubts if everybody had the choice with the fewest."""
         return sum(
             unit.kind.replicas * min((choice.doubts for choice in unit.kind.choices), default=0) for unit in self.units
@@ -174,24 +180,36 @@ class _Search:
 
     def _shares(self, found: Sequence[Parts]) -> tuple[Share, ...]:
         """Return the shares by kind. A deployment counts as whole where all its replicas have one choice."""
-        whole: list[dict[int, int]] = [{} for _ in self.posed.members]
-        loose: list[dict[int, int]] = [{} for _ in self.posed.members]
-        groups: list[dict[tuple[int, int], int]] = [{} for _ in self.posed.members]
+        tallies = [_Tally() for _ in self.posed.members]
         for unit, parts in zip(self.units, found, strict=True):
-            choices = {index for index, _, _ in parts}
-            placed = sum(replicas for _, _, replicas in parts)
-            if len(choices) == 1 and placed == unit.kind.replicas:
-                [index] = choices
-                whole[unit.number][index] = whole[unit.number].get(index, 0) + 1
-            for index, group, replicas in parts:
-                key = index, group
-                groups[unit.number][key] = groups[unit.number].get(key, 0) + replicas
-                if len(choices) > 1 or placed < unit.kind.replicas:
-                    loose[unit.number][index] = loose[unit.number].get(index, 0) + replicas
-        return tuple(
-            Share(tuple(sorted(one.items())), tuple(sorted(many.items())), tuple(sorted(parts.items())))
-            for one, many, parts in zip(whole, loose, groups, strict=True)
-        )
+            tallies[unit.number].add(unit, parts)
+        return tuple(tally.share() for tally in tallies)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """The fields of a :class:`Share`, while deployments are counted."""
+
+    whole: Counter[int] = field(default_factory=Counter)
+    mixed: Counter[int] = field(default_factory=Counter)
+    loose: Counter[int] = field(default_factory=Counter)
+    parts: Counter[tuple[int, int]] = field(default_factory=Counter)
+
+    def add(self, unit: _Unit, parts: Parts) -> None:
+        choices, size = {index for index, _, _ in parts}, _size_of(unit, parts)
+        is_whole = len(choices) == 1 and _placed(parts) == unit.kind.sizes[size]
+        if is_whole:
+            self.whole.update(choices)
+        elif parts:
+            self.mixed[size] += 1
+        for index, group, replicas in parts:
+            self.parts[index, group] += replicas
+            if not is_whole:
+                self.loose[index] += replicas
+
+    def share(self) -> Share:
+        one, many, loose = (tuple(sorted(each.items())) for each in (self.whole, self.mixed, self.loose))
+        return Share(one, many, loose, tuple(sorted(self.parts.items())))
 
 
 def _uses(problem: Problem, limits: Sequence[Limit]) -> dict[Where, list[tuple[int, float]]]:
@@ -208,9 +226,30 @@ def _uses(problem: Problem, limits: Sequence[Limit]) -> dict[Where, list[tuple[i
     return uses
 
 
+def _placed(parts: Parts) -> int:
+    return sum(replicas for _, _, replicas in parts)
+
+
+def _size_of(unit: _Unit, parts: Parts) -> int:
+    """Return the size that these replicas have. Without any replica, it is the first one."""
+    return unit.kind.choices[parts[0][0]].size if parts else 0
+
+
+def _least_price(kind: Kind, size: int) -> float:
+    return min((kind.choices[index].price for index in kind.of_size(size)), default=0.0)
+
+
+def _least_bill(unit: _Unit, parts: Parts) -> float:
+    """Return the least that a deployment pays for as many replicas: of any size, if it has them all."""
+    kind, size, placed = unit.kind, _size_of(unit, parts), _placed(parts)
+    if placed < kind.sizes[size]:
+        return placed * _least_price(kind, size)
+    return min((kind.sizes[choice.size] * choice.price for choice in kind.choices), default=0.0)
+
+
 def _regret(kind: Kind) -> float:
     """Return what all replicas cost more where the first choice has no room."""
-    prices = [choice.price for choice in kind.choices[:2]]
+    prices = [choice.price * (kind.sizes[choice.size] / kind.replicas) for choice in kind.choices[:2]]
     return (prices[1] - prices[0]) * kind.replicas if len(prices) > 1 else float("inf")
 
 

@@ -1,20 +1,20 @@
 """The choice of a size, where deployments declare the load of all replicas together.
 
-1. Each of these deployments takes its best size alone, in the order of decisions, from what the earlier ones left.
-2. The solver decides for all deployments with these sizes.
-3. Each of these deployments chooses once more, from its own share and what nobody else has. So a size that found no
-   place, or only a dear one, is replaced by a better one.
+1. The solver decides for all deployments and chooses their sizes (:attr:`~plimsoll.placement.demand.Demand.ways`). A
+   deployment that keeps or replaces pools takes its best size alone before that, in the order of decisions.
+2. Each of these deployments chooses once more, from its own share and what nobody else has: a solver that does not
+   choose sizes gives it the cheapest one, and nodes may be packed worse than a programme knows. This also finds what
+   every other size would cost now.
 
-The order of goals is the solver's: requests without a place, then doubts, then the bill of all replicas.
+The order of goals is the solver's: the part of the load without a place, then doubts, then the bill of all replicas.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Option
 from plimsoll.domain.units import format_price
 from plimsoll.placement.demand import Demand
@@ -22,43 +22,64 @@ from plimsoll.placement.explain import place_words
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import count
 from plimsoll.placement.sizes import UNPRICED, Size
+from plimsoll.placement.solvers.formulation import MIXING
+from plimsoll.placement.solvers.problem import open_options, price_of
 from plimsoll.placement.solvers.protocol import Award, Solver, Stock
 from plimsoll.placement.solvers.turn import Turn
 from plimsoll.placement.taken import Taken, taken_between
 
-Score = tuple[int, int, float, int]
-"""Requests without a place, doubts, US dollars an hour of all replicas, and their number."""
+Score = tuple[float, float, float, int]
+"""The part of the load without a place; doubts, as if all replicas were one; US dollars an hour of all replicas, with
+the charge for a mix of GPU types; the number of replicas."""
 
 
 def solve_with_sizes(solver: Solver, demands: Sequence[Demand], stock: Stock) -> Iterator[Award]:
     """Answer every demand like ``solver``, and choose the sizes. Without a size to choose, it is ``solver`` alone."""
     if not any(demand.sizes for demand in demands):
         return solver(demands, stock)
-    ledger, chosen = stock.ledger, list(demands)
-    for index, demand in enumerate(demands):
-        if demand.sizes:
-            award = _best(demand, stock.fleet, ledger)
-            chosen[index], ledger = award.demand, award.left
-    return iter(_chosen_again(demands, list(solver(chosen, stock)), stock))
+    running = {index: each for index, each in enumerate(demands) if any(way.kept or way.outdated for way in each.sizes)}
+    alone = chosen_alone(running, stock, stock.ledger)
+    awards = solver([alone.get(index, each) for index, each in enumerate(demands)], stock)
+    return iter(_chosen_again(demands, list(awards), stock))
 
 
-def score_of(award: Award) -> Score:
-    """Return how good an award is; the least is the best."""
-    demand, request = award.demand, award.demand.request
+def chosen_alone(demands: Mapping[int, Demand], stock: Stock, ledger: Ledger) -> dict[int, Demand]:
+    """Return the demands in the sizes that each takes alone, one after the other, from what those before it left."""
+    chosen: dict[int, Demand] = {}
+    for index, demand in demands.items():
+        award = best_turn(demand, stock, ledger)
+        chosen[index], ledger = award.demand, award.left
+    return chosen
+
+
+def best_turn(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
+    """Return the award in the best size on what is free in a ledger. An error is in the award."""
+    if not demand.sizes:
+        return _turn(demand, stock, ledger)
+    return min((_turn(way, stock, ledger) for way in demand.sizes), key=lambda award: score_of(award, stock))
+
+
+def score_of(award: Award, stock: Stock) -> Score:
+    """Return how good an award is on the stock of its pass; the least is the best."""
+    demand, replicas = award.demand, award.demand.request.replicas
     placed = sum(each.replicas for each in award.granted)
-    missing = max(0, demand.missing - placed) * request.shape.concurrency
-    doubts = sum(each.replicas * each.choice.doubts for each in award.granted) * request.shape.concurrency
+    missing = max(0, demand.missing - placed)
+    doubts = sum(each.replicas * each.choice.doubts for each in award.granted)
     bill = sum(replicas * _price(option) for option, replicas in _serving(award))
-    return missing, doubts, bill, request.replicas
+    return missing / max(1, replicas), doubts / max(1, replicas), bill + _charge(award, stock), replicas
 
 
-def _best(demand: Demand, fleet: Fleet, ledger: Ledger) -> Award:
-    return min((_turn(size, fleet, ledger) for size in demand.sizes), key=score_of)
+def _charge(award: Award, stock: Stock) -> float:
+    """Return the charge for replicas that share no GPU type and split, as the programme has it."""
+    if len({each.choice.target.place for each in award.granted}) < 2:  # noqa: PLR2004 - one place is no mix
+        return 0.0
+    prices = map(price_of, open_options(award.demand, stock.fleet, stock.ledger))
+    return MIXING * award.demand.missing * min(prices, default=0.0)
 
 
-def _turn(demand: Demand, fleet: Fleet, ledger: Ledger) -> Award:
+def _turn(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
     try:
-        return Turn(demand, fleet, ledger).take()
+        return Turn(demand, stock.fleet, ledger).take()
     except Exception as error:  # noqa: BLE001 - an error in one demand must not stop the plan of the others
         return Award(demand, ledger, failure=error)
 
@@ -75,15 +96,21 @@ def _chosen_again(demands: Sequence[Demand], awards: list[Award], stock: Stock) 
         if demand.sizes and awards[index].failure is None:
             share = shares[index]
             own = free if share is None else share.given_back_to(free)
-            tried = [_turn(size, stock.fleet, own) for size in demand.sizes]
-            best = min((awards[index], *tried), key=score_of)
+            tried = [_turn(size, stock, own) for size in demand.sizes]
+            best = min((awards[index], *tried), key=lambda award: score_of(award, stock))
             if best is not awards[index]:
                 shares[index], free = taken_between(own, best.left), best.left
-            awards[index] = replace(best, sizes=tuple(map(_size, tried)), appraisal=awards[index].appraisal)
+            awards[index] = replace(best, sizes=tuple(_sizes(best, tried)), appraisal=awards[index].appraisal)
     left = stock.ledger
     for award, share in zip(awards, shares, strict=True):
         left = left if share is None else share.taken_from(left)
         yield replace(award, left=left)
+
+
+def _sizes(best: Award, tried: Sequence[Award]) -> Iterator[Size]:
+    """Yield what each size would get on what the others leave, and for the chosen size what it got."""
+    chosen = best.demand.request.replicas
+    return (_size(best if each.demand.request.replicas == chosen else each) for each in tried)
 
 
 def _serving(award: Award) -> Iterator[tuple[Option | None, int]]:
@@ -93,9 +120,7 @@ def _serving(award: Award) -> Iterator[tuple[Option | None, int]]:
 
 
 def _price(option: Option | None) -> float:
-    if option is None or option.hourly_price is None:
-        return UNPRICED
-    return float(option.hourly_price)
+    return UNPRICED if option is None else price_of(option)
 
 
 def _size(award: Award) -> Size:
