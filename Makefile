@@ -39,7 +39,7 @@ scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without 
 
 test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on first use)
 	$(BIN)/python -m testbed.engine install
-	$(PYTEST) tests/engine $(ARGS)
+	$(PYTEST) tests/engine $(TWO_AT_A_TIME) $(ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check .

@@ -14,7 +14,7 @@ from tests.engine.exposition import value
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
-OUTPUT_TOKENS = 800
+OUTPUT_TOKENS = 400
 STARTS_WITHIN_S = 60.0
 
 
