@@ -14,9 +14,20 @@ from statistics import median
 from time import process_time
 
 from benchmarks.memory import peak_mib
-from benchmarks.planning.worlds import CATALOG, NODES, World, empty_fleet, full, newcomers, running, too_large
+from benchmarks.planning.worlds import (
+    CATALOG,
+    NODES,
+    World,
+    empty_fleet,
+    full,
+    half_with_totals,
+    newcomers,
+    running,
+    too_large,
+)
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
+from plimsoll.domain.fleet import Fleet
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Tenant
@@ -47,6 +58,7 @@ def scenarios() -> Iterator[tuple[str, float]]:
         loads = "20 different requests" if alike else "each with a load of its own"
         yield from _thousand(World(empty, newcomers(1000, alike=alike)), loads)
         yield from _waiting(World(full(empty), newcomers(300, alike=alike)), loads)
+    yield from _with_totals(empty)
     yield from _mixed(World(empty, (*newcomers(300), *too_large(40))))
 
 
@@ -61,6 +73,11 @@ def _thousand(new: World, loads: str) -> Iterator[tuple[str, float]]:
     yield "  later, with one new deployment (median of ten)", median(ten)
     yield "  the slowest of these ten", max(ten)
     yield "  a full garbage collection, between passes", _collection()
+
+
+def _with_totals(empty: Fleet) -> Iterator[tuple[str, float]]:
+    new = World(empty, half_with_totals(1000))
+    yield "1,000 new deployments, 40 different requests, half of them with a total load", _pass(new, Memo())[1]
 
 
 def _waiting(world: World, loads: str) -> Iterator[tuple[str, float]]:

@@ -11,7 +11,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.precision import KvPrecision, Precision
-from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.serving import Request, ServingShape, TotalLoad
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.facts.cluster.fleet_reading import read_fleet
 from plimsoll.placement.eligibility import eligible_nodes
@@ -65,6 +65,14 @@ def newcomers(count: int, *, first: int = 0, alike: bool = True) -> tuple[Tenant
     return tuple(_newcomer(facts[index % len(facts)], index, alike=alike) for index in range(first, first + count))
 
 
+def half_with_totals(count: int) -> tuple[Tenant, ...]:
+    """Deployments of 40 different requests. Half of them declare the load of all their replicas together."""
+    return tuple(
+        _with_total(tenant, 24 * (1 + index // len(MODELS) % 4)) if index // 20 % 2 else tenant
+        for index, tenant in enumerate(newcomers(count))
+    )
+
+
 def too_large(count: int) -> tuple[Tenant, ...]:
     """Deployments that fit no node of the fleet, whoever leaves it."""
     facts = _facts("meta-llama/Llama-3.1-8B-Instruct")
@@ -88,6 +96,11 @@ def _newcomer(facts: ModelFacts, index: int, *, alike: bool) -> Tenant:
     load = index // len(MODELS) % 4 if alike else index
     shape = ServingShape(4096 * (1 + load % 4), 4 + load)
     return Tenant(_request(facts, f"d{index:04d}", shape), 1)
+
+
+def _with_total(tenant: Tenant, requests: int) -> Tenant:
+    shape = replace(tenant.request.shape, concurrency=requests)
+    return replace(tenant, request=replace(tenant.request, shape=shape, total=TotalLoad(requests)))
 
 
 def _request(facts: ModelFacts, name: str, shape: ServingShape) -> Request:

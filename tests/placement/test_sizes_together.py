@@ -131,6 +131,14 @@ class TestShortage:
         decision = decided([EITHER], where, solver)["a"]
         assert (size(decision), places(decision), decision.missing) == ((8, 3), {L40S: 1, L4: 6}, 1)
 
+    def test_a_quota_decides_the_size(self, solver: Solver) -> None:
+        """Two L40S are cheaper. A namespace that may take one GPU more has one replica on the H100."""
+        where = fleet(node("h", gpu(H100, price="3"), 1), node("l", gpu(L40S, price="1"), 2))
+        for left, places_there in ((1, {H100: 1}), (2, {L40S: 2})):
+            quotas = {"default": {"nvidia.com/gpu": left}}
+            (decision,) = plan([tenant(EITHER)], where, quotas=quotas, solver=solver)
+            assert (places(decision), decision.missing) == (places_there, 0)
+
     def test_an_older_deployment_keeps_its_share_whatever_size_a_younger_one_would_take(self, solver: Solver) -> None:
         where = fleet(node("l4", L4, 10))
         decisions = decided([total(24, "a"), total(24, "b")], where, solver)

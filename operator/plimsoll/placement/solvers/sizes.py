@@ -11,11 +11,11 @@ The order of goals is the solver's: the part of the load without a place, then d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from plimsoll.domain.outcomes import Option
+from plimsoll.domain.outcomes import Option, Placed
 from plimsoll.domain.units import format_price
 from plimsoll.placement.demand import Demand
 from plimsoll.placement.explain import place_words
@@ -25,6 +25,7 @@ from plimsoll.placement.sizes import UNPRICED, Size
 from plimsoll.placement.solvers.formulation import MIXING
 from plimsoll.placement.solvers.problem import open_options, price_of
 from plimsoll.placement.solvers.protocol import Award, Solver, Stock
+from plimsoll.placement.solvers.sole_place import sole_place
 from plimsoll.placement.solvers.turn import Turn
 from plimsoll.placement.taken import Taken, taken_between
 
@@ -56,7 +57,8 @@ def best_turn(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
     """Return the award in the best size on what is free in a ledger. An error is in the award."""
     if not demand.sizes:
         return _turn(demand, stock, ledger)
-    return min((_turn(way, stock, ledger) for way in demand.sizes), key=lambda award: score_of(award, stock))
+    best = min((_tried(way, stock, ledger) for way in demand.sizes), key=lambda award: score_of(award, stock))
+    return _carried_out(best, stock)
 
 
 def score_of(award: Award, stock: Stock) -> Score:
@@ -84,25 +86,42 @@ def _turn(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
         return Award(demand, ledger, failure=error)
 
 
-def _chosen_again(demands: Sequence[Demand], awards: list[Award], stock: Stock) -> Iterator[Award]:
-    """Yield the awards in which each deployment with sizes has the best one that the others leave it."""
-    shares: list[Taken | None] = []
-    before = stock.ledger
-    for award in awards:
-        shares.append(taken_between(before, award.left))
-        before = award.left
-    free = awards[-1].left
+def _tried(demand: Demand, stock: Stock, ledger: Ledger) -> Award:
+    """Return what a demand would get. Where one place takes all replicas, no reasons are found and nothing is taken."""
+    option = sole_place(demand, stock.fleet, ledger)
+    if option is None:
+        return _turn(demand, stock, ledger)
+    return Award(demand, ledger, granted=(Placed(option, demand.missing, (), ()),))
+
+
+def _carried_out(tried: Award, stock: Stock) -> Award:
+    """Return the whole award for one that was only tried."""
+    return tried if tried.searched or tried.failure is not None else _turn(tried.demand, stock, tried.left)
+
+
+def _chosen_again(demands: Sequence[Demand], awards: list[Award], stock: Stock) -> Iterable[Award]:
+    """Return the awards in which each deployment with sizes has the best one that the others leave it."""
+    lefts = [stock.ledger, *(award.left for award in awards)]
+    free, changed = lefts[-1], dict[int, Taken | None]()
     for index, demand in enumerate(demands):
-        if demand.sizes and awards[index].failure is None:
-            share = shares[index]
+        award = awards[index]
+        if demand.sizes and award.failure is None:
+            share = taken_between(lefts[index], award.left)
             own = free if share is None else share.given_back_to(free)
-            tried = [_turn(size, stock, own) for size in demand.sizes]
-            best = min((awards[index], *tried), key=lambda award: score_of(award, stock))
-            if best is not awards[index]:
-                shares[index], free = taken_between(own, best.left), best.left
-            awards[index] = replace(best, sizes=tuple(_sizes(best, tried)), appraisal=awards[index].appraisal)
-    left = stock.ledger
-    for award, share in zip(awards, shares, strict=True):
+            tried = [_tried(size, stock, own) for size in demand.sizes]
+            best = min((award, *tried), key=lambda each: score_of(each, stock))
+            if best is not award:
+                best = _carried_out(best, stock)
+                changed[index], free = taken_between(own, best.left), best.left
+            awards[index] = replace(best, sizes=tuple(_sizes(best, tried)), appraisal=award.appraisal)
+    return _in_turn(awards, lefts, changed) if changed else awards
+
+
+def _in_turn(awards: Sequence[Award], lefts: Sequence[Ledger], changed: Mapping[int, Taken | None]) -> Iterator[Award]:
+    """Yield the awards, each with what is left after it and those before it. ``lefts`` is that before the changes."""
+    left = lefts[0]
+    for index, award in enumerate(awards):
+        share = changed[index] if index in changed else taken_between(lefts[index], lefts[index + 1])
         left = left if share is None else share.taken_from(left)
         yield replace(award, left=left)
 
