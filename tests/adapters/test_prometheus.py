@@ -116,12 +116,13 @@ def test_one_busy_rank_of_eight_does_not_fill_the_pod() -> None:
 def test_ranks_count_by_the_size_of_their_caches() -> None:
     large = {**CONFIG, "kv_cache_size_tokens": "4500"}
     second = [one for one in pod_series({-5: "0.2"}, engine="1") if "config" not in one["metric"]["__name__"]]
-    second.append(series("cache_config_info", {-5: "1"}, **large, engine="1"))
+    second.append(series("cache_config_info", {-5: "1"}, None, **large, engine="1"))
 
     (sample,) = samples(read(replying(*pod_series({-5: "0.8"}), *second)))
 
     # 0.8 x 1,500 + 0.2 x 4,500 = 2,100 of 6,000 tokens.
-    assert (sample.kv_usage, sample.kv_capacity_tokens) == (pytest.approx(0.35), 6000)
+    assert sample.kv_usage == pytest.approx(0.35)
+    assert sample.kv_capacity_tokens == 6000
 
 
 def test_a_scrape_without_the_caches_is_weighed_by_the_last_that_has_them() -> None:
@@ -129,14 +130,12 @@ def test_a_scrape_without_the_caches_is_weighed_by_the_last_that_has_them() -> N
     second = [
         one for one in pod_series({-20: "0.2", -5: "0.1"}, engine="1") if "config" not in one["metric"]["__name__"]
     ]
-    caches = [series("cache_config_info", {-5: "1"}, **CONFIG, engine=rank) for rank in ("0", "1")]
+    caches = [series("cache_config_info", {-5: "1"}, None, **CONFIG, engine=rank) for rank in ("0", "1")]
 
     found = samples(read(replying(*first, *second, *caches)))
 
-    assert [(s.kv_usage, s.kv_capacity_tokens) for s in found] == [
-        (pytest.approx(0.3), None),
-        (pytest.approx(0.3), 3000),
-    ]
+    assert [sample.kv_usage for sample in found] == [pytest.approx(0.3), pytest.approx(0.3)]
+    assert [sample.kv_capacity_tokens for sample in found] == [None, 3000]
 
 
 def test_the_use_of_a_single_engine_is_its_own_figure_to_the_last_digit() -> None:

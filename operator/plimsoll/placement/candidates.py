@@ -10,7 +10,9 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.serving import Request
-from plimsoll.placement.divisibility import replica_refusal
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.divisibility import replica_refusal, split_refusal
 from plimsoll.placement.memo import Memo
 
 TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
@@ -71,7 +73,7 @@ def splits_for(request: Request) -> tuple[Split, ...]:
     cases stages hold more tokens. Expert parallelism is added only where the width of experts, or their quantized
     blocks, cannot be divided, and whole experts can be spread instead. With one engine, every rank has all tokens of a
     step anyway, so that the experts' results are summed as with tensor parallelism (vLLM sends tokens between ranks
-    only with data parallelism).
+    only with data parallelism). Data-parallel attention is added where tensor parallelism would copy keys and values.
     """
     forced = request.overrides.tensor_parallel
     if forced is not None and forced not in TENSOR_PARALLEL_DEGREES:
@@ -81,13 +83,33 @@ def splits_for(request: Request) -> tuple[Split, ...]:
         if _copies_tokens(request.model, gpus) or not _divides(request, Split(gpus)):
             splits |= set(_staged(request, gpus)[:1])
         splits |= set(_with_whole_experts(request, Split(gpus)))
-    return tuple(sorted(splits, key=lambda split: (split.gpus, split.pipeline_parallel, split.expert_parallel)))
+        splits |= set(_side_by_side(request, gpus))
+    return tuple(sorted(splits, key=_order))
+
+
+def _order(split: Split) -> tuple[int, int, int, bool]:
+    return split.gpus, split.data_parallel, split.pipeline_parallel, split.expert_parallel
 
 
 def _with_whole_experts(request: Request, split: Split) -> tuple[Split, ...]:
     whole = split._replace(expert_parallel=True)
     needed = request.model.experts is not None and not _divides(request, split)
     return (whole,) if needed and _divides(request, whole) else ()
+
+
+def _side_by_side(request: Request, gpus: int) -> tuple[Split, ...]:
+    """Return ``gpus`` engines of one GPU, which share the experts and have a KV cache each for requests of their own.
+
+    They are of use where ranks of tensor parallelism would hold copies of the cache. A forced degree excludes them. The
+    memory of adapters, drafts and what is kept in host memory is not known of several engines, so that there are none.
+    """
+    engine, split = request.engine, Split(1, data_parallel=gpus, expert_parallel=True)
+    simple = engine.lora is None and engine.speculation is None and not engine.fills_host_memory
+    if not simple or request.overrides.tensor_parallel is not None or not _copies_tokens(request.model, gpus):
+        return ()
+    if request.model.experts is None or Feature.DATA_PARALLEL not in engine_of(engine.name).since:
+        return ()
+    return (split,) if split_refusal(request.model, request.precision, "", split) is None else ()
 
 
 def _staged(request: Request, gpus: int) -> list[Split]:

@@ -33,7 +33,8 @@ class Pool:
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
     ``batched_tokens`` is the step that its engines last got; None where it is not known. ``max_sequences`` is the same
-    for the most requests at the same time. It was chosen for the spec with the digest ``spec``.
+    for the most requests at the same time, on each engine of a replica. It was chosen for the spec with the digest
+    ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
     ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
@@ -214,7 +215,7 @@ def as_it_runs(request: Request, pool: Pool) -> Request:
     if pool.batched_tokens is not None:
         engine = replace(engine, max_batched_tokens=pool.batched_tokens)
     if pool.max_sequences is not None:
-        engine = replace(engine, max_sequences=pool.max_sequences)
+        engine = replace(engine, max_sequences=pool.split.data_parallel * pool.max_sequences)
     return request if engine is request.engine else replace(request, engine=engine)
 
 
@@ -226,7 +227,9 @@ def count(pools: Iterable[PlannedPool]) -> int:
 def pool_name(gpu_type: str, split: Split) -> str:
     """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
 
-    Whole experts do not change it: they are used only where the same degree is impossible without them.
+    Whole experts do not change it: they are used only where the same degree is impossible without them, and always
+    with data parallelism.
     """
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
+    suffix += "" if split.data_parallel == 1 else f"-dp{split.data_parallel}"
     return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"
