@@ -230,6 +230,22 @@ def test_the_figures_are_those_of_all_engines_together() -> None:
     assert figures.kv_needed_tokens == 2 * one.kv_needed_tokens
 
 
+@pytest.mark.parametrize(("percent", "logged_gib"), [(90, 48.66), (95, 55.65)])
+def test_an_engine_logged_the_room_that_the_law_leaves(percent: int, logged_gib: float) -> None:
+    """vllm-project/recipes#12: Qwen3-Coder-480B in FP8 on eight H20 of 141 GB, vLLM 0.10.1, usual flags.
+
+    The H20 has the memory of the H200: 139.8 GiB as the engine sees it.
+    """
+    engine = EngineChoice(EngineVersion(0, 10, 1), gpu_memory_utilization_percent=percent)
+    wanted = request("Qwen/Qwen3-Coder-480B-A35B-Instruct-FP8", context=262_144, concurrency=8, engine=engine)
+    law = engine_of("vllm")
+    usual = replace(law.settings(wanted, gpu(CARD), SIDE_BY_SIDE), max_num_seqs=1024, max_num_batched_tokens=8192)
+    figures = law.estimate(wanted, gpu(CARD), SIDE_BY_SIDE, usual)
+    logged = logged_gib * GIB
+    assert figures.available_kv_bytes - figures.margin_bytes < logged < figures.available_kv_bytes + figures.slack_bytes
+    assert abs(figures.available_kv_bytes - logged) < GIB
+
+
 @pytest.mark.parametrize("name", [LATENT, SMALL_LATENT, "moonshotai/Kimi-K2-Instruct"])
 @pytest.mark.parametrize("card", [CARD, H100, "b200-sxm-180gb", "b300-sxm-288gb", "mi300x-192gb"])
 @pytest.mark.parametrize("count", [2, 4, 8])
