@@ -22,10 +22,12 @@ from plimsoll.app.workload_trust import record_doubt, target_of
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, LoraSlots
+from plimsoll.domain.fleet import Fleet
+from plimsoll.domain.host import HostRoom
 from plimsoll.domain.observations import Observation, Seen, Witness
 from plimsoll.domain.outcomes import Fit, Option, Placed, Rejection, Split
 from plimsoll.domain.reasons import Reason
-from plimsoll.domain.serving import Overrides, Request, ServingShape
+from plimsoll.domain.serving import ObservedCapacity, Overrides, Request, ServingShape
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.registry import engine_of
@@ -33,13 +35,14 @@ from plimsoll.memory.load import needed_tokens, replica_tokens
 from plimsoll.memory.weights import weights_bytes
 from plimsoll.placement.candidates import candidate_on, splits_for
 from plimsoll.placement.explain import place_words, rejection_sentence
-from plimsoll.placement.feasibility import judge, sized
+from plimsoll.placement.feasibility import judge, may_fit, sized
+from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.more_requests import STEPS, with_more_requests
-from plimsoll.placement.options import options as judged
 from plimsoll.placement.place import place
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, pool_name
 from plimsoll.placement.preference import rank
+from plimsoll.placement.remedies import room_seen
 from plimsoll.render.inputs import inputs_digest
 from plimsoll.render.names import POOL_ANNOTATION
 from plimsoll.render.report import Report
@@ -444,7 +447,52 @@ def test_an_engine_that_failed_with_its_seats_rules_the_place_out_and_one_with_m
         assert failed_starts(MANY, [Seen(failure, "s")]) == places
 
 
-def test_a_search_for_remedies_sees_the_larger_host_of_engines_side_by_side() -> None:
-    verdicts = judged(MANY, WHERE).verdicts
-    hosts = {each.split: each.host.cpu_millis for each in verdicts if isinstance(each, Option)}
-    assert hosts == {SIDE_BY_SIDE: 16_000}
+def test_an_engine_with_less_room_than_the_shares_need_is_shown_as_too_small() -> None:
+    wanted = replace(MANY, shape=replace(MANY.shape, concurrency=17))
+    for tokens, shown in ((8 * 3 * LONG, None), (8 * 3 * LONG - 1, [8 * 3 * LONG - 1])):
+        seen = replace(wanted, observed=(ObservedCapacity(CARD, SIDE_BY_SIDE, tokens),))
+        entries = written(replace(decided(MANY), request=seen)).get("tooSmall")
+        assert (entries and [each["kvTokens"] for each in entries]) == shown
+
+
+# Around the choice
+
+
+def test_whether_it_may_fit_is_asked_of_one_engine_and_its_share() -> None:
+    assert may_fit(MANY, gpu(CARD), SIDE_BY_SIDE)
+    assert not may_fit(MANY, gpu(CARD), Split(8))
+
+
+def test_the_small_step_has_a_token_for_each_sequence_of_an_engine() -> None:
+    for requests, tokens in ((8, 2048), (8 * 3000, 3001)):
+        wanted, law = request(SMALL_LATENT, context=8192, concurrency=requests), engine_of("vllm")
+        usual = law.settings(wanted, gpu(CARD), SIDE_BY_SIDE)
+        assert law.lean_settings(wanted, usual).max_num_batched_tokens == tokens
+
+
+def test_the_plan_takes_stages_before_engines_side_by_side_at_the_same_price() -> None:
+    wanted = request(SMALL_LATENT, context=LONG, concurrency=24)
+    (decision,) = plan([Tenant(wanted, 1)], fleet(node("a", H100, 8)), solver=fleetwide())
+    assert [each.split for each in decision.pools] == [Split(1, 2)]
+    other = next(each for each in decision.rejections if each.split == engines(2))
+    assert other.reason is Reason.COSTS_MORE
+
+
+@pytest.mark.parametrize(("cores", "placed_there"), [(15, False), (16, True)])
+def test_engines_side_by_side_need_more_of_a_host_and_a_search_for_remedies_sees_it(
+    cores: int,
+    placed_there: bool,  # noqa: FBT001 - a parameter of the cases
+) -> None:
+    def where(free: int) -> Fleet:
+        room = HostRoom(1000 * free, 2048 * GIB, 110)
+        return fleet(replace(node("a", CARD, 8), host=room, host_free=room))
+
+    (decision,) = plan([Tenant(MANY, 1)], where(cores), solver=fleetwide())
+    assert bool(decision.pools) == placed_there
+    if not placed_there:
+        lacking = next(each for each in decision.rejections if each.split == SIDE_BY_SIDE)
+        assert lacking.reason is Reason.NODE_LACKS_CPU
+    least, enough = (room_seen(MANY, where(free), Ledger.of(where(free))) for free in (9, 16))
+    assert least != enough
+    dense = request(LLAMA_8B)
+    assert room_seen(dense, where(9), Ledger.of(where(9))) == room_seen(dense, where(16), Ledger.of(where(16)))
