@@ -96,9 +96,52 @@ def test_the_age_of_a_silent_pod_is_its_last_scrapes_and_not_the_questions() -> 
 
 
 def test_ranks_of_a_pod_are_put_together() -> None:
-    both = [*pod_series({-5: "0.5"}), *pod_series({-5: "0.8"}, engine="1")]
+    both = [*pod_series({-5: "0.5"}), *pod_series({-5: "0.75"}, engine="1")]
 
-    assert samples(read(replying(*both))) == [EngineSample(NOW - 5, 0.8, 2.0, 8.0, 14.0, 3000, 1800.0, 600.0)]
+    # 750 and 1,125 of 1,500 tokens each: 1,875 of 3,000.
+    assert samples(read(replying(*both))) == [EngineSample(NOW - 5, 0.625, 2.0, 8.0, 14.0, 3000, 1800.0, 600.0)]
+
+
+def test_one_busy_rank_of_eight_does_not_fill_the_pod() -> None:
+    uses = ["0.85", *["0.1"] * 6, "0.07"]
+    ranks = [one for rank, use in enumerate(uses) for one in pod_series({-5: use}, engine=str(rank))]
+
+    (sample,) = samples(read(replying(*ranks)))
+
+    # 85 + 6 x 10 + 7 = 152 percent of one rank's 1,500 tokens: 2,280 of 12,000 tokens.
+    assert sample.kv_usage == pytest.approx(0.19)
+    assert sample.kv_capacity_tokens == 12_000
+
+
+def test_ranks_count_by_the_size_of_their_caches() -> None:
+    large = {**CONFIG, "kv_cache_size_tokens": "4500"}
+    second = [one for one in pod_series({-5: "0.2"}, engine="1") if "config" not in one["metric"]["__name__"]]
+    second.append(series("cache_config_info", {-5: "1"}, None, **large, engine="1"))
+
+    (sample,) = samples(read(replying(*pod_series({-5: "0.8"}), *second)))
+
+    # 0.8 x 1,500 + 0.2 x 4,500 = 2,100 of 6,000 tokens.
+    assert sample.kv_usage == pytest.approx(0.35)
+    assert sample.kv_capacity_tokens == 6000
+
+
+def test_a_scrape_without_the_caches_is_weighed_by_the_last_that_has_them() -> None:
+    first = [one for one in pod_series({-20: "0.4", -5: "0.5"}) if "config" not in one["metric"]["__name__"]]
+    second = [
+        one for one in pod_series({-20: "0.2", -5: "0.1"}, engine="1") if "config" not in one["metric"]["__name__"]
+    ]
+    caches = [series("cache_config_info", {-5: "1"}, None, **CONFIG, engine=rank) for rank in ("0", "1")]
+
+    found = samples(read(replying(*first, *second, *caches)))
+
+    assert [sample.kv_usage for sample in found] == [pytest.approx(0.3), pytest.approx(0.3)]
+    assert [sample.kv_capacity_tokens for sample in found] == [None, 3000]
+
+
+def test_the_use_of_a_single_engine_is_its_own_figure_to_the_last_digit() -> None:
+    for text in ("0.1", "0.3333333333333333", "0.7000000000000001", "0.007998954521693706"):
+        (sample,) = samples(read(replying(*pod_series({-5: text}))))
+        assert sample.kv_usage == float(text)
 
 
 def test_what_one_rank_does_not_tell_is_unknown_for_the_pod() -> None:
@@ -110,14 +153,14 @@ def test_what_one_rank_does_not_tell_is_unknown_for_the_pod() -> None:
     assert (sample.kv_usage, sample.waiting, sample.kv_capacity_tokens) == (0.8, None, None)
 
 
-@pytest.mark.parametrize("odd", ["NaN", "-1"])
+@pytest.mark.parametrize("odd", ["NaN", "-1", "1.5"])
 def test_a_number_that_cannot_be_is_not_hidden_by_another_rank(odd: str) -> None:
     both = [*pod_series({-5: odd}), *pod_series({-5: "0.8"}, engine="1")]
 
     (sample,) = samples(read(replying(*both)))
 
     assert sample.kv_usage is not None
-    assert not sample.kv_usage >= 0
+    assert not 0 <= sample.kv_usage <= 1
 
 
 def test_a_pod_scraped_twice_counts_once_and_the_newest_scrape_wins() -> None:

@@ -25,6 +25,8 @@ from tests.support.model_configs import CONFIGS
 from tests.support.planning import H100, L4, LLAMA_8B, gpu, request
 from tests.support.terms import terms_of
 
+LATENT = "deepseek-ai/DeepSeek-V3"
+
 QWEN = CONFIGS / "Qwen__Qwen3-8B.json"
 PLAIN = CONFIGS / "Qwen__Qwen2.5-7B.json"
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "01-minimal" / "deployment.yaml"
@@ -152,6 +154,26 @@ def test_degree_stages_and_experts_can_be_named(capsys: pytest.CaptureFixture[st
     assert (answer["tensorParallel"], answer["pipelineParallel"]) == (2, 4)
     mixture = str(CONFIGS / "Qwen__Qwen3-30B-A3B-FP8.json")
     assert one(capsys, mixture, "--gpu", H100, "--tp", "4", "--ep")["expertParallel"] is True
+
+
+def test_engines_side_by_side_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ("--tp", "1", "--context", "131072", "--concurrency", "16")
+    answer = one(capsys, LATENT, "--gpu", "h200-sxm-141gb", "--dp", "8", *load)
+    assert (answer["dataParallel"], answer["expertParallel"], answer["fit"]) == (8, True, "Sure")
+    assert (answer["kvNeededTokens"], answer["engine"]["maxNumSeqs"]) == (16 * 131_072, 3)
+    assert answer["inverse"]["mostSequences"]["value"] == 16
+    dense = one(capsys, LLAMA_8B, "--gpu", H100, "--tp", "1", "--dp", "8")
+    assert (dense["fit"], dense["reason"], dense["dataParallel"]) == ("No", "DataParallelNeedsExperts", 8)
+
+
+def test_the_words_count_whole_requests_on_each_engine(capsys: pytest.CaptureFixture[str]) -> None:
+    load = ("--context", "131072", "--concurrency", "16", "--why")
+    ran = Ran(capsys, [LATENT, "--gpu", "h200-sxm-141gb", "--tp", "1", "--dp", "8", *load])
+    shown = " ".join(ran.shown.split())
+    assert "These are tokens of 8 engines. Each has a cache of its own and holds 2 of the requests." in shown
+    assert "16 requests over 8 engines: at most 2 on each" in shown
+    assert "1 x DP8 EP" in shown
+    assert "24x" in shown, "3.1 requests on each engine are 3, and not 24.9 on all"
 
 
 def test_what_cannot_be_cut_says_why(capsys: pytest.CaptureFixture[str]) -> None:
@@ -333,6 +355,7 @@ BAD: dict[str, tuple[list[str], str]] = {
     ),
     "half of a mean": ([LLAMA_8B, "--prompt", "5"], "--prompt: 5 cannot be used. Name --prompt and --output-tokens."),
     "stages without a degree": ([LLAMA_8B, "--pp", "2"], "--pp: 2 cannot be used. Name --tp as well."),
+    "engines without a degree": ([LLAMA_8B, "--dp", "2"], "--dp: 2 cannot be used. Name --tp as well."),
     "experts without a degree": ([LLAMA_8B, "--ep"], "--ep: True cannot be used. Name --tp as well."),
     "why of many": ([LLAMA_8B, "--why"], "Name one GPU type with --gpu."),
     "a precision nobody knows": ([LLAMA_8B, "--precision", "fp7"], "spec.precision"),

@@ -78,6 +78,7 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     "max_num_batched_tokens": lambda planned: choice_of(planned).settings.max_num_batched_tokens,
     "gpu_memory_utilization": lambda planned: choice_of(planned).settings.gpu_memory_utilization_percent / 100,
     "tensor_parallel_size": lambda planned: choice_of(planned).split.tensor_parallel,
+    "data_parallel_size": lambda planned: choice_of(planned).split.data_parallel,
     "pipeline_parallel_size": lambda planned: choice_of(planned).split.pipeline_parallel,
     "enable_expert_parallel": lambda planned: choice_of(planned).split.expert_parallel,
     "dtype": lambda planned: choice_of(planned).settings.dtype,

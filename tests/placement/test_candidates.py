@@ -85,4 +85,4 @@ def test_every_type_of_the_fleet_at_every_split_in_order() -> None:
 
 def test_splits_come_by_gpus_and_then_by_stages() -> None:
     found = splits_for(request(facts_of("deepseek-ai__DeepSeek-V3")))
-    assert list(found) == sorted(found, key=lambda split: (split.gpus, split.pipeline_parallel))
+    assert list(found) == sorted(found, key=lambda split: (split.gpus, split.data_parallel, split.pipeline_parallel))

@@ -91,6 +91,16 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     ),
     (Reason.EXPERTS_NOT_DIVISIBLE, {"experts": 4, "ranks": 8}, "spreads 4 experts over 8 ranks"),
     (
+        Reason.DATA_PARALLEL_NEEDS_EXPERTS,
+        {"engines": 8},
+        "runs 8 engines that share experts, and the model has none; replicas divide its requests as well",
+    ),
+    (
+        Reason.DATA_PARALLEL_NOT_SUPPORTED,
+        {"engines": 8, "title": "vLLM", "need": "0.14.0", "have": "0.13.0"},
+        "runs 8 engines behind one server, which needs vLLM 0.14.0, and the release is 0.13.0",
+    ),
+    (
         Reason.CONTEXT_RANKS_NOT_DIVISIBLE,
         {"ranks": 4, "copies": 2},
         "spreads tokens over 4 ranks where 2 hold the same KV heads",

@@ -47,6 +47,7 @@ CUT_REASONS = {
     Reason.STAGES_EXCEED_LAYERS: Split(1, 64),
     Reason.EXPERTS_NOT_DIVISIBLE: Split(1, expert_parallel=True),
     Reason.CONTEXT_RANKS_NOT_DIVISIBLE: Split(2, context_parallel=2),
+    Reason.DATA_PARALLEL_NEEDS_EXPERTS: Split(1, data_parallel=2, expert_parallel=True),
 }
 """Splits that no placement proposes for a dense model of 32 layers and 8 KV heads."""
 
@@ -388,6 +389,7 @@ def test_every_reason_can_be_met_in_a_placement() -> None:
         Reason.HOST_MEMORY_TOO_SMALL,
         Reason.FITS_ONLY_PROBABLY,
         Reason.STAGES_CUT_SHARED_LAYERS,
+        Reason.DATA_PARALLEL_NOT_SUPPORTED,
         *MAY_PASS,
         *CUT_REASONS,
     }

@@ -142,11 +142,12 @@ def test_the_memory_holds_both_the_declared_load_and_the_larger_number_for_sure(
     assert options
     for plain in options:
         option = with_more_requests(wanted, plain)
-        number = option.settings.max_num_seqs
-        assert number == concurrency or number in STEPS
+        each, declared = option.settings.max_num_seqs, option.split.seats(concurrency)
+        number = option.split.data_parallel * each
+        assert each == declared or each in STEPS
         assert option.estimate == law.estimate(wanted, option.gpu, option.split, option.settings)
         assert option.settings.max_num_batched_tokens >= plain.settings.max_num_batched_tokens
-        if number > concurrency:
+        if each > declared:
             filled = replace(wanted, shape=replace(wanted.shape, concurrency=number))
             full = law.estimate(filled, option.gpu, option.split, option.settings)
             assert (option.estimate.fit, full.fit) == (Fit.SURE, Fit.SURE)

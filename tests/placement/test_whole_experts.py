@@ -38,8 +38,8 @@ def decided(wanted: Request, *pools: Pool, generation: int = 1) -> Decision:
 
 
 def test_whole_experts_are_a_candidate_only_where_their_width_does_not_divide() -> None:
-    assert {each for each in splits_for(WANTED) if each.expert_parallel} == {WHOLE}
-    assert not any(each.expert_parallel for each in splits_for(request(BLOCKLESS)))
+    assert {each for each in splits_for(WANTED) if each.expert_parallel and each.data_parallel == 1} == {WHOLE}
+    assert not any(each.expert_parallel and each.data_parallel == 1 for each in splits_for(request(BLOCKLESS)))
     assert not any(each.expert_parallel for each in splits_for(request(LLAMA_8B)))
 
 

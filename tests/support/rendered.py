@@ -85,6 +85,13 @@ _WHOLE_EXPERTS = {
 }
 """Eight ranks cannot share the width of its experts, so each rank gets whole experts."""
 
+_MANY_LATENTS: Final[Mapping[str, Any]] = {
+    "model": {"name": "deepseek-ai/DeepSeek-V3"},
+    "contextLength": 131_072,
+    "concurrency": 16,
+}
+"""Tensor parallelism copies its latent KV cache to every rank, so that 16 requests fit only on engines side by side."""
+
 
 @cache
 def planned_examples() -> dict[str, Planned]:
@@ -99,6 +106,9 @@ def planned_examples() -> dict[str, Planned]:
         planned[name] = plan_one(example(base, changes), fleet)
     planned["whole experts"] = plan_one(
         example("01-minimal", _WHOLE_EXPERTS), fleet_of(gpu_node("h100-0", "H100-80GB-HBM3", 8))
+    )
+    planned["data-parallel attention"] = plan_one(
+        example("01-minimal", _MANY_LATENTS), fleet_of(gpu_node("h200-0", "H100-80GB-HBM3", 8, labels=_H200))
     )
     return planned
 
@@ -171,6 +181,10 @@ _B200: Final = {
     "nvidia.com/gpu.compute.major": "10",
 }
 """Labels of a node with B200; the testbed has no such product of its own."""
+
+
+_H200: Final = {"nvidia.com/gpu.product": "NVIDIA-H200", "nvidia.com/gpu.memory": "143771"}
+"""Labels of a node with H200."""
 
 
 def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

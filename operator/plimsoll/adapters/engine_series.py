@@ -71,18 +71,19 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     the same name). Their series differ in labels that the engine does not set. Only the target with the newest sample
     is used: the sum of several would count twice, and a mix would make the counters seem to reset.
 
-    The engines (data-parallel ranks) of the pod are combined at each scrape: the highest KV use, because that rank is
-    the first to preempt, and the sum of all counts. If a rank lacks a metric at a scrape, the metric is unknown there.
+    The engines (data-parallel ranks) of the pod are combined at each scrape: the sum of all counts, and the share of
+    all their caches together that is in use. If a rank lacks a metric at a scrape, the metric is unknown there.
     """
     scrape = _newest_scrape(series, metrics)
     engines = {one.engine for one in scrape if one.name == metrics.kv_usage}
-    usage = _by_time(scrape, metrics.kv_usage, engines, max)
+    caches = _caches_by_time(scrape, engines, metrics)
+    usage = _usage_by_time(scrape, engines, metrics, caches)
     waiting = _by_time(scrape, metrics.waiting, engines, sum)
     running = _by_time(scrape, metrics.running, engines, sum)
     preemptions = _by_time(scrape, metrics.preemptions, engines, sum)
     prompt = _by_time(scrape, metrics.prompt_tokens, engines, sum)
     generation = _by_time(scrape, metrics.generation_tokens, engines, sum)
-    capacity = _capacity_by_time(scrape, engines, metrics)
+    capacity = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
     times = sorted({*usage, *waiting, *running, *preemptions, *prompt, *generation, *capacity})
     return PodSignals(
         pod,
@@ -113,14 +114,25 @@ def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> list[Ser
 
 
 def _by_time(series: Iterable[Series], name: str, engines: set[str], combine: Combine) -> dict[float, float]:
+    best = _best(series, name)
+    return {at: _combined(list(values.values()), combine) for at, values in _values_by_time(best, engines).items()}
+
+
+def _best(series: Iterable[Series], name: str) -> dict[str, Series]:
+    """Return the freshest series of a metric, by engine."""
     best: dict[str, Series] = {}
     for one in series:
         if one.name == name and (one.engine not in best or one.freshness > best[one.engine].freshness):
             best[one.engine] = one
+    return best
+
+
+def _values_by_time(best: Mapping[str, Series], engines: set[str]) -> dict[float, dict[str, float]]:
+    """Return the engines' values at each scrape that has all of them."""
     if not best or set(best) != engines:
         return {}
     times = set.intersection(*(set(one.points) for one in best.values()))
-    return {at: _combined([one.points[at] for one in best.values()], combine) for at in times}
+    return {at: {engine: one.points[at] for engine, one in best.items()} for at in times}
 
 
 def _combined(values: Sequence[float], combine: Combine) -> float:
@@ -128,8 +140,31 @@ def _combined(values: Sequence[float], combine: Combine) -> float:
     return next((value for value in values if not value >= 0), None) or combine(values)
 
 
-def _capacity_by_time(series: Iterable[Series], engines: set[str], metrics: EngineMetrics) -> dict[float, int]:
-    """Return the sum of the engines' capacities at each scrape that has all of them.
+def _usage_by_time(
+    series: Iterable[Series], engines: set[str], metrics: EngineMetrics, caches: Mapping[float, Mapping[str, int]]
+) -> dict[float, float]:
+    """Return the share of the KV caches of all engines together that is in use, at each scrape."""
+    uses = _values_by_time(_best(series, metrics.kv_usage), engines)
+    last = caches[max(caches)] if caches else {}
+    return {at: _share(by_engine, caches.get(at, last)) for at, by_engine in uses.items()}
+
+
+def _share(uses: Mapping[str, float], caches: Mapping[str, int]) -> float:
+    """Return the tokens in use on all engines as a share of their caches.
+
+    Each engine has a cache of its own for its own requests, and the balance between them is not perfect. So the highest
+    share of one engine says little of the others. It is returned only where no scrape has the size of every cache. A
+    share that cannot be (below 0, above 1, NaN) is returned as it is, so that no other engine hides it.
+    """
+    odd = next((use for use in uses.values() if not 0 <= use <= 1), None)
+    total = sum(caches.values())
+    if odd is not None or len(uses) == 1 or total <= 0:
+        return max(uses.values()) if odd is None else odd
+    return sum(use * caches[engine] for engine, use in uses.items()) / total
+
+
+def _caches_by_time(series: Iterable[Series], engines: set[str], metrics: EngineMetrics) -> dict[float, dict[str, int]]:
+    """Return the tokens of each engine's KV cache at each scrape that has all of them.
 
     A changed label starts a new series. So an engine has two series, one after the other, if it learned its number of
     blocks after the first scrape.
@@ -142,4 +177,4 @@ def _capacity_by_time(series: Iterable[Series], engines: set[str], metrics: Engi
             tokens = metrics.capacity_tokens(one.labels, value)
             if tokens is not None:
                 found.setdefault(at, {})[one.engine] = tokens
-    return {at: sum(by_engine.values()) for at, by_engine in found.items() if set(by_engine) == engines}
+    return {at: by_engine for at, by_engine in found.items() if set(by_engine) == engines}

@@ -33,7 +33,9 @@ def notes_of(case: Case) -> list[Note]:
 def _opened(pool: PlannedPool) -> str:
     price = pool.choice.hourly_price if pool.choice else None
     cost = "" if price is None else f" at ${price}/h each"
-    return f"{pool.replicas} replicas on {pool.gpu_type}, tensor parallel {pool.split.tensor_parallel}{cost}."
+    engines = "" if pool.split.data_parallel == 1 else f", data parallel {pool.split.data_parallel}"
+    cut = f"tensor parallel {pool.split.tensor_parallel}{engines}"
+    return f"{pool.replicas} replicas on {pool.gpu_type}, {cut}{cost}."
 
 
 def _has(decision: Decision, name: str) -> bool:

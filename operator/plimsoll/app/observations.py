@@ -95,9 +95,9 @@ def failed_starts(request: Request, own: Iterable[Seen]) -> tuple[tuple[str, Spl
 
     An engine that ran more requests at the same time than are declared does not count: it first tries again with fewer.
     """
-    declared = max(request.shape.concurrency, request.engine.max_sequences or 0)
+    declared = max(request.shape.concurrency, request.engine.max_sequences or 0)  # of all engines of a replica
     failures = (seen.observation for seen in own if seen.observation.witness is Witness.OUT_OF_MEMORY)
-    kinds = [each.kind for each in failures if each.sequences <= declared]
+    kinds = [each.kind for each in failures if each.sequences <= each.kind.split.seats(declared)]
     places = {(kind.gpu_type, kind.split): kind for kind in kinds}
     asked = (request, request.with_narrow_cache()) if request.may_narrow_cache else (request,)
     return tuple(place for place, kind in places.items() if kind in [each.engine_kind(*place) for each in asked])

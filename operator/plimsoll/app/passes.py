@@ -20,6 +20,7 @@ from typing import Any
 from plimsoll.adapters.catalog import other_checkpoints
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from plimsoll.adapters.highs import fleetwide
+from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.convert import check_without_model, to_request
@@ -140,6 +141,7 @@ class Passes:
     def __post_init__(self) -> None:
         self.gpu_names = frozenset(gpu.name for gpu in self.gpu_types)
 
+    @collecting_later()
     def make(self, picture: Picture, intended: Mapping[str, Mapping[str, Any]], now: float) -> PassResult:
         """Make one pass.
 

@@ -12,7 +12,6 @@ from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.times import to_rfc3339
-from plimsoll.memory.load import needed_tokens
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.decide import ceiling_of, decide
@@ -144,7 +143,7 @@ def take_turn(
         moving=moving,
     )
     history = standing.history.clamped(now)
-    situation = Situation(_need_of(shape, figures), placement, load, history, now, policy)
+    situation = Situation(_need_of(figures), placement, load, history, now, policy)
     decided = decide(situation, what_if)
     decision, answer = decided.decision, decided.answer
     if policy.mode is not Mode.AUTO or answer is None:
@@ -160,7 +159,7 @@ def take_turn(
     return Turn(moved_on, decision, decided.proposal, answer=answer)
 
 
-def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNeed:
+def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
     """The declared need. An admin's memory override has priority over the engine's report, as in the placement.
 
     Without an override the expected need counts: a placement that only probably fits was chosen because there was no
@@ -170,7 +169,7 @@ def _need_of(shape: ServingShape, figures: MemoryEstimate | None) -> DeclaredNee
         return DeclaredNeed(0, 0)
     if figures.forced_bytes is not None:
         return DeclaredNeed(0, figures.forced_bytes)
-    return DeclaredNeed(needed_tokens(shape), figures.expected_bytes)
+    return DeclaredNeed(figures.kv_needed_tokens, figures.expected_bytes)
 
 
 def policy_of(spec: InferenceDeploymentSpec, floor: int = 1) -> RebalancePolicy:

@@ -79,14 +79,14 @@ def record_doubt(body: Body, name: str) -> str:
         return f"gpuType {record.get('gpuType')!r} of its pool record is no name"
     if "tensorParallel" not in record:
         return "its pool record has no tensorParallel"
-    stages = record.get("pipelineParallel", 1)
+    stages, engines = record.get("pipelineParallel", 1), record.get("dataParallel", 1)
     doubt = place_doubt(
         record.get("nodeSelector"), record.get("resource"), record.get("nodeLabels"), record.get("capacityType")
     )
-    doubt = doubt or split_doubt(record["tensorParallel"], stages)
+    doubt = doubt or split_doubt(record["tensorParallel"], stages, engines)
     if doubt:
         return f"{doubt} (in its pool record)"
-    pool = pool_name(record["gpuType"], Split(record["tensorParallel"], stages))
+    pool = pool_name(record["gpuType"], Split(record["tensorParallel"], stages, engines))
     labels = head.get("labels") or {}
     if labels.get(POOL_LABEL) != pool or labels.get(DEPLOYMENT_LABEL) != name:
         return f"its labels do not name the pool {pool} of {name}, which its pool record tells of"
@@ -98,7 +98,8 @@ def target_of(body: Body) -> Target:
     """The target in the pool record of a Deployment that :func:`record_doubt` accepts."""
     record = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION])
     whole = record.get("expertParallel") is True
-    split = Split(record["tensorParallel"], record.get("pipelineParallel", 1), expert_parallel=whole)
+    stages, engines = record.get("pipelineParallel", 1), record.get("dataParallel", 1)
+    split = Split(record["tensorParallel"], stages, engines, expert_parallel=whole)
     return target_from(
         record["gpuType"],
         split,

@@ -88,14 +88,22 @@ def bar(figures: MemoryEstimate) -> Text:
 
 
 def _degree(split: Split) -> str:
-    """The tensor-parallel degree, and EP where experts are whole."""
-    return f"{split.tensor_parallel} EP" if split.expert_parallel else str(split.tensor_parallel)
+    """The tensor-parallel degree, the engines if there are several, and EP where experts are whole."""
+    cut = (
+        str(split.tensor_parallel) if split.data_parallel == 1 else f"{split.tensor_parallel} x DP{split.data_parallel}"
+    )
+    return f"{cut} EP" if split.expert_parallel else cut
+
+
+def _at_once(request: Request, answer: Sized) -> str:
+    """The full-length requests that the cache holds. Each engine of a replica holds whole requests."""
+    engines, each = answer.split.data_parallel, answer.figures.kv_capacity_tokens / request.shape.context_tokens
+    return f"{each:.1f}x" if engines == 1 else f"{engines * int(each / engines)}x"
 
 
 def _row(request: Request, answer: Sized) -> tuple[Any, ...]:
     figures = answer.figures
     word, colour = _VERDICT[figures.fit]
-    at_once = figures.kv_capacity_tokens / request.shape.context_tokens
     return (
         answer.gpu.name,
         _degree(answer.split),
@@ -104,7 +112,7 @@ def _row(request: Request, answer: Sized) -> tuple[Any, ...]:
         bar(figures),
         f"{figures.needed_bytes / GIB:.1f}/{figures.budget_bytes / GIB:.1f}",
         f"{figures.kv_capacity_low_tokens:,}-{figures.kv_capacity_high_tokens:,}",
-        f"{at_once:.1f}x",
+        _at_once(request, answer),
     )
 
 
@@ -128,12 +136,19 @@ def _sentences(request: Request, answer: Sized) -> Iterator[str]:
     yield verdict(figures)
     yield f"KV cache: {figures.kv_bytes_per_token:,} bytes a token and GPU; {figures.kv_needed_tokens:,} tokens needed."
     yield f"KV tokens that fit: {figures.kv_capacity_tokens:,} expected, {low_tokens:,} to {high_tokens:,}."
+    yield from _engines(request, answer.split)
     yield from _limits(request, answer)
     floor = decode_floor(request.model, request.precision, answer.gpu, answer.split, request.engine.residency)
     over_pcie = f", {1000 * floor.host_seconds:.1f} ms of it over PCIe" if floor.host_seconds else ""
     yield f"One token at batch size 1 takes at least {1000 * floor.seconds:.1f} ms{over_pcie}."
     if figures.host_bytes:
         yield f"{figures.host_bytes / GIB:.2f} GiB of weights of each GPU stay in host memory."
+
+
+def _engines(request: Request, split: Split) -> Iterator[str]:
+    if split.data_parallel > 1:
+        share, engines = split.share(request.shape.concurrency), split.data_parallel
+        yield f"These are tokens of {engines} engines. Each has a cache of its own and holds {share} of the requests."
 
 
 def _limits(request: Request, answer: Sized) -> Iterator[str]:

@@ -82,6 +82,7 @@ def _split(gpu_type: str, split: Split) -> dict[str, Any]:
         "tensorParallel": split.tensor_parallel,
         "pipelineParallel": split.pipeline_parallel,
         "expertParallel": split.expert_parallel,
+        "dataParallel": split.data_parallel,
     }
 
 

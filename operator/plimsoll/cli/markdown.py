@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from plimsoll.api.v1alpha1.status import PlacementStatus
 from plimsoll.app.review.values import Review
 from plimsoll.cli.planning import Outcome
 from plimsoll.cli.review_words import bill_text, change_text, others_text, places_text, price_text, why_text
@@ -47,13 +48,15 @@ def _row(outcome: Outcome) -> tuple[str, ...]:
     return (
         f"{outcome.namespace}/{outcome.name}",
         f"**no: {outcome.reason}**" if outcome.reason else "yes",
-        "-"
-        if placement is None
-        else place_words(placement.gpu_type, Split(placement.tensor_parallel, placement.pipeline_parallel)),
+        "-" if placement is None else place_words(placement.gpu_type, _split(placement)),
         str(sum(pool.replicas for pool in outcome.status.pools or ())),
         "-" if estimate is None else estimate.gib_per_gpu,
         "-" if placement is None else placement.hourly_price or "-",
     )
+
+
+def _split(placement: PlacementStatus) -> Split:
+    return Split(placement.tensor_parallel, placement.pipeline_parallel, placement.data_parallel or 1)
 
 
 def _page(

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from plimsoll.adapters.catalog import load_gpu_types, other_checkpoints
 from plimsoll.adapters.highs import fleetwide
+from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.api.convert import check_without_model, to_request, to_workload_options
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentStatus
@@ -283,15 +284,16 @@ def _planned(asked: Sequence[Asked], stock: _Stock) -> list[tuple[str, Planned]]
         )
         for index, each in enumerate(asked)
     ]
-    planned = plan(
-        tenants,
-        stock.fleet,
-        stock.catalog,
-        quotas=stock.quotas,
-        solver=fleetwide(),
-        relatives=other_checkpoints,
-        groups=stock.groups,
-    )
+    with collecting_later():
+        planned = plan(
+            tenants,
+            stock.fleet,
+            stock.catalog,
+            quotas=stock.quotas,
+            solver=fleetwide(),
+            relatives=other_checkpoints,
+            groups=stock.groups,
+        )
     decisions = {decision.request.key: decision for decision in planned}
     return [(each.where, Planned(each.resource, decisions[each.request.key])) for each in asked]
 

@@ -55,5 +55,6 @@ def _place(place: Place) -> dict[str, Any]:
         "gpuType": place.gpu_type,
         "tensorParallel": place.split.tensor_parallel,
         "pipelineParallel": place.split.pipeline_parallel,
+        **({} if place.split.data_parallel == 1 else {"dataParallel": place.split.data_parallel}),
         "replicas": place.replicas,
     } | price

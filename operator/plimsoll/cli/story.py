@@ -32,7 +32,7 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
     for seen in status.observations or ():
         console.print(f"Observed: {_observed(seen)}.", highlight=False)
     for small in status.too_small or ():
-        place = f"{small.gpu_type} x {small.tensor_parallel}"
+        place = f"{small.gpu_type} x {small.tensor_parallel}{_engines(small.data_parallel)}"
         console.print(f"Proved too small: {place}, its engine got {small.kv_tokens} KV tokens.", highlight=False)
     live = status.rebalancing
     if live is not None:
@@ -60,11 +60,16 @@ def _decided(entry: DecisionStatus) -> str:
 def _observed(seen: ObservationStatus) -> str:
     """One report of an engine about its memory, with the prediction of the memory law alone."""
     stages = "" if seen.pipeline_parallel is None else f" x {seen.pipeline_parallel} stages"
-    place = f"{seen.model} on {seen.gpu_type} x {seen.tensor_parallel}{stages}, vLLM {seen.engine_version}"
+    cut = f"{seen.tensor_parallel}{stages}{_engines(seen.data_parallel)}"
+    place = f"{seen.model} on {seen.gpu_type} x {cut}, vLLM {seen.engine_version}"
     predicted = f"{seen.predicted_kv_bytes / GIB:.2f} GiB predicted"
     got = seen.available_kv_bytes
     outcome = "ran out of memory" if got is None else f"{got / GIB:.2f} GiB for its KV cache"
     return f"{place}: {outcome}, {predicted} ({seen.witness})"
+
+
+def _engines(count: int | None) -> str:
+    return "" if count is None else f" x {count} engines"
 
 
 def _learned(pool: PoolStatus) -> str:

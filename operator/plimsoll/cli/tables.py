@@ -73,10 +73,16 @@ def _print_placement(console: Console, placement: PlacementStatus) -> None:
         console.print(f"Price: ${each}/h for one replica ({source}).", highlight=False, markup=False)
     if placement.host is not None:
         console.print(_host(placement.host), highlight=False, markup=False)
-    most = placement.engine.max_num_seqs
-    console.print(f"Each replica runs up to {most} requests at the same time.", highlight=False)
+    console.print(f"Each replica runs up to {_at_once(placement)}.", highlight=False)
     for warning in placement.warnings or ():
         console.print(f"Warning: {warning}", highlight=False, style="yellow")
+
+
+def _at_once(placement: PlacementStatus) -> str:
+    """The requests of one replica; where it has several engines, also the requests of each."""
+    engines, each = placement.data_parallel or 1, placement.engine.max_num_seqs
+    words = f"{engines * each} requests at the same time"
+    return words if engines == 1 else f"{words}, {each} on each of {engines} engines"
 
 
 def size_words(size: SizeStatus) -> str:
@@ -116,6 +122,7 @@ def print_estimate(console: Console, estimate: EstimateStatus) -> None:
     """Print the terms of one GPU."""
     count = estimate.pipeline_parallel or 1
     cut = f"tensor parallel {estimate.tensor_parallel}{f', {count} stages' if count > 1 else ''}"
+    cut += f", data parallel {estimate.data_parallel}" if estimate.data_parallel else ""
     console.print(f"One GPU of {estimate.gpu_type} at {cut}:", style="bold")
     table = Table("TERM", "GiB", box=None)
     table.columns[1].justify = "right"
@@ -157,9 +164,10 @@ def _band(estimate: EstimateStatus) -> str:
 
 
 def _split_of(entry: PlacementStatus | RejectionStatus) -> str:
-    """The tensor-parallel degree, the number of stages if there are several, and EP where experts are whole."""
+    """The tensor-parallel degree, the stages and engines if there are several, and EP where experts are whole."""
     stages = entry.pipeline_parallel or 1
     cut = str(entry.tensor_parallel) if stages == 1 else f"{entry.tensor_parallel} x PP{stages}"
+    cut = f"{cut} x DP{entry.data_parallel}" if entry.data_parallel else cut
     return f"{cut} EP" if entry.expert_parallel else cut
 
 

@@ -23,6 +23,7 @@ from plimsoll.domain.terms import (
     Term,
     TermName,
 )
+from plimsoll.domain.units import ceil_div
 
 NARROWING = Decimal("0.1")
 """An fp8 KV cache that the user permits must save more than this part of the bill where 16 bits have a place too. Less
@@ -53,6 +54,18 @@ class Split(NamedTuple):
     def expert_ranks(self) -> int:
         """The number of ranks that share a layer's experts, by width or by whole experts."""
         return self.tensor_parallel * self.data_parallel
+
+    def share(self, requests: int) -> int:
+        """Return the most requests of one engine where the engines hold an even share of ``requests``: rounded up."""
+        return ceil_div(requests, self.data_parallel)
+
+    def seats(self, requests: int) -> int:
+        """Return the requests that one engine may run at the same time: its share, and one more where there are others.
+
+        The load balancer counts the requests of each engine a little late, so it may send one more to an engine than to
+        the others.
+        """
+        return self.share(requests) + (self.data_parallel > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +120,9 @@ class MemoryEstimate:
     take outside that budget. The error band goes from ``slack_bytes`` less to ``margin_bytes`` more than the sum of the
     terms. ``kv_capacity_tokens`` is the number of tokens that fit into the whole budget (``_low`` and ``_high`` at the
     edges of the band). ``kv_reported_tokens`` is the figure that the engine's release reports for the same cache.
-    ``kv_needed_tokens`` is what the load needs. ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent
-    state.
+    ``kv_needed_tokens`` is what the load needs. With data parallelism, these tokens are those of all engines of the
+    replica together, and the need is that of a share of requests that is rounded up, times the engines.
+    ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent state, on each engine.
     """
 
     terms: tuple[Term, ...]
@@ -223,7 +237,8 @@ class EngineSettings:
     """The engine flags that the operator sets, decided with the placement.
 
     ``dtype``, ``quantization`` and ``kv_cache_dtype`` are the engine's own words. None omits the flag: the checkpoint
-    decides.
+    decides. ``max_num_seqs`` and ``max_num_batched_tokens`` are those of one engine, of which a replica with data
+    parallelism has several.
     """
 
     max_model_len: int

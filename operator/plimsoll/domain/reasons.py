@@ -21,6 +21,8 @@ class Reason(StrEnum):
     STAGES_CUT_SHARED_LAYERS = "StagesCutSharedLayers"
     EXPERTS_NOT_DIVISIBLE = "ExpertsNotDivisible"
     CONTEXT_RANKS_NOT_DIVISIBLE = "ContextRanksNotDivisible"
+    DATA_PARALLEL_NEEDS_EXPERTS = "DataParallelNeedsExperts"
+    DATA_PARALLEL_NOT_SUPPORTED = "DataParallelNotSupported"
     PRECISION_NOT_SUPPORTED = "PrecisionNotSupported"
     IMAGE_FOR_OTHER_VENDOR = "ImageForOtherVendor"
     GPU_TYPE_DENIED = "GpuTypeDenied"

@@ -25,7 +25,8 @@ from plimsoll.engines.metrics import EngineMetrics
 class Feature(StrEnum):
     """An option that an engine has from some release on, or not at all.
 
-    ``PLANNING_AHEAD`` is none that a user sets: the engine plans a step while the step before it runs.
+    Users do not set the last two. ``PLANNING_AHEAD``: the engine plans a step while the step before it runs.
+    ``DATA_PARALLEL``: one server balances requests over several engines, which share the experts of a model.
     """
 
     WEIGHT_STREAMING = "WeightStreaming"
@@ -34,6 +35,7 @@ class Feature(StrEnum):
     MTP = "Mtp"
     DRAFT_MODEL = "DraftModel"
     PLANNING_AHEAD = "PlanningAhead"
+    DATA_PARALLEL = "DataParallel"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,9 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request
-from plimsoll.placement.divisibility import divides
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
+from plimsoll.placement.divisibility import divides, split_refusal
 
 TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
 """Degrees that fit on one node of eight GPUs and that divide the head counts of every catalogued model."""
@@ -72,11 +74,11 @@ def splits_for(request: Request) -> tuple[Split, ...]:
     cases stages hold more tokens. Expert parallelism is added only where the width of experts, or their quantized
     blocks, cannot be divided, and whole experts can be spread instead. With one engine, every rank has all tokens of a
     step anyway, so that the experts' results are summed as with tensor parallelism (vLLM sends tokens between ranks
-    only with data parallelism).
+    only with data parallelism). Data-parallel attention is added where tensor parallelism would copy keys and values.
     """
     speculation = request.engine.speculation
     divided = _Divided(request.model, request.precision, None if speculation is None else speculation.draft)
-    return _splits(divided, request.overrides.tensor_parallel)
+    return _splits(divided, request.overrides.tensor_parallel, several=_may_have_several_engines(request))
 
 
 class _Divided(NamedTuple):
@@ -91,7 +93,7 @@ class _Divided(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def _splits(divided: _Divided, forced: int | None) -> tuple[Split, ...]:
+def _splits(divided: _Divided, forced: int | None, *, several: bool) -> tuple[Split, ...]:
     if forced is not None and forced not in TENSOR_PARALLEL_DEGREES:
         return (*(Split(degree) for degree in TENSOR_PARALLEL_DEGREES), Split(forced))
     splits = {Split(degree) for degree in TENSOR_PARALLEL_DEGREES}
@@ -99,13 +101,41 @@ def _splits(divided: _Divided, forced: int | None) -> tuple[Split, ...]:
         if _copies_tokens(divided.model, gpus) or not divided.by(Split(gpus)):
             splits |= set(_staged(divided, gpus)[:1])
         splits |= set(_with_whole_experts(divided, Split(gpus)))
-    return tuple(sorted(splits, key=lambda split: (split.gpus, split.pipeline_parallel, split.expert_parallel)))
+        splits |= set(_side_by_side(divided, gpus) if several else ())
+    return tuple(sorted(splits, key=_order))
+
+
+def _order(split: Split) -> tuple[int, int, int, bool]:
+    return split.gpus, split.data_parallel, split.pipeline_parallel, split.expert_parallel
 
 
 def _with_whole_experts(divided: _Divided, split: Split) -> tuple[Split, ...]:
     whole = split._replace(expert_parallel=True)
     needed = divided.model.experts is not None and not divided.by(split)
     return (whole,) if needed and divided.by(whole) else ()
+
+
+def _may_have_several_engines(request: Request) -> bool:
+    """Whether a replica may run several engines side by side.
+
+    A forced degree excludes them. The memory of adapters, drafts and what is kept in host memory is not known of
+    several engines, so that there are none.
+    """
+    engine = request.engine
+    simple = engine.lora is None and engine.speculation is None and not engine.fills_host_memory
+    is_known = Feature.DATA_PARALLEL in engine_of(engine.name).since
+    return simple and is_known and request.overrides.tensor_parallel is None
+
+
+def _side_by_side(divided: _Divided, gpus: int) -> tuple[Split, ...]:
+    """Return ``gpus`` engines of one GPU, which share the experts and have a KV cache each for requests of their own.
+
+    They are of use where ranks of tensor parallelism would hold copies of the cache.
+    """
+    split = Split(1, data_parallel=gpus, expert_parallel=True)
+    if divided.model.experts is None or not _copies_tokens(divided.model, gpus):
+        return ()
+    return (split,) if split_refusal(divided.model, divided.precision, "", split) is None else ()
 
 
 def _staged(divided: _Divided, gpus: int) -> list[Split]:

@@ -215,7 +215,7 @@ class _Reader:
             self.tenant.request,
             narrow=pool.has_narrow_cache,
             batched_tokens=pool.batched_tokens if same_step else None,
-            max_sequences=pool.max_sequences if same_spec else None,
+            max_sequences=pool.replica_sequences if same_spec else None,
         )
 
     def _reaching_more(self, pool: Pool, verdict: Option) -> Option:

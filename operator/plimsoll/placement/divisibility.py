@@ -12,6 +12,8 @@ from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
+from plimsoll.engines.base import Feature
+from plimsoll.engines.registry import engine_of
 from plimsoll.memory.stages import stage_layers
 
 Refusal = tuple[Reason, Numbers]
@@ -33,7 +35,7 @@ def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split:
     Rules: the degree divides the attention heads (``config/model.py``). The degree divides the KV heads, or they divide
     the degree (``layers/linear.py``). The degree divides the MLP widths. Blocks and groups of quantized weights stay
     whole. A stage holds at least one layer. Layers that share a cache are in one stage. Expert parallelism needs
-    an expert for each rank, and divides no expert's width.
+    an expert for each rank, and divides no expert's width. Data parallelism needs experts that its engines share.
     """
     refusal = _refusal(model, precision, split)
     if refusal is None:
@@ -46,11 +48,11 @@ def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split:
 
 
 def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
-    """Return the same for everything that one replica runs: its model, and the draft with the same degree.
+    """Return the same for everything that one replica runs: its engines, its model, and the draft with its degree.
 
     Source: vLLM, ``config/speculative.py``: the draft's heads must divide by the target's degree.
     """
-    own = split_refusal(request.model, request.precision, gpu_type, split)
+    own = _release_refusal(request, gpu_type, split) or split_refusal(request.model, request.precision, gpu_type, split)
     draft = request.engine.speculation.draft if request.engine.speculation else None
     if own is not None or draft is None:
         return own
@@ -63,6 +65,19 @@ def divides(model: ModelFacts, precision: Precision, draft: ModelFacts | None, s
     if _refusal(model, precision, split) is not None:
         return False
     return draft is None or _refusal(draft, draft.checkpoint.precision, Split(split.tensor_parallel)) is None
+
+
+def _release_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
+    """Return that the engine's release cannot balance requests over several engines."""
+    engine = engine_of(request.engine.name)
+    since = engine.since.get(Feature.DATA_PARALLEL)
+    if split.data_parallel == 1 or (since is not None and request.engine.version >= since):
+        return None
+    need = "a later release" if since is None else str(since)
+    numbers = (("engines", split.data_parallel), ("title", engine.title), ("need", need))
+    return Rejection(
+        gpu_type, split, Reason.DATA_PARALLEL_NOT_SUPPORTED, (*numbers, ("have", str(request.engine.version)))
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -88,6 +103,8 @@ def _against_stages(model: ModelFacts, split: Split) -> Refusal | None:
 
 
 def _against_experts(model: ModelFacts, split: Split) -> Refusal | None:
+    if split.data_parallel > 1 and model.experts is None:
+        return Reason.DATA_PARALLEL_NEEDS_EXPERTS, (("engines", split.data_parallel),)
     if split.expert_parallel and (model.experts is None or model.experts.experts < split.expert_ranks):
         count = 0 if model.experts is None else model.experts.experts
         return Reason.EXPERTS_NOT_DIVISIBLE, (("experts", count), ("ranks", split.expert_ranks))

@@ -19,7 +19,12 @@ _TERM_WORDS = {LEARNED: "learned from engines"}
 
 
 def place_words(gpu_type: str, split: Split) -> str:
-    """Return a short name: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``, ``l4-24gb x 8 with whole experts``."""
+    """Return a short name: ``l4-24gb x 2``, ``l4-24gb x 2 x 4 stages``, ``l4-24gb x 8 with whole experts``.
+
+    With data parallelism it says the GPUs and how they are used: ``l4-24gb x 8 with data-parallel attention``.
+    """
+    if split.data_parallel > 1:
+        return f"{gpu_type} x {split.gpus} with data-parallel attention"
     stages = "" if split.pipeline_parallel == 1 else f" x {split.pipeline_parallel} stages"
     experts = " with whole experts" if split.expert_parallel else ""
     return f"{gpu_type} x {split.tensor_parallel}{stages}{experts}"
@@ -167,6 +172,13 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.EXPERTS_NOT_DIVISIBLE: lambda f: f"spreads {f['experts']} experts over {f['ranks']} ranks",
     Reason.CONTEXT_RANKS_NOT_DIVISIBLE: lambda f: (
         f"spreads tokens over {f['ranks']} ranks where {f['copies']} hold the same KV heads"
+    ),
+    Reason.DATA_PARALLEL_NEEDS_EXPERTS: lambda f: (
+        f"runs {f['engines']} engines that share experts, and the model has none; replicas divide its requests as well"
+    ),
+    Reason.DATA_PARALLEL_NOT_SUPPORTED: lambda f: (
+        f"runs {f['engines']} engines behind one server, which needs {f['title']} {f['need']}, and the release is "
+        f"{f['have']}"
     ),
     Reason.PRECISION_NOT_SUPPORTED: lambda f: f"{f['what']} needs {f['need']}, the GPU has {f['have']}",
     Reason.IMAGE_FOR_OTHER_VENDOR: lambda f: (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.outcomes import Fit, Option, Rejection
@@ -13,7 +11,7 @@ from plimsoll.placement.feasibility import hourly_price, judge, judge_load, may_
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.place import room_basis, room_of
-from plimsoll.placement.preference import preference, rank
+from plimsoll.placement.preference import Preference, preference, rank
 
 
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
@@ -86,5 +84,5 @@ def _may_fit(request: Request, candidate: Candidate) -> bool:
         return True  # the judgement says what is wrong, or rejects the split before it is estimated
 
 
-def _preference(candidate: Candidate) -> tuple[Decimal, int, int, str]:
+def _preference(candidate: Candidate) -> Preference:
     return preference(candidate.gpu, candidate.split, hourly_price(candidate.gpu, candidate.split))

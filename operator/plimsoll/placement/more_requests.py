@@ -23,7 +23,8 @@ STEPS = tuple(sorted({2**power for power in range(1, 15)} | {3 * 2**power for po
 
 The cache that is there changes a little with every correction learned from engines. Numbers this far apart (at least
 33 %) change only where the cache changed a lot, so that replicas of one deployment mostly get the same number. They are
-rounded down, because a number that is too large costs preemptions, and one that is too small only some waiting.
+rounded down, because a number that is too large costs preemptions, and one that is too small only some waiting. With
+data parallelism they are numbers of each engine.
 """
 
 
@@ -47,9 +48,10 @@ def with_more_requests(request: Request, option: Option, memo: Memo | None = Non
 
 
 def _raised(request: Request, option: Option) -> Option:
-    declared = request.shape.concurrency
-    most = min(engine_of(request.engine.name).most_sequences(request, option.gpu), _held_at_most(request, option))
-    steps = STEPS[bisect_right(STEPS, declared) : bisect_right(STEPS, most)]
+    engines, each = option.split.data_parallel, option.settings.max_num_seqs
+    usual = engine_of(request.engine.name).most_sequences(request, option.gpu)
+    most = min(usual, _held_at_most(request, option) // engines)
+    steps = tuple(engines * step for step in STEPS[bisect_right(STEPS, each) : bisect_right(STEPS, most)])
     for number in reversed(steps[: _fast_enough(request, option, steps)]):
         found = _with(request, option, number)
         if found is not None:
@@ -63,7 +65,7 @@ def _held_at_most(request: Request, option: Option) -> int:
     room = 1 if shape.mean_tokens is None else EXPECTED_HEADROOM_PERCENT / 100
     length = min(shape.context_tokens, (shape.mean_tokens or shape.context_tokens) * room)
     held = int(figures.kv_capacity_low_tokens / length)
-    return held if figures.max_sequences is None else min(held, figures.max_sequences)
+    return held if figures.max_sequences is None else min(held, option.split.data_parallel * figures.max_sequences)
 
 
 def _fast_enough(request: Request, option: Option, steps: tuple[int, ...]) -> int:
@@ -93,7 +95,9 @@ def _with(request: Request, option: Option, number: int) -> tuple[EngineSettings
     settings = engine.settings(wider, option.gpu, option.split)
     filled = replace(wider, shape=replace(request.shape, concurrency=number, guaranteed=False))
     states = engine.estimate(filled, option.gpu, option.split, settings)
-    if states.fit is not Fit.SURE or (states.max_sequences is not None and number > states.max_sequences):
+    if states.fit is not Fit.SURE or (
+        states.max_sequences is not None and settings.max_num_seqs > states.max_sequences
+    ):
         return None
     figures = engine.estimate(wider, option.gpu, option.split, settings)
     return (settings, figures) if figures.fit is Fit.SURE else None

@@ -36,9 +36,9 @@ def place(
 
     Candidates that are fast enough come before slow ones, and those that fit for sure before those that fit
     probably. Then feasible candidates are ranked by how many of the replicas they take, by price per replica, fewer
-    GPUs, fewer stages, and name. So the same facts always give the same choice. The request's overrides are obeyed,
-    and warnings report their consequences. ``closed`` are GPU types and splits whose pods recently found no node:
-    they are judged, but not taken. If there is a ``memo``, estimates come from it where it has them.
+    GPUs, fewer engines, fewer stages, and name. So the same facts always give the same choice. The request's overrides
+    are obeyed, and warnings report their consequences. ``closed`` are GPU types and splits whose pods recently found no
+    node: they are judged, but not taken. If there is a ``memo``, estimates come from it where it has them.
     """
     return pick(request, options(request, fleet, memo), fleet, ledger or Ledger.of(fleet), closed)
 

@@ -33,7 +33,8 @@ class Pool:
     ``served`` means that one of its engines has served under that spec. ``too_large`` means that none has, because
     memory ran out: the pool can be left without loss.
     ``batched_tokens`` is the step that its engines last got; None where it is not known. ``max_sequences`` is the same
-    for the most requests at the same time. It was chosen for the spec with the digest ``spec``.
+    for the most requests at the same time, on each engine of a replica. It was chosen for the spec with the digest
+    ``spec``.
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
     ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
@@ -70,6 +71,11 @@ class Pool:
     def split(self) -> Split:
         """How its replicas are cut."""
         return self.target.split
+
+    @property
+    def replica_sequences(self) -> int | None:
+        """The most requests at the same time of a replica, on all its engines; None where they are not known."""
+        return None if self.max_sequences is None else self.split.data_parallel * self.max_sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,12 +235,12 @@ def as_it_runs(request: Request, pool: Pool) -> Request:
         request,
         narrow=pool.has_narrow_cache,
         batched_tokens=pool.batched_tokens,
-        max_sequences=pool.max_sequences,
+        max_sequences=pool.replica_sequences,
     )
 
 
 def with_settings(request: Request, *, narrow: bool, batched_tokens: int | None, max_sequences: int | None) -> Request:
-    """Return the request with the cache, the step and the most requests of engines. None keeps the request's own."""
+    """Return the request with the cache, the step and the most requests of a replica. None keeps the request's own."""
     request = request.with_cache_as(narrow=narrow)
     if batched_tokens is None and max_sequences is None:
         return request
@@ -255,7 +261,9 @@ def count(pools: Iterable[PlannedPool]) -> int:
 def pool_name(gpu_type: str, split: Split) -> str:
     """Return a pool's name. It follows from the GPU type and the split, so every pass gives the same name.
 
-    Whole experts do not change it: they are used only where the same degree is impossible without them.
+    Whole experts do not change it: they are used only where the same degree is impossible without them, and always
+    with data parallelism.
     """
     suffix = "" if split.pipeline_parallel == 1 else f"-pp{split.pipeline_parallel}"
+    suffix += "" if split.data_parallel == 1 else f"-dp{split.data_parallel}"
     return f"{gpu_type.replace('.', '-')}-tp{split.tensor_parallel}{suffix}"

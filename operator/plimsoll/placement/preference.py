@@ -1,4 +1,4 @@
-"""The order of preference among options that fit: cheaper, fewer GPUs, fewer pipeline stages, name."""
+"""The order of preference among options that fit: cheaper, fewer GPUs, fewer engines, fewer pipeline stages, name."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ NO_PRICE = Decimal("Infinity")
 """Types without a price rank behind all priced types, so that an unknown cost is never the first choice."""
 
 
-def rank(choice: Option) -> tuple[Decimal, int, int, str]:
-    """Return the sort key of preference: cheaper, fewer GPUs, fewer pipeline stages, name."""
+Preference = tuple[Decimal, int, int, int, str]
+
+
+def rank(choice: Option) -> Preference:
+    """Return the sort key of preference: cheaper, fewer GPUs, fewer engines, fewer pipeline stages, name.
+
+    Several engines on the same GPUs share their requests unevenly at times, so one engine comes first where it fits.
+    """
     return preference(choice.gpu, choice.split, choice.weighed_price)
 
 
-def preference(gpu: GpuType, split: Split, price: Decimal | None) -> tuple[Decimal, int, int, str]:
+def preference(gpu: GpuType, split: Split, price: Decimal | None) -> Preference:
     """Return the same sort key for a candidate, given the price of one replica."""
-    return NO_PRICE if price is None else price, split.gpus, split.pipeline_parallel, gpu.name
+    known = NO_PRICE if price is None else price
+    return known, split.gpus, split.data_parallel, split.pipeline_parallel, gpu.name

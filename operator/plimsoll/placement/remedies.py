@@ -13,7 +13,7 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.reasons import MAY_PASS, RemedyKind
 from plimsoll.domain.serving import GpuConstraints, Overrides, Request
 from plimsoll.memory.inverse import largest
-from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts
+from plimsoll.placement.candidates import TENSOR_PARALLEL_DEGREES, Candidate, cuts, splits_for
 from plimsoll.placement.eligibility import most_gpus
 from plimsoll.placement.feasibility import refusal
 from plimsoll.placement.first_fit import first_that_fits, fits_for_sure, with_room
@@ -173,10 +173,13 @@ def room_seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, .
 def _seen(request: Request, fleet: Fleet, ledger: Ledger) -> tuple[object, ...]:
     forced = request.overrides.tensor_parallel
     sizes = TENSOR_PARALLEL_DEGREES if forced is None else (*TENSOR_PARALLEL_DEGREES, forced)
-    rooms = [room_of(request, cut, fleet, ledger) > 0 for cut in cuts(tuple(Split(gpus) for gpus in sizes), fleet)]
+    # Several engines ask for more of a node's CPU and memory than one engine on as many GPUs.
+    engines = [split for split in splits_for(request) if split.data_parallel > 1]
+    splits = (*(Split(gpus) for gpus in sizes), *engines)
+    rooms = [room_of(request, cut, fleet, ledger) > 0 for cut in cuts(splits, fleet)]
     return tuple(
-        (gpu, most_gpus(request, fleet, gpu.name), tuple(rooms[first : first + len(sizes)]))
-        for gpu, first in zip(fleet.gpu_types(), range(0, len(rooms), len(sizes)), strict=True)
+        (gpu, most_gpus(request, fleet, gpu.name), tuple(rooms[first : first + len(splits)]))
+        for gpu, first in zip(fleet.gpu_types(), range(0, len(rooms), len(splits)), strict=True)
     )
 
 

@@ -29,7 +29,7 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.options import options
 from plimsoll.placement.place import room_of
 from plimsoll.placement.pools import Decision, PoolState
-from plimsoll.placement.preference import preference, rank
+from plimsoll.placement.preference import Preference, preference, rank
 from plimsoll.placement.speed import load_of, missed
 
 LEAST_SAVING = Decimal("0.1")
@@ -187,7 +187,7 @@ def _opened(
     return None
 
 
-def _preference(candidate: Candidate) -> tuple[Decimal, int, int, str]:
+def _preference(candidate: Candidate) -> Preference:
     return preference(candidate.gpu, candidate.split, hourly_price(candidate.gpu, candidate.split))
 
 

@@ -30,7 +30,7 @@ class EngineSample:
     ``at`` is the true scrape time in POSIX seconds. ``kv_usage`` is the share 0..1 of KV blocks in use (blocks kept
     only for the prefix cache count as free: vLLM's ``BlockPool.get_usage``). ``waiting`` and ``running`` count
     requests. ``*_total`` are counters since the engine started. ``kv_capacity_tokens`` is the KV cache that the engine
-    really has.
+    really has. A pod of several engines (data-parallel ranks) has the figures of all of them together.
     """
 
     at: float

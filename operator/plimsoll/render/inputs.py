@@ -40,7 +40,12 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
     inputs = {
         "options": {name: value for name, value in own.items() if name not in ("uid", "key")},
         "settings": asdict(choice.settings),
-        "split": [choice.split.tensor_parallel, choice.split.pipeline_parallel, *_experts(choice.split)],
+        "split": [
+            choice.split.tensor_parallel,
+            choice.split.pipeline_parallel,
+            *_experts(choice.split),
+            *_engines(choice.split),
+        ],
         "place": [choice.gpu.name, choice.target.resource, *chain(*choice.target.labels), *_capacity(choice)],
     }
     return hashlib.sha256(json.dumps(_set(inputs), sort_keys=True, default=str).encode()).hexdigest()[:16]
@@ -49,6 +54,11 @@ def inputs_digest(options: WorkloadOptions, choice: Option) -> str:
 def _experts(split: Split) -> list[str]:
     """An entry for whole experts, which earlier releases did not render."""
     return ["whole experts"] if split.expert_parallel else []
+
+
+def _engines(split: Split) -> list[str]:
+    """An entry for data parallelism, which earlier releases did not render."""
+    return [] if split.data_parallel == 1 else [f"{split.data_parallel} engines"]
 
 
 def _capacity(choice: Option) -> list[str]:

@@ -79,6 +79,7 @@ def node_terms(target: Target) -> dict[str, list[str] | str]:
 
 
 def stages(split: Split) -> dict[str, int]:
-    """The ``pipelineParallel`` and ``expertParallel`` of a split; left out where they are usual."""
+    """The parts of a split besides ``tensorParallel``; left out where they are usual."""
     found: dict[str, int] = {} if split.pipeline_parallel == 1 else {"pipelineParallel": split.pipeline_parallel}
+    found |= {} if split.data_parallel == 1 else {"dataParallel": split.data_parallel}
     return found | {"expertParallel": True} if split.expert_parallel else found

@@ -16,7 +16,7 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.terms import ACTIVATIONS, ADAPTERS, CUDA_GRAPHS, KV_CACHE, LEARNED, OVERHEAD, WEIGHTS
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB, format_price
-from plimsoll.memory.load import needed_tokens
+from plimsoll.memory.load import replica_tokens
 from plimsoll.performance.cost import cost
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence, suggestion_sentence
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
@@ -168,11 +168,12 @@ def _placement(report: Report, decision: Decision, choice: Option) -> dict[str, 
         "tensorParallel": choice.split.tensor_parallel,
         "pipelineParallel": choice.split.pipeline_parallel,
         "expertParallel": choice.split.expert_parallel or None,
+        "dataParallel": choice.split.data_parallel if choice.split.data_parallel > 1 else None,
         "gpusPerReplica": choice.split.gpus,
         "hourlyPricePerReplica": None if choice.hourly_price is None else format_price(choice.hourly_price),
         "hourlyPrice": _total_price(decision),
         "priceSource": _price_source(choice),
-        "maxNumSeqs": settings.max_num_seqs,
+        "maxNumSeqs": choice.split.data_parallel * settings.max_num_seqs,
         "performance": _performance(decision, choice),
         "host": _host(decision, choice),
         "warnings": list(decision.warnings),
@@ -286,7 +287,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
 
 def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
     """The placements where an engine got less KV cache than declared; kept as long as the spec stays the same."""
-    needed = needed_tokens(decision.request.shape)
+    shape = decision.request.shape
     return [
         {
             "gpuType": seen.gpu_type,
@@ -296,7 +297,7 @@ def _too_small(report: Report, decision: Decision) -> list[dict[str, Any]]:
             "spec": report.spec_digest,
         }
         for seen in sorted(decision.request.observed, key=lambda seen: (seen.gpu_type, seen.split))
-        if seen.kv_tokens < needed
+        if seen.kv_tokens < replica_tokens(shape, seen.split)
     ]
 
 

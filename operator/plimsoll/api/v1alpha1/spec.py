@@ -304,8 +304,8 @@ class EngineSpec(ApiModel):
     )
     max_sequences: Annotated[int, Field(ge=1, le=MOST_CONCURRENCY)] | None = Field(
         default=None,
-        description="--max-num-seqs: the most requests that one replica runs at the same time; at least concurrency. "
-        "Default: as many as its KV cache holds within the latency limit.",
+        description="--max-num-seqs: the most requests that one replica runs at the same time, on all its engines; at "
+        "least concurrency. Default: as many as its KV cache holds within the latency limit.",
     )
     enforce_eager: bool = Field(
         default=False, description="Run without CUDA graphs. This is slower and needs less memory."

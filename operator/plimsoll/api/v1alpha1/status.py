@@ -26,6 +26,11 @@ class Condition(ApiModel):
     message: Annotated[str, Field(max_length=32_768)] = Field(default="", description="Reason, as text for people.")
 
 
+ENGINES = (
+    "Engines that share the requests of a replica, each with a KV cache of its own (data parallelism), if several."
+)
+
+
 class ModelStatus(ApiModel):
     """Facts of the model."""
 
@@ -48,6 +53,7 @@ class EstimateStatus(ApiModel):
         description="Pipeline stages, if there are several. The estimate is of the stage with the least room.",
     )
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
     fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
         default=None,
         description="Sure: fits at the upper edge of the error band. Probable: only at the estimate itself.",
@@ -74,8 +80,10 @@ class EstimateStatus(ApiModel):
     usable_bytes: Bytes64 = Field(description="The GPU's memory as the engine sees it.")
     outside_bytes: Bytes64 = Field(description="CUDA context and communication buffers, outside the budget.")
     kv_bytes_per_token: Bytes64 = Field(description="KV cache of one token on one rank.")
-    kv_needed_tokens: Bytes64 = Field(description="Tokens that the declared load needs.")
-    kv_capacity_tokens: Bytes64 = Field(description="Tokens that fit into the whole budget.")
+    kv_needed_tokens: Bytes64 = Field(description="Tokens that the declared load needs, on all engines of a replica.")
+    kv_capacity_tokens: Bytes64 = Field(
+        description="Tokens that fit into the whole budget, on all engines of a replica."
+    )
     kv_capacity_low_tokens: Bytes64 | None = Field(default=None, description="The same at the band's upper edge.")
     kv_capacity_high_tokens: Bytes64 | None = Field(default=None, description="The same at the band's lower edge.")
     gib_per_gpu: str = Field(description="Need that the placement uses, in GiB, for the printer column.")
@@ -85,7 +93,7 @@ class EngineSettingsStatus(ApiModel):
     """Engine flags decided with the placement."""
 
     max_model_len: int = Field(description="--max-model-len: longest request, in tokens.")
-    max_num_seqs: int = Field(description="--max-num-seqs: requests served at the same time.")
+    max_num_seqs: int = Field(description="--max-num-seqs: requests that one engine serves at the same time.")
     max_num_batched_tokens: int = Field(description="--max-num-batched-tokens: tokens per engine step.")
     gpu_memory_utilization_percent: int = Field(description="--gpu-memory-utilization, in percent.")
     dtype: str = Field(description="--dtype: type of weights and activations that are not quantized.")
@@ -143,6 +151,7 @@ class PlacementStatus(ApiModel):
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int = Field(description="Pipeline stages of a replica.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
     gpus_per_replica: int = Field(description="GPUs of one replica.")
     hourly_price_per_replica: str | None = Field(
         default=None, description="US dollars per hour of one replica, if the price is known."
@@ -151,8 +160,8 @@ class PlacementStatus(ApiModel):
     price_source: str | None = Field(default=None, description="Source of the price.")
     max_num_seqs: int | None = Field(
         default=None,
-        description="Requests that one replica serves at the same time: at least concurrency, and as many more as its "
-        "KV cache holds within the latency limit.",
+        description="Requests that one replica serves at the same time, on all its engines: at least concurrency, and "
+        "as many more as its KV cache holds within the latency limit.",
     )
     performance: PerformanceStatus | None = Field(default=None, description="The speed of one replica.")
     host: HostStatus | None = Field(default=None, description="Host memory and CPU of one replica.")
@@ -194,6 +203,7 @@ class PoolStatus(ApiModel):
     tensor_parallel: int = Field(description="GPUs that share one copy of the weights.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
     node_selector: dict[str, str] = Field(description="Label of the nodes of that type.")
     node_labels: list[str] | None = Field(
         default=None, description="All labels of these nodes as key=value, where they differ. One of them is enough."
@@ -234,6 +244,7 @@ class RejectionStatus(ApiModel):
     tensor_parallel: int = Field(description="Rejected tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason with its figures, as text for people.")
 
@@ -263,6 +274,7 @@ class TooSmallStatus(ApiModel):
     tensor_parallel: int = Field(description="Tensor-parallel degree of the engine.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
     kv_tokens: Bytes64 = Field(description="KV tokens of one replica, as its engine reported.")
     spec: str = Field(
         description="Digest of the spec's fields that affect memory. The entry holds for this digest only."
@@ -281,6 +293,7 @@ class ObservationStatus(ApiModel):
     tensor_parallel: int = Field(description="Tensor-parallel degree.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there are several.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
     options: str = Field(description="Digest of the model's facts and of the engine options that change its memory.")
     batched_tokens: int = Field(description="--max-num-batched-tokens of the engine.")
     max_sequences: int = Field(description="--max-num-seqs of the engine.")
@@ -302,6 +315,7 @@ class RehomingStatus(ApiModel):
     tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
         description="Time when replicas last left it. It is not used again within an hour."
     )

@@ -36,8 +36,8 @@ _OWN_LABELS = (MANAGED_BY, DEPLOYMENT_LABEL, POOL_LABEL)
 _REFERENCE = ("kind", "name", "uid", "controller")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _POOL_RECORD = (
-    "gpuType", "tensorParallel", "pipelineParallel", "expertParallel", "nodeSelector", "nodeLabels", "resource",
-    "capacityType",
+    "gpuType", "tensorParallel", "pipelineParallel", "dataParallel", "expertParallel", "nodeSelector", "nodeLabels",
+    "resource", "capacityType",
 )  # fmt: skip
 _HOST_RESOURCES = ("cpu", "memory", "pods")
 

@@ -48,10 +48,11 @@ def doubt(entry: ApiModel) -> str:
             return ""
 
 
-def split_doubt(tensor_parallel: object, pipeline_parallel: object) -> str:
+def split_doubt(tensor_parallel: object, pipeline_parallel: object, data_parallel: object = 1) -> str:
     """The error in a split."""
     gpus = 1
-    for name, value in (("tensorParallel", tensor_parallel), ("pipelineParallel", pipeline_parallel)):
+    parts = (("tensorParallel", tensor_parallel), ("pipelineParallel", pipeline_parallel))
+    for name, value in (*parts, ("dataParallel", data_parallel)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             return f"{name} {value!r} is no number of GPUs"
         gpus *= value
@@ -84,7 +85,8 @@ def _is_label(value: object) -> bool:
 
 
 def _split_doubt_of(entry: Cut) -> str:
-    return split_doubt(entry.tensor_parallel, 1 if entry.pipeline_parallel is None else entry.pipeline_parallel)
+    stages, engines = entry.pipeline_parallel, entry.data_parallel
+    return split_doubt(entry.tensor_parallel, 1 if stages is None else stages, 1 if engines is None else engines)
 
 
 def _pool_doubt(entry: PoolStatus) -> str:

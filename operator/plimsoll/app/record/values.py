@@ -42,11 +42,16 @@ class Cut(Protocol):
     def expert_parallel(self) -> bool | None:
         """Whether experts are whole on each rank; None where they are not."""
 
+    @property
+    def data_parallel(self) -> int | None:
+        """Engines that share the requests; None where there is one."""
+
 
 def split_of(entry: Cut) -> Split:
     """The split of an entry."""
     stages = 1 if entry.pipeline_parallel is None else entry.pipeline_parallel
-    return Split(entry.tensor_parallel, stages, expert_parallel=bool(entry.expert_parallel))
+    engines = 1 if entry.data_parallel is None else entry.data_parallel
+    return Split(entry.tensor_parallel, stages, engines, expert_parallel=bool(entry.expert_parallel))
 
 
 def pool_of(entry: PoolStatus) -> Pool:

@@ -27,6 +27,9 @@ from plimsoll.placement.sizing import Sized
 @click.option("--tp", type=click.IntRange(1, 64), help="Tensor-parallel degree. Default: the fewest GPUs that fit.")
 @click.option("--pp", type=click.IntRange(1, 64), default=1, show_default=True, help="Pipeline stages, with --tp.")
 @click.option("--ep", is_flag=True, help="Expert parallelism, with --tp.")
+@click.option(
+    "--dp", type=click.IntRange(1, 64), default=1, show_default=True, help="Engines that share experts, with --tp."
+)
 @click.option("--context", type=click.IntRange(1), help="Longest request in tokens. Default: 8192, or the model's own.")
 @click.option("--concurrency", type=click.IntRange(1), help="Requests at the same time. Default: 16.")
 @click.option(
@@ -58,6 +61,7 @@ def command(
     tp: int | None,
     pp: int,
     ep: bool,  # noqa: FBT001 - a flag of the command line
+    dp: int,
     context: int | None,
     concurrency: int | None,
     prompt: int | None,
@@ -94,10 +98,10 @@ def command(
         speculate=speculate,
         draft=draft,
         gpus=gpus,
-        split=None if tp is None else Split(tp, pp, expert_parallel=ep),
+        split=None if tp is None else Split(tp, pp, dp, expert_parallel=ep or dp > 1),
     )
-    if tp is None and (pp > 1 or ep):
-        raise InvalidInput("--ep" if ep else "--pp", ep or pp, "Name --tp as well.")
+    if tp is None and (pp > 1 or ep or dp > 1):
+        raise InvalidInput(*_alone(pp, dp, ep=ep), "Name --tp as well.")
     question = direct_question(model, asked) or manifest_question(model, asked)
     found = answers(question.request, gpus, asked.split)
     # Without --gpu all types are checked: those that the manifest excludes would hide the others.
@@ -108,6 +112,13 @@ def command(
         _print_documents(question, found, with_working=shown if why else ())
     else:
         _show_answers(question, shown, words, why=why)
+
+
+def _alone(stages: int, engines: int, *, ep: bool) -> tuple[str, object]:
+    """Return the option that needs ``--tp``, and its value."""
+    if ep:
+        return "--ep", ep
+    return ("--dp", engines) if engines > 1 else ("--pp", stages)
 
 
 def _print_documents(

@@ -36,6 +36,8 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
     ]
     if choice.split.pipeline_parallel > 1:
         arguments += ["--pipeline-parallel-size", str(choice.split.pipeline_parallel)]
+    if choice.split.data_parallel > 1:
+        arguments += ["--data-parallel-size", str(choice.split.data_parallel)]
     if choice.split.expert_parallel:
         arguments += ["--enable-expert-parallel"]
     if settings.quantization is not None:

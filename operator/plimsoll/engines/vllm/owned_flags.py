@@ -27,7 +27,7 @@ OWNED_FLAGS: tuple[OwnedFlag, ...] = (
     OwnedFlag("--num-gpu-blocks-override", "num-(g.*)?", "spec.concurrency and spec.contextLength"),
     OwnedFlag("--tensor-parallel-size", "te.*|tp?", "spec.overrides.tensorParallel"),
     OwnedFlag("--pipeline-parallel-size", "pi.*|pp", "spec.overrides.tensorParallel"),
-    OwnedFlag("--data-parallel-size", r"data-p.*|dp\w?", "spec.replicas"),
+    OwnedFlag("--data-parallel-size", r"data-p.*|dp\w?", "spec.replicas (the planner sets it where it helps)"),
     OwnedFlag("--decode-context-parallel-size", "dec.*|dcp", "spec.overrides.tensorParallel"),
     OwnedFlag("--prefill-context-parallel-size", "prefill-c.*|pcp?", "spec.overrides.tensorParallel"),
     OwnedFlag("--enable-expert-parallel", "(no-)?enable-ex.*|ep?", "spec.overrides.tensorParallel"),

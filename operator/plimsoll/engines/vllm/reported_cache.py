@@ -16,26 +16,29 @@ def full_length_tokens(
 ) -> int:
     """Convert ``reported`` to the tokens that requests of full length get, which is how later releases count.
 
+    Both are those of all engines of the replica.
+
     Before 0.24 the metrics give blocks times tokens of a block. If the layers are of several kinds, a request holds
     blocks of each kind, and that figure is too high.
     """
     if request.engine.version >= REPORTS_CACHE_SIZE:
         return reported
-    layout = rank_layout(request, split, settings, figures.stage)
-    size = reported // layout.block_tokens * layout.block_bytes
-    return layout.capacity_tokens(size, request.shape.context_tokens)
+    layout, engines = rank_layout(request, split, settings, figures.stage), split.data_parallel
+    size = reported // engines // layout.block_tokens * layout.block_bytes
+    return engines * layout.capacity_tokens(size, request.shape.context_tokens)
 
 
 def cache_bytes(
     request: Request, split: Split, settings: EngineSettings, figures: MemoryEstimate, reported: int
 ) -> tuple[int, int]:
-    """Return the predicted and the real cache bytes of one GPU, from the tokens that its engine reports.
+    """Return the predicted and the real cache bytes of one GPU, from the tokens that the engines of its replica report.
 
+    Data-parallel engines agree on the smallest cache of them (``config/parallel.py``, ``sync_kv_cache_memory_size``).
     All stages hold the same number of blocks: with several stages, both figures are counted in blocks of the stage that
     runs out first.
     """
     layout = rank_layout(request, split, settings, figures.stage)
-    context = request.shape.context_tokens
+    context, reported = request.shape.context_tokens, reported // split.data_parallel
     if request.engine.version < REPORTS_CACHE_SIZE:
         return figures.available_kv_bytes, reported // layout.block_tokens * layout.block_bytes
     available = layout.bytes_of_tokens(reported, context)

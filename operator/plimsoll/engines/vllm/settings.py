@@ -51,12 +51,12 @@ _VLLM_KV_DTYPES = {
 def engine_settings(request: Request, gpu: GpuType, split: Split) -> EngineSettings:
     """Return the flags of one replica. Every default that changed between releases is set explicitly."""
     engine, any_load = request.engine, _settings_of(request, gpu, split)
-    batched_tokens = _batched_tokens(request, gpu)
+    batched_tokens = _batched_tokens(request, gpu, split)
     return EngineSettings(
         max_model_len=request.shape.context_tokens,
-        max_num_seqs=sequences_of(request),
+        max_num_seqs=sequences_of(request, split),
         max_num_batched_tokens=batched_tokens,
-        gpu_memory_utilization_percent=_utilization_percent(request, gpu, any_load, batched_tokens),
+        gpu_memory_utilization_percent=_utilization_percent(request, gpu, split, any_load, batched_tokens),
         dtype=any_load.dtype,
         quantization=any_load.quantization,
         kv_cache_dtype=any_load.kv_cache_dtype,
@@ -114,9 +114,18 @@ def _any_load(
     )
 
 
-def sequences_of(request: Request) -> int:
-    """Return the requests that run at the same time: the declared number, or the larger one that was chosen."""
-    return max(request.shape.concurrency, request.engine.max_sequences or 0)
+def sequences_of(request: Request, split: Split) -> int:
+    """Return the requests that an engine runs at the same time: the declared number, or the larger one that was chosen.
+
+    Both are of a replica. With data parallelism each engine gets its share of the chosen number, or its seats for the
+    declared number.
+    """
+    chosen = request.engine.max_sequences
+    return (
+        split.seats(request.shape.concurrency)
+        if chosen is None
+        else split.share(max(request.shape.concurrency, chosen))
+    )
 
 
 def most_sequences(request: Request, gpu: GpuType) -> int:
@@ -137,31 +146,31 @@ def with_a_small_step(request: Request, settings: EngineSettings) -> EngineSetti
 
     A large card has a larger step by default. The activations of that step can be the reason why a model does not fit.
     """
-    tokens = _small_step(request, settings.max_num_batched_tokens)
+    tokens = _small_step(request, settings.max_num_seqs, settings.max_num_batched_tokens)
     return settings if tokens == settings.max_num_batched_tokens else replace(settings, max_num_batched_tokens=tokens)
 
 
 def may_fit(request: Request, gpu: GpuType, split: Split) -> bool:
     """Whether weights and cache with the smallest step are within the user's share of the GPU. False is certain."""
-    tokens = _small_step(request, _batched_tokens(request, gpu))
+    tokens = _small_step(request, sequences_of(request, split), _batched_tokens(request, gpu, split))
     most = gpu.usable_bytes * request.engine.gpu_memory_utilization_percent // 100
     return least_bytes(request, gpu, split, batched_tokens=tokens) <= most
 
 
-def _small_step(request: Request, usual: int) -> int:
+def _small_step(request: Request, sequences: int, usual: int) -> int:
     """Return the step of a small card where the usual step is larger and the user has not fixed it."""
     if request.engine.max_batched_tokens is not None:
         return usual
-    return max(_fewest_tokens(request), min(usual, _SMALL_STEP_TOKENS))
+    return max(_fewest_tokens(request, sequences), min(usual, _SMALL_STEP_TOKENS))
 
 
-def _batched_tokens(request: Request, gpu: GpuType) -> int:
+def _batched_tokens(request: Request, gpu: GpuType, split: Split) -> int:
     """Return the tokens per step: at least the engine's minimum, and at most all sequences at full length.
 
     If the two conflict, the minimum wins.
     """
-    wanted = request.engine.max_batched_tokens or _step_tokens(gpu)
-    return max(_fewest_tokens(request), min(wanted, sequences_of(request) * request.shape.context_tokens))
+    wanted, sequences = request.engine.max_batched_tokens or _step_tokens(gpu), sequences_of(request, split)
+    return max(_fewest_tokens(request, sequences), min(wanted, sequences * request.shape.context_tokens))
 
 
 def _step_tokens(gpu: GpuType) -> int:
@@ -172,23 +181,23 @@ def _is_large(gpu: GpuType) -> bool:
     return gpu.usable_bytes >= _LARGE_GPU_BYTES and "a100" not in gpu.name
 
 
-def _fewest_tokens(request: Request) -> int:
+def _fewest_tokens(request: Request, sequences: int) -> int:
     """Return the engine's minimum: a token for every sequence; with adapters, also its drafted tokens.
 
     Source: vLLM, ``engine/arg_utils.py``.
     """
     speculation = request.engine.speculation
     drafted = 0 if speculation is None or request.engine.lora is None else speculation.tokens
-    return sequences_of(request) * (1 + drafted)
+    return sequences * (1 + drafted)
 
 
-def _utilization_percent(request: Request, gpu: GpuType, any_load: _AnyLoad, batched_tokens: int) -> int:
+def _utilization_percent(request: Request, gpu: GpuType, split: Split, any_load: _AnyLoad, batched_tokens: int) -> int:
     """Return the user's share, lowered where CUDA, NCCL and uncharged graphs would not fit outside it.
 
     The engine refuses to start when less than its share is free at its first snapshot. It fails in graph capture when
     the graphs are not in its budget and do not fit outside it.
     """
-    sequences = sequences_of(request)
+    sequences = sequences_of(request, split)
     graphs = any_load.graphs.parts(sequences * (1 + draft_tokens(request)), batched_tokens)
     outside = any_load.outside.total_bytes(graphs, sequences)
     most = 100 * (gpu.usable_bytes - outside) // gpu.usable_bytes

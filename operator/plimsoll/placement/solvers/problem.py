@@ -326,5 +326,6 @@ def _undominated(choices: Sequence[Choice]) -> tuple[Choice, ...]:
     return tuple(kept)
 
 
-def _preference(choice: Choice) -> tuple[int, float, int, int, Place]:
-    return choice.doubts, choice.price, choice.gpus, choice.place[1].pipeline_parallel, choice.place
+def _preference(choice: Choice) -> tuple[int, float, int, int, int, Place]:
+    split = choice.place[1]
+    return choice.doubts, choice.price, choice.gpus, split.data_parallel, split.pipeline_parallel, choice.place

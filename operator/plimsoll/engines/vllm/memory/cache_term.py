@@ -15,23 +15,24 @@ from plimsoll.domain.caches import (
     RowCache,
     StateCache,
 )
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.terms import KV_CACHE, Derivation, Line, Term
 from plimsoll.engines.vllm.memory.kv_cache import KvLayout
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.rank_cache import rank_layout
 from plimsoll.memory.draft import draft_caches
-from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT, needed_blocks
+from plimsoll.memory.load import EXPECTED_HEADROOM_PERCENT, engine_shape, needed_blocks
 from plimsoll.memory.stages import stage_caches
 
 
 def cache_term(rank: Rank, layout: KvLayout) -> Term:
     """Return the needed cache as a term: whole blocks of every request, and the block that the engine keeps unused."""
-    return Term(KV_CACHE, cache_bytes(rank.request.shape, layout), _derivation, rank)
+    return Term(KV_CACHE, cache_bytes(engine_shape(rank.request.shape, rank.split), layout), _derivation, rank)
 
 
 def cache_bytes(shape: ServingShape, layout: KvLayout) -> int:
-    """Return the bytes of the cache that a load needs."""
+    """Return the bytes of the cache that the load of one engine needs."""
     return layout.bytes_for(needed_blocks(shape, layout))
 
 
@@ -48,11 +49,17 @@ def _lines(rank: Rank, layout: KvLayout) -> Iterator[Line]:
         yield Line("cache", f"{count} layers: {_described(cache)}")
     block = f"{layout.block_tokens} tokens of a group = {layout.block_bytes:,} B"
     yield Line("block", f"{block}; {layout.bytes_per_token:,} B a token")
-    yield from _load(request, layout)
+    yield from _share(request, rank.split)
+    yield from _load(engine_shape(request.shape, rank.split), layout)
 
 
-def _load(request: Request, layout: KvLayout) -> Iterator[Line]:
-    shape = request.shape
+def _share(request: Request, split: Split) -> Iterator[Line]:
+    if split.data_parallel > 1:
+        total, own = request.shape.concurrency, split.share(request.shape.concurrency)
+        yield Line("share", f"{total} requests over {split.data_parallel} engines: at most {own} on each")
+
+
+def _load(shape: ServingShape, layout: KvLayout) -> Iterator[Line]:
     blocks, total = layout.blocks_of_request(shape.context_tokens), needed_blocks(shape, layout)
     groups = f"over {len(layout.groups)} kinds of group"
     yield Line("request", f"{shape.context_tokens:,} tokens = {blocks:,} blocks {groups}")

@@ -16,7 +16,7 @@ from plimsoll.engines.vllm.memory.frame import Frame, frame_of
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.memory.band import Band
 from plimsoll.memory.calibration import learned_band
-from plimsoll.memory.load import needed_tokens
+from plimsoll.memory.load import engine_shape, replica_tokens
 from plimsoll.memory.stages import different_stages
 
 
@@ -58,7 +58,7 @@ def least_bytes(request: Request, gpu: GpuType, split: Split, *, batched_tokens:
         return 0
     eager = request.engine.enforce_eager
     frame = frame_of(request, gpu, split, 0, batched_tokens=batched_tokens, enforce_eager=eager)
-    return frame.weights.size_bytes + cache_bytes(request.shape, frame.layout)
+    return frame.weights.size_bytes + cache_bytes(engine_shape(request.shape, split), frame.layout)
 
 
 def estimate_of_stage(
@@ -83,6 +83,7 @@ def estimate_of_stage(
     budget = gpu.usable_bytes * settings.gpu_memory_utilization_percent // 100
     left = budget - without_cache
     expected, low, high = layout.capacities((left, left - edges.high_bytes, left + slack), request.shape.context_tokens)
+    engines = split.data_parallel
     return MemoryEstimate(
         terms=terms,
         margin_bytes=edges.high_bytes,
@@ -91,11 +92,11 @@ def estimate_of_stage(
         usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
-        kv_needed_tokens=needed_tokens(request.shape),
-        kv_capacity_tokens=expected,
-        kv_capacity_low_tokens=low,
-        kv_capacity_high_tokens=high,
-        kv_reported_tokens=layout.tokens_by_group(left) if frame.counts_groups else expected,
+        kv_needed_tokens=replica_tokens(request.shape, split),
+        kv_capacity_tokens=engines * expected,
+        kv_capacity_low_tokens=engines * low,
+        kv_capacity_high_tokens=engines * high,
+        kv_reported_tokens=engines * (layout.tokens_by_group(left) if frame.counts_groups else expected),
         kv_block_tokens=layout.block_tokens,
         max_sequences=layout.max_sequences(max(0, left - edges.high_bytes)),
         host_bytes=frame.host_bytes,
