@@ -23,7 +23,8 @@ from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides,
 from plimsoll.placement.first_fit import first_that_fits
 from plimsoll.placement.ledger import Ledger, Quotas
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.place import place
+from plimsoll.placement.options import options
+from plimsoll.placement.place import pick
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from plimsoll.placement.rehoming import Rehoming
@@ -253,7 +254,9 @@ def running(pool: PlannedPool, fate: Fate) -> Pool:
 
 @given(picky_requests(), zoned_fleets(), quotas)
 @settings(max_examples=100, deadline=None)
-def test_the_first_that_fits_is_what_placing_one_replica_chooses(wanted: Request, where: Fleet, limits: Quotas) -> None:
+def test_the_first_that_fits_is_chosen_for_one_replica_among_what_fits_for_sure(
+    wanted: Request, where: Fleet, limits: Quotas
+) -> None:
     ledger = Ledger.of(where, limits)
     assert first_that_fits(wanted, where, ledger) == by_placing(wanted, where, ledger)
 
@@ -316,5 +319,6 @@ def places(wanted: Request, where: Fleet, ledger: Ledger) -> bool:
 
 
 def by_placing(wanted: Request, where: Fleet, ledger: Ledger) -> Option | None:
-    outcome = place(replace(wanted, replicas=1), where, ledger)
-    return outcome.choice if isinstance(outcome, Placed) and outcome.choice.estimate.fit is Fit.SURE else None
+    one = replace(wanted, replicas=1)
+    outcome = pick(one, options(one, where), where, ledger, wants=lambda option: option.estimate.fit is Fit.SURE)
+    return outcome.choice if isinstance(outcome, Placed) else None

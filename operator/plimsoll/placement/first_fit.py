@@ -15,7 +15,7 @@ from plimsoll.placement.preference import Preference, preference, rank
 
 
 def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo | None = None) -> Option | None:
-    """Return the choice of ``place`` for one replica; None where none fits for sure.
+    """Return the choice of ``place`` for one replica among the options that fit for sure; None where none does.
 
     Candidates are judged in the order of preference, up to the first that fits and is fast enough. Candidates that
     have no room or cost more are not judged.
