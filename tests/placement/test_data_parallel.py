@@ -122,7 +122,11 @@ def test_a_forced_degree_excludes_them() -> None:
     ids=["adapters", "drafts", "weights in host memory"],
 )
 def test_what_no_law_covers_on_several_engines_is_left_to_one(changes: dict[str, Any]) -> None:
-    assert side_by_side(replace(MANY, engine=EngineChoice(EngineVersion(0, 32), **changes))) == set()
+    wanted = replace(MANY, engine=EngineChoice(EngineVersion(0, 32), **changes))
+    assert side_by_side(wanted) == set()
+    # A pool of such engines may run when its spec gets the option.
+    assert refused(wanted).reason is Reason.DATA_PARALLEL_NOT_SUPPORTED
+    assert "8 engines behind one server, whose memory is not known with " in rejection_sentence(refused(wanted))
 
 
 def test_an_old_release_is_refused_with_the_one_that_it_takes() -> None:

@@ -15,7 +15,7 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.serving import Request
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.divisibility import divides, split_refusal
+from plimsoll.placement.divisibility import divides, split_refusal, unknown_on_several_engines
 
 TENSOR_PARALLEL_DEGREES = (1, 2, 4, 8)
 """Degrees that fit on one node of eight GPUs and that divide the head counts of every catalogued model."""
@@ -116,15 +116,10 @@ def _with_whole_experts(divided: _Divided, split: Split) -> tuple[Split, ...]:
 
 
 def _may_have_several_engines(request: Request) -> bool:
-    """Whether a replica may run several engines side by side.
-
-    A forced degree excludes them. The memory of adapters, drafts and what is kept in host memory is not known of
-    several engines, so that there are none.
-    """
+    """Whether a replica may run several engines side by side. A forced degree excludes them."""
     engine = request.engine
-    simple = engine.lora is None and engine.speculation is None and not engine.fills_host_memory
     is_known = Feature.DATA_PARALLEL in engine_of(engine.name).since
-    return simple and is_known and request.overrides.tensor_parallel is None
+    return is_known and unknown_on_several_engines(engine) is None and request.overrides.tensor_parallel is None
 
 
 def _side_by_side(divided: _Divided, gpus: int) -> tuple[Split, ...]:

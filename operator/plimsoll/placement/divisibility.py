@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from plimsoll.domain.caches import AttentionCache, CacheSpec
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.model import ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.precision import Precision
@@ -52,7 +53,7 @@ def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection 
 
     Source: vLLM, ``config/speculative.py``: the draft's heads must divide by the target's degree.
     """
-    own = _release_refusal(request, gpu_type, split) or split_refusal(request.model, request.precision, gpu_type, split)
+    own = _engines_refusal(request, gpu_type, split) or split_refusal(request.model, request.precision, gpu_type, split)
     draft = request.engine.speculation.draft if request.engine.speculation else None
     if own is not None or draft is None:
         return own
@@ -67,17 +68,31 @@ def divides(model: ModelFacts, precision: Precision, draft: ModelFacts | None, s
     return draft is None or _refusal(draft, draft.checkpoint.precision, Split(split.tensor_parallel)) is None
 
 
-def _release_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
-    """Return that the engine's release cannot balance requests over several engines."""
-    engine = engine_of(request.engine.name)
-    since = engine.since.get(Feature.DATA_PARALLEL)
-    if split.data_parallel == 1 or (since is not None and request.engine.version >= since):
+def unknown_on_several_engines(choice: EngineChoice) -> str | None:
+    """Return an option whose memory no law covers where several engines serve as one; None where there is none."""
+    if choice.lora is not None:
+        return "LoRA adapters"
+    if choice.speculation is not None:
+        return "speculative decoding"
+    return "weights, KV cache or media in host memory" if choice.fills_host_memory else None
+
+
+def _engines_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
+    """Return that the engine's release or its options allow no more than one engine in a replica."""
+    numbers = () if split.data_parallel == 1 else _against_engines(request.engine)
+    if not numbers:
         return None
-    need = "a later release" if since is None else str(since)
-    numbers = (("engines", split.data_parallel), ("title", engine.title), ("need", need))
-    return Rejection(
-        gpu_type, split, Reason.DATA_PARALLEL_NOT_SUPPORTED, (*numbers, ("have", str(request.engine.version)))
-    )
+    about = ("engines", split.data_parallel)
+    return Rejection(gpu_type, split, Reason.DATA_PARALLEL_NOT_SUPPORTED, (about, *numbers))
+
+
+def _against_engines(choice: EngineChoice) -> Numbers:
+    engine, option = engine_of(choice.name), unknown_on_several_engines(choice)
+    since = engine.since.get(Feature.DATA_PARALLEL)
+    if since is None or choice.version < since:
+        need = "a later release" if since is None else str(since)
+        return ("title", engine.title), ("need", need), ("have", str(choice.version))
+    return () if option is None else (("option", option),)
 
 
 @lru_cache(maxsize=4096)

@@ -177,7 +177,9 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"runs {f['engines']} engines that share experts, and the model has none; replicas divide its requests as well"
     ),
     Reason.DATA_PARALLEL_NOT_SUPPORTED: lambda f: (
-        f"runs {f['engines']} engines behind one server, which needs {f['title']} {f['need']}, and the release is "
+        f"runs {f['engines']} engines behind one server, whose memory is not known with {f['option']}"
+        if "option" in f
+        else f"runs {f['engines']} engines behind one server, which needs {f['title']} {f['need']}, and the release is "
         f"{f['have']}"
     ),
     Reason.PRECISION_NOT_SUPPORTED: lambda f: f"{f['what']} needs {f['need']}, the GPU has {f['have']}",
