@@ -9,10 +9,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from plimsoll.adapters.highs import fleetwide
 from plimsoll.domain.fleet import Fleet, GpuNode
-from plimsoll.domain.outcomes import Placed
 from plimsoll.domain.serving import Request
-from plimsoll.placement.place import place
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, Tenant
 from tests.laws.room import is_within
@@ -22,8 +21,9 @@ pairs = st.tuples(requests("a"), requests("b"), requests("c"))
 
 
 def replicas_placed(wanted: Request, where: Fleet) -> int:
-    outcome = place(wanted, where)
-    return outcome.replicas if isinstance(outcome, Placed) else -1
+    """Return the replicas that the operator's plan places; -1 where it has no place at all."""
+    (decision,) = plan([Tenant(wanted, 1)], where, solver=fleetwide())
+    return sum(pool.replicas for pool in decision.pools) if decision.pools else -1
 
 
 @given(requests(), fleets(), nodes("new"))

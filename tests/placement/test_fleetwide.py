@@ -353,3 +353,16 @@ def _fills(free: Sequence[int], sizes: Sequence[int], way: Sequence[int]) -> boo
 
 def test_the_solvers_that_need_no_library_are_known_by_name() -> None:
     assert set(SOLVERS) == {"greedy", "search"}
+
+
+@pytest.mark.parametrize(("replicas", "gpus"), [(2, {2: 2}), (3, {2: 1, 1: 2}), (4, {1: 4})])
+def test_a_lone_deployment_leaves_no_replica_out_for_a_faster_one(
+    solver: Fleetwide, replicas: int, gpus: dict[int, int]
+) -> None:
+    """On one GPU a replica is slower than usual, on two it is not, and there are four GPUs."""
+    (decision,) = plan(
+        [tenant(request(context=36, concurrency=900, replicas=replicas))], fleet(node("a", gpu(H100), 4)), solver=solver
+    )
+    assert decision.missing == 0
+    if solver.library:  # the search may find another mix
+        assert {each.split.gpus: each.replicas for each in decision.pools} == gpus

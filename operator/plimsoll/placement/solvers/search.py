@@ -41,7 +41,7 @@ def search(posed: Posed) -> Decided:
 def in_turn(posed: Posed) -> Decided | None:
     """Return the shares if one deployment after the other takes the best that it can, where no plan is better.
 
-    That is so for a single deployment, and where everybody gets the choice that costs the least.
+    That is so where everybody gets the choice that costs the least, without more doubts than it must have.
     """
     return _Search(posed).in_turn()
 
@@ -64,7 +64,7 @@ class _Search:
     def in_turn(self) -> Decided | None:
         found = self._greedy(range(len(self.units)))
         missing, doubts, bill = self._score(found)
-        if len(self.units) > 1 and (any(missing) or doubts > self._fewest() or bill > self._bound(found)):
+        if any(missing) or doubts > self._fewest() or bill > self._bound(found):
             return None
         return Decided(self.posed, self._shares(found), Appraisal("in turn", bill, bill, len(self.units)))
 
@@ -109,7 +109,11 @@ class _Search:
 
     def _ways(self, unit: _Unit, size: int, left: Sequence[float]) -> tuple[Parts, Parts]:
         choices = unit.kind.of_size(size)
-        return self._together(unit, size, choices, left), self._mixed(unit, size, choices, left)
+        mixed = self._mixed(unit, size, choices, left)
+        if _placed(mixed) < unit.kind.sizes[size]:  # smaller replicas first: more of them have room
+            frugal = sorted(choices, key=lambda index: unit.kind.choices[index].gpus)
+            mixed = min(mixed, self._mixed(unit, size, frugal, left), key=lambda parts: self._score_of(unit, parts))
+        return self._together(unit, size, choices, left), mixed
 
     def _together(self, unit: _Unit, size: int, choices: Sequence[int], left: Sequence[float]) -> Parts:
         """Return the first choice with room for all replicas; nothing where there is none."""
