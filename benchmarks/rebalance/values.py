@@ -1,0 +1,221 @@
+"""The words of the benchmark: requests, engines, scenarios, what a policy sees, and what came of it.
+
+Times are in seconds since the start of a run, lengths in tokens. All values are frozen, and everything random is drawn
+from a seed, so that a run can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """One request as a client sends it. ``cached_tokens`` of its prompt may be in a prefix cache."""
+
+    at: float
+    prompt_tokens: int
+    output_tokens: int
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """One replica: the model on its GPUs, and the settings of the engine.
+
+    ``kv_tokens`` is the KV cache, ``max_num_seqs`` and ``max_batched_tokens`` are vLLM's flags. ``hourly_price`` is in
+    US dollars for all GPUs of the replica.
+    """
+
+    model: str
+    gpu_type: str
+    tensor_parallel: int
+    kv_tokens: int
+    max_num_seqs: int
+    max_batched_tokens: int
+    hourly_price: float
+
+
+class Routing(StrEnum):
+    """How a request finds its replica."""
+
+    LEAST_LOADED = "least-loaded"
+    TWO_CHOICES = "two-choices"
+    RANDOM = "random"
+
+
+class FaultKind(StrEnum):
+    """A fault that begins at a moment and lasts for some time."""
+
+    STUCK_STARTS = "stuck-starts"
+    """Replicas that are created meanwhile never get ready."""
+    NO_METRICS = "no-metrics"
+    """Prometheus does not answer."""
+    STALE_POD = "stale-pod"
+    """The samples of the oldest pod stop, while the pod serves."""
+    NOT_A_NUMBER = "nan"
+    """The samples of the oldest pod hold NaN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault and its time."""
+
+    kind: FaultKind
+    begins_at: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One situation.
+
+    Attributes:
+        name: a short name, as the tables print it.
+        engine: one replica.
+        seconds: how long the run is measured. Requests that are under way then are served to their end.
+        arrivals: the requests in the order of their arrival, from a seed.
+        start_replicas: replicas that serve at the beginning.
+        min_replicas: the least that a policy may ask for.
+        max_replicas: the most that a policy may ask for.
+        cold_start_seconds: from the creation of a replica until it serves, times a factor drawn from ``cold_start_spread``.
+        cold_start_spread: the least and the largest factor.
+        scrape_seconds: the time between two scrapes of a pod. Each pod has a phase of its own.
+        drain_seconds: how long a removed replica may finish its requests; after that they are lost.
+        patience_seconds: how long a client waits for its first token before it gives up.
+        ttft_seconds: the promise for the first token.
+        tpot_seconds: the promise for each later token, as the mean of a request.
+        routing: how a request finds its replica.
+        faults: what breaks.
+        declared_concurrency: requests at the same time of one replica, as the user declares them.
+    """
+
+    name: str
+    engine: EngineSpec
+    seconds: float
+    arrivals: Callable[[int], Sequence[Arrival]]
+    start_replicas: int = 1
+    min_replicas: int = 1
+    max_replicas: int = 10
+    cold_start_seconds: float = 100.0
+    cold_start_spread: tuple[float, float] = (0.9, 1.3)
+    scrape_seconds: float = 15.0
+    drain_seconds: float = 90.0
+    patience_seconds: float = 60.0
+    ttft_seconds: float = 2.0
+    tpot_seconds: float = 0.1
+    routing: Routing = Routing.LEAST_LOADED
+    faults: tuple[Fault, ...] = ()
+    declared_concurrency: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The metrics of one pod at one scrape, with vLLM's meaning (https://docs.vllm.ai/en/latest/usage/metrics/).
+
+    ``kv_usage`` is 0 to 1. Totals only grow: tokens and requests of the pod's life. The lengths and times of finished
+    requests are sums, as a histogram's ``_sum`` and ``_count`` give them; ``ttft_seconds_total`` and
+    ``first_tokens_total`` count at the first token.
+    """
+
+    at: float
+    kv_usage: float
+    waiting: float
+    running: float
+    preemptions_total: float
+    prompt_tokens_total: float
+    generation_tokens_total: float
+    finished_total: float
+    finished_prompt_tokens_total: float
+    finished_output_tokens_total: float
+    ttft_seconds_total: float
+    first_tokens_total: float
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """One pod as Kubernetes and Prometheus show it. ``samples`` are those of the last ten minutes, the oldest first.
+
+    ``ready_since`` is None while it starts. A pod that drains is not shown.
+    """
+
+    name: str
+    created_at: float
+    ready_since: float | None
+    samples: tuple[Sample, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a policy sees at one tick. ``has_metrics`` is False while Prometheus does not answer."""
+
+    now: float
+    wanted: int
+    pods: tuple[PodView, ...]
+    has_metrics: bool
+    engine: EngineSpec
+    min_replicas: int
+    max_replicas: int
+    declared_concurrency: int
+    ttft_seconds: float
+    tpot_seconds: float
+
+
+class Policy(Protocol):
+    """Says how many replicas there shall be. It may remember what it saw.
+
+    ``tick_seconds`` is the time between two calls. The answer is clamped to the scenario's bounds.
+    """
+
+    tick_seconds: float
+
+    def __call__(self, view: View) -> int:
+        """Return the number of replicas that is wanted from now on."""
+
+
+Maker = Callable[[Scenario], Policy]
+"""Makes a fresh policy for one run."""
+
+
+class Fate(StrEnum):
+    """What became of a request."""
+
+    SERVED = "served"
+    GAVE_UP = "gave-up"
+    """The client did not get its first token in time."""
+    LOST = "lost"
+    """Its replica ended before it was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One request and what became of it. The times are None where they did not happen."""
+
+    arrival: Arrival
+    fate: Fate
+    ttft_seconds: float | None = None
+    tpot_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the number of replicas that is wanted."""
+
+    at: float
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one run. ``replica_seconds`` counts replicas from their creation to their end."""
+
+    scenario: Scenario
+    policy: str
+    seed: int
+    answered: tuple[Answered, ...]
+    changes: tuple[Change, ...]
+    replica_seconds: float
