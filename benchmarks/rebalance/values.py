@@ -81,7 +81,7 @@ class Scenario:
         start_replicas: replicas that serve at the beginning.
         min_replicas: the least that a policy may ask for.
         max_replicas: the most that a policy may ask for.
-        cold_start_seconds: from the creation of a replica until it serves, times a factor drawn from ``cold_start_spread``.
+        cold_start_seconds: from the creation of a replica until it serves, times a factor of ``cold_start_spread``.
         cold_start_spread: the least and the largest factor.
         scrape_seconds: the time between two scrapes of a pod. Each pod has a phase of its own.
         drain_seconds: how long a removed replica may finish its requests; after that they are lost.
