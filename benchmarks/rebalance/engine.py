@@ -1,0 +1,289 @@
+"""One replica, as vLLM's engine (v1) schedules it.
+
+Requests wait in the order of their arrival. A step has at most ``max_batched_tokens`` tokens: one for each request that
+generates, then chunks of prompts. A request is admitted if the blocks of its whole prompt are free. When a request
+needs another block and none is free, the newest request loses its blocks and waits at the head of the queue; later it
+computes its prompt and its tokens again. The engine keeps no clock. Whoever drives it begins and ends its steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import Final
+
+from benchmarks.rebalance.decoding import BLOCK_TOKENS, Decoding, blocks_of
+from benchmarks.rebalance.request import Request
+from benchmarks.rebalance.step_seconds import StepTimes
+from benchmarks.rebalance.totals import Totals
+from benchmarks.rebalance.values import EngineSpec, Fate, Sample
+
+MOST_STEPS: Final = 128
+"""The most steps that count as equally long. Their lengths are those of the middle one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps that are under way: several only where all running requests generate and none can be admitted.
+
+    ``chunks`` are the requests whose prompts ride along, with their tokens.
+    """
+
+    begins_at: float
+    step_seconds: float
+    steps: int
+    ends_at: float
+    chunks: tuple[tuple[Request, int], ...] = ()
+
+
+class Engine:
+    """The requests of one replica, its KV cache and its counters."""
+
+    __slots__ = ("_decoding", "_is_warm", "_prompts", "_reserved", "_spec", "_times", "_waiting", "plan", "totals")
+
+    def __init__(self, spec: EngineSpec, times: StepTimes) -> None:
+        self._spec = spec
+        self._times = times
+        self._waiting: deque[Request] = deque()
+        self._prompts: list[Request] = []
+        self._decoding = Decoding()
+        self._reserved = 0
+        self._is_warm = False
+        self.totals = Totals()
+        self.plan: Plan | None = None
+        """The steps that are under way; None while the engine is idle."""
+
+    @property
+    def running(self) -> int:
+        """Requests that hold blocks."""
+        return len(self._prompts) + len(self._decoding)
+
+    @property
+    def waiting(self) -> int:
+        """Requests in the queue."""
+        return len(self._waiting)
+
+    @property
+    def load(self) -> int:
+        """All requests that are not answered."""
+        return self.running + self.waiting
+
+    @property
+    def total_blocks(self) -> int:
+        """Blocks of the KV cache."""
+        return self._spec.kv_tokens // BLOCK_TOKENS
+
+    @property
+    def used_blocks(self) -> int:
+        """Blocks that requests hold."""
+        return self._decoding.blocks + self._reserved
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that nobody holds."""
+        return self.total_blocks - self.used_blocks
+
+    def requests(self) -> tuple[Request, ...]:
+        """Return all requests that are not answered."""
+        return (*self._decoding.requests(), *self._prompts, *self._waiting)
+
+    def add(self, request: Request, now: float) -> None:
+        """Put a request into the queue.
+
+        Raises:
+            ValueError: the engine could never serve it.
+        """
+        self._check(request)
+        request.received_at = now
+        self._waiting.append(request)
+
+    def _check(self, request: Request) -> None:
+        prompt, output = request.arrival.prompt_tokens, request.arrival.output_tokens
+        if prompt < 1 or output < 1:
+            raise ValueError(f"request: {prompt} and {output} tokens; write 1 or more of each")
+        if blocks_of(prompt + output) > self.total_blocks:
+            raise ValueError(f"request: {prompt} + {output} tokens; the KV cache holds {self._spec.kv_tokens}")
+
+    def drop(self, request: Request) -> None:
+        """Forget a request that has no first token, because its client is gone.
+
+        Raises:
+            ValueError: it is not here.
+        """
+        if request in self._prompts:
+            self._release(request)
+        else:
+            self._waiting.remove(request)
+
+    def _release(self, request: Request) -> None:
+        """Take back the blocks of a request whose prompt is being computed."""
+        self._prompts.remove(request)
+        self._reserved -= blocks_of(request.known_tokens)
+
+    def begin(self, now: float) -> None:
+        """Plan the next steps. The plan before has ended."""
+        kept = self._make_room()
+        chunks = self._chunks() if kept else self._old_chunks(self._room())
+        if chunks:
+            self.plan = self._mixed_plan(now, chunks)
+        else:
+            self.plan = self._decoding_plan(now) if self._decoding else None
+
+    def interrupt(self, now: float) -> None:
+        """End the plan after the step that is under way if a request can be admitted then."""
+        self._catch_up(now)
+        plan = self.plan
+        if plan is not None and plan.steps > 1 and self._can_admit():
+            self.plan = replace(plan, steps=1, ends_at=max(now, plan.begins_at + plan.step_seconds))
+
+    def end(self) -> list[Request]:
+        """Take the steps that were planned, and return the requests that are done with them.
+
+        Raises:
+            ValueError: nothing was planned.
+        """
+        if self.plan is None:
+            raise ValueError("plan: none; begin a step before it can end")
+        plan, self.plan = self.plan, None
+        self._generate(plan.steps)
+        done = [*self._decoding.take_done(), *self._end_chunks(plan)]
+        for request in done:
+            self._finish(request, plan.ends_at)
+        return done
+
+    def sample(self, now: float) -> Sample:
+        """Return the metrics as they are now."""
+        self._catch_up(now)
+        totals = self.totals
+        return Sample(
+            at=now,
+            kv_usage=self.used_blocks / self.total_blocks,
+            waiting=self.waiting,
+            running=self.running,
+            preemptions_total=totals.preemptions,
+            prompt_tokens_total=totals.prompt_tokens,
+            generation_tokens_total=totals.generation_tokens,
+            finished_total=totals.finished,
+            finished_prompt_tokens_total=totals.finished_prompt_tokens,
+            finished_output_tokens_total=totals.finished_output_tokens,
+            ttft_seconds_total=totals.ttft_seconds,
+            first_tokens_total=totals.first_tokens,
+        )
+
+    def _make_room(self) -> bool:
+        """Preempt requests until the others can generate a token each. Return whether none had to be preempted."""
+        kept = True
+        while self._decoding.blocks_needed > self.free_blocks:
+            self._preempt(self._prompts[-1] if self._prompts else self._decoding.newest())
+            kept = False
+        return kept
+
+    def _preempt(self, request: Request) -> None:
+        if request in self._prompts:
+            self._release(request)
+        else:
+            self._decoding.leave(request)
+        request.computed = 0
+        self.totals.preemptions += 1
+        self._waiting.appendleft(request)
+
+    def _room(self) -> int:
+        """Return the tokens that the next step has for prompts."""
+        return self._spec.max_batched_tokens - len(self._decoding)
+
+    def _chunks(self) -> tuple[tuple[Request, int], ...]:
+        """Return the prompts of the next step: those that have begun, and those that can be admitted."""
+        chunks = self._old_chunks(self._room())
+        room = self._room() - sum(tokens for _, tokens in chunks)
+        while room > 0 and self._can_admit():
+            request = self._admit()
+            tokens = min(room, request.known_tokens - request.computed)
+            chunks = (*chunks, (request, tokens))
+            room -= tokens
+        return chunks
+
+    def _old_chunks(self, room: int) -> tuple[tuple[Request, int], ...]:
+        chunks: list[tuple[Request, int]] = []
+        for request in self._prompts:
+            tokens = min(room, request.known_tokens - request.computed)
+            if tokens > 0:
+                chunks.append((request, tokens))
+                room -= tokens
+        return tuple(chunks)
+
+    def _can_admit(self) -> bool:
+        if not self._waiting or self.running >= self._spec.max_num_seqs:
+            return False
+        return blocks_of(self._waiting[0].known_tokens) <= self.free_blocks - self._decoding.blocks_needed
+
+    def _admit(self) -> Request:
+        request = self._waiting.popleft()
+        request.computed = self._cached_tokens(request)
+        self._prompts.append(request)
+        self._reserved += blocks_of(request.known_tokens)
+        return request
+
+    def _cached_tokens(self, request: Request) -> int:
+        """Return the tokens that need no computing: whole blocks, and not the last token of the prompt.
+
+        The cache of a replica is empty until its first prompt is computed.
+        """
+        cached = min(request.arrival.cached_tokens, request.arrival.prompt_tokens - 1)
+        return cached // BLOCK_TOKENS * BLOCK_TOKENS if self._is_warm else 0
+
+    def _mixed_plan(self, now: float, chunks: tuple[tuple[Request, int], ...]) -> Plan:
+        times, tokens = self._times, sum(tokens for _, tokens in chunks)
+        seconds = times.step(len(self._decoding), self._decoding.context, tokens)
+        for request, part in chunks:
+            seconds += times.attention(request.computed, request.computed + part)
+        return Plan(now, seconds, 1, now + seconds, chunks)
+
+    def _decoding_plan(self, now: float) -> Plan:
+        decoding = self._decoding
+        steps = min(MOST_STEPS, decoding.steps_to_end, decoding.steps_within(self.free_blocks))
+        seconds = self._times.step(len(decoding), decoding.context + (steps - 1) / 2)
+        return Plan(now, seconds, steps, now + steps * seconds)
+
+    def _catch_up(self, now: float) -> None:
+        """Take the steps of the plan that have ended; its last one ends with the plan."""
+        plan = self.plan
+        if plan is None or plan.steps == 1:
+            return
+        passed = min(plan.steps - 1, int((now - plan.begins_at) / plan.step_seconds))
+        self._generate(passed)
+        begins_at = plan.begins_at + passed * plan.step_seconds
+        self.plan = replace(plan, begins_at=begins_at, steps=plan.steps - passed)
+
+    def _generate(self, steps: int) -> None:
+        self.totals.generation_tokens += steps * len(self._decoding)
+        self._decoding.advance(steps)
+
+    def _end_chunks(self, plan: Plan) -> list[Request]:
+        """Return the requests that needed no more than the token at the end of their prompt."""
+        done: list[Request] = []
+        for request, tokens in plan.chunks:
+            if request not in self._prompts:
+                continue
+            request.computed += tokens
+            if request.computed == request.known_tokens:
+                self._end_prompt(request, plan.ends_at)
+                if request.generated == request.arrival.output_tokens:
+                    done.append(request)
+                else:
+                    self._decoding.join(request)
+        return done
+
+    def _end_prompt(self, request: Request, now: float) -> None:
+        """Give a request the token that the end of its prompt brings."""
+        self._release(request)
+        self._is_warm = True
+        request.generated += 1
+        self.totals.generation_tokens += 1
+        if request.first_token_at is None:
+            request.first_token_at = now + self._times.request_seconds
+            self.totals.count_first_token(request, request.first_token_at)
+
+    def _finish(self, request: Request, now: float) -> None:
+        request.finished_at = now + self._times.request_seconds
+        request.fate = Fate.SERVED
+        self.totals.count_finished(request)

@@ -1,0 +1,99 @@
+"""The replicas of a deployment: how they start, and how they are removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from random import Random
+
+from benchmarks.rebalance.agenda import Agenda
+from benchmarks.rebalance.engine import Engine
+from benchmarks.rebalance.faults import is_active
+from benchmarks.rebalance.replica import Replica, Stage
+from benchmarks.rebalance.step_seconds import StepTimes
+from benchmarks.rebalance.values import FaultKind, Scenario
+
+
+@dataclass(slots=True)
+class Fleet:
+    """All replicas that ever were, in the order of their creation. ``on_ready`` is called when one begins to serve."""
+
+    scenario: Scenario
+    times: StepTimes
+    agenda: Agenda
+    rng: Random
+    on_ready: Callable[[Replica], None]
+    replicas: list[Replica] = field(default_factory=list)
+    _living: list[Replica] = field(default_factory=list, init=False)
+    _ready: list[Replica] = field(default_factory=list, init=False)
+
+    @property
+    def shown(self) -> tuple[Replica, ...]:
+        """The replicas that start or serve, the oldest first."""
+        return tuple(self._living)
+
+    def ready(self) -> list[Replica]:
+        """Return the replicas that take requests."""
+        return self._ready
+
+    def begin(self) -> None:
+        """Create the replicas that serve from the beginning."""
+        for _ in range(self.scenario.start_replicas):
+            self._get_ready(self._create())
+
+    def resize(self, wanted: int) -> None:
+        """Create or remove replicas until so many start or serve."""
+        for _ in range(len(self._living), wanted):
+            self._start()
+        for _ in range(wanted, len(self._living)):
+            self._remove(self._least_missed())
+
+    def replica_seconds(self, until: float) -> float:
+        """Return the sum of the lives of all replicas, from their creation to their end or ``until``."""
+        ends = (
+            (replica, until if replica.ended_at is None else min(until, replica.ended_at)) for replica in self.replicas
+        )
+        return sum(end - replica.created_at for replica, end in ends)
+
+    def _create(self) -> Replica:
+        engine = Engine(self.scenario.engine, self.times)
+        replica = Replica(len(self.replicas), engine, self.agenda, self.agenda.now, self._end_if_draining)
+        self.replicas.append(replica)
+        self._living.append(replica)
+        return replica
+
+    def _start(self) -> None:
+        """Create a replica that serves after its cold start. Its factor is drawn even if it is stuck."""
+        replica, now = self._create(), self.agenda.now
+        factor = self.rng.uniform(*self.scenario.cold_start_spread)
+        if not is_active(self.scenario.faults, FaultKind.STUCK_STARTS, now):
+            ready_at = now + self.scenario.cold_start_seconds * factor
+            self.agenda.at(ready_at, partial(self._get_ready, replica))
+
+    def _get_ready(self, replica: Replica) -> None:
+        if replica.stage is Stage.STARTING:
+            replica.get_ready()
+            self._ready.append(replica)
+            self.on_ready(replica)
+
+    def _least_missed(self) -> Replica:
+        """Return the replica to remove: the newest that is not ready, else the one with the least load."""
+        starting = [replica for replica in self._living if replica.stage is Stage.STARTING]
+        if starting:
+            return starting[-1]
+        return min(self._living, key=lambda replica: (replica.engine.load, -replica.number))
+
+    def _remove(self, replica: Replica) -> None:
+        self._living.remove(replica)
+        if replica.stage is Stage.STARTING or replica.engine.load == 0:
+            replica.stop()
+        else:
+            replica.stage = Stage.DRAINING
+            self.agenda.at(self.agenda.now + self.scenario.drain_seconds, partial(self._end_if_draining, replica))
+        if replica in self._ready:
+            self._ready.remove(replica)
+
+    def _end_if_draining(self, replica: Replica) -> None:
+        if replica.stage is Stage.DRAINING:
+            replica.stop()

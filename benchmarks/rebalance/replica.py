@@ -1,0 +1,94 @@
+"""One replica in the course of time: its engine, driven by the agenda, and the life of its pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from benchmarks.rebalance.agenda import Agenda
+from benchmarks.rebalance.engine import Engine
+from benchmarks.rebalance.request import Request
+from benchmarks.rebalance.values import Fate
+
+
+class Stage(Enum):
+    """Where a pod is in its life."""
+
+    STARTING = auto()
+    READY = auto()
+    DRAINING = auto()
+    GONE = auto()
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    """A pod and its engine. ``on_idle`` is called whenever the last request of the engine is done."""
+
+    number: int
+    engine: Engine
+    agenda: Agenda
+    created_at: float
+    on_idle: Callable[[Replica], None]
+    stage: Stage = Stage.STARTING
+    ready_since: float | None = None
+    ended_at: float | None = None
+    _due: float | None = field(default=None, init=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the pod."""
+        return f"pod-{self.number}"
+
+    def get_ready(self) -> None:
+        """Serve from now on."""
+        self.stage, self.ready_since = Stage.READY, self.agenda.now
+
+    def receive(self, request: Request) -> None:
+        """Take a request.
+
+        Raises:
+            ValueError: the engine could never serve it.
+        """
+        self.engine.add(request, self.agenda.now)
+        self._go_on()
+
+    def forget(self, request: Request) -> None:
+        """Drop a request whose client is gone."""
+        self.engine.drop(request)
+        self._go_on()
+        self._tell_if_idle()
+
+    def stop(self) -> None:
+        """End the pod now. The requests that it has are lost."""
+        self.stage, self.ended_at = Stage.GONE, self.agenda.now
+        for request in self.engine.requests():
+            request.fate = Fate.LOST
+
+    def _go_on(self) -> None:
+        """Begin a step if the engine is idle, or let it look at its queue after the step under way."""
+        if self.engine.plan is None:
+            self.engine.begin(self.agenda.now)
+        else:
+            self.engine.interrupt(self.agenda.now)
+        self._await_end()
+
+    def _await_end(self) -> None:
+        plan = self.engine.plan
+        due = None if plan is None else plan.ends_at
+        if due is not None and due != self._due:
+            self.agenda.at(due, self._end_step)
+        self._due = due
+
+    def _end_step(self) -> None:
+        """End the plan, unless its end was moved since."""
+        if self._due != self.agenda.now or self.stage is Stage.GONE:
+            return
+        self.engine.end()
+        self.engine.begin(self.agenda.now)
+        self._await_end()
+        self._tell_if_idle()
+
+    def _tell_if_idle(self) -> None:
+        if self.engine.load == 0:
+            self.on_idle(self)

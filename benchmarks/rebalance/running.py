@@ -1,0 +1,90 @@
+"""One run: a policy decides, tick by tick, how many replicas serve a scenario's requests."""
+
+from __future__ import annotations
+
+from random import Random
+
+from benchmarks.rebalance.agenda import Agenda
+from benchmarks.rebalance.faults import is_active
+from benchmarks.rebalance.fleet import Fleet
+from benchmarks.rebalance.gateway import Gateway
+from benchmarks.rebalance.replica import Replica
+from benchmarks.rebalance.scraping import Scraping
+from benchmarks.rebalance.step_seconds import times_of
+from benchmarks.rebalance.values import Change, FaultKind, Maker, Outcome, Policy, Scenario, View
+
+
+def run(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcome:
+    """Run a scenario under a fresh policy. The same seed gives the same outcome.
+
+    Requests that arrive after the measured time are left out. After it, the policy is asked no more, and what is under
+    way is served to its end.
+
+    Raises:
+        ValueError: the catalogue does not have the model or the GPU type, or a request is larger than the KV cache.
+    """
+    return _Run(scenario, maker(scenario), seed).outcome(policy_name)
+
+
+class _Run:
+    """All parts of one run, wired to each other."""
+
+    def __init__(self, scenario: Scenario, policy: Policy, seed: int) -> None:
+        self._scenario, self._policy, self._seed = scenario, policy, seed
+        self._agenda = Agenda()
+        times = times_of(scenario.engine)
+        self._scraping = Scraping(scenario, self._agenda, _chance(seed, "scrapes"))
+        self._fleet = Fleet(scenario, times, self._agenda, _chance(seed, "starts"), self._on_ready)
+        patience = scenario.patience_seconds - times.request_seconds
+        self._gateway = Gateway(self._agenda, self._fleet.ready, scenario.routing, patience, _chance(seed, "routing"))
+        self._wanted = scenario.start_replicas
+        self._changes: list[Change] = []
+
+    def outcome(self, policy_name: str) -> Outcome:
+        scenario, tick = self._scenario, self._policy.tick_seconds
+        self._fleet.begin()
+        self._scraping.strike_at_their_times(self._fleet)
+        self._gateway.expect([each for each in scenario.arrivals(self._seed) if each.at < scenario.seconds])
+        self._agenda.every(tick, tick, scenario.seconds, self._tick)
+        self._agenda.run()
+        return Outcome(
+            scenario=scenario,
+            policy=policy_name,
+            seed=self._seed,
+            answered=tuple(request.answered for request in self._gateway.requests),
+            changes=tuple(self._changes),
+            replica_seconds=self._fleet.replica_seconds(scenario.seconds),
+        )
+
+    def _on_ready(self, replica: Replica) -> None:
+        self._scraping.watch(replica)
+        self._gateway.send_held()
+
+    def _tick(self) -> None:
+        wish = self._policy(self._view())
+        wanted = min(max(wish, self._scenario.min_replicas), self._scenario.max_replicas)
+        if wanted != self._wanted:
+            self._changes.append(Change(self._agenda.now, self._wanted, wanted))
+            self._wanted = wanted
+            self._fleet.resize(wanted)
+
+    def _view(self) -> View:
+        scenario, now = self._scenario, self._agenda.now
+        has_metrics = not is_active(scenario.faults, FaultKind.NO_METRICS, now)
+        return View(
+            now=now,
+            wanted=self._wanted,
+            pods=tuple(self._scraping.view(replica, has_metrics=has_metrics) for replica in self._fleet.shown),
+            has_metrics=has_metrics,
+            engine=scenario.engine,
+            min_replicas=scenario.min_replicas,
+            max_replicas=scenario.max_replicas,
+            declared_concurrency=scenario.declared_concurrency,
+            ttft_seconds=scenario.ttft_seconds,
+            tpot_seconds=scenario.tpot_seconds,
+        )
+
+
+def _chance(seed: int, purpose: str) -> Random:
+    """Return random numbers of their own for each purpose, so that one decision does not shift the others."""
+    return Random(f"{seed}/{purpose}")  # noqa: S311 - it simulates, and keeps no secret
