@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from benchmarks.rebalance.decoding import BLOCK_TOKENS, Decoding, blocks_of
+from benchmarks.rebalance.prompts import Chunks, Prompts
 from benchmarks.rebalance.request import Request
 from benchmarks.rebalance.step_seconds import StepTimes
 from benchmarks.rebalance.totals import Totals
@@ -33,21 +34,20 @@ class Plan:
     step_seconds: float
     steps: int
     ends_at: float
-    chunks: tuple[tuple[Request, int], ...] = ()
+    chunks: Chunks = ()
 
 
 class Engine:
     """The requests of one replica, its KV cache and its counters."""
 
-    __slots__ = ("_decoding", "_is_warm", "_prompts", "_reserved", "_spec", "_times", "_waiting", "plan", "totals")
+    __slots__ = ("_decoding", "_is_warm", "_prompts", "_spec", "_times", "_waiting", "plan", "totals")
 
     def __init__(self, spec: EngineSpec, times: StepTimes) -> None:
         self._spec = spec
         self._times = times
         self._waiting: deque[Request] = deque()
-        self._prompts: list[Request] = []
+        self._prompts = Prompts()
         self._decoding = Decoding()
-        self._reserved = 0
         self._is_warm = False
         self.totals = Totals()
         self.plan: Plan | None = None
@@ -76,7 +76,7 @@ class Engine:
     @property
     def used_blocks(self) -> int:
         """Blocks that requests hold."""
-        return self._decoding.blocks + self._reserved
+        return self._decoding.blocks + self._prompts.blocks
 
     @property
     def free_blocks(self) -> int:
@@ -85,7 +85,7 @@ class Engine:
 
     def requests(self) -> tuple[Request, ...]:
         """Return all requests that are not answered."""
-        return (*self._decoding.requests(), *self._prompts, *self._waiting)
+        return (*self._decoding.requests(), *self._prompts.requests(), *self._waiting)
 
     def add(self, request: Request, now: float) -> None:
         """Put a request into the queue.
@@ -111,19 +111,13 @@ class Engine:
             ValueError: it is not here.
         """
         if request in self._prompts:
-            self._release(request)
+            self._prompts.release(request)
         else:
             self._waiting.remove(request)
 
-    def _release(self, request: Request) -> None:
-        """Take back the blocks of a request whose prompt is being computed."""
-        self._prompts.remove(request)
-        self._reserved -= blocks_of(request.known_tokens)
-
     def begin(self, now: float) -> None:
         """Plan the next steps. The plan before has ended."""
-        kept = self._make_room()
-        chunks = self._chunks() if kept else self._old_chunks(self._room())
+        chunks = self._chunks(may_admit=self._make_room())
         if chunks:
             self.plan = self._mixed_plan(now, chunks)
         else:
@@ -174,54 +168,38 @@ class Engine:
         """Preempt requests until the others can generate a token each. Return whether none had to be preempted."""
         kept = True
         while self._decoding.blocks_needed > self.free_blocks:
-            self._preempt(self._prompts[-1] if self._prompts else self._decoding.newest())
+            self._preempt(self._prompts.newest() if self._prompts else self._decoding.newest())
             kept = False
         return kept
 
     def _preempt(self, request: Request) -> None:
         if request in self._prompts:
-            self._release(request)
+            self._prompts.release(request)
         else:
             self._decoding.leave(request)
         request.computed = 0
         self.totals.preemptions += 1
         self._waiting.appendleft(request)
 
-    def _room(self) -> int:
-        """Return the tokens that the next step has for prompts."""
-        return self._spec.max_batched_tokens - len(self._decoding)
-
-    def _chunks(self) -> tuple[tuple[Request, int], ...]:
+    def _chunks(self, *, may_admit: bool) -> Chunks:
         """Return the prompts of the next step: those that have begun, and those that can be admitted."""
-        chunks = self._old_chunks(self._room())
-        room = self._room() - sum(tokens for _, tokens in chunks)
-        while room > 0 and self._can_admit():
-            request = self._admit()
-            tokens = min(room, request.known_tokens - request.computed)
-            chunks = (*chunks, (request, tokens))
-            room -= tokens
-        return chunks
-
-    def _old_chunks(self, room: int) -> tuple[tuple[Request, int], ...]:
-        chunks: list[tuple[Request, int]] = []
-        for request in self._prompts:
-            tokens = min(room, request.known_tokens - request.computed)
-            if tokens > 0:
-                chunks.append((request, tokens))
-                room -= tokens
-        return tuple(chunks)
+        room = self._spec.max_batched_tokens - len(self._decoding)
+        unused = room - self._prompts.left
+        while may_admit and unused > 0 and self._can_admit():
+            unused -= self._admit()
+        return self._prompts.chunks(room)
 
     def _can_admit(self) -> bool:
         if not self._waiting or self.running >= self._spec.max_num_seqs:
             return False
         return blocks_of(self._waiting[0].known_tokens) <= self.free_blocks - self._decoding.blocks_needed
 
-    def _admit(self) -> Request:
+    def _admit(self) -> int:
+        """Admit the first request of the queue, and return the tokens of it that are to be computed."""
         request = self._waiting.popleft()
         request.computed = self._cached_tokens(request)
-        self._prompts.append(request)
-        self._reserved += blocks_of(request.known_tokens)
-        return request
+        self._prompts.admit(request)
+        return request.known_tokens - request.computed
 
     def _cached_tokens(self, request: Request) -> int:
         """Return the tokens that need no computing: whole blocks, and not the last token of the prompt.
@@ -231,7 +209,7 @@ class Engine:
         cached = min(request.arrival.cached_tokens, request.arrival.prompt_tokens - 1)
         return cached // BLOCK_TOKENS * BLOCK_TOKENS if self._is_warm else 0
 
-    def _mixed_plan(self, now: float, chunks: tuple[tuple[Request, int], ...]) -> Plan:
+    def _mixed_plan(self, now: float, chunks: Chunks) -> Plan:
         times, tokens = self._times, sum(tokens for _, tokens in chunks)
         seconds = times.step(len(self._decoding), self._decoding.context, tokens)
         for request, part in chunks:
@@ -275,7 +253,7 @@ class Engine:
 
     def _end_prompt(self, request: Request, now: float) -> None:
         """Give a request the token that the end of its prompt brings."""
-        self._release(request)
+        self._prompts.release(request)
         self._is_warm = True
         request.generated += 1
         self.totals.generation_tokens += 1
