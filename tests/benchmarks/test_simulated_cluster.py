@@ -1,0 +1,278 @@
+"""Simulated replicas together: starts, removal, routing, clients, faults, and what a policy sees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from math import isnan
+from random import Random
+
+import pytest
+
+from benchmarks.rebalance.agenda import Agenda
+from benchmarks.rebalance.replica import Replica
+from benchmarks.rebalance.request import Request
+from benchmarks.rebalance.routing import choose
+from benchmarks.rebalance.values import Arrival, Change, Fate, Fault, FaultKind, PodView, Routing, Scenario, View
+from tests.support.simulated import SPEC, Scripted, engine, outcome, poisson, scenario
+
+LONG = Arrival(100.0, 1000, 5000)
+"""A request that is under way for about half a minute."""
+
+
+def fates(asked: Scenario, policy: Scripted, seed: int = 1) -> list[Fate]:
+    return [each.fate for each in outcome(asked, policy, seed).answered]
+
+
+def busy(seconds: float = 200.0) -> Scenario:
+    """A burst that one small replica cannot hold, with clients of little patience and a short drain."""
+    return replace(
+        scenario(seconds=seconds),
+        engine=replace(SPEC, max_num_seqs=16, kv_tokens=20_000),
+        arrivals=poisson(5.0, 1000, 500, seconds),
+        start_replicas=3,
+        patience_seconds=4.0,
+        drain_seconds=2.0,
+        cold_start_seconds=20.0,
+    )
+
+
+SWINGING = {20.0: 1, 60.0: 5, 90.0: 2, 120.0: 4, 150.0: 1}
+
+
+def test_every_arrival_has_exactly_one_fate() -> None:
+    asked = busy()
+    found = outcome(asked, Scripted(SWINGING))
+    assert [each.arrival for each in found.answered] == [*asked.arrivals(1)]
+    assert {each.fate for each in found.answered} == set(Fate)
+    for each in found.answered:
+        if each.fate is Fate.SERVED:
+            assert each.ttft_seconds is not None
+            assert 0 < each.ttft_seconds <= asked.patience_seconds
+            assert (each.tpot_seconds is None) is (each.arrival.output_tokens == 1)
+        else:
+            assert each.tpot_seconds is None
+            assert each.fate is Fate.LOST or each.ttft_seconds is None
+
+
+def test_arrivals_after_the_measured_time_are_left_out_and_those_under_way_are_served() -> None:
+    found = outcome(scenario(Arrival(299.0, 1000, 1000), Arrival(300.0, 1, 1), seconds=300), Scripted())
+    assert [each.arrival.at for each in found.answered] == [299.0]
+    assert found.answered[0].fate is Fate.SERVED
+    assert found.replica_seconds == 300
+
+
+@pytest.mark.parametrize("routing", Routing)
+def test_the_same_seed_gives_the_same_outcome_and_another_one_does_not(routing: Routing) -> None:
+    asked = replace(busy(100.0), routing=routing)
+    first, again, other = (outcome(asked, Scripted(SWINGING), seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first.answered != other.answered
+    assert first.replica_seconds > 0
+
+
+def test_a_wish_is_kept_within_its_bounds_and_changes_are_recorded() -> None:
+    asked = replace(scenario(), start_replicas=2, min_replicas=2, max_replicas=4)
+    found = outcome(asked, Scripted({10.0: 9, 20.0: 9, 30.0: 0}))
+    assert found.changes == (Change(10.0, 2, 4), Change(30.0, 4, 2))
+    assert found.replica_seconds == 2 * 300 + 2 * 20
+
+
+def test_ticks_come_at_their_interval_within_the_measured_time() -> None:
+    policy = Scripted(tick_seconds=15.0)
+    outcome(scenario(seconds=60), policy)
+    assert [view.now for view in policy.views] == [15.0, 30.0, 45.0]
+
+
+def pods_at(policy: Scripted, now: float) -> tuple[PodView, ...]:
+    return next(view.pods for view in policy.views if view.now == now)
+
+
+def test_a_replica_serves_after_its_cold_start() -> None:
+    asked, policy = replace(scenario(), max_replicas=20), Scripted({10.0: 20})
+    outcome(asked, policy)
+    started = [pod for pod in policy.views[-1].pods if pod.created_at > 0]
+    took = [pod.ready_since - pod.created_at for pod in started if pod.ready_since is not None]
+    assert len(took) == 19
+    assert 90.0 <= min(took) < 100.0
+    assert 120.0 < max(took) <= 130.0
+    assert all(pod.ready_since is None and not pod.samples for pod in pods_at(policy, 15.0)[1:])
+
+
+def test_requests_wait_in_the_gateway_until_a_replica_is_ready() -> None:
+    asked = replace(scenario(Arrival(20.0, 100, 2)), min_replicas=0, cold_start_seconds=30.0)
+    (served,) = outcome(asked, Scripted({5.0: 0, 15.0: 1})).answered
+    assert served.fate is Fate.SERVED
+    assert served.ttft_seconds is not None
+    assert 27 - 5 < served.ttft_seconds < 39 - 5 + 1
+
+
+def test_a_client_in_the_gateway_gives_up() -> None:
+    asked = replace(scenario(Arrival(20.0, 100, 2)), min_replicas=0, cold_start_seconds=30.0, patience_seconds=10.0)
+    assert fates(asked, Scripted({5.0: 0, 15.0: 1})) == [Fate.GAVE_UP]
+
+
+def test_replicas_that_start_are_removed_before_one_that_serves() -> None:
+    policy = Scripted({10.0: 3, 20.0: 1})
+    found = outcome(scenario(), policy)
+    assert [pod.name for pod in policy.views[-1].pods] == ["pod-0"]
+    assert found.replica_seconds == 300 + 2 * 10
+
+
+def test_the_replica_with_the_least_load_is_removed() -> None:
+    asked, policy = replace(scenario(LONG, LONG, LONG), start_replicas=2), Scripted({105.0: 1})
+    found = outcome(asked, policy)
+    before = {pod.name: pod.samples[-1].running for pod in pods_at(policy, 120.0)}
+    assert [*before.values()] == [2]
+    assert [each.fate for each in found.answered] == [Fate.SERVED] * 3
+
+
+@pytest.mark.parametrize(("drain", "lost"), [(90.0, Fate.SERVED), (5.0, Fate.LOST)])
+def test_a_drain_loses_what_is_not_done_in_time(drain: float, lost: Fate) -> None:
+    """Two replicas have a long request each. A short one on either of them is done in both cases."""
+    asked = replace(scenario(LONG, LONG, Arrival(102.0, 100, 20)), start_replicas=2, drain_seconds=drain)
+    found = outcome(asked, Scripted({105.0: 1}))
+    assert sorted(each.fate for each in found.answered) == sorted([Fate.SERVED, Fate.SERVED, lost])
+    assert found.answered[2].fate is Fate.SERVED
+    assert all(each.ttft_seconds is not None for each in found.answered)
+    drained = found.replica_seconds - 300 - 105
+    assert drained == 5.0 if lost is Fate.LOST else 20 < drained < 60
+
+
+def test_a_replica_that_drains_gets_no_request_and_is_not_shown() -> None:
+    asked, policy = replace(scenario(LONG, LONG), start_replicas=2), Scripted({105.0: 1})
+    later = [Arrival(106.0 + each / 10, 100, 5) for each in range(20)]
+    outcome(replace(asked, arrivals=lambda _: [LONG, LONG, *later]), policy)
+    assert len(pods_at(policy, 105.0)) == 2
+    (left,) = pods_at(policy, 150.0)
+    assert left.samples[-1].finished_total == 1 + len(later)
+
+
+def test_an_idle_replica_ends_at_once() -> None:
+    assert outcome(replace(scenario(), start_replicas=2), Scripted({105.0: 1})).replica_seconds == 300 + 105
+
+
+@pytest.mark.parametrize(("patience", "fate"), [(20.0, Fate.GAVE_UP), (60.0, Fate.SERVED)])
+def test_a_client_in_the_queue_gives_up_and_leaves_it(patience: float, fate: Fate) -> None:
+    asked = replace(
+        scenario(LONG, Arrival(101.0, 100, 5)), engine=replace(SPEC, max_num_seqs=1), patience_seconds=patience
+    )
+    policy = Scripted()
+    found = outcome(asked, policy)
+    assert [each.fate for each in found.answered] == [Fate.SERVED, fate]
+    waiting = [sample.waiting for sample in policy.views[-1].pods[0].samples if 101 + 20 < sample.at < 101 + 36]
+    assert waiting[0] == (fate is Fate.SERVED)
+
+
+def test_a_client_gives_up_while_its_prompt_is_computed() -> None:
+    """80,000 tokens take some seconds. The next request need not wait for all of them."""
+    large, small = Arrival(100.0, 80_000, 10), Arrival(101.0, 100, 5)
+    impatient = outcome(replace(scenario(large, small), patience_seconds=2.0), Scripted()).answered
+    patient = outcome(replace(scenario(large, small), patience_seconds=60.0), Scripted()).answered
+    assert [each.fate for each in impatient] == [Fate.GAVE_UP, Fate.SERVED]
+    assert [each.fate for each in patient] == [Fate.SERVED, Fate.SERVED]
+    assert (impatient[1].ttft_seconds or 0) < (patient[1].ttft_seconds or 0)
+
+
+def test_a_client_that_has_its_first_token_stays() -> None:
+    found = outcome(replace(scenario(LONG), patience_seconds=1.0), Scripted())
+    assert found.answered[0].fate is Fate.SERVED
+
+
+def test_pods_are_scraped_at_their_interval_each_at_its_own_phase() -> None:
+    policy = Scripted()
+    outcome(replace(scenario(), start_replicas=4), policy)
+    phases = set[float]()
+    for pod in policy.views[-1].pods:
+        times = [sample.at for sample in pod.samples]
+        assert 0 <= times[0] < 15
+        assert {round(later - one, 6) for one, later in pairwise(times)} == {15.0}
+        phases.add(times[0])
+    assert len(phases) == 4
+
+
+def test_a_policy_sees_ten_minutes() -> None:
+    policy = Scripted()
+    outcome(scenario(seconds=1500), policy)
+    samples = policy.views[-1].pods[0].samples
+    assert len(samples) == 40
+    assert 1495 - 600 <= samples[0].at < samples[-1].at <= 1495
+
+
+def views(fault: Fault | None, plan: dict[float, int] | None = None, replicas: int = 2) -> Scripted:
+    policy = Scripted(plan or {})
+    faults = () if fault is None else (fault,)
+    outcome(replace(scenario(), start_replicas=replicas, faults=faults), policy)
+    return policy
+
+
+def sample_times(policy: Scripted, pod: int) -> list[float]:
+    return [sample.at for sample in policy.views[-1].pods[pod].samples]
+
+
+@pytest.mark.parametrize("begins_at", [5.0, 200.0])
+def test_replicas_that_are_created_during_stuck_starts_never_get_ready(begins_at: float) -> None:
+    policy = views(Fault(FaultKind.STUCK_STARTS, begins_at, 30.0), {10.0: 3}, replicas=1)
+    ready = [pod.ready_since is not None for pod in policy.views[-1].pods]
+    assert ready == [True, *([begins_at > 10] * 2)]
+
+
+def test_no_metrics_come_while_prometheus_does_not_answer() -> None:
+    def seen(view: View) -> bool:
+        return view.has_metrics and all(pod.samples for pod in view.pods)
+
+    policy, honest = views(Fault(FaultKind.NO_METRICS, 100.0, 60.0)), views(None)
+    assert [view.now for view in policy.views if view.now > 20 and not seen(view)] == [*range(100, 160, 5)]
+    assert not any(pod.samples for view in policy.views if not view.has_metrics for pod in view.pods)
+    assert all(seen(view) for view in honest.views if view.now > 20)
+    assert policy.views[-1] == honest.views[-1]
+
+
+def test_the_samples_of_the_oldest_pod_stop_while_it_serves() -> None:
+    policy, honest = views(Fault(FaultKind.STALE_POD, 100.0, 60.0)), views(None)
+    times = sample_times(policy, 0)
+    assert times == [at for at in sample_times(honest, 0) if not 100 <= at < 160]
+    assert len(times) == len(sample_times(honest, 0)) - 4
+    assert sample_times(policy, 1) == sample_times(honest, 1)
+
+
+def test_a_stale_pod_goes_on_serving() -> None:
+    asked = replace(scenario(LONG), faults=(Fault(FaultKind.STALE_POD, 50.0, 200.0),))
+    assert outcome(asked, Scripted()).answered == outcome(replace(asked, faults=()), Scripted()).answered
+
+
+def test_the_samples_of_the_oldest_pod_are_no_numbers() -> None:
+    policy = views(Fault(FaultKind.NOT_A_NUMBER, 100.0, 60.0))
+    first, second = policy.views[-1].pods
+    strange = [sample.at for sample in first.samples if isnan(sample.kv_usage)]
+    assert strange == [sample.at for sample in first.samples if 100 <= sample.at < 160]
+    assert len(strange) == 4
+    assert all(isnan(sample.finished_total) for sample in first.samples if sample.at in strange)
+    assert not any(isnan(sample.kv_usage) for sample in second.samples)
+
+
+def replicas(loads: Sequence[int]) -> list[Replica]:
+    agenda = Agenda()
+    found = [Replica(number, engine(), agenda, 0.0, lambda _: None) for number in range(len(loads))]
+    for replica, load in zip(found, loads, strict=True):
+        for _ in range(load):
+            replica.receive(Request(Arrival(0.0, 10, 10)))
+    return found
+
+
+def chosen(routing: Routing, loads: Sequence[int]) -> Counter[int]:
+    rng = Random(1)  # noqa: S311 - a simulation
+    ready = replicas(loads)
+    return Counter(choose(ready, routing, rng).number for _ in range(600))
+
+
+def test_requests_go_where_the_routing_says() -> None:
+    assert set(chosen(Routing.LEAST_LOADED, [2, 0, 1, 0])) == {1, 3}
+    assert set(chosen(Routing.LEAST_LOADED, [2, 1, 1, 0])) == {3}
+    assert set(chosen(Routing.RANDOM, [2, 0, 1, 0])) == {0, 1, 2, 3}
+    two = chosen(Routing.TWO_CHOICES, [0, 1, 2, 3])
+    assert 3 not in two
+    assert two[0] > two[1] > two[2] > 50
+    assert set(chosen(Routing.TWO_CHOICES, [7])) == {0}
