@@ -117,7 +117,8 @@ class Engine:
 
     def begin(self, now: float) -> None:
         """Plan the next steps. The plan before has ended."""
-        chunks = self._chunks(may_admit=self._make_room())
+        self._make_room()
+        chunks = self._chunks()
         if chunks:
             self.plan = self._mixed_plan(now, chunks)
         else:
@@ -164,28 +165,27 @@ class Engine:
             first_tokens_total=totals.first_tokens,
         )
 
-    def _make_room(self) -> bool:
-        """Preempt requests until the others can generate a token each. Return whether none had to be preempted."""
-        kept = True
+    def _make_room(self) -> None:
+        """Preempt requests until the others can generate a token each.
+
+        The last of them cannot be admitted again in the same step: fewer blocks are left than it had.
+        """
         while self._decoding.blocks_needed > self.free_blocks:
             self._preempt(self._prompts.newest() if self._prompts else self._decoding.newest())
-            kept = False
-        return kept
 
     def _preempt(self, request: Request) -> None:
         if request in self._prompts:
             self._prompts.release(request)
         else:
             self._decoding.leave(request)
-        request.computed = 0
         self.totals.preemptions += 1
         self._waiting.appendleft(request)
 
-    def _chunks(self, *, may_admit: bool) -> Chunks:
+    def _chunks(self) -> Chunks:
         """Return the prompts of the next step: those that have begun, and those that can be admitted."""
         room = self._spec.max_batched_tokens - len(self._decoding)
         unused = room - self._prompts.left
-        while may_admit and unused > 0 and self._can_admit():
+        while unused > 0 and self._can_admit():
             unused -= self._admit()
         return self._prompts.chunks(room)
 

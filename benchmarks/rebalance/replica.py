@@ -57,7 +57,6 @@ class Replica:
         """Drop a request whose client is gone."""
         self.engine.drop(request)
         self._go_on()
-        self._tell_if_idle()
 
     def stop(self) -> None:
         """End the pod now. The requests that it has are lost."""
@@ -87,8 +86,5 @@ class Replica:
         self.engine.end()
         self.engine.begin(self.agenda.now)
         self._await_end()
-        self._tell_if_idle()
-
-    def _tell_if_idle(self) -> None:
         if self.engine.load == 0:
             self.on_idle(self)

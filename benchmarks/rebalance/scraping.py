@@ -12,7 +12,7 @@ from typing import Final
 from benchmarks.rebalance.agenda import Agenda
 from benchmarks.rebalance.faults import lasts
 from benchmarks.rebalance.fleet import Fleet
-from benchmarks.rebalance.replica import Replica, Stage
+from benchmarks.rebalance.replica import Replica
 from benchmarks.rebalance.values import Fault, FaultKind, PodView, Sample, Scenario
 
 HISTORY_SECONDS: Final = 600.0
@@ -61,7 +61,7 @@ class Scraping:
 
     def _scrape(self, replica: Replica) -> None:
         faults = {fault.kind for fault in self._victims.get(replica, ()) if lasts(fault, self.agenda.now)}
-        if replica.stage is not Stage.READY or FaultKind.STALE_POD in faults:
+        if FaultKind.STALE_POD in faults:
             return
         sample = replica.engine.sample(self.agenda.now)
         self._samples[replica].append(_not_numbers(sample.at) if FaultKind.NOT_A_NUMBER in faults else sample)

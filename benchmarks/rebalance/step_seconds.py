@@ -19,11 +19,10 @@ SIGNIFICANT_BITS = 7
 class StepTimes:
     """Seconds of the steps of one replica. Steps that differ by less than a rounding are computed once."""
 
-    __slots__ = ("_costs", "_floor", "_known", "request_seconds")
+    __slots__ = ("_costs", "_known", "request_seconds")
 
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
-        self._floor = costs.floor.seconds
         self._known: dict[tuple[int, int, int], float] = {}
         self.request_seconds = costs.request_seconds
         """The seconds of a request outside its steps."""
@@ -36,7 +35,7 @@ class StepTimes:
         key = rounded(decoding), rounded(int(context)), rounded(prompt_tokens)
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = max(self._costs.step(*key).total, self._floor)
+            found = self._known[key] = self._costs.step(*key).total
         return found
 
     def attention(self, computed: int, upto: int) -> float:

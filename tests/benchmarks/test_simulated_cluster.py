@@ -103,7 +103,9 @@ def test_a_replica_serves_after_its_cold_start() -> None:
 
 def test_requests_wait_in_the_gateway_until_a_replica_is_ready() -> None:
     asked = replace(scenario(Arrival(20.0, 100, 2)), min_replicas=0, cold_start_seconds=30.0)
-    (served,) = outcome(asked, Scripted({5.0: 0, 15.0: 1})).answered
+    policy = Scripted({5.0: 0, 15.0: 2})
+    (served,) = outcome(asked, policy).answered
+    assert sum(pod.samples[-1].finished_total for pod in policy.views[-1].pods) == 1
     assert served.fate is Fate.SERVED
     assert served.ttft_seconds is not None
     assert 27 - 5 < served.ttft_seconds < 39 - 5 + 1
@@ -115,10 +117,23 @@ def test_a_client_in_the_gateway_gives_up() -> None:
 
 
 def test_replicas_that_start_are_removed_before_one_that_serves() -> None:
-    policy = Scripted({10.0: 3, 20.0: 1})
-    found = outcome(scenario(), policy)
-    assert [pod.name for pod in policy.views[-1].pods] == ["pod-0"]
+    later, policy = [Arrival(200.0 + each, 100, 5) for each in range(20)], Scripted({10.0: 3, 20.0: 1})
+    found = outcome(scenario(*later), policy)
+    (left,) = policy.views[-1].pods
+    assert (left.name, left.samples[-1].finished_total) == ("pod-0", 20)
     assert found.replica_seconds == 300 + 2 * 10
+
+
+def test_of_the_replicas_that_start_the_newest_is_removed() -> None:
+    policy = Scripted({10.0: 2, 20.0: 3, 30.0: 2})
+    outcome(scenario(), policy)
+    assert [pod.name for pod in policy.views[-1].pods] == ["pod-0", "pod-1"]
+
+
+def test_a_replica_that_is_stuck_is_removed_before_newer_ones_that_serve() -> None:
+    fault, policy = Fault(FaultKind.STUCK_STARTS, 5.0, 10.0), Scripted({10.0: 2, 20.0: 3, 200.0: 2})
+    outcome(replace(scenario(), faults=(fault,)), policy)
+    assert [pod.name for pod in policy.views[-1].pods] == ["pod-0", "pod-2"]
 
 
 def test_the_replica_with_the_least_load_is_removed() -> None:
@@ -139,6 +154,18 @@ def test_a_drain_loses_what_is_not_done_in_time(drain: float, lost: Fate) -> Non
     assert all(each.ttft_seconds is not None for each in found.answered)
     drained = found.replica_seconds - 300 - 105
     assert drained == 5.0 if lost is Fate.LOST else 20 < drained < 60
+
+
+@pytest.mark.parametrize(("drain", "fate"), [(90.0, Fate.SERVED), (5.0, Fate.LOST)])
+def test_a_drain_loses_the_queue_too(drain: float, fate: Fate) -> None:
+    asked = replace(scenario(LONG, Arrival(101.0, 100, 5)), engine=replace(SPEC, max_num_seqs=1), drain_seconds=drain)
+    found = outcome(replace(asked, min_replicas=0), Scripted({105.0: 0}))
+    assert [each.fate for each in found.answered] == [fate, fate]
+
+
+def test_a_drain_after_the_measured_time_is_not_counted() -> None:
+    asked = replace(scenario(replace(LONG, at=290.0), replace(LONG, at=290.0)), start_replicas=2)
+    assert outcome(asked, Scripted({295.0: 1})).replica_seconds == 2 * 300
 
 
 def test_a_replica_that_drains_gets_no_request_and_is_not_shown() -> None:
@@ -164,6 +191,18 @@ def test_a_client_in_the_queue_gives_up_and_leaves_it(patience: float, fate: Fat
     assert [each.fate for each in found.answered] == [Fate.SERVED, fate]
     waiting = [sample.waiting for sample in policy.views[-1].pods[0].samples if 101 + 20 < sample.at < 101 + 36]
     assert waiting[0] == (fate is Fate.SERVED)
+
+
+def test_when_a_large_head_of_the_queue_gives_up_the_next_one_is_admitted_at_once() -> None:
+    """The long request leaves no room for the prompt of 9,000 tokens, and runs on."""
+    asked = replace(
+        scenario(LONG, Arrival(101.0, 9000, 5), Arrival(110.0, 100, 5)),
+        engine=replace(SPEC, kv_tokens=10_000),
+        patience_seconds=20.0,
+    )
+    served, large, small = outcome(asked, Scripted()).answered
+    assert [served.fate, large.fate, small.fate] == [Fate.SERVED, Fate.GAVE_UP, Fate.SERVED]
+    assert small.ttft_seconds == pytest.approx(121 - 110, abs=0.06)
 
 
 def test_a_client_gives_up_while_its_prompt_is_computed() -> None:

@@ -63,6 +63,15 @@ def test_many_steps_at_once_take_the_time_of_single_ones(monkeypatch: pytest.Mon
         assert one.finished_at == pytest.approx(other.finished_at, rel=0.005)
 
 
+def test_the_context_grows_while_many_steps_are_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 150 requests the reads of the KV cache are most of a step, and 128 steps are longer than the prompt."""
+    arrivals = [Arrival(0.0, 16, 1500)] * 150
+    (at_once, *_) = serve(engine(), *arrivals)
+    monkeypatch.setattr(engine_module, "MOST_STEPS", 1)
+    (single, *_) = serve(engine(), *arrivals)
+    assert at_once.finished_at == pytest.approx(single.finished_at, rel=0.005)
+
+
 def test_a_request_in_the_middle_of_many_steps_waits_for_one_of_them() -> None:
     served, late = engine(), Request(Arrival(0.5, 100, 1))
     served.add(Request(Arrival(0.0, 100, 2000)), 0.0)
@@ -73,9 +82,11 @@ def test_a_request_in_the_middle_of_many_steps_waits_for_one_of_them() -> None:
         served.begin(now)
     assert served.plan is not None
     assert served.plan.steps > 10
+    expected = served.totals.generation_tokens + (0.5 - served.plan.begins_at) / served.plan.step_seconds
     served.add(late, 0.5)
     served.interrupt(0.5)
     assert 0.5 <= served.plan.ends_at <= 0.5 + served.plan.step_seconds
+    assert expected - 1 < served.totals.generation_tokens <= expected
 
 
 def test_a_request_that_cannot_be_admitted_does_not_shorten_the_steps() -> None:
@@ -131,6 +142,24 @@ def test_a_request_is_preempted_when_the_blocks_run_out_and_not_before(blocks: i
     assert (new.finished_at > old.finished_at) is (preemptions > 0)
     assert served.totals.finished_output_tokens == served.totals.generation_tokens == 200
     assert served.totals.first_tokens == 2
+
+
+@pytest.mark.parametrize(("blocks", "preemptions"), [(76, 0), (75, 1)])
+def test_a_prompt_that_is_being_computed_is_preempted_before_an_older_request(blocks: int, preemptions: int) -> None:
+    """A prompt of 60 blocks takes 50 steps of 20 tokens, and meanwhile the older request grows from 13 blocks to 16."""
+    served = engine(kv_tokens=blocks * BLOCK_TOKENS, max_batched_tokens=20)
+    old, new = Request(Arrival(0.0, 200, 45)), Request(Arrival(0.0, 960, 1))
+    served.add(old, 0.0)
+    served.add(new, 0.0)
+    served.begin(0.0)
+    while served.plan is not None:
+        now = served.plan.ends_at
+        served.end()
+        served.begin(now)
+    assert served.totals.preemptions == preemptions
+    assert old.finished_at is not None
+    assert new.first_token_at is not None
+    assert (new.first_token_at - old.finished_at > 40 * 0.007) is (preemptions > 0)
 
 
 @pytest.mark.parametrize(("seqs", "running"), [(4, 4), (10, 10)])

@@ -32,6 +32,7 @@ def serve(served: Engine, *arrivals: Arrival, watch: Callable[[Engine], None] = 
         watch(served)
         now = served.plan.ends_at
         served.end()
+        assert served.used_blocks <= served.total_blocks
         served.begin(now)
     return requests
 
