@@ -69,9 +69,9 @@ class Hpa:
         up, down = self.behavior.up.window_seconds, self.behavior.down.window_seconds
         before = self._proposals or [(now, current)]  # a new HPA starts from what there is
         self._proposals = [each for each in before if now - each[0] < max(up, down)]
+        at_least = min([proposed, *(count for at, count in self._proposals if now - at < up)])
+        at_most = max([proposed, *(count for at, count in self._proposals if now - at < down)])
         self._proposals.append((now, proposed))
-        at_least = min(count for at, count in self._proposals if at == now or now - at < up)
-        at_most = max(count for at, count in self._proposals if at == now or now - at < down)
         return min(max(current, at_least), at_most)
 
     def _limited(self, now: float, current: int, wanted: int) -> int:

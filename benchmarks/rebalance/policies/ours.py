@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.values import EngineSpec, PodView, Policy, Sample, Scenario, View
@@ -176,6 +177,7 @@ def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
     )
 
 
+@cache
 def room_for_all(engine: EngineSpec, replicas: int) -> WhatIf:
     """Return answers for a deployment that runs, where every change has a place."""
     runs = Tenant(_request(engine, replicas), 1, (_pool(engine, replicas),))
