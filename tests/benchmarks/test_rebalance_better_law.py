@@ -50,6 +50,14 @@ def test_the_demand_of_the_pods() -> None:
     assert first.mean == Lengths(2000, 0), "no request has finished"
 
 
+def test_slow_scrapes_still_show_arrivals() -> None:
+    """Two scrapes a minute apart, and a queue for which the last 45 s count."""
+    rare = replace(pod(), samples=(sample(NOW - 65, waiting=10), sample(NOW - 5, waiting=40)))
+    assert demand_of([rare], view(rare)).arrivals == near(2 + 30 / 60)
+    once = replace(pod(), samples=(sample(NOW - 5, waiting=40),))
+    assert demand_of([once], view(once)).arrivals == 0
+
+
 def test_a_rate_is_learned_under_a_queue_only() -> None:
     learned, idle = ServiceRate(), ServiceRate()
 

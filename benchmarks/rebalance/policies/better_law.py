@@ -29,12 +29,13 @@ from dataclasses import dataclass, field
 from benchmarks.rebalance.policies.service_rate import OUTPUT_WEIGHT, ServiceRate
 from benchmarks.rebalance.policies.signals import (
     Lengths,
+    Read,
     clamped,
     highest,
     increase,
     known,
     lengths,
-    rate,
+    recent,
     serving,
     total_of,
 )
@@ -54,15 +55,27 @@ LOAD, KV_LOAD = 0.9, 0.85
 """The parts of the service and of the KV cache that a replica shall use."""
 
 BACKLOG_SECONDS = 60.0
+"""The time in which a backlog shall be served."""
+
 SETTLED_SECONDS = 45.0
+"""How long all replicas must have been ready before a long queue alone adds some."""
+
 LONG_QUEUE_GROWTH = 1.5
 HOLD_SECONDS = 600.0
+"""How long the wish must have been low before a removal."""
+
 QUIET_SECONDS = 120.0
+"""How long no request may have waited before a removal."""
+
 STUCK_STARTS = 1.5
+"""A replica is no supply if it has started for longer than the longest start seen, times this factor."""
+
 FIRST_START_SECONDS = 300.0
 """The start-up that is assumed before one was seen."""
 
 REVERSALS_PER_HOUR = 2
+"""The most additions after a removal in an hour. Then nothing is removed until an hour has passed."""
+
 HOUR_SECONDS = 3600.0
 
 
@@ -89,11 +102,20 @@ def demand_of(pods: Sequence[PodView], view: View) -> Demand:
     mean = lengths(pods, view.now, LENGTHS_SECONDS) or _so_far(pods, view.now)
     queue = total_of(pods, view.now, lambda sample: sample.waiting)
     window = BUSY_SECONDS if queue >= NORMAL_QUEUE * len(pods) else CALM_SECONDS
-    grown = sum(rate(pod, view.now, window, lambda sample: sample.waiting) for pod in pods)
-    prompts = sum(rate(pod, view.now, window, _prompt_tokens) for pod in pods)
+    grown = sum(_growth(pod, view.now, window, lambda sample: sample.waiting) for pod in pods)
+    prompts = sum(_growth(pod, view.now, window, _prompt_tokens) for pod in pods)
     started = prompts / mean.prompt if mean.prompt > 0 else 0.0
     used = total_of(pods, view.now, lambda sample: sample.kv_usage) * view.engine.kv_tokens
     return Demand(max(0.0, started + grown), queue, used, mean)
+
+
+def _growth(pod: PodView, now: float, seconds: float, read: Read) -> float:
+    """Return the increase a second over the window, or between the last two scrapes if they are further apart."""
+    samples = recent(pod, now, seconds)
+    if len(samples) < 2:  # noqa: PLR2004 - a difference takes two
+        samples = recent(pod, now, LENGTHS_SECONDS)[-2:]
+    span = samples[-1].at - samples[0].at
+    return (read(samples[-1]) - read(samples[0])) / span if span > 0 else 0.0
 
 
 def _prompt_tokens(sample: Sample) -> float:
