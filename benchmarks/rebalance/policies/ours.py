@@ -1,0 +1,215 @@
+"""The operator's own law: each tick is one turn of its live loop, :func:`plimsoll.app.rebalancing.take_turn`.
+
+The policy gives the turn what the operator reads from a cluster: the spec, the pods, the samples and the plan. Every
+change has a place, because the benchmark's GPUs never run out. The operator looks every 5 s. "ours" has the API's
+default bounds (6 changes an hour, 120 s of window, 300 s of cool-down). "ours-bold" has the boldest bounds that the
+API allows: 120 changes an hour, 5 s of cool-down, and the shortest window in which two scrapes always lie.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from benchmarks.rebalance.policies.signals import serving
+from benchmarks.rebalance.values import EngineSpec, PodView, Policy, Sample, Scenario, View
+from plimsoll.adapters.catalog import load_model_facts
+from plimsoll.adapters.prometheus import Reading
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
+from plimsoll.app.live import STALE_MEMORY_SECONDS
+from plimsoll.app.objects import Surroundings
+from plimsoll.app.rebalancing import Standing, Turn, take_turn
+from plimsoll.app.settings import Settings
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
+from plimsoll.domain.precision import KvPrecision, Precision
+from plimsoll.domain.serving import Request, ServingShape
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.placement.answers import Answer
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_is, pool_name
+from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+
+MODEL = "Qwen/Qwen3-32B"
+"""A request needs a model. The live loop reads nothing of it."""
+
+Bounds = Mapping[str, int]
+"""Fields of ``spec.rebalancing``."""
+
+_NOTHING = Ledger({})
+
+
+@dataclass(slots=True)
+class Ours:
+    """The live loop of one deployment in Auto mode. ``turn`` is its last one."""
+
+    spec: InferenceDeploymentSpec
+    standing: Standing
+    tick_seconds: float = field(default_factory=lambda: Settings().signals_seconds)
+    turn: Turn | None = None
+
+    def __call__(self, view: View) -> int:
+        """Take one turn."""
+        self.turn = take_turn(
+            self.spec,
+            self.standing,
+            figures_of(view.engine),
+            shape_of(view.engine, view.declared_concurrency),
+            surroundings_of(view),
+            reading_of(view, self.spec.rebalancing.window_seconds),
+            room_for_all(view.engine, self.standing.target_replicas),
+            now=view.now,
+        )
+        self.standing = self.turn.standing
+        return self.standing.target_replicas
+
+
+def ours(scenario: Scenario) -> Policy:
+    """Make the loop with the default bounds."""
+    return _loop(scenario, {})
+
+
+def ours_bold(scenario: Scenario) -> Policy:
+    """Make the loop with the boldest bounds."""
+    return _loop(scenario, bold(scenario.scrape_seconds))
+
+
+def bold(scrape_seconds: float) -> Bounds:
+    """Return the boldest bounds that the API allows and that this scraping supports.
+
+    The oldest usable sample has half the age of the window, so the window has to cover two scrapes.
+    """
+    window = max(5, 2 * math.floor(scrape_seconds + 1))
+    return {"changesPerHour": 120, "cooldownSeconds": 5, "windowSeconds": window}
+
+
+def _loop(scenario: Scenario, bounds: Bounds) -> Policy:
+    spec = spec_of(scenario, bounds)
+    return Ours(spec, Standing(spec.replicas, spec.replicas, ChangeHistory()))
+
+
+def spec_of(scenario: Scenario, bounds: Bounds) -> InferenceDeploymentSpec:
+    """Return the spec as a user would write it."""
+    shape = shape_of(scenario.engine, scenario.declared_concurrency)
+    limits = {"mode": "Auto", "minReplicas": scenario.min_replicas, "maxReplicas": scenario.max_replicas}
+    return InferenceDeploymentSpec.model_validate(
+        {
+            "model": {"name": MODEL},
+            "contextLength": shape.context_tokens,
+            "concurrency": shape.concurrency,
+            "replicas": scenario.start_replicas,
+            "rebalancing": {**limits, **bounds},
+        }
+    )
+
+
+def shape_of(engine: EngineSpec, concurrency: int) -> ServingShape:
+    """Return the largest declared load that a replica holds: the KV cache in equal parts."""
+    return ServingShape(max(1, engine.kv_tokens // concurrency), concurrency)
+
+
+def figures_of(engine: EngineSpec) -> MemoryEstimate:
+    """Return an estimate for a placement that fits, so that no move is proposed. Only its KV cache is read."""
+    return MemoryEstimate(
+        terms=(),
+        margin_bytes=0,
+        outside_bytes=0,
+        usable_bytes=0,
+        budget_bytes=0,
+        kv_bytes_per_token=0,
+        kv_needed_tokens=0,
+        kv_capacity_tokens=engine.kv_tokens,
+    )
+
+
+def surroundings_of(view: View) -> Surroundings:
+    """Return the pods as the operator reads them from the API server."""
+    return Surroundings({"pool": tuple(_pod_facts(pod) for pod in view.pods)}, {})
+
+
+def _pod_facts(pod: PodView) -> PodFacts:
+    ready = pod.ready_since is not None
+    startup = None if pod.ready_since is None else pod.ready_since - pod.created_at
+    return PodFacts(
+        pod.name,
+        bound=True,
+        ready=ready,
+        ended=False,
+        terminating=False,
+        ready_since=pod.ready_since,
+        startup_seconds=startup,
+    )
+
+
+def reading_of(view: View, window_seconds: int) -> Reading:
+    """Return what the operator's query for this window gives."""
+    if not view.has_metrics:
+        return Reading(state=SignalState.UNAVAILABLE, error="Prometheus does not answer")
+    oldest = view.now - window_seconds - STALE_MEMORY_SECONDS
+    read = {pod.name: [each for each in pod.samples if each.at > oldest] for pod in serving(view)}
+    kv_tokens = view.engine.kv_tokens
+    return Reading(
+        {
+            name: PodSignals(name, tuple(engine_sample(each, kv_tokens) for each in samples))
+            for name, samples in read.items()
+            if samples
+        }
+    )
+
+
+def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
+    """Return a sample in the core's words."""
+    return EngineSample(
+        at=sample.at,
+        kv_usage=sample.kv_usage,
+        waiting=sample.waiting,
+        running=sample.running,
+        preemptions_total=sample.preemptions_total,
+        kv_capacity_tokens=kv_tokens,
+        prompt_tokens_total=sample.prompt_tokens_total,
+        generation_tokens_total=sample.generation_tokens_total,
+    )
+
+
+@cache
+def room_for_all(engine: EngineSpec, replicas: int) -> WhatIf:
+    """Return answers for a deployment that runs, where every change has a place."""
+    runs = Tenant(_request(engine, replicas), 1, (_pool(engine, replicas),))
+    return WhatIf(runs, _decision(runs, engine), lambda changed: _answer(changed, engine))
+
+
+def _answer(changed: Tenant, engine: EngineSpec) -> Answer:
+    return Answer(changed, _decision(changed, engine), _NOTHING, _NOTHING)
+
+
+def _decision(tenant: Tenant, engine: EngineSpec) -> Decision:
+    return Decision(tenant.request, (as_it_is(_pool(engine, tenant.request.replicas)),))
+
+
+def _pool(engine: EngineSpec, replicas: int) -> Pool:
+    split = Split(engine.tensor_parallel)
+    target = Target(engine.gpu_type, split, ("gpu", engine.gpu_type), "nvidia.com/gpu")
+    return Pool(
+        pool_name(engine.gpu_type, split), target, PoolState.ACTIVE, 1, replicas, bound=replicas, ready=replicas
+    )
+
+
+def _request(engine: EngineSpec, replicas: int) -> Request:
+    model = load_model_facts(MODEL)
+    if model is None:
+        raise LookupError(MODEL)
+    return Request(
+        key=ObjectKey("default", "benchmark"),
+        model=model,
+        precision=Precision.BF16,
+        kv_precision=KvPrecision.BF16,
+        shape=shape_of(engine, 1),
+        engine=EngineChoice(EngineVersion(0, 32)),
+        replicas=replicas,
+    )

@@ -1,0 +1,43 @@
+"""All policies by the names of the tables."""
+
+from __future__ import annotations
+
+from benchmarks.rebalance.policies import keda
+from benchmarks.rebalance.policies.better_law import better_law
+from benchmarks.rebalance.policies.dynamo_easy import dynamo_latency, dynamo_throughput
+from benchmarks.rebalance.policies.dynamo_sla import dynamo_sla
+from benchmarks.rebalance.policies.epp_keda import epp_keda
+from benchmarks.rebalance.policies.kpa import apa, kpa
+from benchmarks.rebalance.policies.ours import ours, ours_bold
+from benchmarks.rebalance.policies.static import static_peak, static_start
+from benchmarks.rebalance.policies.wva import BENCHMARK
+from benchmarks.rebalance.policies.wva_throughput import wva_throughput
+from benchmarks.rebalance.policies.wva_v1 import wva_v1
+from benchmarks.rebalance.policies.wva_v2 import wva_v2
+from benchmarks.rebalance.values import Maker
+
+POLICIES: dict[str, Maker] = {
+    "ours": ours,
+    "ours-bold": ours_bold,
+    "static-start": static_start,
+    "static-peak": static_peak,
+    "wva-v1": wva_v1(),
+    "wva-v1-benchmark": wva_v1(BENCHMARK),
+    "wva-v2": wva_v2(),
+    "wva-v2-benchmark": wva_v2(BENCHMARK),
+    "wva-throughput": wva_throughput,
+    "keda-kv-0.8": keda.keda(keda.kv_use, keda.KV_TARGET),
+    "keda-waiting-5": keda.keda(keda.waiting, keda.WAITING_TARGET),
+    "keda-running-24": keda.keda(keda.running, keda.RUNNING_TARGET),
+    "keda-kv-0.8-slow": keda.keda(keda.kv_use, keda.KV_TARGET, keda.DEFAULT),
+    "keda-waiting-5-slow": keda.keda(keda.waiting, keda.WAITING_TARGET, keda.DEFAULT),
+    "keda-running-24-slow": keda.keda(keda.running, keda.RUNNING_TARGET, keda.DEFAULT),
+    "epp-keda": epp_keda,
+    "dynamo-throughput": dynamo_throughput,
+    "dynamo-latency": dynamo_latency,
+    "dynamo-sla": dynamo_sla,
+    "kpa": kpa,
+    "apa": apa,
+    "better-law": better_law,
+}
+"""The makers. A suffix names another behavior of the HPA that carries the same rule out: see the policy's module."""
