@@ -56,6 +56,9 @@ accuracy: $(READY) ## our estimate and its peers against measured starts, one ta
 bench-placement: $(READY) ## every solver against the proven optimum, in 3 minutes (ARGS="--full", "--nodes 50 --solvers greedy", "--json FILE")
 	$(BIN)/python -m benchmarks.placement $(ARGS)
 
+bench-rebalance: $(READY) ## our scaling and that of peers on simulated replicas (ARGS="--quick", "--list", "--set tuning --seeds 2 --jobs 2", "--json FILE")
+	$(BIN)/python -m benchmarks.rebalance $(ARGS)
+
 latency-accuracy: $(READY) ## our times per token and to the first token against measured ones (ARGS="--rows FILE")
 	$(BIN)/python -m benchmarks.latency $(ARGS)
 
@@ -97,4 +100,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy bench-placement latency-accuracy latency-fit mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens build constraints clean help

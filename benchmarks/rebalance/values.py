@@ -62,11 +62,12 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault and its time."""
+    """A fault and its time. Of stuck starts, only the first ``replicas`` are hit; None hits all."""
 
     kind: FaultKind
     begins_at: float
     seconds: float
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

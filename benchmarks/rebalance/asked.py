@@ -1,0 +1,100 @@
+"""The arguments of the command."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.rebalance.scenarios.known import QUICK
+from benchmarks.rebalance.scenarios.situation import FIRST_SEED, Group, Situation
+
+ALL = "all"
+MOST_SEEDS = FIRST_SEED[Group.VALIDATION] - FIRST_SEED[Group.TUNING]
+"""More seeds would be in both sets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The policies and situations of a run. ``jobs`` runs are made at the same time."""
+
+    policies: Sequence[str]
+    situations: Sequence[Situation]
+    seeds: int
+    jobs: int
+    only_list: bool
+    json: Path | None
+    width: int
+
+
+def asked(arguments: Sequence[str] | None, policies: Collection[str], situations: Mapping[str, Situation]) -> Asked:
+    """Read the arguments. Wrong ones end the command with a message."""
+    parser = _parser(policies, situations)
+    found = parser.parse_args(arguments)
+    try:
+        return Asked(
+            policies=_known(found.policies, list(policies), "--policies"),
+            situations=_chosen(found, situations),
+            seeds=1 if found.quick and found.seeds is None else found.seeds or 2,
+            jobs=found.jobs,
+            only_list=found.list,
+            json=found.json,
+            width=found.width,
+        )
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def _parser(policies: Collection[str], situations: Collection[str]) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.rebalance", description=__doc__)
+    parser.add_argument("--policies", metavar="NAMES", help=f"of {', '.join(policies)}; usually all")
+    parser.add_argument("--scenarios", metavar="NAMES", help=f"of {', '.join(situations)}; usually all of the set")
+    parser.add_argument("--set", metavar="SET", default=ALL, help=f"of {', '.join(Group)}, {ALL}; usually {ALL}")
+    parser.add_argument("--seeds", type=_seeds, metavar="N", help="runs of each scenario, usually 2")
+    parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="runs at the same time, usually 1")
+    parser.add_argument("--quick", action="store_true", help=f"one seed of {', '.join(QUICK)}")
+    parser.add_argument("--list", action="store_true", help="say what each scenario tests, and run nothing")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="every figure")
+    parser.add_argument("--width", type=_positive, default=160, metavar="N", help="columns of the terminal")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _seeds(text: str) -> int:
+    if _positive(text) > MOST_SEEDS:
+        raise argparse.ArgumentTypeError(f"at most {MOST_SEEDS}, so that no seed is in both sets")
+    return int(text)
+
+
+def _chosen(found: argparse.Namespace, situations: Mapping[str, Situation]) -> list[Situation]:
+    """Return the situations that are named, or those of the quick look, or all, as far as they are in the set.
+
+    Raises:
+        ValueError: a scenario or a set is unknown, or a named scenario is not in the set.
+    """
+    _known(found.set, [*Group, ALL], "--set")
+    of_set = [name for name, each in situations.items() if found.set in (ALL, each.group)]
+    if found.scenarios is not None:
+        named = _known(found.scenarios, list(situations), "--scenarios")
+        names = _known(",".join(named), of_set, f"--scenarios in the {found.set} set")
+    else:
+        names = [name for name in of_set if name in QUICK] if found.quick else of_set
+    return [situations[name] for name in names]
+
+
+def _known(text: str | None, known: Sequence[str], option: str) -> list[str]:
+    """Return the names in a text in their order and once each, or all names where there is no text.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
+    names = list(known) if text is None else list(dict.fromkeys(text.split(",")))
+    if unknown := [repr(name) for name in names if name not in known]:
+        raise ValueError(f"{option}: {', '.join(unknown)} is unknown; there are {', '.join(known)}")
+    return names

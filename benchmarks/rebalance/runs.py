@@ -1,0 +1,61 @@
+"""Runs of policies in situations, one after another or in several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import product
+from typing import cast
+
+from benchmarks.rebalance.scenarios.known import situations
+from benchmarks.rebalance.scoring import Score, score
+from benchmarks.rebalance.values import Maker, Outcome, Scenario
+
+Run = Callable[[Scenario, Maker, str, int], Outcome]
+"""Simulates a scenario with a policy, its name, and a seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One run, by names: a process finds the rest itself."""
+
+    situation: str
+    policy: str
+    seed: int
+
+
+Scored = Callable[[Task], Score]
+
+
+def tasks(policies: Sequence[str], names: Sequence[str], seeds: int) -> list[Task]:
+    """Return all runs, situation by situation."""
+    known = situations()
+    return [Task(name, policy, seed) for name, policy in product(names, policies) for seed in known[name].seeds(seeds)]
+
+
+def scores(wanted: Sequence[Task], scored: Scored, jobs: int) -> Iterator[Score]:
+    """Yield the score of each run, in the order of the tasks. With one job, everything is done in this process."""
+    if jobs == 1:
+        yield from map(scored, wanted)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(scored, wanted)
+
+
+def simulated(task: Task) -> Score:
+    """Make one run with the simulator and the registered policies, and return its score."""
+    run = cast("Run", import_module("benchmarks.rebalance.running").run)
+    return scored_with(run, registered(), task)
+
+
+def scored_with(run: Run, makers: Mapping[str, Maker], task: Task) -> Score:
+    """Make one run and return its score. The requests themselves are forgotten."""
+    situation = situations()[task.situation]
+    return score(run(situation.scenario, makers[task.policy], task.policy, task.seed), situation)
+
+
+def registered() -> Mapping[str, Maker]:
+    """Return the policies by their names."""
+    return cast("Mapping[str, Maker]", import_module("benchmarks.rebalance.policies.registry").POLICIES)

@@ -1,0 +1,1 @@
+"""The situations, in two sets that never mix: laws are tuned on one, and judged on the other."""

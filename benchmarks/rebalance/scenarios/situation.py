@@ -1,0 +1,44 @@
+"""A scenario with the purpose behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.rebalance.values import Scenario
+
+
+class Group(StrEnum):
+    """What a scenario may be used for."""
+
+    TUNING = "tuning"
+    """Constants of a law may be chosen by it."""
+    VALIDATION = "validation"
+    """No constant may be chosen by it: other seeds, other models on other GPUs, and traces of real requests."""
+
+
+FIRST_SEED = {Group.TUNING: 1, Group.VALIDATION: 1001}
+"""No seed is in both sets as long as there are fewer than a thousand."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A scenario, what it tests, and the set that it belongs to.
+
+    ``rises`` are the moments in seconds at which demand jumps up: recovery is measured after each.
+    """
+
+    scenario: Scenario
+    tests: str
+    group: Group
+    rises: tuple[float, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The name of the scenario."""
+        return self.scenario.name
+
+    def seeds(self, count: int) -> range:
+        """Return so many seeds of its set."""
+        first = FIRST_SEED[self.group]
+        return range(first, first + count)

@@ -1,0 +1,157 @@
+"""The figures of a run: promises kept, errors, cost, changes of mind, and the time until a rise of demand is met."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from operator import attrgetter
+
+from benchmarks.rebalance.scenarios.situation import Situation
+from benchmarks.rebalance.values import Answered, Change, Fate, Outcome, Scenario
+
+HOUR = 3600.0
+FLIP_SECONDS = 1800.0
+"""A change in the other direction counts as a flip up to this long after the change before it."""
+
+MINUTE = 60.0
+GRID_SECONDS = 15.0
+"""Minutes are looked at from so many seconds to the next."""
+
+GOOD_PERCENT = 95.0
+"""The goodput from which a minute is good."""
+
+HARM_SECONDS = 300.0
+"""A rise did harm if a minute that begins within this time after it is bad. Later bad minutes have other causes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """How long a rise of demand at ``at`` hurt, in seconds; 0 if it did not. None: until the next rise or the end."""
+
+    at: float
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The figures of one run.
+
+    ``goodput`` and ``errors`` are per cent of all requests, None where there was none. ``usd`` is at the catalogue's
+    price. ``flips`` are explained at :func:`flips`.
+    """
+
+    scenario: str
+    group: str
+    policy: str
+    seed: int
+    requests: int
+    goodput: float | None
+    errors: float | None
+    gpu_hours: float
+    usd: float
+    changes_per_hour: float
+    flips: int
+    recoveries: tuple[Recovery, ...]
+
+    def figures(self) -> dict[str, object]:
+        """Return the figures for JSON."""
+        return asdict(self)
+
+
+def score(outcome: Outcome, situation: Situation) -> Score:
+    """Return the figures of a run."""
+    scenario, replica_hours = outcome.scenario, outcome.replica_seconds / HOUR
+    return Score(
+        scenario=scenario.name,
+        group=situation.group.value,
+        policy=outcome.policy,
+        seed=outcome.seed,
+        requests=len(outcome.answered),
+        goodput=goodput(outcome.answered, scenario),
+        errors=errors(outcome.answered),
+        gpu_hours=replica_hours * scenario.engine.tensor_parallel,
+        usd=replica_hours * scenario.engine.hourly_price,
+        changes_per_hour=len(real_changes(outcome.changes)) * HOUR / scenario.seconds,
+        flips=flips(outcome.changes),
+        recoveries=tuple(recoveries(outcome, situation.rises)),
+    )
+
+
+def keeps(answered: Answered, scenario: Scenario) -> bool:
+    """Whether a request was served with both promises kept. An answer of one token has no time per token."""
+    return (
+        answered.fate is Fate.SERVED
+        and answered.ttft_seconds is not None
+        and answered.ttft_seconds <= scenario.ttft_seconds
+        and (answered.tpot_seconds is None or answered.tpot_seconds <= scenario.tpot_seconds)
+    )
+
+
+def goodput(answered: Sequence[Answered], scenario: Scenario) -> float | None:
+    """Return the per cent of all requests that were served with both promises kept; None where there are none."""
+    return _percent(sum(keeps(each, scenario) for each in answered), len(answered))
+
+
+def errors(answered: Sequence[Answered]) -> float | None:
+    """Return the per cent of all requests whose client gave up or lost its replica; None where there are none."""
+    return _percent(sum(each.fate is not Fate.SERVED for each in answered), len(answered))
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return 100 * part / whole if whole else None
+
+
+def real_changes(changes: Sequence[Change]) -> list[Change]:
+    """Return the changes that change something, in the order of time."""
+    return sorted((each for each in changes if each.before != each.after), key=attrgetter("at"))
+
+
+def flips(changes: Sequence[Change]) -> int:
+    """Return how often the wish turned round within half an hour.
+
+    A flip is a change in the other direction than the change just before it, at most 1,800 s after that one. 2, 5, 2
+    is one flip, 2, 3, 2, 3 are two. A staircase up and then down is one: only its top turns round. It need not go all
+    the way back, because a policy that takes back one of three replicas changed its mind too.
+    """
+    return sum(
+        _direction(before) != _direction(after) and after.at - before.at <= FLIP_SECONDS
+        for before, after in pairwise(real_changes(changes))
+    )
+
+
+def _direction(change: Change) -> bool:
+    return change.after > change.before
+
+
+def recoveries(outcome: Outcome, rises: Sequence[float]) -> Iterator[Recovery]:
+    """Yield the recovery from each rise of demand.
+
+    A rise did harm if a minute of requests that begins within :data:`HARM_SECONDS` after it has less than
+    :data:`GOOD_PERCENT` goodput. It is over at the beginning of the first good minute after that one. Requests count in
+    the minute of their arrival, and a minute without requests is neither good nor bad.
+    """
+    answered = sorted(outcome.answered, key=lambda each: each.arrival.at)
+    moments = [each.arrival.at for each in answered]
+    kept = [keeps(each, outcome.scenario) for each in answered]
+    for rise, end in pairwise((*rises, outcome.scenario.seconds)):
+        minutes = list(_minutes(moments, kept, rise, end))
+        yield Recovery(rise, _recovered_after(minutes))
+
+
+def _minutes(moments: Sequence[float], kept: Sequence[bool], rise: float, end: float) -> Iterator[tuple[float, bool]]:
+    """Yield the seconds after a rise at which each minute with requests begins, and whether the minute is good."""
+    for step in range(int((end - rise - MINUTE) // GRID_SECONDS) + 1):
+        begin = rise + step * GRID_SECONDS
+        left, right = bisect_left(moments, begin), bisect_left(moments, begin + MINUTE)
+        if right > left:
+            yield step * GRID_SECONDS, 100 * sum(kept[left:right]) >= GOOD_PERCENT * (right - left)
+
+
+def _recovered_after(minutes: Sequence[tuple[float, bool]]) -> float | None:
+    """Return the seconds until the first good minute after the first bad one; None where there is none."""
+    hurt = next((after for after, good in minutes if not good and after <= HARM_SECONDS), None)
+    if hurt is None:
+        return 0.0
+    return next((after for after, good in minutes if good and after > hurt), None)
