@@ -40,6 +40,8 @@ class Upstream(ThreadingHTTPServer):
     """Answers every read with a list, remembers writes, and sends watch lines when it is told to."""
 
     daemon_threads = True
+    request_queue_size = 1024
+    """Connections that may wait to be accepted. With the usual five, Linux drops some of hundreds that come at once."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
