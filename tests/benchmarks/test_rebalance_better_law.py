@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks.rebalance.policies.better_law import BetterLaw, Demand, demand_of, wish_of
+from benchmarks.rebalance.policies.better_law import BetterLaw, Demand, Look, demand_of, wish_of
 from benchmarks.rebalance.policies.service_rate import ServiceRate
 from benchmarks.rebalance.policies.signals import (
     Lengths,
@@ -152,6 +152,9 @@ def test_the_law_remembers_the_arrivals_that_filled_the_caches() -> None:
     assert removals(policy, lambda now: pods(4, now=now, kv=0.05, per_second=1.0)) == 3
     assert removals(law(work=1e9), lambda now: pods(4, now=now, kv=0.05, per_second=1.0)) == 2
 
+    policy.looks = []
+    assert removals(policy, lambda now: pods(4, now=now, kv=0.05, per_second=1.0 if now < NOW + 30 else 0.1)) == 3
+
 
 def test_the_law_bounds_additions_that_follow_removals() -> None:
     policy = law(work=1e9)
@@ -160,8 +163,8 @@ def test_the_law_bounds_additions_that_follow_removals() -> None:
     assert policy(view(*pods(2, now=NOW + 615, kv=0.9), now=NOW + 615)) == 3
     assert policy.reversals == [NOW - 100, NOW + 615]
 
-    policy.wishes = [(NOW + 20, 1)]
+    policy.looks = [Look(NOW + 20, 1, 0)]
     assert policy(view(*pods(4, now=NOW + 620, kv=0.05, per_second=0.1), now=NOW + 620)) == 4
     policy.reversals = [NOW - 4000, NOW + 615]
-    policy.wishes = [(NOW + 25, 1)]
+    policy.looks = [Look(NOW + 25, 1, 0)]
     assert policy(view(*pods(4, now=NOW + 625, kv=0.05, per_second=0.1), now=NOW + 625)) == 2

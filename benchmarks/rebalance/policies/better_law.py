@@ -13,8 +13,8 @@ Each tick, with R ready replicas, W waiting requests, and the mean prompt I and 
 - if all replicas have been ready for 45 s and W is at least 5 R, the wish is at least 1.5 R;
 - starting replicas count, except those that start for longer than 1.5 of the longest start seen;
 - removals go to the largest wish of 600 s, at most to a half, and only where every pod is known, and none had a queue
-  or a preemption in 120 s. The arrivals a replica that once filled the KV caches stay a bound on removals, because the
-  KV cache in use falls with the latency as soon as there are more replicas;
+  or a preemption in 120 s. The arrivals at a replica that once filled the KV caches bound the removals, by the most
+  arrivals of 600 s, because the KV cache in use falls with the latency as soon as there are more replicas;
 - two additions an hour may follow a removal; after them nothing is removed.
 
 Without metrics nothing changes. A pod without a recent sample adds nothing to the wish, and prevents removals.
@@ -97,6 +97,15 @@ class Wish:
     by_cache: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One tick: the replicas that were wished for, and the requests a second that arrived."""
+
+    at: float
+    replicas: int
+    arrivals: float
+
+
 def demand_of(pods: Sequence[PodView], view: View) -> Demand:
     """Measure the load. Before a request has finished, its length is what it has got so far."""
     mean = lengths(pods, view.now, LENGTHS_SECONDS) or _so_far(pods, view.now)
@@ -154,7 +163,7 @@ class BetterLaw:
 
     tick_seconds: float = 5.0
     rate: ServiceRate = field(default_factory=ServiceRate)
-    wishes: list[tuple[float, int]] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
     longest_start: float | None = None
     crowded_arrivals: float | None = None
     """Requests a second of one replica with which the KV caches were full; None where that never happened."""
@@ -171,12 +180,12 @@ class BetterLaw:
         demand, ready = demand_of(pods, view), len(serving(view))
         wish = wish_of(demand, ready, self.rate.work, view.engine.kv_tokens)
         replicas = max(wish.replicas, _for_long_queue(demand, view))
-        self.wishes = [each for each in self.wishes if view.now - each[0] <= HOLD_SECONDS]
-        self.wishes.append((view.now, replicas))
+        self.looks = [look for look in self.looks if view.now - look.at <= HOLD_SECONDS]
+        self.looks.append(Look(view.now, replicas, demand.arrivals))
         target = clamped(replicas + self._stuck(view), view)
         if target > view.wanted:
             return self._added(target, demand.arrivals / ready if wish.by_cache else None, view.now)
-        return self._lowered(demand, pods, view)
+        return self._lowered(pods, view)
 
     def _learn_starts(self, view: View) -> None:
         starts = [pod.ready_since - pod.created_at for pod in view.pods if pod.ready_since is not None]
@@ -195,19 +204,20 @@ class BetterLaw:
         self.removed_last = False
         return target
 
-    def _lowered(self, demand: Demand, pods: Sequence[PodView], view: View) -> int:
+    def _lowered(self, pods: Sequence[PodView], view: View) -> int:
         """Return fewer replicas where nothing forbids it."""
         if not self._may_remove(pods, view):
             return view.wanted
-        highest_wish = max(replicas for _, replicas in self.wishes)
-        target = max(highest_wish, math.ceil(view.wanted / 2), self._for_cache(demand.arrivals), view.min_replicas)
+        wished = max(look.replicas for look in self.looks)
+        for_cache = self._for_cache(max(look.arrivals for look in self.looks))
+        target = max(wished, for_cache, math.ceil(view.wanted / 2), view.min_replicas)
         if target >= view.wanted:
             return view.wanted
         self.removed_last = True
         return target
 
     def _may_remove(self, pods: Sequence[PodView], view: View) -> bool:
-        held = view.now - self.wishes[0][0] >= HOLD_SECONDS - self.tick_seconds
+        held = view.now - self.looks[0].at >= HOLD_SECONDS - self.tick_seconds
         recent_reversals = sum(view.now - at < HOUR_SECONDS for at in self.reversals)
         everybody = len(pods) == len(view.pods) == view.wanted
         return (
