@@ -27,10 +27,33 @@ class SignalState(StrEnum):
 class EngineSample:
     """One pod's metrics at one scrape. None where the scrape did not have the series; None is never the same as 0.
 
-    ``at`` is the true scrape time in POSIX seconds. ``kv_usage`` is the share 0..1 of KV blocks in use (blocks kept
-    only for the prefix cache count as free: vLLM's ``BlockPool.get_usage``). ``waiting`` and ``running`` count
-    requests. ``*_total`` are counters since the engine started. ``kv_capacity_tokens`` is the KV cache that the engine
-    really has. A pod of several engines (data-parallel ranks) has the figures of all of them together.
+    ``*_total`` are counters since the engine started. A pod of several engines (data-parallel ranks) has the figures of
+    all of them together. The totals of lengths and times are the sums of histograms, and each has its count with it.
+
+    Attributes:
+        at: the true scrape time in POSIX seconds.
+        kv_usage: share 0..1 of KV blocks in use. Blocks kept only for the prefix cache count as free (vLLM's
+            ``BlockPool.get_usage``).
+        waiting: requests in the queue.
+        running: requests in the batch.
+        preemptions_total: requests that lost their blocks.
+        kv_capacity_tokens: the KV cache that the engine really has.
+        prompt_tokens_total: prompt tokens read.
+        generation_tokens_total: tokens generated.
+        finished_total: requests that are done.
+        finished_prompt_tokens_total: prompt tokens of the requests that are done.
+        finished_output_tokens_total: generated tokens of the requests that are done.
+        ttft_seconds_total: times to the first token.
+        first_tokens_total: requests with a first token.
+        token_gap_seconds_total: times between two tokens of a request.
+        token_gaps_total: how many such times there were.
+        queue_seconds_total: times that requests spent in the queue.
+        dequeued_total: requests that left the queue.
+        waiting_for_capacity: those of ``waiting`` that wait for KV cache or a free slot.
+        waiting_deferred: those of ``waiting`` that wait for something else, such as a transfer of KV cache.
+        prefix_queried_tokens_total: prompt tokens that were looked up in the prefix cache.
+        prefix_hit_tokens_total: prompt tokens that were found there.
+        rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty where there is one rank.
     """
 
     at: float
@@ -41,6 +64,20 @@ class EngineSample:
     kv_capacity_tokens: int | None = None
     prompt_tokens_total: float | None = None
     generation_tokens_total: float | None = None
+    finished_total: float | None = None
+    finished_prompt_tokens_total: float | None = None
+    finished_output_tokens_total: float | None = None
+    ttft_seconds_total: float | None = None
+    first_tokens_total: float | None = None
+    token_gap_seconds_total: float | None = None
+    token_gaps_total: float | None = None
+    queue_seconds_total: float | None = None
+    dequeued_total: float | None = None
+    waiting_for_capacity: float | None = None
+    waiting_deferred: float | None = None
+    prefix_queried_tokens_total: float | None = None
+    prefix_hit_tokens_total: float | None = None
+    rank_usages: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
