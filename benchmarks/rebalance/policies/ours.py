@@ -174,6 +174,11 @@ def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
         kv_capacity_tokens=kv_tokens,
         prompt_tokens_total=sample.prompt_tokens_total,
         generation_tokens_total=sample.generation_tokens_total,
+        finished_total=sample.finished_total,
+        finished_prompt_tokens_total=sample.finished_prompt_tokens_total,
+        finished_output_tokens_total=sample.finished_output_tokens_total,
+        ttft_seconds_total=sample.ttft_seconds_total,
+        first_tokens_total=sample.first_tokens_total,
     )
 
 

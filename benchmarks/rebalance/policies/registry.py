@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.rebalance.policies import keda
 from benchmarks.rebalance.policies.better_law import better_law
+from benchmarks.rebalance.policies.draft import draft
 from benchmarks.rebalance.policies.dynamo_easy import dynamo_latency, dynamo_throughput
 from benchmarks.rebalance.policies.dynamo_sla import dynamo_sla
 from benchmarks.rebalance.policies.epp_keda import epp_keda
@@ -18,6 +19,7 @@ from benchmarks.rebalance.values import Maker
 
 POLICIES: dict[str, Maker] = {
     "ours": ours,
+    "draft": draft,
     "ours-bold": ours_bold,
     "static-start": static_start,
     "static-peak": static_peak,

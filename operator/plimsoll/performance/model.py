@@ -23,13 +23,20 @@ class Load:
 
     A user whose request ends sends the next one at once, so that ``running`` requests are always there. Each user sends
     ``rounds`` requests; the first ones of all users come at the same moment, as in the public benchmarks. ``math.inf``
-    rounds mean a load without a beginning.
+    rounds mean a load without a beginning. ``cached_tokens`` of a prompt are in the prefix cache: they are attended to,
+    and not computed.
     """
 
     prompt_tokens: float
     output_tokens: float
     running: float
     rounds: float = USUAL_ROUNDS
+    cached_tokens: float = 0.0
+
+    @property
+    def computed_tokens(self) -> float:
+        """Tokens of a prompt that are computed: one at least."""
+        return max(1.0, self.prompt_tokens - self.cached_tokens) if self.cached_tokens else self.prompt_tokens
 
 
 def performance(
@@ -88,13 +95,13 @@ def token_seconds(costs: StepCosts, load: Load, batched_tokens: int, decode: Sec
 
     ``decode`` is the answer of :func:`decode_step`.
     """
-    prompts = prompts_per_token(costs, load)
+    prompts, computed = prompts_per_token(costs, load), load.computed_tokens
     if prompts <= 0:
         return decode
-    room, waiting = free_tokens(costs, load, batched_tokens), prompts * load.prompt_tokens
-    carried = max(min(load.prompt_tokens, room), min(waiting, room))
+    room, waiting = free_tokens(costs, load, batched_tokens), prompts * computed
+    carried = max(min(computed, room), min(waiting, room))
     loaded, steps = costs.step(load.running, context_tokens(load), carried), waiting / carried
-    attention = Seconds(compute=prompts * costs.prompt_attention(load.prompt_tokens))
+    attention = Seconds(compute=prompts * prompt_attention(costs, load))
     if steps >= 1:
         return attention.plus(loaded, steps)
     return attention.plus(loaded, steps).plus(decode, 1 - steps)
@@ -108,8 +115,8 @@ def first_token_seconds(costs: StepCosts, load: Load, batched_tokens: int, token
     """
     chunks, stages = prompt_chunks(costs, load, batched_tokens), costs.split.pipeline_parallel
     passes = (chunks + stages - 1) / stages
-    own = passes * costs.step(load.running - 1, context_tokens(load), load.prompt_tokens / chunks).total
-    own += costs.prompt_attention(load.prompt_tokens)
+    own = passes * costs.step(load.running - 1, context_tokens(load), load.computed_tokens / chunks).total
+    own += prompt_attention(costs, load)
     others = load.running / costs.split.data_parallel - 1
     if others <= 0:
         return own + costs.request_seconds
@@ -123,8 +130,8 @@ def first_round_seconds(costs: StepCosts, load: Load, batched_tokens: int) -> fl
     others = load.running / costs.split.data_parallel - 1
     if others <= 0:
         return 0.0
-    full = costs.prompt_step_seconds(batched_tokens) * load.prompt_tokens / batched_tokens
-    one = full + costs.prompt_attention(load.prompt_tokens) + costs.request_seconds
+    full = costs.prompt_step_seconds(batched_tokens) * load.computed_tokens / batched_tokens
+    one = full + prompt_attention(costs, load) + costs.request_seconds
     return one * others / 2 / load.rounds
 
 
@@ -135,7 +142,13 @@ def context_tokens(load: Load) -> float:
 
 def prompt_chunks(costs: StepCosts, load: Load, batched_tokens: int) -> float:
     """Return the steps over which a prompt is spread: one, or as many as it fills."""
-    return max(1.0, load.prompt_tokens / free_tokens(costs, load, batched_tokens))
+    return max(1.0, load.computed_tokens / free_tokens(costs, load, batched_tokens))
+
+
+def prompt_attention(costs: StepCosts, load: Load) -> float:
+    """Return the seconds of the attention of a prompt's computed tokens, behind those in the prefix cache."""
+    whole = costs.prompt_attention(load.prompt_tokens)
+    return whole - costs.prompt_attention(load.cached_tokens) if load.cached_tokens else whole
 
 
 def prompts_per_step(costs: StepCosts, load: Load, batched_tokens: int) -> float:

@@ -1,0 +1,192 @@
+"""The traffic of a deployment: what arrives, how long requests are, and what they hold now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from plimsoll.rebalance import tracks
+from plimsoll.rebalance.tracks import Read, Track
+
+LENGTHS_SECONDS = (120.0, 300.0, 600.0)
+"""Lengths are means of the shortest of these times in which enough requests ended, so that a new kind of use is soon
+noticed, and few requests give no wild means."""
+
+ENOUGH_FINISHED = 150
+"""The mean of so many lengths with the spread of public traces (0.8 to 1.0) is within 8 % (one standard deviation)."""
+
+FEW_FINISHED = 20
+"""With fewer, the tokens of running requests count too: short answers end first."""
+
+SIGNIFICANT = 3.0
+"""The recent rate counts if it differs from the steady one by more than so many standard deviations of chance."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lengths:
+    """Mean tokens of a request. ``cached`` tokens of its prompt were in the prefix cache.
+
+    ``in_cache`` are the KV tokens that a running request holds on average.
+    """
+
+    prompt: float
+    output: float
+    cached: float
+    in_cache: float
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Requests a second, counted over ``seconds``."""
+
+    per_second: float
+    seconds: float
+
+    def error_within(self, seconds: float) -> float:
+        """Return the standard deviation of this rate where it is counted over so many seconds (Poisson arrivals)."""
+        return math.sqrt(max(self.per_second, 1 / seconds) / seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """The load of the pods with usable samples, together.
+
+    Attributes:
+        pods: how many pods these are.
+        steady: requests that came, over the window.
+        recent: the same over the last scrapes.
+        lengths: of the requests; None before one has got a token.
+        waiting: requests in queues now.
+        running: requests in batches now.
+        used_tokens: KV tokens in use now.
+        ttft_seconds: mean time to the first token lately; None where none came.
+        token_seconds: mean time between two tokens lately; None where none came.
+    """
+
+    pods: int
+    steady: Rate
+    recent: Rate
+    latest: Rate
+    lengths: Lengths | None
+    waiting: float
+    running: float
+    used_tokens: float
+    ttft_seconds: float | None
+    token_seconds: float | None
+
+    @property
+    def arrivals(self) -> Rate:
+        """The newest rate that differs from the steady one by more than chance, else the steady one."""
+        newer = (self.latest, self.recent)
+        return next((rate for rate in newer if _is_news(rate, self.steady)), self.steady)
+
+
+def _is_news(newer: Rate, steady: Rate) -> bool:
+    return abs(newer.per_second - steady.per_second) > SIGNIFICANT * steady.error_within(newer.seconds)
+
+
+def traffic_of(
+    found: Sequence[Track], *, window_seconds: float, recent_seconds: float, since: float, capacity_tokens: int
+) -> Traffic:
+    """Add up the pods.
+
+    Args:
+        found: the pods with usable samples; at least one.
+        window_seconds: the time over which arrivals are counted.
+        recent_seconds: the shorter time.
+        since: POSIX seconds since when no replica was removed. What a removed one took is in no count.
+        capacity_tokens: the KV cache of a pod that does not report its own.
+    """
+    end = min(track.newest.at for track in found)
+    known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
+    lengths, newest = _lengths(found, end), [track.newest for track in found]
+    begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
+    return Traffic(
+        pods=len(found),
+        steady=_arrivals(found, begin, end, recent_seconds, lengths),
+        recent=_arrivals(found, lately, end, recent_seconds, lengths),
+        latest=_latest(found, lengths),
+        lengths=lengths,
+        waiting=sum(sample.waiting or 0.0 for sample in newest),
+        running=sum(sample.running or 0.0 for sample in newest),
+        used_tokens=sum((one.kv_usage or 0.0) * (one.kv_capacity_tokens or capacity_tokens) for one in newest),
+        ttft_seconds=_mean(found, tracks.TTFT_SECONDS, tracks.FIRST_TOKENS, end - recent_seconds, end),
+        token_seconds=_mean(found, tracks.GAP_SECONDS, tracks.GAPS, end - recent_seconds, end),
+    )
+
+
+def _arrivals(
+    found: Sequence[Track], start: float, end: float, least_seconds: float, lengths: Lengths | None
+) -> Rate:
+    """Return the requests that got their first token, and the growth of the queues."""
+    start = min(start, end - least_seconds / 2)
+    came = sum(_started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0) for track in found)
+    return Rate(max(0.0, came / (end - start)), end - start)
+
+
+def _latest(found: Sequence[Track], lengths: Lengths | None) -> Rate:
+    """Return the arrivals between the last two scrapes of each pod."""
+    rate, longest = 0.0, 0.0
+    for track in found:
+        end = track.newest.at
+        start = track.samples[-2].at if len(track.samples) > 1 else track.begins_at
+        if end > start:
+            came = _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0)
+            rate, longest = rate + max(0.0, came) / (end - start), max(longest, end - start)
+    return Rate(rate, longest or 1.0)
+
+
+def _started(track: Track, start: float, end: float, lengths: Lengths | None) -> float:
+    started = track.grown(tracks.FIRST_TOKENS, start, end)
+    if started is not None:
+        return started
+    prompts = track.grown(tracks.PROMPTS, start, end)
+    return 0.0 if prompts is None or lengths is None else prompts / lengths.prompt
+
+
+def _lengths(found: Sequence[Track], end: float) -> Lengths | None:
+    for seconds in LENGTHS_SECONDS:
+        start = end - seconds
+        if _sum(found, tracks.FINISHED, start, end) >= ENOUGH_FINISHED:
+            break
+    prompt = _mean(found, tracks.PROMPTS, tracks.FIRST_TOKENS, start, end) or _mean(
+        found, tracks.FINISHED_PROMPTS, tracks.FINISHED, start, end
+    )
+    output = _output(found, start, end)
+    if not prompt or not output:
+        return None
+    hits = _mean(found, tracks.PREFIX_HITS, tracks.PREFIX_QUERIES, start, end) or 0.0
+    return Lengths(max(1.0, prompt), max(1.0, output), prompt * min(1.0, hits), _in_cache(found, start, prompt + output / 2))
+
+
+def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
+    """Return the tokens that a running request holds: as measured, or what is expected of it where that is more.
+
+    Long answers stay longer, so the mean over running requests is more than the mean over requests.
+    """
+    used = running = 0.0
+    for track in found:
+        for sample in track.samples:
+            if sample.at > start and sample.running and sample.kv_usage and sample.kv_capacity_tokens:
+                used += sample.kv_usage * sample.kv_capacity_tokens
+                running += sample.running
+    return max(expected, used / running) if running else expected
+
+
+def _output(found: Sequence[Track], start: float, end: float) -> float | None:
+    """Return the mean tokens of answers that ended; of all answers so far where few ended and these are longer."""
+    ended = _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end)
+    if ended is not None and _sum(found, tracks.FINISHED, start, end) >= FEW_FINISHED:
+        return ended
+    so_far = _mean(found, tracks.OUTPUTS, tracks.FIRST_TOKENS, start, end)
+    return max((each for each in (ended, so_far) if each is not None), default=None)
+
+
+def _sum(found: Sequence[Track], read: Read, start: float, end: float) -> float:
+    return sum(track.grown(read, start, end) or 0.0 for track in found)
+
+
+def _mean(found: Sequence[Track], total: Read, count: Read, start: float, end: float) -> float | None:
+    counted = _sum(found, count, start, end)
+    return _sum(found, total, start, end) / counted if counted > 0 else None
