@@ -6,6 +6,7 @@ from random import Random
 
 from benchmarks.rebalance.agenda import Agenda
 from benchmarks.rebalance.faults import is_active
+from benchmarks.rebalance.fitting import fitting
 from benchmarks.rebalance.fleet import Fleet
 from benchmarks.rebalance.gateway import Gateway
 from benchmarks.rebalance.replica import Replica
@@ -17,11 +18,11 @@ from benchmarks.rebalance.values import Change, FaultKind, Maker, Outcome, Polic
 def run(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcome:
     """Run a scenario under a fresh policy. The same seed gives the same outcome.
 
-    Requests that arrive after the measured time are left out. After it, the policy is asked no more, and what is under
-    way is served to its end.
+    Requests that arrive after the measured time are left out, and those that the engine cannot hold are cut. After the
+    measured time, the policy is asked no more, and what is under way is served to its end.
 
     Raises:
-        ValueError: the catalogue does not have the model or the GPU type, or a request is larger than the KV cache.
+        ValueError: the catalogue does not have the model or the GPU type, or a request has no token.
     """
     return _Run(scenario, maker(scenario), seed).outcome(policy_name)
 
@@ -44,7 +45,8 @@ class _Run:
         scenario, tick = self._scenario, self._policy.tick_seconds
         self._fleet.begin()
         self._scraping.strike_at_their_times(self._fleet)
-        self._gateway.expect([each for each in scenario.arrivals(self._seed) if each.at < scenario.seconds])
+        arrivals = (each for each in scenario.arrivals(self._seed) if each.at < scenario.seconds)
+        self._gateway.expect([fitting(each, scenario.engine) for each in arrivals])
         self._agenda.every(tick, tick, scenario.seconds, self._tick)
         self._agenda.run()
         return Outcome(

@@ -27,7 +27,7 @@ class EngineSpec:
     """One replica: the model on its GPUs, and the settings of the engine.
 
     ``kv_tokens`` is the KV cache, ``max_num_seqs`` and ``max_batched_tokens`` are vLLM's flags. ``hourly_price`` is in
-    US dollars for all GPUs of the replica.
+    US dollars for all GPUs of the replica. ``context_tokens`` is the most that a prompt and its answer have together.
     """
 
     model: str
@@ -37,6 +37,7 @@ class EngineSpec:
     max_num_seqs: int
     max_batched_tokens: int
     hourly_price: float
+    context_tokens: int = 131_072
 
 
 class Routing(StrEnum):
@@ -51,7 +52,7 @@ class FaultKind(StrEnum):
     """A fault that begins at a moment and lasts for some time."""
 
     STUCK_STARTS = "stuck-starts"
-    """Replicas that are created meanwhile never get ready."""
+    """Replicas that are created meanwhile never get ready, or the first of them."""
     NO_METRICS = "no-metrics"
     """Prometheus does not answer."""
     STALE_POD = "stale-pod"
@@ -78,7 +79,7 @@ class Scenario:
         name: a short name, as the tables print it.
         engine: one replica.
         seconds: how long the run is measured. Requests that are under way then are served to their end.
-        arrivals: the requests in the order of their arrival, from a seed.
+        arrivals: the requests in the order of their arrival, from a seed. A run cuts those that its engine cannot hold.
         start_replicas: replicas that serve at the beginning.
         min_replicas: the least that a policy may ask for.
         max_replicas: the most that a policy may ask for.
@@ -117,9 +118,15 @@ class Scenario:
 class Sample:
     """The metrics of one pod at one scrape, with vLLM's meaning (https://docs.vllm.ai/en/latest/usage/metrics/).
 
-    ``kv_usage`` is 0 to 1. Totals only grow: tokens and requests of the pod's life. The lengths and times of finished
-    requests are sums, as a histogram's ``_sum`` and ``_count`` give them; ``ttft_seconds_total`` and
-    ``first_tokens_total`` count at the first token.
+    ``kv_usage`` is 0 to 1. Totals only grow: tokens and requests of the pod's life. Lengths and times are sums, as a
+    histogram's ``_sum`` and ``_count`` give them. Each is counted when vLLM counts it (``vllm/v1/metrics``):
+
+    - ``ttft_seconds_total`` and ``first_tokens_total`` at the first token of a request;
+    - ``token_gap_seconds_total`` and ``token_gaps_total`` at each later token: the time since the token before it, with
+      what a preempted request waits;
+    - ``queue_seconds_total`` and ``dequeued_total`` at the end of a request: the time until it was admitted first;
+    - ``prefix_queried_tokens_total`` and ``prefix_hit_tokens_total`` at the first admission of a request: the tokens of
+      its prompt, and those of them that are in the prefix cache.
     """
 
     at: float
@@ -134,6 +141,12 @@ class Sample:
     finished_output_tokens_total: float
     ttft_seconds_total: float
     first_tokens_total: float
+    token_gap_seconds_total: float
+    token_gaps_total: float
+    queue_seconds_total: float
+    dequeued_total: float
+    prefix_queried_tokens_total: float
+    prefix_hit_tokens_total: float
 
 
 @dataclass(frozen=True, slots=True)

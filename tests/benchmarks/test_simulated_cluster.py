@@ -258,6 +258,29 @@ def test_replicas_that_are_created_during_stuck_starts_never_get_ready(begins_at
     assert ready == [True, *([begins_at > 10] * 2)]
 
 
+@pytest.mark.parametrize(("replicas", "stuck"), [(0, 0), (1, 1), (2, 2), (3, 3), (None, 3)])
+def test_only_the_first_replicas_of_a_fault_are_stuck(replicas: int | None, stuck: int) -> None:
+    policy = views(Fault(FaultKind.STUCK_STARTS, 5.0, 30.0, replicas), {10.0: 3, 20.0: 4, 50.0: 5}, replicas=1)
+    ready = [pod.ready_since is not None for pod in policy.views[-1].pods]
+    assert ready == [True, *[False] * stuck, *[True] * (4 - stuck)]
+
+
+def test_each_fault_hits_replicas_of_its_own() -> None:
+    faults = tuple(Fault(FaultKind.STUCK_STARTS, begins_at, 100.0, 1) for begins_at in (5.0, 6.0))
+    policy = Scripted({10.0: 4})
+    outcome(replace(scenario(), faults=faults), policy)
+    assert [pod.ready_since is not None for pod in policy.views[-1].pods] == [True, False, False, True]
+
+
+def test_a_stuck_replica_that_is_replaced_leaves_the_next_one_alone() -> None:
+    fault, policy = Fault(FaultKind.STUCK_STARTS, 0.0, 300.0, 1), Scripted({10.0: 2, 50.0: 1, 60.0: 2})
+    outcome(replace(scenario(), faults=(fault,)), policy)
+    assert [(pod.name, pod.ready_since is not None) for pod in policy.views[-1].pods] == [
+        ("pod-0", True),
+        ("pod-2", True),
+    ]
+
+
 def test_no_metrics_come_while_prometheus_does_not_answer() -> None:
     def seen(view: View) -> bool:
         return view.has_metrics and all(pod.samples for pod in view.pods)
