@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import exp
 from random import Random
 
 from benchmarks.rebalance.agenda import Agenda
@@ -33,7 +34,7 @@ class _Run:
     def __init__(self, scenario: Scenario, policy: Policy, seed: int) -> None:
         self._scenario, self._policy, self._seed = scenario, policy, seed
         self._agenda = Agenda()
-        times = times_of(scenario.engine)
+        times = times_of(scenario.engine).times(speed_factor(scenario, seed))
         self._scraping = Scraping(scenario, self._agenda, _chance(seed, "scrapes"))
         self._fleet = Fleet(scenario, times, self._agenda, _chance(seed, "starts"), self._on_ready)
         patience = scenario.patience_seconds - times.request_seconds
@@ -84,7 +85,13 @@ class _Run:
             declared_concurrency=scenario.declared_concurrency,
             ttft_seconds=scenario.ttft_seconds,
             tpot_seconds=scenario.tpot_seconds,
+            held=self._gateway.held,
         )
+
+
+def speed_factor(scenario: Scenario, seed: int) -> float:
+    """Return how many times as long as in the performance model each step takes. Its median over seeds is 1."""
+    return exp(_chance(seed, f"speed of {scenario.name}").gauss(0, scenario.speed_error))
 
 
 def _chance(seed: int, purpose: str) -> Random:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
+
+SPEED_ERROR: Final = 0.12
+"""About the error of the performance model in rows of models that were held back from its fit (``checking.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,9 @@ class Scenario:
         routing: how a request finds its replica.
         faults: what breaks.
         declared_concurrency: requests at the same time of one replica, as the user declares them.
+        speed_error: how far the true speed is from the operator's performance model: the standard deviation of the
+            logarithm of a factor on the time of every step. A seed has one factor, the same for all policies, so that
+            no policy knows the speed.
     """
 
     name: str
@@ -112,6 +118,7 @@ class Scenario:
     routing: Routing = Routing.LEAST_LOADED
     faults: tuple[Fault, ...] = ()
     declared_concurrency: int = 16
+    speed_error: float = SPEED_ERROR
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +171,10 @@ class PodView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a policy sees at one tick. ``has_metrics`` is False while Prometheus does not answer."""
+    """What a policy sees at one tick. ``has_metrics`` is False while Prometheus does not answer.
+
+    ``held`` are the requests that wait in the gateway because no replica is ready. The gateway is always seen.
+    """
 
     now: float
     wanted: int
@@ -176,6 +186,7 @@ class View:
     declared_concurrency: int
     ttft_seconds: float
     tpot_seconds: float
+    held: int = 0
 
 
 class Policy(Protocol):

@@ -111,6 +111,16 @@ def test_requests_wait_in_the_gateway_until_a_replica_is_ready() -> None:
     assert 27 - 5 < served.ttft_seconds < 39 - 5 + 1
 
 
+def test_a_policy_sees_the_requests_that_wait_in_the_gateway() -> None:
+    asked = replace(scenario(*(Arrival(20.0 + each, 100, 2) for each in range(8))), min_replicas=0)
+    policy, honest = Scripted({5.0: 0, 30.0: 1}), Scripted()
+    outcome(replace(asked, cold_start_seconds=30.0), policy)
+    outcome(asked, honest)
+    held = {view.now: view.held for view in policy.views}
+    assert [held[each] for each in (15.0, 25.0, 30.0, 80.0)] == [0, 6, 8, 0]
+    assert {view.held for view in honest.views} == {0}
+
+
 def test_a_client_in_the_gateway_gives_up() -> None:
     asked = replace(scenario(Arrival(20.0, 100, 2)), min_replicas=0, cold_start_seconds=30.0, patience_seconds=10.0)
     assert fates(asked, Scripted({5.0: 0, 15.0: 1})) == [Fate.GAVE_UP]
