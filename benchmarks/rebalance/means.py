@@ -41,8 +41,8 @@ class Mean:
 class Total:
     """The figures of one policy over scenarios of equal weight.
 
-    Goodput, errors with their two kinds, and changes an hour are means over scenarios, GPU-hours, US dollars and flips are sums. The
-    recovery is the mean over the scenarios that have one.
+    Goodput, errors with their two kinds, and changes an hour are means over scenarios. GPU-hours, US dollars and flips
+    are sums. The recovery is the mean over the scenarios that have one.
     """
 
     goodput: float | None

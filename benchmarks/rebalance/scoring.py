@@ -38,8 +38,8 @@ class Recovery:
 class Score:
     """The figures of one run.
 
-    ``goodput``, ``errors``, ``gave_up`` and ``lost`` are per cent of all requests, None where there was none. Errors are
-    those whose client gave up, and those that were lost because their replica ended. ``usd`` is at the catalogue's
+    ``goodput``, ``errors``, ``gave_up`` and ``lost`` are per cent of all requests, None where there was none. Errors
+    are those whose client gave up, and those that were lost because their replica ended. ``usd`` is at the catalogue's
     price. ``flips`` are explained at :func:`flips`.
     """
 

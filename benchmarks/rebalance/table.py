@@ -69,7 +69,8 @@ def _totals(group: str, own: Sequence[Mean]) -> Table:
 def _details(group: str, own: Sequence[Mean]) -> Table:
     table = _table(
         f"The {group} set in detail",
-        "lost: their replica ended first; a flip: the wish turns round within half an hour; recovery: until a minute has 95 % goodput again",
+        "lost: their replica ended first; a flip: the wish turns round within half an hour; "
+        "recovery: until a minute has 95 % goodput again",
     )
     for label in ("scenario", "policy", *_FIGURES):
         table.add_column(label, justify="left" if label in ("scenario", "policy") else "right")
