@@ -117,8 +117,8 @@ class Engine:
 
     def begin(self, now: float) -> None:
         """Plan the next steps. The plan before has ended."""
-        self._make_room()
-        chunks = self._chunks()
+        self._make_room(now)
+        chunks = self._chunks(now)
         if chunks:
             self.plan = self._mixed_plan(now, chunks)
         else:
@@ -140,7 +140,7 @@ class Engine:
         if self.plan is None:
             raise ValueError("plan: none; begin a step before it can end")
         plan, self.plan = self.plan, None
-        self._generate(plan.steps)
+        self._generate(plan.steps, plan.ends_at - plan.begins_at)
         done = [*self._decoding.take_done(), *self._end_chunks(plan)]
         for request in done:
             self._finish(request, plan.ends_at)
@@ -163,30 +163,37 @@ class Engine:
             finished_output_tokens_total=totals.finished_output_tokens,
             ttft_seconds_total=totals.ttft_seconds,
             first_tokens_total=totals.first_tokens,
+            token_gap_seconds_total=totals.token_gap_seconds,
+            token_gaps_total=totals.token_gaps,
+            queue_seconds_total=totals.queue_seconds,
+            dequeued_total=totals.finished,
+            prefix_queried_tokens_total=totals.prefix_queried_tokens,
+            prefix_hit_tokens_total=totals.prefix_hit_tokens,
         )
 
-    def _make_room(self) -> None:
+    def _make_room(self, now: float) -> None:
         """Preempt requests until the others can generate a token each.
 
         The last of them cannot be admitted again in the same step: fewer blocks are left than it had.
         """
         while self._decoding.blocks_needed > self.free_blocks:
-            self._preempt(self._prompts.newest() if self._prompts else self._decoding.newest())
+            self._preempt(self._prompts.newest() if self._prompts else self._decoding.newest(), now)
 
-    def _preempt(self, request: Request) -> None:
+    def _preempt(self, request: Request, now: float) -> None:
         if request in self._prompts:
             self._prompts.release(request)
         else:
             self._decoding.leave(request)
+            request.preempted_at = now
         self.totals.preemptions += 1
         self._waiting.appendleft(request)
 
-    def _chunks(self) -> Chunks:
+    def _chunks(self, now: float) -> Chunks:
         """Return the prompts of the next step: those that have begun, and those that can be admitted."""
         room = self._spec.max_batched_tokens - len(self._decoding)
         unused = room - self._prompts.left
         while unused > 0 and self._can_admit():
-            unused -= self._admit()
+            unused -= self._admit(now)
         return self._prompts.chunks(room)
 
     def _can_admit(self) -> bool:
@@ -194,11 +201,14 @@ class Engine:
             return False
         return blocks_of(self._waiting[0].known_tokens) <= self.free_blocks - self._decoding.blocks_needed
 
-    def _admit(self) -> int:
+    def _admit(self, now: float) -> int:
         """Admit the first request of the queue, and return the tokens of it that are to be computed."""
         request = self._waiting.popleft()
         request.computed = self._cached_tokens(request)
         self._prompts.admit(request)
+        if request.admitted_at is None:
+            request.admitted_at = now
+            self.totals.count_admission(request)
         return request.known_tokens - request.computed
 
     def _cached_tokens(self, request: Request) -> int:
@@ -228,12 +238,14 @@ class Engine:
         if plan is None or plan.steps == 1:
             return
         passed = min(plan.steps - 1, int((now - plan.begins_at) / plan.step_seconds))
-        self._generate(passed)
+        self._generate(passed, passed * plan.step_seconds)
         begins_at = plan.begins_at + passed * plan.step_seconds
         self.plan = replace(plan, begins_at=begins_at, steps=plan.steps - passed)
 
-    def _generate(self, steps: int) -> None:
-        self.totals.generation_tokens += steps * len(self._decoding)
+    def _generate(self, steps: int, seconds: float) -> None:
+        """Let all requests that generate take so many steps, which take so long together."""
+        requests = len(self._decoding)
+        self.totals.count_later_tokens(steps * requests, seconds * requests)
         self._decoding.advance(steps)
 
     def _end_chunks(self, plan: Plan) -> list[Request]:
@@ -256,10 +268,11 @@ class Engine:
         self._prompts.release(request)
         self._is_warm = True
         request.generated += 1
-        self.totals.generation_tokens += 1
         if request.first_token_at is None:
             request.first_token_at = now + self._times.request_seconds
             self.totals.count_first_token(request, request.first_token_at)
+        elif request.preempted_at is not None:
+            self.totals.count_later_tokens(1, now - request.preempted_at)
 
     def _finish(self, request: Request, now: float) -> None:
         request.finished_at = now + self._times.request_seconds

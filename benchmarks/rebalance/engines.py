@@ -36,18 +36,20 @@ class _Place:
 
 
 @cache
-def engine_spec(model: str, gpu_type: str, tensor_parallel: int, sequences: int = SEQUENCES) -> EngineSpec:
-    """Return one replica, as the operator would run it with this number of requests at the same time.
+def engine_spec(
+    model: str, gpu_type: str, tensor_parallel: int, sequences: int = SEQUENCES, context: int = CONTEXT_TOKENS
+) -> EngineSpec:
+    """Return one replica, as the operator would run it with this context and number of requests at the same time.
 
     Raises:
         LookupError: the catalogue does not hold the model or the GPU type.
         ValueError: the catalogue has no price for the GPU type, or the model does not fit.
     """
-    place = _place(model, gpu_type, tensor_parallel, sequences)
+    place = _place(model, gpu_type, tensor_parallel, sequences, context)
     engine = engine_of(place.request.engine.name)
     settings = engine.settings(place.request, place.gpu, place.split)
     figures = engine.estimate(place.request, place.gpu, place.split, settings)
-    if place.gpu.price is None or figures.kv_capacity_tokens < CONTEXT_TOKENS:
+    if place.gpu.price is None or figures.kv_capacity_tokens < context:
         raise ValueError(f"{model} on {tensor_parallel} x {gpu_type} has no price or no room for one request")
     return EngineSpec(
         model=model,
@@ -57,11 +59,12 @@ def engine_spec(model: str, gpu_type: str, tensor_parallel: int, sequences: int 
         max_num_seqs=settings.max_num_seqs,
         max_batched_tokens=settings.max_num_batched_tokens,
         hourly_price=float(hourly_usd(place.gpu.price, place.split)),
+        context_tokens=context,
     )
 
 
-def _place(model: str, gpu_type: str, tensor_parallel: int, sequences: int) -> _Place:
-    request = request_for(model, ServingShape(CONTEXT_TOKENS, min(sequences, 16)))
+def _place(model: str, gpu_type: str, tensor_parallel: int, sequences: int, context: int) -> _Place:
+    request = request_for(model, ServingShape(context, min(sequences, 16)))
     chosen = replace(request.engine, max_sequences=sequences)
     return _Place(replace(request, engine=chosen), _TYPES[gpu_type], Split(tensor_parallel))
 
@@ -95,7 +98,7 @@ def _tpot(engine: EngineSpec, prompt: float, output: float, running: float) -> f
 
 def _seconds(engine: EngineSpec, prompt: float, output: float, running: float) -> tuple[float, float]:
     """Return the seconds to the first token and per later token, when requests come at random."""
-    place = _place(engine.model, engine.gpu_type, engine.tensor_parallel, engine.max_num_seqs)
+    place = _place(engine.model, engine.gpu_type, engine.tensor_parallel, engine.max_num_seqs, engine.context_tokens)
     found = performance(
         place.request.model,
         place.request.precision,

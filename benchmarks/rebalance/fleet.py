@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -9,10 +10,10 @@ from random import Random
 
 from benchmarks.rebalance.agenda import Agenda
 from benchmarks.rebalance.engine import Engine
-from benchmarks.rebalance.faults import is_active
+from benchmarks.rebalance.faults import lasts
 from benchmarks.rebalance.replica import Replica, Stage
 from benchmarks.rebalance.step_seconds import StepTimes
-from benchmarks.rebalance.values import FaultKind, Scenario
+from benchmarks.rebalance.values import Fault, FaultKind, Scenario
 
 
 @dataclass(slots=True)
@@ -27,6 +28,8 @@ class Fleet:
     replicas: list[Replica] = field(default_factory=list)
     _living: list[Replica] = field(default_factory=list, init=False)
     _ready: list[Replica] = field(default_factory=list, init=False)
+    _hit: Counter[Fault] = field(default_factory=Counter, init=False)
+    """How many replicas each fault has hit."""
 
     @property
     def shown(self) -> tuple[Replica, ...]:
@@ -65,11 +68,23 @@ class Fleet:
 
     def _start(self) -> None:
         """Create a replica that serves after its cold start. Its factor is drawn even if it is stuck."""
-        replica, now = self._create(), self.agenda.now
+        replica = self._create()
         factor = self.rng.uniform(*self.scenario.cold_start_spread)
-        if not is_active(self.scenario.faults, FaultKind.STUCK_STARTS, now):
-            ready_at = now + self.scenario.cold_start_seconds * factor
+        if not self._is_stuck():
+            ready_at = self.agenda.now + self.scenario.cold_start_seconds * factor
             self.agenda.at(ready_at, partial(self._get_ready, replica))
+
+    def _is_stuck(self) -> bool:
+        """Say whether a fault hits the replica that is created now. One replica is hit by one fault at most."""
+        fault = next(filter(self._hits_another, self.scenario.faults), None)
+        if fault is not None:
+            self._hit[fault] += 1
+        return fault is not None
+
+    def _hits_another(self, fault: Fault) -> bool:
+        if fault.kind is not FaultKind.STUCK_STARTS or not lasts(fault, self.agenda.now):
+            return False
+        return fault.replicas is None or self._hit[fault] < fault.replicas
 
     def _get_ready(self, replica: Replica) -> None:
         if replica.stage is Stage.STARTING:

@@ -27,6 +27,11 @@ class Gateway:
     _held: dict[Request, None] = field(default_factory=dict, init=False)
     _places: dict[Request, Replica] = field(default_factory=dict, init=False)
 
+    @property
+    def held(self) -> int:
+        """Requests that wait because no replica is ready."""
+        return len(self._held)
+
     def expect(self, arrivals: Sequence[Arrival]) -> None:
         """Take all arrivals, each at its time."""
         for arrival in arrivals:

@@ -23,6 +23,8 @@ class Mean:
     seeds: int
     goodput: float | None
     errors: float | None
+    gave_up: float | None
+    lost: float | None
     gpu_hours: float
     usd: float
     changes_per_hour: float
@@ -39,12 +41,14 @@ class Mean:
 class Total:
     """The figures of one policy over scenarios of equal weight.
 
-    Goodput, errors and changes an hour are means over scenarios, GPU-hours, US dollars and flips are sums. The
-    recovery is the mean over the scenarios that have one.
+    Goodput, errors with their two kinds, and changes an hour are means over scenarios. GPU-hours, US dollars and flips
+    are sums. The recovery is the mean over the scenarios that have one.
     """
 
     goodput: float | None
     errors: float | None
+    gave_up: float | None
+    lost: float | None
     gpu_hours: float
     usd: float
     changes_per_hour: float
@@ -70,6 +74,8 @@ def _mean(runs: Sequence[Score]) -> Mean:
         seeds=len(runs),
         goodput=_of(runs, lambda run: run.goodput),
         errors=_of(runs, lambda run: run.errors),
+        gave_up=_of(runs, lambda run: run.gave_up),
+        lost=_of(runs, lambda run: run.lost),
         gpu_hours=mean(run.gpu_hours for run in runs),
         usd=mean(run.usd for run in runs),
         changes_per_hour=mean(run.changes_per_hour for run in runs),
@@ -90,6 +96,8 @@ def total(own: Sequence[Mean]) -> Total:
     return Total(
         goodput=_known([each.goodput for each in own if each.goodput is not None]),
         errors=_known([each.errors for each in own if each.errors is not None]),
+        gave_up=_known([each.gave_up for each in own if each.gave_up is not None]),
+        lost=_known([each.lost for each in own if each.lost is not None]),
         gpu_hours=sum(each.gpu_hours for each in own),
         usd=sum(each.usd for each in own),
         changes_per_hour=mean(each.changes_per_hour for each in own),

@@ -16,6 +16,8 @@ class Request:
         received_at: when its replica got it.
         computed: tokens whose keys and values are in the cache, while the prompt is computed.
         generated: tokens that were generated. It is kept while the request is preempted.
+        admitted_at: when the engine admitted it first; None before.
+        preempted_at: when it lost its blocks last, at the time of its last token; None if it never did.
         first_token_at: when the client got the first token; None before.
         finished_at: when the client got the last token; None before.
         fate: None while it is under way.
@@ -25,6 +27,8 @@ class Request:
     received_at: float = 0.0
     computed: int = 0
     generated: int = 0
+    admitted_at: float | None = None
+    preempted_at: float | None = None
     first_token_at: float | None = None
     finished_at: float | None = None
     fate: Fate | None = None

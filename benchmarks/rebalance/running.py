@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import exp
 from random import Random
 
 from benchmarks.rebalance.agenda import Agenda
 from benchmarks.rebalance.faults import is_active
+from benchmarks.rebalance.fitting import fitting
 from benchmarks.rebalance.fleet import Fleet
 from benchmarks.rebalance.gateway import Gateway
 from benchmarks.rebalance.replica import Replica
@@ -17,11 +19,11 @@ from benchmarks.rebalance.values import Change, FaultKind, Maker, Outcome, Polic
 def run(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcome:
     """Run a scenario under a fresh policy. The same seed gives the same outcome.
 
-    Requests that arrive after the measured time are left out. After it, the policy is asked no more, and what is under
-    way is served to its end.
+    Requests that arrive after the measured time are left out, and those that the engine cannot hold are cut. After the
+    measured time, the policy is asked no more, and what is under way is served to its end.
 
     Raises:
-        ValueError: the catalogue does not have the model or the GPU type, or a request is larger than the KV cache.
+        ValueError: the catalogue does not have the model or the GPU type, or a request has no token.
     """
     return _Run(scenario, maker(scenario), seed).outcome(policy_name)
 
@@ -32,7 +34,7 @@ class _Run:
     def __init__(self, scenario: Scenario, policy: Policy, seed: int) -> None:
         self._scenario, self._policy, self._seed = scenario, policy, seed
         self._agenda = Agenda()
-        times = times_of(scenario.engine)
+        times = times_of(scenario.engine).times(speed_factor(scenario, seed))
         self._scraping = Scraping(scenario, self._agenda, _chance(seed, "scrapes"))
         self._fleet = Fleet(scenario, times, self._agenda, _chance(seed, "starts"), self._on_ready)
         patience = scenario.patience_seconds - times.request_seconds
@@ -44,7 +46,8 @@ class _Run:
         scenario, tick = self._scenario, self._policy.tick_seconds
         self._fleet.begin()
         self._scraping.strike_at_their_times(self._fleet)
-        self._gateway.expect([each for each in scenario.arrivals(self._seed) if each.at < scenario.seconds])
+        arrivals = (each for each in scenario.arrivals(self._seed) if each.at < scenario.seconds)
+        self._gateway.expect([fitting(each, scenario.engine) for each in arrivals])
         self._agenda.every(tick, tick, scenario.seconds, self._tick)
         self._agenda.run()
         return Outcome(
@@ -82,7 +85,13 @@ class _Run:
             declared_concurrency=scenario.declared_concurrency,
             ttft_seconds=scenario.ttft_seconds,
             tpot_seconds=scenario.tpot_seconds,
+            held=self._gateway.held,
         )
+
+
+def speed_factor(scenario: Scenario, seed: int) -> float:
+    """Return how many times as long as in the performance model each step takes. Its median over seeds is 1."""
+    return exp(_chance(seed, f"speed of {scenario.name}").gauss(0, scenario.speed_error))
 
 
 def _chance(seed: int, purpose: str) -> Random:

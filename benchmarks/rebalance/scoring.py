@@ -38,7 +38,8 @@ class Recovery:
 class Score:
     """The figures of one run.
 
-    ``goodput`` and ``errors`` are per cent of all requests, None where there was none. ``usd`` is at the catalogue's
+    ``goodput``, ``errors``, ``gave_up`` and ``lost`` are per cent of all requests, None where there was none. Errors
+    are those whose client gave up, and those that were lost because their replica ended. ``usd`` is at the catalogue's
     price. ``flips`` are explained at :func:`flips`.
     """
 
@@ -49,6 +50,8 @@ class Score:
     requests: int
     goodput: float | None
     errors: float | None
+    gave_up: float | None
+    lost: float | None
     gpu_hours: float
     usd: float
     changes_per_hour: float
@@ -71,6 +74,8 @@ def score(outcome: Outcome, situation: Situation) -> Score:
         requests=len(outcome.answered),
         goodput=goodput(outcome.answered, scenario),
         errors=errors(outcome.answered),
+        gave_up=part_of(outcome.answered, Fate.GAVE_UP),
+        lost=part_of(outcome.answered, Fate.LOST),
         gpu_hours=replica_hours * scenario.engine.tensor_parallel,
         usd=replica_hours * scenario.engine.hourly_price,
         changes_per_hour=len(real_changes(outcome.changes)) * HOUR / scenario.seconds,
@@ -97,6 +102,11 @@ def goodput(answered: Sequence[Answered], scenario: Scenario) -> float | None:
 def errors(answered: Sequence[Answered]) -> float | None:
     """Return the per cent of all requests whose client gave up or lost its replica; None where there are none."""
     return _percent(sum(each.fate is not Fate.SERVED for each in answered), len(answered))
+
+
+def part_of(answered: Sequence[Answered], fate: Fate) -> float | None:
+    """Return the per cent of all requests that had a fate; None where there are none."""
+    return _percent(sum(each.fate is fate for each in answered), len(answered))
 
 
 def _percent(part: int, whole: int) -> float | None:

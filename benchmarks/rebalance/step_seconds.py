@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import lru_cache
 
 from benchmarks.rebalance.values import EngineSpec
@@ -19,13 +20,20 @@ SIGNIFICANT_BITS = 7
 class StepTimes:
     """Seconds of the steps of one replica. Steps that differ by less than a rounding are computed once."""
 
-    __slots__ = ("_costs", "_known", "request_seconds")
+    __slots__ = ("_costs", "_factor", "_known", "request_seconds")
 
     def __init__(self, costs: StepCosts) -> None:
         self._costs = costs
+        self._factor = 1.0
         self._known: dict[tuple[int, int, int], float] = {}
         self.request_seconds = costs.request_seconds
         """The seconds of a request outside its steps."""
+
+    def times(self, factor: float) -> StepTimes:
+        """Return times of steps that are so many times as long. What is computed is shared."""
+        found = copy(self)
+        found._factor = self._factor * factor  # noqa: SLF001 - a copy of its own
+        return found
 
     def step(self, decoding: int, context: float, prompt_tokens: int = 0) -> float:
         """Return the seconds of a step in which ``decoding`` requests generate a token behind ``context`` tokens each.
@@ -36,12 +44,13 @@ class StepTimes:
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self._costs.step(*key).total
-        return found
+        return self._factor * found
 
     def attention(self, computed: int, upto: int) -> float:
         """Return the seconds of the attention of the tokens of one prompt from ``computed`` to ``upto``."""
         whole = self._costs.prompt_attention(upto)
-        return whole - self._costs.prompt_attention(computed) if computed else whole
+        own = whole - self._costs.prompt_attention(computed) if computed else whole
+        return self._factor * own
 
 
 def rounded(number: int) -> int:

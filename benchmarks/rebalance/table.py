@@ -14,7 +14,7 @@ NOTHING = "-"
 COLUMNS = 10
 """Scenarios side by side in one table, so that it fits a wide terminal."""
 
-_FIGURES = ("goodput\n%", "errors\n%", "GPU-\nhours", "$", "changes\n/h", "flips", "recovery\ns")
+_FIGURES = ("goodput\n%", "gave\nup %", "lost\n%", "GPU-\nhours", "$", "changes\n/h", "flips", "recovery\ns")
 
 
 def tables(found: Sequence[Mean]) -> Iterator[Table]:
@@ -56,7 +56,7 @@ def _overviews(group: str, own: Sequence[Mean]) -> Iterator[Table]:
 def _totals(group: str, own: Sequence[Mean]) -> Table:
     table = _table(
         f"The {group} set, all scenarios",
-        "goodput, errors, changes and recovery: means of scenarios; hours, $ and flips: sums. "
+        "goodput, gave up, lost, changes and recovery: means of scenarios; hours, $ and flips: sums. "
         "+n: rises of demand that were never met.",
     )
     for label in ("policy", *_FIGURES):
@@ -69,7 +69,8 @@ def _totals(group: str, own: Sequence[Mean]) -> Table:
 def _details(group: str, own: Sequence[Mean]) -> Table:
     table = _table(
         f"The {group} set in detail",
-        "a flip: the wish turns round within half an hour; recovery: until a minute has 95 % goodput again",
+        "lost: their replica ended first; a flip: the wish turns round within half an hour; "
+        "recovery: until a minute has 95 % goodput again",
     )
     for label in ("scenario", "policy", *_FIGURES):
         table.add_column(label, justify="left" if label in ("scenario", "policy") else "right")
@@ -84,7 +85,8 @@ def _details(group: str, own: Sequence[Mean]) -> Table:
 def _figures(each: Mean | Total) -> tuple[str, ...]:
     return (
         _number(each.goodput),
-        _number(each.errors, 2),
+        _number(each.gave_up, 2),
+        _number(each.lost, 2),
         _number(each.gpu_hours),
         _number(each.usd, 2),
         _number(each.changes_per_hour),

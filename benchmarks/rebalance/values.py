@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
+
+SPEED_ERROR: Final = 0.12
+"""About the error of the performance model in rows of models that were held back from its fit (``checking.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +30,7 @@ class EngineSpec:
     """One replica: the model on its GPUs, and the settings of the engine.
 
     ``kv_tokens`` is the KV cache, ``max_num_seqs`` and ``max_batched_tokens`` are vLLM's flags. ``hourly_price`` is in
-    US dollars for all GPUs of the replica.
+    US dollars for all GPUs of the replica. ``context_tokens`` is the most that a prompt and its answer have together.
     """
 
     model: str
@@ -37,6 +40,7 @@ class EngineSpec:
     max_num_seqs: int
     max_batched_tokens: int
     hourly_price: float
+    context_tokens: int = 131_072
 
 
 class Routing(StrEnum):
@@ -51,7 +55,7 @@ class FaultKind(StrEnum):
     """A fault that begins at a moment and lasts for some time."""
 
     STUCK_STARTS = "stuck-starts"
-    """Replicas that are created meanwhile never get ready."""
+    """Replicas that are created meanwhile never get ready, or the first of them."""
     NO_METRICS = "no-metrics"
     """Prometheus does not answer."""
     STALE_POD = "stale-pod"
@@ -78,7 +82,7 @@ class Scenario:
         name: a short name, as the tables print it.
         engine: one replica.
         seconds: how long the run is measured. Requests that are under way then are served to their end.
-        arrivals: the requests in the order of their arrival, from a seed.
+        arrivals: the requests in the order of their arrival, from a seed. A run cuts those that its engine cannot hold.
         start_replicas: replicas that serve at the beginning.
         min_replicas: the least that a policy may ask for.
         max_replicas: the most that a policy may ask for.
@@ -92,6 +96,9 @@ class Scenario:
         routing: how a request finds its replica.
         faults: what breaks.
         declared_concurrency: requests at the same time of one replica, as the user declares them.
+        speed_error: how far the true speed is from the operator's performance model: the standard deviation of the
+            logarithm of a factor on the time of every step. A seed has one factor, the same for all policies, so that
+            no policy knows the speed.
     """
 
     name: str
@@ -111,15 +118,22 @@ class Scenario:
     routing: Routing = Routing.LEAST_LOADED
     faults: tuple[Fault, ...] = ()
     declared_concurrency: int = 16
+    speed_error: float = SPEED_ERROR
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
     """The metrics of one pod at one scrape, with vLLM's meaning (https://docs.vllm.ai/en/latest/usage/metrics/).
 
-    ``kv_usage`` is 0 to 1. Totals only grow: tokens and requests of the pod's life. The lengths and times of finished
-    requests are sums, as a histogram's ``_sum`` and ``_count`` give them; ``ttft_seconds_total`` and
-    ``first_tokens_total`` count at the first token.
+    ``kv_usage`` is 0 to 1. Totals only grow: tokens and requests of the pod's life. Lengths and times are sums, as a
+    histogram's ``_sum`` and ``_count`` give them. Each is counted when vLLM counts it (``vllm/v1/metrics``):
+
+    - ``ttft_seconds_total`` and ``first_tokens_total`` at the first token of a request;
+    - ``token_gap_seconds_total`` and ``token_gaps_total`` at each later token: the time since the token before it, with
+      what a preempted request waits;
+    - ``queue_seconds_total`` and ``dequeued_total`` at the end of a request: the time until it was admitted first;
+    - ``prefix_queried_tokens_total`` and ``prefix_hit_tokens_total`` at the first admission of a request: the tokens of
+      its prompt, and those of them that are in the prefix cache.
     """
 
     at: float
@@ -134,6 +148,12 @@ class Sample:
     finished_output_tokens_total: float
     ttft_seconds_total: float
     first_tokens_total: float
+    token_gap_seconds_total: float
+    token_gaps_total: float
+    queue_seconds_total: float
+    dequeued_total: float
+    prefix_queried_tokens_total: float
+    prefix_hit_tokens_total: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +171,10 @@ class PodView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a policy sees at one tick. ``has_metrics`` is False while Prometheus does not answer."""
+    """What a policy sees at one tick. ``has_metrics`` is False while Prometheus does not answer.
+
+    ``held`` are the requests that wait in the gateway because no replica is ready. The gateway is always seen.
+    """
 
     now: float
     wanted: int
@@ -163,6 +186,7 @@ class View:
     declared_concurrency: int
     ttft_seconds: float
     tpot_seconds: float
+    held: int = 0
 
 
 class Policy(Protocol):

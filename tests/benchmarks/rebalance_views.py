@@ -45,6 +45,12 @@ def sample(
         finished_output_tokens_total=done * output,
         ttft_seconds_total=done / 2,
         first_tokens_total=done,
+        token_gap_seconds_total=done * (output - 1) / 50,
+        token_gaps_total=done * (output - 1),
+        queue_seconds_total=done / 10,
+        dequeued_total=done,
+        prefix_queried_tokens_total=done * prompt,
+        prefix_hit_tokens_total=done * prompt / 4,
     )
 
 

@@ -20,6 +20,7 @@ from benchmarks.rebalance.engines import (
     rate_with_kv,
     sustained_rate,
 )
+from benchmarks.rebalance.fitting import fitting
 from benchmarks.rebalance.scenarios.known import QUICK, situations
 from benchmarks.rebalance.scenarios.situation import Group, Situation
 from benchmarks.rebalance.scenarios.validation import LARGE, SMALL
@@ -240,8 +241,8 @@ def test_every_situation_is_sound(name: str) -> None:
     assert arrivals[0].at >= 0
     assert arrivals[-1].at < scenario.seconds
     assert all(0 <= each.cached_tokens < each.prompt_tokens for each in arrivals)
-    longest = max(each.prompt_tokens + each.output_tokens for each in arrivals)
-    assert longest <= min(scenario.engine.kv_tokens, 131_072 if name == "mooncake" else CONTEXT_TOKENS)
+    assert all(fitting(each, scenario.engine) is each for each in arrivals)
+    assert scenario.engine.context_tokens == (131_072 if name == "mooncake" else CONTEXT_TOKENS)
     assert [tokens_around(rise, arrivals) for rise in situation.rises if not rises_at(rise, arrivals)] == []
 
 

@@ -71,6 +71,14 @@ def test_who_gave_up_or_was_lost_counts_against_both_figures() -> None:
     assert (goodput(answered, SCENARIO), errors(answered)) == (50, 50)
 
 
+def test_who_gave_up_and_who_was_lost_have_figures_of_their_own() -> None:
+    answered = [served(), *[failed(Fate.GAVE_UP)] * 2, failed(Fate.LOST)]
+    found = score(outcome(answered), S1)
+    assert (found.errors, found.gave_up, found.lost) == (75, 50, 25)
+    honest = score(outcome([served(), served(ttft=50)]), S1)
+    assert (honest.gave_up, honest.lost) == (0, 0)
+
+
 def test_an_answer_that_was_lost_after_a_quick_first_token_is_no_goodput() -> None:
     lost = Answered(Arrival(0, 100, 10), Fate.LOST, 0.5, 0.05)
     assert (goodput([lost], SCENARIO), errors([lost])) == (0, 100)
@@ -82,6 +90,7 @@ def test_slow_answers_are_no_errors() -> None:
 
 def test_without_requests_there_is_no_goodput_to_speak_of() -> None:
     assert (goodput([], SCENARIO), errors([])) == (None, None)
+    assert score(outcome(), S1).lost is None
 
 
 # Cost
@@ -200,11 +209,11 @@ def run_of(policy: str = "mine", scenario: str = "S1", seed: int = 1, group: str
 
 
 def test_figures_are_means_over_seeds() -> None:
-    first = replace(run_of(), goodput=90.0, errors=2.0, gpu_hours=4.0, usd=10.0, flips=1)
-    second = replace(run_of(seed=2), goodput=100.0, errors=0.0, gpu_hours=6.0, usd=20.0, flips=4)
+    first = replace(run_of(), goodput=90.0, errors=2.0, lost=2.0, gpu_hours=4.0, usd=10.0, flips=1)
+    second = replace(run_of(seed=2), goodput=100.0, errors=0.0, lost=0.0, gpu_hours=6.0, usd=20.0, flips=4)
     (found,) = means([first, second])
     assert (found.seeds, found.goodput, found.errors, found.gpu_hours, found.usd) == (2, 95, 1, 5, 15)
-    assert found.flips == 2.5
+    assert (found.flips, found.lost, found.gave_up) == (2.5, 1, 0)
 
 
 def test_seeds_that_never_recovered_are_counted_and_not_averaged() -> None:
@@ -280,6 +289,12 @@ def test_the_tables_keep_the_sets_apart_and_say_never() -> None:
     assert "The validation set, all scenarios" in shown
     assert "never x1" in shown
     assert "never" not in text_of(means([run_of()])).replace("never met", "")
+
+
+def test_the_table_has_the_lost_apart_from_those_who_gave_up() -> None:
+    shown = text_of(means([replace(run_of(), gave_up=12.34, lost=5.67)]))
+    line = next(line for line in shown.splitlines() if line.split()[:2] == ["S1", "mine"])
+    assert line.split()[2:5] == ["100.0", "12.34", "5.67"]
 
 
 def test_the_command_prints_a_row_for_each_policy_and_writes_every_figure(tmp_path: Path, capsys: Capture) -> None:

@@ -111,6 +111,16 @@ def test_requests_wait_in_the_gateway_until_a_replica_is_ready() -> None:
     assert 27 - 5 < served.ttft_seconds < 39 - 5 + 1
 
 
+def test_a_policy_sees_the_requests_that_wait_in_the_gateway() -> None:
+    asked = replace(scenario(*(Arrival(20.0 + each, 100, 2) for each in range(8))), min_replicas=0)
+    policy, honest = Scripted({5.0: 0, 30.0: 1}), Scripted()
+    outcome(replace(asked, cold_start_seconds=30.0), policy)
+    outcome(asked, honest)
+    held = {view.now: view.held for view in policy.views}
+    assert [held[each] for each in (15.0, 25.0, 30.0, 80.0)] == [0, 6, 8, 0]
+    assert {view.held for view in honest.views} == {0}
+
+
 def test_a_client_in_the_gateway_gives_up() -> None:
     asked = replace(scenario(Arrival(20.0, 100, 2)), min_replicas=0, cold_start_seconds=30.0, patience_seconds=10.0)
     assert fates(asked, Scripted({5.0: 0, 15.0: 1})) == [Fate.GAVE_UP]
@@ -256,6 +266,29 @@ def test_replicas_that_are_created_during_stuck_starts_never_get_ready(begins_at
     policy = views(Fault(FaultKind.STUCK_STARTS, begins_at, 30.0), {10.0: 3}, replicas=1)
     ready = [pod.ready_since is not None for pod in policy.views[-1].pods]
     assert ready == [True, *([begins_at > 10] * 2)]
+
+
+@pytest.mark.parametrize(("replicas", "stuck"), [(0, 0), (1, 1), (2, 2), (3, 3), (None, 3)])
+def test_only_the_first_replicas_of_a_fault_are_stuck(replicas: int | None, stuck: int) -> None:
+    policy = views(Fault(FaultKind.STUCK_STARTS, 5.0, 30.0, replicas), {10.0: 3, 20.0: 4, 50.0: 5}, replicas=1)
+    ready = [pod.ready_since is not None for pod in policy.views[-1].pods]
+    assert ready == [True, *[False] * stuck, *[True] * (4 - stuck)]
+
+
+def test_each_fault_hits_replicas_of_its_own() -> None:
+    faults = tuple(Fault(FaultKind.STUCK_STARTS, begins_at, 100.0, 1) for begins_at in (5.0, 6.0))
+    policy = Scripted({10.0: 4})
+    outcome(replace(scenario(), faults=faults), policy)
+    assert [pod.ready_since is not None for pod in policy.views[-1].pods] == [True, False, False, True]
+
+
+def test_a_stuck_replica_that_is_replaced_leaves_the_next_one_alone() -> None:
+    fault, policy = Fault(FaultKind.STUCK_STARTS, 0.0, 300.0, 1), Scripted({10.0: 2, 50.0: 1, 60.0: 2})
+    outcome(replace(scenario(), faults=(fault,)), policy)
+    assert [(pod.name, pod.ready_since is not None) for pod in policy.views[-1].pods] == [
+        ("pod-0", True),
+        ("pod-2", True),
+    ]
 
 
 def test_no_metrics_come_while_prometheus_does_not_answer() -> None:

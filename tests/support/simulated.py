@@ -66,8 +66,8 @@ class Scripted:
 
 
 def scenario(*arrivals: Arrival, seconds: float = 300.0) -> Scenario:
-    """A scenario of given requests on one replica."""
-    return Scenario("test", SPEC, seconds, lambda _: arrivals)
+    """A scenario of given requests on one replica, whose speed is that of the performance model."""
+    return Scenario("test", SPEC, seconds, lambda _: arrivals, speed_error=0.0)
 
 
 def outcome(asked: Scenario, policy: Policy, seed: int = 1) -> Outcome:

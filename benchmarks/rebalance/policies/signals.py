@@ -67,6 +67,12 @@ def is_possible(sample: Sample) -> bool:
         sample.finished_output_tokens_total,
         sample.ttft_seconds_total,
         sample.first_tokens_total,
+        sample.token_gap_seconds_total,
+        sample.token_gaps_total,
+        sample.queue_seconds_total,
+        sample.dequeued_total,
+        sample.prefix_queried_tokens_total,
+        sample.prefix_hit_tokens_total,
     )
     gauges = 0 <= sample.kv_usage <= 1 and 0 <= sample.waiting < math.inf and 0 <= sample.running < math.inf
     return gauges and math.isfinite(sum(numbers))

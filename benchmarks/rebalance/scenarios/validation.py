@@ -14,7 +14,9 @@ from benchmarks.rebalance.values import EngineSpec, Fault, FaultKind, Routing, S
 
 TRACE_ENGINE = engine_spec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 SMALL = engine_spec("meta-llama/Llama-3.1-8B-Instruct", "l40s-48gb", 1)
-LARGE = engine_spec("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "h200-sxm-141gb", 2)
+_LARGE_MODEL = ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "h200-sxm-141gb", 2)
+LARGE = engine_spec(*_LARGE_MODEL)
+LARGE_LONG = engine_spec(*_LARGE_MODEL, context=131_072)
 
 ASSISTANT = Lengths(1500, 350, spread=0.8)
 WRITER = Lengths(700, 2500, spread=0.7)
@@ -57,7 +59,7 @@ def _traces() -> Iterator[Situation]:
     yield _situation(
         Scenario(
             name="mooncake",
-            engine=LARGE,
+            engine=LARGE_LONG,
             seconds=1020,
             start_replicas=3,
             max_replicas=12,

@@ -1,0 +1,30 @@
+"""Requests that an engine can hold. vLLM ends an answer at the end of the context, and refuses a prompt beyond it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.rebalance.decoding import BLOCK_TOKENS
+from benchmarks.rebalance.values import Arrival, EngineSpec
+
+
+def room_of(engine: EngineSpec) -> int:
+    """Return the most tokens of a prompt and its answer together: the context, or the whole KV cache if it is less."""
+    return min(engine.context_tokens, engine.kv_tokens // BLOCK_TOKENS * BLOCK_TOKENS)
+
+
+def fitting(arrival: Arrival, engine: EngineSpec) -> Arrival:
+    """Return a request, cut to what the engine can hold: the answer first, and the prompt if one token is left of it.
+
+    A client would cut its prompt likewise, because the engine refuses it.
+    """
+    room = room_of(engine)
+    if arrival.prompt_tokens + arrival.output_tokens <= room:
+        return arrival
+    prompt = min(arrival.prompt_tokens, room - 1)
+    return replace(
+        arrival,
+        prompt_tokens=prompt,
+        output_tokens=min(arrival.output_tokens, room - prompt),
+        cached_tokens=min(arrival.cached_tokens, prompt - 1),
+    )
