@@ -66,10 +66,20 @@ def step_times(model: str, gpu_type: str, tensor_parallel: int) -> StepTimes:
     Raises:
         ValueError: the catalogue does not have the model or the GPU type.
     """
+    return StepTimes(costs_of(model, gpu_type, tensor_parallel))
+
+
+@lru_cache(maxsize=64)
+def costs_of(model: str, gpu_type: str, tensor_parallel: int) -> StepCosts:
+    """Return the costs of a step by the operator's performance model.
+
+    Raises:
+        ValueError: the catalogue does not have the model or the GPU type.
+    """
     facts = _model(model)
     precision = weight_precision(AUTO, facts)
     kv_precision = cache_precision(AUTO, facts, precision)
-    return StepTimes(step_costs(facts, precision, kv_precision, _gpu(gpu_type), Split(tensor_parallel)))
+    return step_costs(facts, precision, kv_precision, _gpu(gpu_type), Split(tensor_parallel))
 
 
 def times_of(spec: EngineSpec) -> StepTimes:

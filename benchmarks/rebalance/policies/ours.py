@@ -1,29 +1,28 @@
 """The operator's own law: each tick is one turn of its live loop, :func:`plimsoll.app.rebalancing.take_turn`.
 
 The policy gives the turn what the operator reads from a cluster: the spec, the pods, the samples and the plan. Every
-change has a place, because the benchmark's GPUs never run out. The operator looks every 5 s. "ours" has the API's
-default bounds (6 changes an hour, 120 s of window, 300 s of cool-down). "ours-bold" has the boldest bounds that the
-API allows: 120 changes an hour, 5 s of cool-down, and the shortest window in which two scrapes always lie.
+change has a place, because the benchmark's GPUs never run out. The operator looks every 5 s, with the API's default
+bounds.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 
 from benchmarks.rebalance.policies.signals import serving
+from benchmarks.rebalance.step_seconds import costs_of
 from benchmarks.rebalance.values import EngineSpec, PodView, Policy, Sample, Scenario, View
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
-from plimsoll.app.live import STALE_MEMORY_SECONDS
 from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Standing, Turn, take_turn
+from plimsoll.app.rebalancing import Running, Standing, Turn, take_turn
 from plimsoll.app.settings import Settings
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.latency import Slo
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
@@ -33,6 +32,7 @@ from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_is, pool_name
+from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 
@@ -59,10 +59,9 @@ class Ours:
         self.turn = take_turn(
             self.spec,
             self.standing,
-            figures_of(view.engine),
-            shape_of(view.engine, view.declared_concurrency),
+            running_of(view),
             surroundings_of(view),
-            reading_of(view, self.spec.rebalancing.window_seconds),
+            reading_of(view),
             room_for_all(view.engine, self.standing.target_replicas),
             now=view.now,
         )
@@ -73,20 +72,6 @@ class Ours:
 def ours(scenario: Scenario) -> Policy:
     """Make the loop with the default bounds."""
     return _loop(scenario, {})
-
-
-def ours_bold(scenario: Scenario) -> Policy:
-    """Make the loop with the boldest bounds."""
-    return _loop(scenario, bold(scenario.scrape_seconds))
-
-
-def bold(scrape_seconds: float) -> Bounds:
-    """Return the boldest bounds that the API allows and that this scraping supports.
-
-    The oldest usable sample has half the age of the window, so the window has to cover two scrapes.
-    """
-    window = max(5, 2 * math.floor(scrape_seconds + 1))
-    return {"changesPerHour": 120, "cooldownSeconds": 5, "windowSeconds": window}
 
 
 def _loop(scenario: Scenario, bounds: Bounds) -> Policy:
@@ -128,6 +113,22 @@ def figures_of(engine: EngineSpec) -> MemoryEstimate:
     )
 
 
+def running_of(view: View) -> Running:
+    """Return the placement as the operator knows it: its model is the operator's own, and not the true speed."""
+    engine = view.engine
+    return Running(
+        figures=figures_of(engine),
+        model=ReplicaModel(
+            kv_tokens=engine.kv_tokens,
+            max_sequences=engine.max_num_seqs,
+            batched_tokens=engine.max_batched_tokens,
+            costs=costs_of(engine.model, engine.gpu_type, engine.tensor_parallel),
+            slo=Slo(view.ttft_seconds, view.tpot_seconds),
+        ),
+        pool="pool",
+    )
+
+
 def surroundings_of(view: View) -> Surroundings:
     """Return the pods as the operator reads them from the API server."""
     return Surroundings({"pool": tuple(_pod_facts(pod) for pod in view.pods)}, {})
@@ -144,25 +145,25 @@ def _pod_facts(pod: PodView) -> PodFacts:
         terminating=False,
         ready_since=pod.ready_since,
         startup_seconds=startup,
+        bound_since=pod.created_at,
     )
 
 
-def reading_of(view: View, window_seconds: int) -> Reading:
-    """Return what the operator's query for this window gives."""
+def reading_of(view: View) -> Reading:
+    """Return what the operator reads."""
     if not view.has_metrics:
         return Reading(state=SignalState.UNAVAILABLE, error="Prometheus does not answer")
-    oldest = view.now - window_seconds - STALE_MEMORY_SECONDS
-    read = {pod.name: [each for each in pod.samples if each.at > oldest] for pod in serving(view)}
     kv_tokens = view.engine.kv_tokens
     return Reading(
         {
-            name: PodSignals(name, tuple(engine_sample(each, kv_tokens) for each in samples))
-            for name, samples in read.items()
-            if samples
+            pod.name: PodSignals(pod.name, tuple(engine_sample(each, kv_tokens) for each in pod.samples))
+            for pod in serving(view)
+            if pod.samples
         }
     )
 
 
+@lru_cache(maxsize=10_000)
 def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
     """Return a sample in the core's words."""
     return EngineSample(
@@ -179,6 +180,10 @@ def engine_sample(sample: Sample, kv_tokens: int) -> EngineSample:
         finished_output_tokens_total=sample.finished_output_tokens_total,
         ttft_seconds_total=sample.ttft_seconds_total,
         first_tokens_total=sample.first_tokens_total,
+        token_gap_seconds_total=sample.token_gap_seconds_total,
+        token_gaps_total=sample.token_gaps_total,
+        prefix_queried_tokens_total=sample.prefix_queried_tokens_total,
+        prefix_hit_tokens_total=sample.prefix_hit_tokens_total,
     )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from benchmarks.rebalance.policies import keda
 from benchmarks.rebalance.policies.better_law import better_law
-from benchmarks.rebalance.policies.draft import draft
 from benchmarks.rebalance.policies.dynamo_easy import dynamo_latency, dynamo_throughput
 from benchmarks.rebalance.policies.dynamo_sla import dynamo_sla
 from benchmarks.rebalance.policies.epp_keda import epp_keda
 from benchmarks.rebalance.policies.kpa import apa, kpa
-from benchmarks.rebalance.policies.ours import ours, ours_bold
+from benchmarks.rebalance.policies.ours import ours
 from benchmarks.rebalance.policies.static import static_peak, static_start
 from benchmarks.rebalance.policies.wva import BENCHMARK
 from benchmarks.rebalance.policies.wva_throughput import wva_throughput
@@ -19,8 +18,6 @@ from benchmarks.rebalance.values import Maker
 
 POLICIES: dict[str, Maker] = {
     "ours": ours,
-    "draft": draft,
-    "ours-bold": ours_bold,
     "static-start": static_start,
     "static-peak": static_peak,
     "wva-v1": wva_v1(),

@@ -14,7 +14,7 @@ from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
-from plimsoll.app.rebalancing import Standing, Turn
+from plimsoll.app.rebalancing import Running, Standing, Turn
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.record.values import decision_of
 from plimsoll.app.refusals import Refusal
@@ -40,6 +40,8 @@ from plimsoll.placement.memo import Memo
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.rebalance.modelling import model_of
+from plimsoll.rebalance.traffic import LENGTHS_SECONDS
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.objects import deployment, disruption_budget, service
@@ -200,13 +202,14 @@ def is_passing(case: Case) -> bool:
 
 
 def wanted_signals(case: Case) -> Wanted:
-    """The signals to read from Prometheus: the window of the live loop, or enough to learn what engines report."""
+    """The signals to read: as far back as the live loop looks, or enough to learn what engines report."""
     pods = tuple(pod.name for pod in case.around.ready_pods())
     if case.resource is None:
         return Wanted(pods)
     spec = case.resource.spec
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
-    window = CAPACITY_WINDOW_SECONDS if is_off else spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS
+    longest = max(LENGTHS_SECONDS[-1], spec.rebalancing.window_seconds)
+    window = CAPACITY_WINDOW_SECONDS if is_off else int(longest) + STALE_MEMORY_SECONDS
     return Wanted(pods, window, engine_of(spec.engine.engine_name).metrics)
 
 
@@ -258,3 +261,22 @@ def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Me
         return sized(as_it_runs(request, active), gpu, active.split, memo)[1]
     except PlimsollError:
         return None
+
+
+def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Running:
+    """The placement as it runs, for the live loop. ``figures`` are those of :func:`figures_of`, if they are judged."""
+    pools = case.pools
+    active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
+    gpu = None if active is None else fleet.named(active.gpu_type)
+    moving = any(pool.state is PoolState.RETIRING for pool in pools)
+    if active is None or gpu is None or case.request is None:
+        return Running(figures, moving=moving)
+    runs, engine = as_it_runs(case.request, active), engine_of(case.request.engine.name)
+    tokens = case.reported.get(active.name) or (0 if figures is None else figures.kv_capacity_tokens)
+    return Running(
+        figures=figures,
+        model=model_of(runs, gpu, active.split, tokens),
+        most_sequences=active.split.data_parallel * engine.most_sequences(runs, gpu),
+        pool=active.name,
+        moving=moving,
+    )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -36,6 +36,7 @@ from plimsoll.app.case import (
     is_judged,
     manifests_of,
     report_of,
+    running_of,
     tenant_of,
     wanted_signals,
     with_sequences,
@@ -85,12 +86,13 @@ from plimsoll.placement.fleet_record import record_of
 from plimsoll.placement.hypothesis import HypothesisFailed, Plan
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import demands_of, stock_for
-from plimsoll.placement.pools import Decision, PoolState
+from plimsoll.placement.pools import Decision
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
+from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -134,6 +136,7 @@ class Passes:
     price_watch: PriceWatch = field(default_factory=PriceWatch)
     proposer: Proposer = field(default_factory=Proposer)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
+    memories: dict[str, LoopMemory] = field(default_factory=dict)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -356,7 +359,8 @@ class Passes:
                 self._plan_failed(case, case.decision)
             elif case.decision is not None and case.request is not None and case.request.total is not None:
                 case.request = case.decision.request
-                case.standing = Standing(case.request.replicas, case.request.replicas, case.record.history)
+                size = case.request.replicas
+                case.standing = Standing(size, size, case.record.history, learned=case.record.learned)
         return planned
 
     def _beating(self, answered: Iterator[Answer]) -> Iterator[Answer]:
@@ -370,6 +374,8 @@ class Passes:
         Return the plan with these changes.
         """
         by_key = {case.key: case for case in cases}
+        living = {case.uid for case in cases}
+        self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
         for key in planned.decisions:
             case = by_key[key]
             self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, now))
@@ -394,14 +400,16 @@ class Passes:
         fleet = planned.left.fleet
         estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
         figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
-        moving = any(pool.state is PoolState.RETIRING for pool in case.pools)
-        what_if, shape = planned.what_if(case.key), case.request.shape
+        standing, running = case.standing, running_of(case, figures, fleet)
+        if case.uid in self.memories:
+            standing = replace(standing, memory=self.memories[case.uid])
         try:
-            turn = take_turn(spec, case.standing, figures, shape, case.around, reading, what_if, now=now, moving=moving)
+            turn = take_turn(spec, standing, running, case.around, reading, planned.what_if(case.key), now=now)
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return
         case.turn, case.standing = turn, turn.standing
+        self.memories[case.uid] = turn.standing.memory
         if turn.answer is not None:
             case.request, case.decision = turn.answer.tenant.request, turn.answer.decision
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from plimsoll.adapters.prometheus import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
@@ -10,22 +11,27 @@ from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
-from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.rebalance.decide import ceiling_of, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
-from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.load import summarize
+from plimsoll.rebalance.capacity import ReplicaModel
+from plimsoll.rebalance.decide import Decided, decide, kind_of
+from plimsoll.rebalance.decisions import (
+    AddReplica,
+    Change,
+    DecisionReason,
+    LoopDecision,
+    RemoveReplica,
+    Retune,
+)
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.load import LoadSummary, summarize
+from plimsoll.rebalance.memory import Learned, LoopMemory
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
-from plimsoll.rebalance.signals import LoadSummary, SignalState
+from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.report import RebalancingReport
-
-OLDEST_SAMPLE_SECONDS = 60
-"""No decision uses samples older than this, or than half the window if that is shorter: one scrape is no window."""
 
 UNBOUNDED_REPLICAS = 1000
 """The upper limit if the user gives none, which only Recommend mode allows."""
@@ -33,12 +39,14 @@ UNBOUNDED_REPLICAS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of the live loop for one object, read from its status."""
+    """The state of the live loop for one object, read from its status. ``memory`` is what this process remembers."""
 
     base_replicas: int
     target_replicas: int
     history: ChangeHistory
     last_change: str | None = None
+    memory: LoopMemory = field(default_factory=LoopMemory)
+    learned: Learned | None = None
 
     @staticmethod
     def read(spec: InferenceDeploymentSpec, record: Record, declared: int | None = None) -> Standing:
@@ -47,12 +55,34 @@ class Standing:
         ``declared`` replaces it where the planner has chosen the number.
         """
         entry, base = record.status.rebalancing, spec.replicas if declared is None else declared
+        learned = record.learned
+        memory = LoopMemory() if learned is None else LoopMemory.of(learned)
         if entry is None:
-            return Standing(base, base, record.history)
+            return Standing(base, base, record.history, memory=memory, learned=learned)
         target = entry.target_replicas
         if spec.rebalancing.mode is not RebalancingMode.AUTO or entry.base_replicas != base or target is None:
             target = base
-        return Standing(base, target, record.history, entry.last_change)
+        return Standing(base, target, record.history, entry.last_change, memory, learned)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The placement as it runs.
+
+    Attributes:
+        figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
+        model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
+        most_sequences: the most requests at the same time that the engine could be given. None: unknown.
+        pool: the pool that both are about.
+        moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
+            decided until the move is over.
+    """
+
+    figures: MemoryEstimate | None = None
+    model: ReplicaModel | None = None
+    most_sequences: int | None = None
+    pool: str = ""
+    moving: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +98,7 @@ class Turn:
     proposal: Proposal | None = None
     detail: str = ""
     answer: Answer | None = field(default=None, compare=False, repr=False)
+    decided: Decided | None = field(default=None, compare=False, repr=False)
 
     @property
     def acted(self) -> bool:
@@ -84,7 +115,7 @@ class Turn:
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
         message = entry.message if entry is not None and same and not self.acted else self._words()
-        proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
+        proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, get_args(Change))
         standing = self.standing
         return RebalancingReport(
             decision=kind,
@@ -93,9 +124,10 @@ class Turn:
             proposal=_proposal(self.decision, message, standing.target_replicas, sized=sized) if proposes else None,
             base_replicas=standing.base_replicas,
             target_replicas=standing.target_replicas,
-            change_times=tuple(to_rfc3339(at) for at in standing.history.changes),
+            changes=standing.history.changes,
             last_change=standing.last_change,
-            ceiling=standing.history.ceiling,
+            learned=standing.learned,
+            diagnosis=None if self.decided is None else self.decided.kind.value,
         )
 
     def _words(self) -> str:
@@ -105,58 +137,80 @@ class Turn:
 def take_turn(
     spec: InferenceDeploymentSpec,
     standing: Standing,
-    figures: MemoryEstimate | None,
-    shape: ServingShape,
+    running: Running,
     around: Surroundings,
     reading: Reading,
     what_if: WhatIf,
     *,
     now: float,
-    moving: bool = False,
 ) -> Turn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
     Args:
         spec: what the user wrote.
         standing: the state of the loop.
-        figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
-        shape: the declared load.
+        running: the placement as it runs.
         around: the pods.
         reading: the latest signals.
         what_if: answers what the object would get for a change.
         now: POSIX seconds.
-        moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
-            decided until the move is over.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
     """
     policy = policy_of(spec, 1 if spec.total_concurrency is None else standing.base_replicas)
-    load = load_of(shape, around, reading, policy, now=now)
-    placement = PlacementState(
+    history = standing.history.clamped(now)
+    situation = Situation(
+        _need_of(running.figures),
+        _placement(standing, running, around, what_if),
+        load_of(running, around, reading, policy, history, now=now),
+        history,
+        now,
+        policy,
+        standing.memory.about(running.pool),
+    )
+    decided = decide(situation, what_if)
+    standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
+    decision, answer = decided.decision, decided.answer
+    if policy.mode is not Mode.AUTO or answer is None or not isinstance(decision, get_args(Change)):
+        unanswered = decision.reason is DecisionReason.METRICS_UNAVAILABLE
+        detail = reading.error if unanswered else ""
+        return Turn(standing, decision, decided.proposal, detail, decided=decided)
+    replicas = answer.tenant.request.replicas
+    moved_on = replace(
+        standing,
+        target_replicas=replicas,
+        history=history.recorded(Mark(now, kind_of(decision), decision.reason.value, replicas)),
+        last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
+    )
+    return Turn(moved_on, decision, decided.proposal, answer=answer, decided=decided)
+
+
+def _worth_writing(standing: Standing, decided: Decided) -> Learned | None:
+    """Return what the status shall say was learned. Small differences are not worth a write."""
+    known, now = standing.learned, decided.memory.learned
+    if known is None and now == Learned(now.pool):
+        return None
+    return known if known is not None and now.is_like(known) else now
+
+
+def _placement(standing: Standing, running: Running, around: Surroundings, what_if: WhatIf) -> PlacementState:
+    figures, pods = running.figures, [pod for some in around.pods.values() for pod in some if not pod.ended]
+    serving = [pod.ready_since for pod in pods if pod.ready and pod.ready_since is not None]
+    starting = (pod.bound_since for pod in pods if not pod.ready and not pod.terminating)
+    return PlacementState(
         replicas=standing.target_replicas,
         ready=len(around.ready_pods()),
         kv_capacity_tokens=figures.kv_capacity_tokens if figures else 0,
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
+        model=running.model,
+        most_sequences=running.most_sequences,
+        starting_since=tuple(since for since in starting if since is not None),
+        settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,
-        moving=moving,
+        moving=running.moving,
     )
-    history = standing.history.clamped(now)
-    situation = Situation(_need_of(figures), placement, load, history, now, policy)
-    decided = decide(situation, what_if)
-    decision, answer = decided.decision, decided.answer
-    if policy.mode is not Mode.AUTO or answer is None:
-        unanswered = decision.reason is DecisionReason.METRICS_UNAVAILABLE
-        detail = reading.error if unanswered else ""
-        return Turn(replace(standing, history=history), decision, decided.proposal, detail)
-    moved_on = Standing(
-        base_replicas=standing.base_replicas,
-        target_replicas=answer.tenant.request.replicas,
-        history=history.recorded(now, ceiling_of(decision, placement, load, now)),
-        last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
-    )
-    return Turn(moved_on, decision, decided.proposal, answer=answer)
 
 
 def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
@@ -183,12 +237,18 @@ def policy_of(spec: InferenceDeploymentSpec, floor: int = 1) -> RebalancePolicy:
         changes_per_hour=given.changes_per_hour,
         window_seconds=given.window_seconds,
         cooldown_seconds=given.cooldown_seconds,
-        max_age_seconds=min(OLDEST_SAMPLE_SECONDS, given.window_seconds // 2),
+        reversals_per_hour=given.reversals_per_hour,
     )
 
 
 def load_of(
-    shape: ServingShape, around: Surroundings, reading: Reading, policy: RebalancePolicy, *, now: float
+    running: Running,
+    around: Surroundings,
+    reading: Reading,
+    policy: RebalancePolicy,
+    history: ChangeHistory,
+    *,
+    now: float,
 ) -> LoadSummary:
     """The load of one object from its latest reading."""
     ready = around.ready_pods()
@@ -196,17 +256,12 @@ def load_of(
         tuple(reading.pods.values()),
         [pod.name for pod in ready],
         now,
-        policy,
-        request_tokens=_request_tokens(shape),
+        window_seconds=policy.window_seconds,
+        capacity_tokens=running.figures.kv_capacity_tokens if running.figures else 0,
         ready_since={pod.name: pod.ready_since for pod in ready if pod.ready_since is not None},
+        removed_at=history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
         available=reading.state is SignalState.FRESH,
     )
-
-
-def _request_tokens(shape: ServingShape) -> int:
-    if shape.expected_prompt_tokens is None or shape.expected_output_tokens is None:
-        return shape.context_tokens
-    return shape.expected_prompt_tokens + shape.expected_output_tokens
 
 
 def _slowest_start(around: Surroundings) -> float | None:
@@ -215,11 +270,13 @@ def _slowest_start(around: Surroundings) -> float | None:
 
 
 def _proposal(decision: LoopDecision, message: str, replicas: int, *, sized: bool) -> str:
-    field = "spec.minReplicas" if sized else "spec.replicas"
+    field_name = "spec.minReplicas" if sized else "spec.replicas"
     match decision:
-        case AddReplica():
-            return f"Set {field} to {replicas + 1}. {message}"
-        case RemoveReplica():
-            return f"Set {field} to {replicas - 1}. {message}"
+        case AddReplica(count=count):
+            return f"Set {field_name} to {replicas + count}. {message}"
+        case RemoveReplica(count=count):
+            return f"Set {field_name} to {replicas - count}. {message}"
+        case Retune(sequences=sequences):
+            return f"Set spec.engine.maxSequences to {sequences}. {message}"
         case _:
             return f"Set spec.rebalancing.mode to Auto to move. {message}"

@@ -54,13 +54,13 @@ def speed_of(
             load if running is None else replace(load, running=running),
             settings.max_num_batched_tokens,
             settings.residency,
-            synchronous=not _plans_ahead(request),
+            synchronous=not plans_ahead(request),
         )
     except (PlimsollError, ValueError):
         return None
 
 
-def _plans_ahead(request: Request) -> bool:
+def plans_ahead(request: Request) -> bool:
     """Whether the release plans a step while the step before it runs."""
     since = engine_of(request.engine.name).since.get(Feature.PLANNING_AHEAD)
     return since is not None and request.engine.version >= since

@@ -8,7 +8,7 @@ from plimsoll.domain.proposals import Proposal, Share
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant
-from plimsoll.rebalance.decisions import Change, DecisionReason, Move, RemoveReplica, Wait
+from plimsoll.rebalance.decisions import Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.guard import held_back
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies.protocol import Offer
@@ -57,13 +57,25 @@ def _has_place(change: Change, now: Decision, then: Decision) -> bool:
     """Whether a change is carried out whole.
 
     Removing a replica needs no place: replicas that are missing now were missing before. A move has none where
-    everything would stay where it is, with the settings that it has.
+    everything would stay where it is, with the settings that it has. Other settings need room for the new engines
+    next to the old ones.
     """
     if isinstance(change, RemoveReplica):
         return True
+    if isinstance(change, Retune):
+        return _is_tuned(change, then)
     if isinstance(change, Move) and _what_runs(then) == _what_runs(now):
         return False
     return then.missing == 0 and not then.change_blocked
+
+
+def _is_tuned(change: Retune, then: Decision) -> bool:
+    """Whether every engine gets the limit, and one more replica has room, so that none ends before its successor."""
+    active = [pool for pool in then.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0]
+    return bool(active) and all(
+        pool.surge and pool.sequences is not None and pool.sequences * pool.split.data_parallel >= change.sequences
+        for pool in active
+    )
 
 
 def _what_runs(decision: Decision) -> list[PlannedPool]:

@@ -7,71 +7,92 @@ destination in the plan. So no order is given that cannot be carried out, and no
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.asking import Asking
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, LoopDecision, Wait
+from plimsoll.rebalance.decisions import (
+    AddReplica,
+    Change,
+    DecisionReason,
+    Keep,
+    LoopDecision,
+    Move,
+    RemoveReplica,
+    Retune,
+    Wait,
+)
 from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
 from plimsoll.rebalance.guard import under_way
-from plimsoll.rebalance.history import Ceiling
+from plimsoll.rebalance.history import ChangeKind
+from plimsoll.rebalance.judging import judged
+from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
 from plimsoll.rebalance.remedies.protocol import Offer
-from plimsoll.rebalance.signals import LoadSummary
-from plimsoll.rebalance.situation import PlacementState, Situation
+from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.wishes import Wish
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
     """A decision, and its destination if it is a change: ``proposal`` for people, ``answer`` for the plan.
 
-    A change without a destination is decided in Recommend mode only, where nothing is carried out.
+    A change without a destination is decided in Recommend mode only, where nothing is carried out. ``memory`` is to be
+    given to the next turn. ``kind`` and ``wish`` are what the decision comes from.
     """
 
     decision: LoopDecision
     proposal: Proposal | None = None
     answer: Answer | None = None
+    memory: LoopMemory = field(default_factory=LoopMemory)
+    kind: DiagnosisKind = DiagnosisKind.UNKNOWN
+    wish: Wish | None = None
 
 
 def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = REMEDIES) -> Decided:
     """Decide once. The same arguments always give the same decision.
 
     The first remedy with an offer decides. A wait for a bound or for a place is reported only when a change would have
-    been made otherwise. A caller in AUTO mode that makes the change records it:
-    ``history.recorded(now, ceiling_of(decision, placement, load, now))``.
+    been made otherwise. A caller that makes the change records it:
+    ``history.recorded(now, kind_of(decision))``.
     """
     if situation.policy.mode is Mode.OFF:
-        return Decided(Keep(DecisionReason.MODE_OFF))
+        return Decided(Keep(DecisionReason.MODE_OFF), memory=situation.memory)
     moving = under_way(situation)
     if moving is not None:
-        return Decided(moving)
-    diagnosis = diagnose(situation)
+        return Decided(moving, memory=situation.memory)
+    look = judged(situation)
+    situation = replace(situation, memory=look.memory)
+    diagnosis = diagnose(situation, look)
+    found = Decided(Wait(diagnosis.reason, diagnosis.numbers), None, None, look.memory, diagnosis.kind, look.wish)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
-        return Decided(Wait(diagnosis.reason, diagnosis.numbers))
-    return _treated(diagnosis, situation, what_if, remedies)
+        return found
+    return _treated(found, diagnosis, Asking(situation, what_if), remedies)
 
 
-def _treated(diagnosis: Diagnosis, situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) -> Decided:
+def _treated(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided:
     """Return the first offer; else the first wait; else nothing is to be done."""
-    ask = Asking(situation, what_if)
     waits: list[Wait] = []
     for remedy in remedies:
-        answered = remedy(diagnosis, situation, ask)
+        answered = remedy(diagnosis, ask.situation, ask)
         if isinstance(answered, Offer):
-            return Decided(answered.change, answered.proposal, answered.answer)
+            return replace(found, decision=answered.change, proposal=answered.proposal, answer=answered.answer)
         if answered is not None:
             waits.append(answered)
-    return Decided(waits[0] if waits else Keep(diagnosis.reason, diagnosis.numbers))
+    return replace(found, decision=waits[0] if waits else Keep(diagnosis.reason, diagnosis.numbers))
 
 
-def ceiling_of(decision: LoopDecision, placement: PlacementState, load: LoadSummary, now: float) -> Ceiling | None:
-    """Return the throughput per replica to remember when the load needs one more replica; None for other decisions."""
-    by_load = (DecisionReason.SUSTAINED_KV_PRESSURE, DecisionReason.SUSTAINED_QUEUE)
-    if not isinstance(decision, AddReplica) or decision.reason not in by_load:
-        return None
-    rates = (load.prompt_tokens_per_second, load.generation_tokens_per_second)
-    prompt, generation = (None if rate is None else rate / max(1, placement.ready) for rate in rates)
-    return Ceiling(now, prompt, generation)
+_KINDS = {
+    AddReplica: ChangeKind.ADD,
+    RemoveReplica: ChangeKind.REMOVE,
+    Retune: ChangeKind.RETUNE,
+    Move: ChangeKind.MOVE,
+}
+
+
+def kind_of(change: Change) -> ChangeKind:
+    """Return the kind under which a change is recorded."""
+    return _KINDS[type(change)]

@@ -13,9 +13,12 @@ class DecisionReason(StrEnum):
 
     MODE_OFF = "ModeOff"
     WITHIN_BAND = "WithinBand"
-    THROUGHPUT_NEEDED = "ThroughputNeeded"
+    ARRIVALS_EXCEED_CAPACITY = "ArrivalsExceedCapacity"
+    BACKLOG_TOO_LONG = "BacklogTooLong"
     SUSTAINED_KV_PRESSURE = "SustainedKvPressure"
     SUSTAINED_QUEUE = "SustainedQueue"
+    REPLICAS_STUCK = "ReplicasStuck"
+    BATCH_LIMIT_BINDS = "BatchLimitBinds"
     BELOW_MIN_REPLICAS = "BelowMinReplicas"
     SUSTAINED_SLACK = "SustainedSlack"
     ABOVE_MAX_REPLICAS = "AboveMaxReplicas"
@@ -29,6 +32,7 @@ class DecisionReason(StrEnum):
     REPLICAS_STARTING = "ReplicasStarting"
     COOLING_DOWN = "CoolingDown"
     HOURLY_BUDGET_SPENT = "HourlyBudgetSpent"
+    REVERSALS_SPENT = "ReversalsSpent"
     AT_MAX_REPLICAS = "AtMaxReplicas"
     AT_MIN_REPLICAS = "AtMinReplicas"
     NO_PLACE_FOUND = "NoPlaceFound"
@@ -52,12 +56,23 @@ class Keep(_Reasoned):
 
 @dataclass(frozen=True, slots=True)
 class AddReplica(_Reasoned):
-    """Add one replica."""
+    """Add ``count`` replicas."""
+
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveReplica(_Reasoned):
-    """Remove one replica. A replica that is not ready goes first."""
+    """Remove ``count`` replicas. Those that are not ready go first."""
+
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Retune(_Reasoned):
+    """Restart the engines one after another with room for ``sequences`` requests at the same time."""
+
+    sequences: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +85,7 @@ class Wait(_Reasoned):
     """Change nothing now: the decision needs an unknown value, or a bound forbids the change."""
 
 
-LoopDecision = Keep | AddReplica | RemoveReplica | Move | Wait
+LoopDecision = Keep | AddReplica | RemoveReplica | Retune | Move | Wait
 
-Change = AddReplica | RemoveReplica | Move
+Change = AddReplica | RemoveReplica | Retune | Move
 """The decisions that change something."""

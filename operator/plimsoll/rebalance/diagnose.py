@@ -1,22 +1,22 @@
-"""Diagnose the load of a deployment: what the signals say, before any bound and before any change.
-
-The diagnosis cannot oscillate at constant load. There are too few replicas when demand stays at or above
-``high_percent`` of what N replicas hold. One of N+1 replicas is superfluous when demand stays at or below
-``low_percent`` of what N hold, and low is less than high. A superfluous replica needs both enough memory and enough
-throughput in the remaining ones (see :class:`plimsoll.rebalance.history.Ceiling`).
-"""
+"""Diagnose the load of a deployment: what the signals say, before any bound and before any change."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 
+from plimsoll.domain.latency import Bound
 from plimsoll.domain.reasons import Numbers
+from plimsoll.rebalance.capacity import Limit
 from plimsoll.rebalance.decisions import DecisionReason
+from plimsoll.rebalance.guard import cooldown_seconds
+from plimsoll.rebalance.judging import Judged
+from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import LoadSummary, SignalState
+from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
-from plimsoll.rebalance.slack import allows_removal, throughput_allows_removal
+from plimsoll.rebalance.tuning import after_retune
+from plimsoll.rebalance.wishes import Need, Wish
 
 
 class DiagnosisKind(StrEnum):
@@ -31,22 +31,33 @@ class DiagnosisKind(StrEnum):
     TOO_MANY_REPLICAS = "TooManyReplicas"
     """There are more replicas than the user's maximum."""
     KV_BOUND = "KvBound"
-    """The requests need nearly all of the KV cache, or more than all of it."""
+    """The KV cache limits how many requests a replica carries, and more come."""
+    BATCH_BOUND = "BatchBound"
+    """The engine's own limit of requests at the same time (``--max-num-seqs``) does."""
+    DECODE_BOUND = "DecodeBound"
+    """The time per token does: the GPU's memory bandwidth, products or links."""
+    HOST_BOUND = "HostBound"
+    """The time per token does, and the host takes most of it."""
+    PREFILL_BOUND = "PrefillBound"
+    """The time to the first token does: prompts wait for each other."""
     QUEUE_BOUND = "QueueBound"
-    """Requests wait although the KV cache has room."""
+    """Requests wait, and the limit is not known."""
+    STUCK_REPLICA = "StuckReplica"
+    """A replica does not get ready, and is no supply."""
     IDLE = "Idle"
-    """The load leaves one replica superfluous."""
+    """Fewer replicas have been enough for a while."""
     OUTGROWN = "Outgrown"
     """The GPU type and split give less memory than the declared load needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One diagnosis: its kind, the public reason, and the numbers that prove it."""
+    """One diagnosis: its kind, the public reason, the numbers that prove it, and how many replicas it asks for."""
 
     kind: DiagnosisKind
     reason: DecisionReason
     numbers: Numbers = ()
+    replicas: int = 0
 
 
 _UNKNOWN_BECAUSE = {
@@ -57,17 +68,40 @@ _UNKNOWN_BECAUSE = {
     SignalState.COLD: DecisionReason.WINDOW_NOT_COVERED,
 }
 
+_BOUND_BY = {
+    Limit.KV_CACHE: DiagnosisKind.KV_BOUND,
+    Limit.BATCH: DiagnosisKind.BATCH_BOUND,
+    Limit.TOKEN_TIME: DiagnosisKind.DECODE_BOUND,
+    Limit.FIRST_TOKEN_TIME: DiagnosisKind.PREFILL_BOUND,
+}
 
-def diagnose(situation: Situation) -> Diagnosis:
+_BECAUSE = {
+    Need.ARRIVALS: DecisionReason.ARRIVALS_EXCEED_CAPACITY,
+    Need.BACKLOG: DecisionReason.BACKLOG_TOO_LONG,
+    Need.KV_CACHE: DecisionReason.SUSTAINED_KV_PRESSURE,
+    Need.QUEUE: DecisionReason.SUSTAINED_QUEUE,
+}
+
+PER_MINUTE = 60
+
+LONGEST_TURN_SECONDS = 10.0
+"""Turns come every 5 s. The oldest turn that counts may be so much younger than the time to look back."""
+
+BINDING_SHARE = 0.6
+"""The part of the engines' own limit that is in use when it is called full. Chance leaves some of it free."""
+
+
+def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
     """Diagnose once. The user's bounds and declarations come first, then the load."""
     need, placement, load, policy = situation.need, situation.placement, situation.load, situation.policy
     return (
         _by_bounds(placement, policy)
         or _by_capacity(need, load)
         or _by_estimate(need, placement, load)
-        or _by_pressure(placement, load, policy)
-        or _by_missing_data(placement, load, policy)
-        or _by_slack(situation)
+        or _by_load(situation, judged)
+        or _by_missing_data(placement, load)
+        or _by_batch_limit(situation, judged)
+        or _by_slack(situation, judged)
     )
 
 
@@ -75,9 +109,11 @@ def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Diagnosis 
     """Compare the number of replicas with the user's bounds. This needs no metrics, so no outage delays it."""
     bounds = (("replicas", placement.replicas), ("min", policy.min_replicas), ("max", policy.max_replicas))
     if placement.replicas < policy.min_replicas:
-        return Diagnosis(DiagnosisKind.TOO_FEW_REPLICAS, DecisionReason.BELOW_MIN_REPLICAS, bounds)
+        kind, reason = DiagnosisKind.TOO_FEW_REPLICAS, DecisionReason.BELOW_MIN_REPLICAS
+        return Diagnosis(kind, reason, bounds, policy.min_replicas)
     if placement.replicas > policy.max_replicas:
-        return Diagnosis(DiagnosisKind.TOO_MANY_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS, bounds)
+        kind, reason = DiagnosisKind.TOO_MANY_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS
+        return Diagnosis(kind, reason, bounds, policy.max_replicas)
     return None
 
 
@@ -99,28 +135,50 @@ def _by_estimate(need: DeclaredNeed, placement: PlacementState, load: LoadSummar
     return Diagnosis(DiagnosisKind.OUTGROWN, DecisionReason.NEED_OUTGREW_PLACEMENT, numbers)
 
 
-def _by_pressure(placement: PlacementState, load: LoadSummary, policy: RebalancePolicy) -> Diagnosis | None:
-    """Find whether the demand of the known pods alone is too high for the capacity of *all* replicas."""
-    if not load.fresh_pods:
+def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find whether the load needs more replicas than are wanted. Those that start count, those that are stuck do not."""
+    wish, replicas, stuck = judged.wish, situation.placement.replicas, situation.stuck
+    if wish is None or wish.replicas + stuck <= replicas:
         return None
-    replicas = max(placement.replicas, len(load.pods))
-    unknown = replicas - load.fresh_pods
-    held = load.held_tokens + unknown * placement.kv_capacity_tokens
-    demanded = load.demanded_sustained_tokens
-    common: Numbers = (("replicas", replicas), ("unknown", unknown), ("seconds", load.window_seconds))
-    if held and demanded * 100 >= policy.high_percent * held:
-        tokens: Numbers = (("demanded_tokens", demanded), ("held_tokens", held))
-        percents: Numbers = (("pressure_percent", demanded * 100 // held), ("bound_percent", policy.high_percent))
-        numbers = (*percents, *tokens, *common)
-        return Diagnosis(DiagnosisKind.KV_BOUND, DecisionReason.SUSTAINED_KV_PRESSURE, numbers)
-    bound = policy.queue_per_replica * replicas
-    if load.waiting_sustained >= bound:
-        numbers = (("waiting", load.waiting_sustained), ("bound", bound), *common)
-        return Diagnosis(DiagnosisKind.QUEUE_BOUND, DecisionReason.SUSTAINED_QUEUE, numbers)
-    return None
+    numbers: Numbers = (*load_numbers(situation, wish), ("stuck", stuck))
+    if wish.replicas <= replicas:
+        longest = int(situation.memory.stuck_after_seconds)
+        numbers = (*numbers, ("bound_seconds", longest))
+        return Diagnosis(DiagnosisKind.STUCK_REPLICA, DecisionReason.REPLICAS_STUCK, numbers, wish.replicas + stuck)
+    return Diagnosis(_bound_by(wish), _BECAUSE[wish.need], numbers, wish.replicas + stuck)
 
 
-def _by_missing_data(placement: PlacementState, load: LoadSummary, policy: RebalancePolicy) -> Diagnosis | None:
+def _bound_by(wish: Wish) -> DiagnosisKind:
+    if wish.need is Need.KV_CACHE:
+        return DiagnosisKind.KV_BOUND
+    if wish.capacity is None:
+        return DiagnosisKind.QUEUE_BOUND
+    kind = _BOUND_BY[wish.capacity.limit]
+    is_host = kind is DiagnosisKind.DECODE_BOUND and wish.capacity.bound is Bound.HOST
+    return DiagnosisKind.HOST_BOUND if is_host else kind
+
+
+def load_numbers(situation: Situation, wish: Wish) -> Numbers:
+    """Return the figures behind a wish. Rates are requests a minute."""
+    traffic, capacity = situation.load.traffic, wish.capacity
+    lengths = None if traffic is None else traffic.lengths
+    found: dict[str, int | str] = {"replicas": situation.placement.replicas, "needed": wish.replicas}
+    if traffic is not None:
+        found |= {"waiting": round(traffic.waiting), "running": round(traffic.running)}
+        found |= {"used_tokens": round(traffic.used_tokens), "held_tokens": situation.load.held_tokens}
+        found |= {"kv_percent": round(100 * traffic.used_tokens / max(1, situation.load.held_tokens))}
+    if lengths is not None:
+        found |= {"prompt_tokens": round(lengths.prompt), "output_tokens": round(lengths.output)}
+    if capacity is not None:
+        found |= {
+            "arrivals_per_minute": round(PER_MINUTE * wish.rate),
+            "capacity_per_minute": round(PER_MINUTE * capacity.per_second),
+            "limit": capacity.limit.value,
+        }
+    return tuple(found.items())
+
+
+def _by_missing_data(placement: PlacementState, load: LoadSummary) -> Diagnosis | None:
     """Find a ready pod without usable metrics: unknown never counts as zero, so no replica is superfluous."""
     if placement.ready == 0:
         return _starting(placement)
@@ -132,47 +190,43 @@ def _by_missing_data(placement: PlacementState, load: LoadSummary, policy: Rebal
         state = SignalState.UNAVAILABLE if load.state is SignalState.UNAVAILABLE else SignalState.MISSING
         return Diagnosis(DiagnosisKind.UNKNOWN, _UNKNOWN_BECAUSE[state], (*known, ("pod", "")))
     age: Numbers = () if worst.age_seconds is None else (("age_seconds", int(worst.age_seconds)),)
-    bounds: Numbers = (("bound_seconds", policy.max_age_seconds), ("window_seconds", policy.window_seconds))
-    numbers = (*known, ("pod", worst.pod), *age, *bounds)
+    numbers = (*known, ("pod", worst.pod), *age)
     return Diagnosis(DiagnosisKind.UNKNOWN, _UNKNOWN_BECAUSE[load.state], numbers)
 
 
-def _by_slack(situation: Situation) -> Diagnosis:
-    """Find whether one replica is superfluous. Every ready pod is known here."""
-    placement, load, policy = situation.placement, situation.load, situation.policy
-    band: Numbers = (
-        ("pressure_percent", load.demanded_sustained_tokens * 100 // load.held_tokens),
-        ("peak_percent", -(-load.demanded_peak_tokens * 100 // load.held_tokens)),
-        ("bound_percent", policy.high_percent),
-        ("replicas", placement.replicas),
-        ("seconds", load.window_seconds),
-    )
-    # A replica that is not ready holds no tokens, so its removal takes no capacity from the replicas that serve.
-    all_ready = placement.ready >= placement.replicas
-    remaining = placement.replicas - 1 if all_ready else placement.ready
-    held = load.held_tokens - (load.largest_capacity_tokens if all_ready else 0)
-    room = remaining >= 1 and allows_removal(load, held, policy)
-    spare = room and _traffic_allows_removal(situation, remaining)
-    if not spare and not all_ready:
+def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find whether the load would fit on fewer replicas if their engines ran more requests at the same time."""
+    wish, traffic, most = judged.wish, situation.load.traffic, situation.placement.most_sequences
+    if wish is None or wish.capacity is None or wish.capacity.limit is not Limit.BATCH or most is None:
+        return None
+    if traffic is None or traffic.lengths is None or judged.model is None:
+        return None
+    is_full = traffic.running >= BINDING_SHARE * traffic.pods * judged.model.max_sequences
+    fewer = after_retune(judged.model, traffic.lengths, most)
+    if not is_full or fewer is None or fewer.replicas_for(wish.rate) >= situation.placement.replicas:
+        return None
+    return Diagnosis(DiagnosisKind.BATCH_BOUND, DecisionReason.BATCH_LIMIT_BINDS, load_numbers(situation, wish))
+
+
+def _by_slack(situation: Situation, judged: Judged) -> Diagnosis:
+    """Find whether replicas are superfluous. Every ready pod is known here."""
+    placement, wish = situation.placement, judged.wish
+    if wish is None:
         return _starting(placement)
-    if not spare:
-        reason = DecisionReason.THROUGHPUT_NEEDED if room else DecisionReason.WITHIN_BAND
-        return Diagnosis(DiagnosisKind.HEALTHY, reason, band)
-    numbers: Numbers = (
-        ("pressure_percent", -(-load.demanded_peak_tokens * 100 // held)),
-        ("bound_percent", policy.low_percent),
-        ("demanded_tokens", load.demanded_peak_tokens),
-        ("held_tokens", held),
-        ("replicas", placement.replicas),
-        ("remaining", remaining),
-        ("seconds", load.window_seconds),
+    numbers = load_numbers(situation, wish)
+    enough = max(look.enough for look in judged.memory.looks)
+    is_quiet = situation.load.traffic is not None and situation.load.traffic.waiting < 1
+    seconds = situation.now - judged.memory.looks[0].at
+    if enough >= placement.replicas or not is_quiet or seconds < cooldown_seconds(situation) - LONGEST_TURN_SECONDS:
+        if placement.ready < placement.replicas:
+            return _starting(placement)
+        return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.WITHIN_BAND, numbers)
+    return Diagnosis(
+        DiagnosisKind.IDLE,
+        DecisionReason.SUSTAINED_SLACK,
+        (*numbers, ("enough", enough), ("seconds", round(seconds))),
+        max(enough, -(-placement.replicas // 2)),
     )
-    return Diagnosis(DiagnosisKind.IDLE, DecisionReason.SUSTAINED_SLACK, numbers)
-
-
-def _traffic_allows_removal(situation: Situation, remaining: int) -> bool:
-    ceiling = situation.history.clamped(situation.now).ceiling
-    return throughput_allows_removal(situation.load, ceiling, remaining, situation.now, situation.policy)
 
 
 def _starting(placement: PlacementState) -> Diagnosis:

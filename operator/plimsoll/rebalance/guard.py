@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from plimsoll.domain.reasons import Numbers
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, RemoveReplica, Wait
+from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.situation import Situation
+
+BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
+"""The user's bounds are carried out at once."""
 
 
 def under_way(situation: Situation) -> Wait | None:
@@ -18,25 +22,63 @@ def under_way(situation: Situation) -> Wait | None:
 def held_back(change: Change, situation: Situation) -> Wait | None:
     """Return a wait for the first bound that forbids the change; the bound that lasts longest is checked first.
 
-    A deployment whose last replicas do not serve yet gets no more, and does not move: their effect is not seen yet.
+    An addition is held back by nothing but the user's maximum: its effect is known before it serves, because replicas
+    that start count as supply.
     """
-    placement, history, policy, now = situation.placement, situation.history, situation.policy, situation.now
+    placement, policy = situation.placement, situation.policy
     wanted: Numbers = (("wanted", change.reason.value),)
-    if isinstance(change, AddReplica) and placement.replicas >= policy.max_replicas:
-        return Wait(DecisionReason.AT_MAX_REPLICAS, (*wanted, ("max", policy.max_replicas)))
-    if isinstance(change, RemoveReplica) and placement.replicas <= policy.min_replicas:
-        return Wait(DecisionReason.AT_MIN_REPLICAS, (*wanted, ("min", policy.min_replicas)))
+    if isinstance(change, AddReplica):
+        if placement.replicas >= policy.max_replicas:
+            return Wait(DecisionReason.AT_MAX_REPLICAS, (*wanted, ("max", policy.max_replicas)))
+        return None
+    if isinstance(change, RemoveReplica):
+        return _removal_held_back(change, situation, wanted)
     serving = min(placement.ready, placement.replicas - placement.new_replicas)
-    if not isinstance(change, RemoveReplica) and serving < placement.replicas:
+    if serving < placement.replicas:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))
         return Wait(DecisionReason.REPLICAS_STARTING, (*ready, *wanted))
-    done = history.within_last_hour(now)
-    if done >= policy.changes_per_hour:
-        return Wait(
-            DecisionReason.HOURLY_BUDGET_SPENT, (*wanted, ("changes", done), ("bound", policy.changes_per_hour))
-        )
-    since = history.seconds_since_last(now)
-    cooldown = policy.effective_cooldown_seconds(placement.startup_seconds)
-    if since is not None and since < cooldown:
-        return Wait(DecisionReason.COOLING_DOWN, (*wanted, ("seconds", int(since)), ("bound_seconds", int(cooldown))))
-    return None
+    return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, *ChangeKind)
+
+
+def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:
+    policy = situation.policy
+    if situation.placement.replicas <= policy.min_replicas:
+        return Wait(DecisionReason.AT_MIN_REPLICAS, (*wanted, ("min", policy.min_replicas)))
+    if change.reason in BOUND_REASONS:
+        return None
+    return (
+        _budget_spent(situation, wanted)
+        or _reversals_spent(situation, wanted)
+        or _cooling_down(situation, wanted, ChangeKind.ADD, ChangeKind.MOVE, ChangeKind.RETUNE)
+    )
+
+
+def _budget_spent(situation: Situation, wanted: Numbers) -> Wait | None:
+    done, bound = situation.history.budget_spent(situation.now), situation.policy.changes_per_hour
+    if done < bound:
+        return None
+    return Wait(DecisionReason.HOURLY_BUDGET_SPENT, (*wanted, ("changes", done), ("bound", bound)))
+
+
+def _reversals_spent(situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait where another removal could be one that is taken back too often."""
+    done, bound = situation.history.reversals(situation.now), situation.policy.reversals_per_hour
+    if done < bound:
+        return None
+    return Wait(DecisionReason.REVERSALS_SPENT, (*wanted, ("reversals", done), ("bound", bound)))
+
+
+def _cooling_down(situation: Situation, wanted: Numbers, *kinds: ChangeKind) -> Wait | None:
+    """Return a wait where the last change of these kinds is too recent. A reversal makes it longer."""
+    last = situation.history.clamped(situation.now).last(*kinds)
+    bound = cooldown_seconds(situation)
+    if last is None or situation.now - last >= bound:
+        return None
+    since = int(situation.now - last)
+    return Wait(DecisionReason.COOLING_DOWN, (*wanted, ("seconds", since), ("bound_seconds", int(bound))))
+
+
+def cooldown_seconds(situation: Situation) -> float:
+    """Return how long to wait: the configured time, and half of it more for each reversal of the last hour."""
+    reversals = situation.history.reversals(situation.now)
+    return situation.policy.cooldown_seconds * (1 + reversals / 2)

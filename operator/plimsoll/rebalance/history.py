@@ -1,49 +1,59 @@
-"""The state that the live loop keeps across restarts: its past changes and the last throughput ceiling."""
+"""The changes that the live loop made of a deployment. The object's status keeps them across restarts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
 
 HOUR_SECONDS = 3600.0
 
+KEPT = 10
+"""Changes that people can read about, however old they are."""
+
+ONE_ADDITION_SECONDS = 60.0
+"""A rise is often seen in several scrapes."""
+
+REVERSAL_SECONDS = 1800.0
+"""An addition so soon after a removal says that the removal was wrong."""
+
+
+class ChangeKind(StrEnum):
+    """The kind of a change."""
+
+    ADD = "Add"
+    REMOVE = "Remove"
+    MOVE = "Move"
+    RETUNE = "Retune"
+
 
 @dataclass(frozen=True, slots=True)
-class Ceiling:
-    """The throughput of *one* replica at the moment when the loop found too few replicas.
-
-    KV use alone does not show that a replica is superfluous. An engine that is bound by compute has a queue at a low KV
-    use. When a new replica empties the queue, the demand falls, and a rule on KV use would remove the replica again.
-    This would repeat. The throughput stays the same after the change. Rates are None where the engines did not report
-    them; then no replica is removed.
-    """
+class Mark:
+    """One change: its time in POSIX seconds, its kind, its public reason, and the replicas wanted from then on."""
 
     at: float
-    prompt_tokens_per_second: float | None = None
-    generation_tokens_per_second: float | None = None
+    kind: ChangeKind
+    reason: str = ""
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeHistory:
-    """The times when the number or place of replicas changed, and the last ceiling.
+    """The changes, the oldest first."""
 
-    Times are POSIX seconds, oldest first. The object's status keeps them, so a restarted operator knows its budget.
-    """
+    changes: tuple[Mark, ...] = ()
 
-    changes: tuple[float, ...] = ()
-    ceiling: Ceiling | None = None
+    def recorded(self, mark: Mark) -> ChangeHistory:
+        """Return the history with one more change, without those that no bound reads and that are not among the last.
 
-    def recorded(self, now: float, ceiling: Ceiling | None = None) -> ChangeHistory:
-        """Return the history with a change at ``now``, without the changes that no bound reads any more.
-
-        A cool-down reads only the latest change, which is this one. The budget reads the changes of one hour. So a
-        status never holds more times than the largest budget, even for an old deployment.
-
-        Args:
-            now: POSIX seconds.
-            ceiling: from :func:`plimsoll.rebalance.decide.ceiling_of` when load made the loop add a replica.
+        Of additions within a minute only the last one is kept, so that the status stays short.
         """
-        kept = tuple(change for change in self.clamped(now).changes if now - change < HOUR_SECONDS)
-        return ChangeHistory((*kept, now), ceiling if ceiling is not None else self.clamped(now).ceiling)
+        known = self.clamped(mark.at).changes
+        if known and known[-1].kind is mark.kind is ChangeKind.ADD and mark.at - known[-1].at < ONE_ADDITION_SECONDS:
+            known = known[:-1]
+        old = len(known) - KEPT
+        kept = [each for number, each in enumerate(known) if mark.at - each.at < HOUR_SECONDS or number >= old]
+        return ChangeHistory((*kept, mark))
 
     def clamped(self, now: float) -> ChangeHistory:
         """Return the history with every time in the future replaced by ``now``. A clock set back leaves future times.
@@ -51,13 +61,24 @@ class ChangeHistory:
         Store the result when it differs. Then a cool-down lasts its full time from the moment when the clock step was
         noticed. It is not skipped, and it does not last until the clock reaches the old time again.
         """
-        ceiling = self.ceiling and replace(self.ceiling, at=min(self.ceiling.at, now))
-        return ChangeHistory(tuple(sorted(min(change, now) for change in self.changes)), ceiling)
+        return ChangeHistory(tuple(replace(mark, at=min(mark.at, now)) for mark in self.changes))
 
-    def within_last_hour(self, now: float) -> int:
-        """Return the number of changes in the last 60 minutes."""
-        return sum(1 for change in self.clamped(now).changes if now - change < HOUR_SECONDS)
+    def budget_spent(self, now: float) -> int:
+        """Return the changes of the last hour but additions, which are never bounded: they serve requests."""
+        return sum(mark.kind is not ChangeKind.ADD for mark in self._of_last_hour(now))
 
-    def seconds_since_last(self, now: float) -> float | None:
-        """Return the seconds since the latest change; None if there was no change."""
-        return now - max(self.clamped(now).changes) if self.changes else None
+    def reversals(self, now: float) -> int:
+        """Return how often in the last hour an addition followed a removal within :data:`REVERSAL_SECONDS`."""
+        scales = [mark for mark in self._of_last_hour(now) if mark.kind in (ChangeKind.ADD, ChangeKind.REMOVE)]
+        return sum(
+            earlier.kind is ChangeKind.REMOVE and later.kind is ChangeKind.ADD
+            for earlier, later in pairwise(scales)
+            if later.at - earlier.at <= REVERSAL_SECONDS
+        )
+
+    def last(self, *kinds: ChangeKind) -> float | None:
+        """Return the time of the last change of these kinds; None if there was none."""
+        return max((mark.at for mark in self.changes if mark.kind in kinds), default=None)
+
+    def _of_last_hour(self, now: float) -> list[Mark]:
+        return [mark for mark in self.clamped(now).changes if now - mark.at < HOUR_SECONDS]

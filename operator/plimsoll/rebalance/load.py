@@ -1,114 +1,183 @@
-"""The demand of the requests and the capacity of the replicas over the whole window."""
+"""The load of a deployment from the samples of its pods, and which of the pods are known."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 
-from plimsoll.rebalance.pod_window import DemandPoint, PodWindow, judge_pod
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import LoadSummary, PodSignals, PodState, SignalState, worst
+from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState, worst
+from plimsoll.rebalance.tracks import Track
+from plimsoll.rebalance.traffic import Traffic, traffic_of
+
+OLDEST_SAMPLE_SECONDS = 60.0
+"""No older sample decides anything, unless scrapes are further apart."""
+
+MISSED_SCRAPES = 2.5
+"""A pod is known until so many scrape periods after its newest sample: one scrape may be lost."""
+
+USUAL_PERIOD_SECONDS = 15.0
+"""The time between two scrapes that is assumed of a pod with one sample."""
+
+LEAST_RECENT_SECONDS = 30.0
+"""The shortest time over which recent arrivals are counted; at least two scrapes."""
+
+CLOCK_TOLERANCE_SECONDS = 5.0
+"""The largest time in the future that a sample may have. Clocks kept by NTP differ by far less. Beyond this limit, the
+age of a sample means nothing."""
+
+LARGEST_COUNT = 2**53
+"""The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSummary:
+    """The load of one deployment.
+
+    Attributes:
+        state: the worst state of a pod.
+        pods: the state of every pod that should report.
+        traffic: what the known pods serve; None where none is known. What the others serve is unknown, not zero.
+        held_tokens: the KV cache of the known pods.
+        smallest_capacity_tokens: the smallest KV cache that a pod reports, known or not; None where none does.
+        period_seconds: the time between two scrapes; None where no pod has two samples.
+    """
+
+    state: SignalState
+    pods: tuple[PodState, ...] = ()
+    traffic: Traffic | None = None
+    held_tokens: int = 0
+    smallest_capacity_tokens: int | None = None
+    period_seconds: float | None = None
+
+    @property
+    def fresh_pods(self) -> int:
+        """The number of pods that are known."""
+        return sum(1 for pod in self.pods if pod.state is SignalState.FRESH)
+
+    @property
+    def worst_pod(self) -> PodState | None:
+        """The pod with the least reliable numbers; the first by name among equals."""
+        return next((pod for pod in self.pods if pod.state is self.state), None)
 
 
 def summarize(
     pods: Sequence[PodSignals],
     expected_pods: Sequence[str],
     now: float,
-    policy: RebalancePolicy,
     *,
-    request_tokens: int,
+    window_seconds: float,
+    capacity_tokens: int,
     ready_since: Mapping[str, float] | None = None,
+    removed_at: float | None = None,
     available: bool = True,
 ) -> LoadSummary:
-    """Summarize the engines' metrics within the policy's window.
+    """Summarize the engines' metrics.
 
     Args:
         pods: the samples read. Pods that are not in ``expected_pods`` are ignored.
-        expected_pods: the ready pods that report metrics, one for each ready replica. One without samples is MISSING.
+        expected_pods: the ready pods, which report metrics. One without samples is MISSING.
         now: POSIX seconds.
-        policy: gives the window and the bound on age.
-        request_tokens: declared KV tokens of one request (the expected lengths, else the context). A waiting request is
-            assumed to need them where its engine runs no request from which to take a mean.
+        window_seconds: the time over which arrivals are counted; two scrapes at least.
+        capacity_tokens: the KV cache of a pod whose engine does not report its size, as predicted.
         ready_since: POSIX seconds since when each pod serves. Older samples belong to another pod of the same name or
             to a start-up, and are ignored.
+        removed_at: POSIX seconds of the last removal of a replica; None: none is known.
         available: False when Prometheus gave no answer; then nothing else is read.
     """
     expected = sorted(set(expected_pods))
     if not available:
-        states = tuple(PodState(pod, SignalState.UNAVAILABLE) for pod in expected)
-        return LoadSummary(SignalState.UNAVAILABLE, states, policy.window_seconds)
-    since = ready_since or {}
-    read = {pod: [sample for signals in pods if signals.pod == pod for sample in signals.samples] for pod in expected}
-    windows = [
-        judge_pod(
-            pod,
-            [sample for sample in read[pod] if not sample.at < since.get(pod, sample.at)],
-            now=now,
-            window_seconds=policy.window_seconds,
-            max_age_seconds=policy.max_age_seconds,
-            request_tokens=request_tokens,
-        )
-        for pod in expected
-    ]
-    return _summed(windows, policy.window_seconds)
-
-
-def _summed(windows: Sequence[PodWindow], window_seconds: int) -> LoadSummary:
-    fresh = [window for window in windows if window.state is SignalState.FRESH]
-    ages = [window.age_seconds for window in windows if window.age_seconds is not None]
-    sums = list(_sums_over_time(fresh)) or [DemandPoint(0.0, 0, 0, 0)]
-    held = [window.capacity_tokens or 0 for window in fresh]
-    reported = [window.capacity_tokens for window in windows if window.capacity_tokens is not None]
-    preemptions = _total([window.preemptions for window in fresh])
+        return LoadSummary(SignalState.UNAVAILABLE, tuple(PodState(pod, SignalState.UNAVAILABLE) for pod in expected))
+    since, read = ready_since or {}, {signals.pod: signals.samples for signals in pods}
+    judged = [_Judged.of(pod, read.get(pod, ()), since.get(pod), now) for pod in expected]
+    known = [each.track for each in judged if each.state.state is SignalState.FRESH and each.track is not None]
+    period = _period(known)
+    recent = max(LEAST_RECENT_SECONDS, 2 * (period or USUAL_PERIOD_SECONDS))
     return LoadSummary(
-        state=worst(tuple(window.state for window in windows)),
-        pods=tuple(PodState(window.pod, window.state, window.age_seconds) for window in windows),
-        window_seconds=window_seconds,
-        oldest_age_seconds=max(ages, default=None),
-        used_tokens=sums[-1].used_tokens,
-        demanded_tokens=sums[-1].demanded_tokens,
-        demanded_sustained_tokens=min(point.demanded_tokens for point in sums),
-        demanded_peak_tokens=max(point.demanded_tokens for point in sums),
-        held_tokens=sum(held),
-        largest_capacity_tokens=max(held, default=0),
-        smallest_capacity_tokens=min(reported, default=None),
-        waiting_sustained=min(point.waiting for point in sums),
-        waiting_peak=max(point.waiting for point in sums),
-        preemptions=None if preemptions is None else round(preemptions),
-        prompt_tokens_per_second=_total([window.prompt_tokens_per_second for window in fresh]),
-        generation_tokens_per_second=_total([window.generation_tokens_per_second for window in fresh]),
+        state=worst(tuple(each.state.state for each in judged)),
+        pods=tuple(each.state for each in judged),
+        traffic=traffic_of(
+            known,
+            window_seconds=max(window_seconds, recent),
+            recent_seconds=recent,
+            since=removed_at or 0.0,
+            capacity_tokens=capacity_tokens,
+        )
+        if known
+        else None,
+        held_tokens=sum(_capacity(track.samples) or capacity_tokens for track in known),
+        smallest_capacity_tokens=min((each.capacity for each in judged if each.capacity is not None), default=None),
+        period_seconds=period,
     )
 
 
-def _sums_over_time(windows: Sequence[PodWindow]) -> Iterator[DemandPoint]:
-    """Yield the sum over all pods at each scrape of any pod. Each pod counts with its latest scrape so far.
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """One pod: its state, its usable samples if there are any, and the KV cache that it reports."""
 
-    Pods are scraped at different moments. The sum starts at the first moment when every pod has a sample.
-    """
-    if not windows:
-        return
-    complete_from = max(window.points[0].at for window in windows)
-    events = sorted(
-        ((point.at, index, point) for index, window in enumerate(windows) for point in window.points),
-        key=lambda event: event[:2],
+    state: PodState
+    track: Track | None = None
+    capacity: int | None = None
+
+    @staticmethod
+    def of(pod: str, samples: Sequence[EngineSample], ready_since: float | None, now: float) -> _Judged:
+        mine = sorted(
+            (each for each in samples if ready_since is None or not each.at < ready_since), key=lambda each: each.at
+        )
+        usable = [each for each in mine if is_usable(each, now)]
+        if not usable:
+            return _Judged(PodState(pod, _without_samples(mine), _age(mine, now)))
+        track, age = Track(pod, usable, ready_since), max(0.0, now - usable[-1].at)
+        oldest = max(OLDEST_SAMPLE_SECONDS, MISSED_SCRAPES * (_period([track]) or USUAL_PERIOD_SECONDS))
+        if age > oldest:
+            is_invalid = mine[-1].at > usable[-1].at
+            return _Judged(PodState(pod, SignalState.INVALID if is_invalid else SignalState.STALE, age))
+        is_cold = len(usable) == 1 and not track.is_new
+        state = PodState(pod, SignalState.COLD if is_cold else SignalState.FRESH, age)
+        return _Judged(state, track, _capacity(usable))
+
+
+def is_usable(sample: EngineSample, now: float) -> bool:
+    """Whether a sample can decide something: all of its numbers are possible, and use and queue of the engine known."""
+    counts = (
+        sample.kv_usage,
+        sample.waiting,
+        sample.running,
+        sample.preemptions_total,
+        sample.prompt_tokens_total,
+        sample.generation_tokens_total,
+        sample.first_tokens_total,
+        sample.finished_total,
     )
-    latest: dict[int, DemandPoint] = {}
-    used = demanded = waiting = 0
-    for at, scrapes in groupby(events, key=lambda event: event[0]):
-        for _, index, point in scrapes:
-            before = latest.get(index, _NOTHING)
-            used += point.used_tokens - before.used_tokens
-            demanded += point.demanded_tokens - before.demanded_tokens
-            waiting += point.waiting - before.waiting
-            latest[index] = point
-        if at >= complete_from:
-            yield DemandPoint(at, used, demanded, waiting)
+    return (
+        sample.kv_usage is not None
+        and sample.waiting is not None
+        and math.isfinite(sample.at)
+        and sample.at <= now + CLOCK_TOLERANCE_SECONDS
+        and all(count is None or 0 <= count <= LARGEST_COUNT for count in counts)
+        and sample.kv_usage <= 1
+        and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
+    )
 
 
-def _total(values: Sequence[float | None]) -> float | None:
-    """Return the sum; None where one of the values is unknown or there are no values."""
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
+def _without_samples(samples: Sequence[EngineSample]) -> SignalState:
+    incomplete = any(each.kv_usage is None or each.waiting is None for each in samples)
+    return SignalState.MISSING if not samples or incomplete else SignalState.INVALID
 
 
-_NOTHING = DemandPoint(0.0, 0, 0, 0)
+def _age(samples: Sequence[EngineSample], now: float) -> float | None:
+    if not samples or not math.isfinite(samples[-1].at):
+        return None
+    return max(0.0, now - samples[-1].at)
+
+
+def _capacity(samples: Sequence[EngineSample]) -> int | None:
+    return next((each.kv_capacity_tokens for each in reversed(samples) if each.kv_capacity_tokens is not None), None)
+
+
+def _period(known: Sequence[Track]) -> float | None:
+    """Return the middle of the times between the last scrapes."""
+    gaps = [later.at - earlier.at for track in known for earlier, later in pairwise(track.samples[-8:])]
+    return median(gaps) if gaps else None

@@ -10,9 +10,9 @@ class SignalState(StrEnum):
     """The reliability of the numbers of one pod or of a whole load. Listed from best to worst."""
 
     FRESH = "Fresh"
-    """Complete, plausible, and younger than the bound throughout the window."""
+    """Plausible, young, and enough samples for a rate."""
     COLD = "Cold"
-    """Plausible, but the samples do not cover the window: the pod is young, or scrapes are missing."""
+    """Plausible, but there is only one sample, and what was before is not known."""
     STALE = "Stale"
     """The newest sample is older than the bound."""
     MISSING = "Missing"
@@ -95,49 +95,6 @@ class PodState:
     pod: str
     state: SignalState
     age_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class LoadSummary:
-    """The load of one deployment over the window, from the pods with reliable numbers.
-
-    Every figure sums over the ``fresh_pods`` only. The load of the other pods is unknown, not zero. A sustained figure
-    is the lowest value of the sum at any scrape in the window, and a peak is the highest: pressure must last for the
-    whole window, and so must slack. ``demanded`` tokens are the tokens in use plus those that the waiting requests
-    will need. ``smallest_capacity_tokens`` covers every pod that reports a capacity now, even with a short history.
-    """
-
-    state: SignalState
-    pods: tuple[PodState, ...] = ()
-    window_seconds: int = 0
-    oldest_age_seconds: float | None = None
-    used_tokens: int = 0
-    demanded_tokens: int = 0
-    demanded_sustained_tokens: int = 0
-    demanded_peak_tokens: int = 0
-    held_tokens: int = 0
-    largest_capacity_tokens: int = 0
-    smallest_capacity_tokens: int | None = None
-    waiting_sustained: int = 0
-    waiting_peak: int = 0
-    preemptions: int | None = None
-    prompt_tokens_per_second: float | None = None
-    generation_tokens_per_second: float | None = None
-
-    @property
-    def fresh_pods(self) -> int:
-        """The number of pods that the figures come from."""
-        return sum(1 for pod in self.pods if pod.state is SignalState.FRESH)
-
-    @property
-    def worst_pod(self) -> PodState | None:
-        """The pod with the least reliable numbers; the first by name among equals."""
-        return max(self.pods, key=lambda pod: _SEVERITY[pod.state], default=None)
-
-    @property
-    def sustained_percent(self) -> int | None:
-        """Sustained demand over held capacity, in whole percent rounded down; None where the capacity is 0."""
-        return self.demanded_sustained_tokens * 100 // self.held_tokens if self.held_tokens else None
 
 
 _SEVERITY = {state: rank for rank, state in enumerate(SignalState)}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.load import LoadSummary
+from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import LoadSummary
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +25,30 @@ class DeclaredNeed:
 
 @dataclass(frozen=True, slots=True)
 class PlacementState:
-    """The current placement: ``replicas`` are wanted now, and ``ready`` of them serve.
+    """The current placement.
 
-    ``kv_capacity_tokens`` is the predicted KV cache of one replica. It is assumed for every replica that reports none.
-    ``budget_bytes_per_gpu`` is the memory that one GPU of the placed type gives. ``startup_seconds`` is the longest
-    start-up seen. ``new_replicas`` are those of ``replicas`` that the plan has just placed or has no place for.
-    ``moving`` means that an old pool still serves in place of a new one, so the signals describe both.
+    Attributes:
+        replicas: replicas that are wanted now.
+        ready: those that serve.
+        kv_capacity_tokens: the predicted KV cache of one replica. It is assumed for a replica that reports none.
+        budget_bytes_per_gpu: the memory that one GPU of the placed type gives.
+        model: the speed of one replica; None where the performance model does not know it.
+        most_sequences: the most requests at the same time that the engine could be given; None: unknown.
+        starting_since: POSIX seconds since when each replica starts that does not serve yet.
+        settled_since: POSIX seconds since when the newest of the ready replicas serves; None: unknown.
+        startup_seconds: the longest start-up of a pod that serves; None: unknown.
+        new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
+        moving: an old pool still serves in place of a new one, so the signals describe both.
     """
 
     replicas: int
     ready: int
     kv_capacity_tokens: int
     budget_bytes_per_gpu: int
+    model: ReplicaModel | None = None
+    most_sequences: int | None = None
+    starting_since: tuple[float, ...] = ()
+    settled_since: float | None = None
     startup_seconds: float | None = None
     new_replicas: int = 0
     moving: bool = False
@@ -50,3 +64,15 @@ class Situation:
     history: ChangeHistory
     now: float
     policy: RebalancePolicy
+    memory: LoopMemory = field(default_factory=LoopMemory)
+
+    @property
+    def stuck(self) -> int:
+        """Replicas that start for so long that they are no supply."""
+        longest = self.memory.stuck_after_seconds
+        return sum(self.now - since > longest for since in self.placement.starting_since)
+
+    @property
+    def unknown(self) -> int:
+        """Ready replicas of which nothing is known. Each is taken to carry its own load, no more and no less."""
+        return max(0, self.placement.ready - self.load.fresh_pods)

@@ -116,12 +116,12 @@ def traffic_of(
     )
 
 
-def _arrivals(
-    found: Sequence[Track], start: float, end: float, least_seconds: float, lengths: Lengths | None
-) -> Rate:
+def _arrivals(found: Sequence[Track], start: float, end: float, least_seconds: float, lengths: Lengths | None) -> Rate:
     """Return the requests that got their first token, and the growth of the queues."""
     start = min(start, end - least_seconds / 2)
-    came = sum(_started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0) for track in found)
+    came = sum(
+        _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0) for track in found
+    )
     return Rate(max(0.0, came / (end - start)), end - start)
 
 
@@ -157,7 +157,9 @@ def _lengths(found: Sequence[Track], end: float) -> Lengths | None:
     if not prompt or not output:
         return None
     hits = _mean(found, tracks.PREFIX_HITS, tracks.PREFIX_QUERIES, start, end) or 0.0
-    return Lengths(max(1.0, prompt), max(1.0, output), prompt * min(1.0, hits), _in_cache(found, start, prompt + output / 2))
+    return Lengths(
+        max(1.0, prompt), max(1.0, output), prompt * min(1.0, hits), _in_cache(found, start, prompt + output / 2)
+    )
 
 
 def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:

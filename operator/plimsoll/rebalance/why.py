@@ -2,36 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from plimsoll.domain.units import format_gib
+from plimsoll.rebalance.capacity import Limit
 from plimsoll.rebalance.decisions import DecisionReason, LoopDecision
 
-_BAND = (
-    "over {seconds} s the requests needed {pressure_percent} to {peak_percent} % of the KV cache, "
-    "and {bound_percent} % throughout would be too much"
-)
 _KNOWN = "{fresh} of {ready} ready replicas are known"
 
 _SENTENCES = {
     DecisionReason.MODE_OFF: "Nothing is decided because rebalancing is off.",
-    DecisionReason.WITHIN_BAND: f"Nothing to change: {_BAND}.",
-    DecisionReason.THROUGHPUT_NEEDED: (
-        f"Nothing to change: {_BAND}; the traffic is still near the one that last needed a replica more."
+    DecisionReason.WITHIN_BAND: (
+        "Nothing to change: {replicas} for {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
+    ),
+    DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
+        "{needed} are needed and {replicas} wanted so far: {traffic}{waiting}{stuck}."
+    ),
+    DecisionReason.BACKLOG_TOO_LONG: (
+        "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: {traffic}{waiting}{stuck}."
     ),
     DecisionReason.SUSTAINED_KV_PRESSURE: (
-        "One replica more is needed: for {seconds} s the requests needed at least {pressure_percent} % of the KV cache "
-        "of {replicas} ({demanded_tokens} of {held_tokens} tokens{unknown}), and {bound_percent} % is too much."
+        "{needed} are needed and {replicas} wanted so far: {kv_percent} % of the KV cache is in use ({used_tokens} of "
+        "{held_tokens} tokens){waiting}{stuck}."
     ),
     DecisionReason.SUSTAINED_QUEUE: (
-        "One replica more is needed: for {seconds} s at least {waiting} requests waited at {replicas}{unknown}, and "
-        "{bound} are too many."
+        "{needed} are needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}."
     ),
-    DecisionReason.BELOW_MIN_REPLICAS: "One replica more is needed: {replicas} is fewer than the minimum of {min}.",
+    DecisionReason.REPLICAS_STUCK: (
+        "{stuck_replicas} did not get ready within {bound_seconds} s, so others are needed in their place: {traffic}."
+    ),
+    DecisionReason.BATCH_LIMIT_BINDS: (
+        "The engines run as many requests at the same time as they may, and could run more: {traffic}{waiting}{tuning}."
+    ),
+    DecisionReason.BELOW_MIN_REPLICAS: "More replicas are needed: {replicas} is fewer than the minimum of {min}.",
     DecisionReason.SUSTAINED_SLACK: (
-        "One of {replicas} is superfluous: for {seconds} s the requests would have needed at most {pressure_percent} % "
-        "of the KV cache of the remaining {remaining} ({demanded_tokens} of {held_tokens} tokens), and up to "
-        "{bound_percent} % is safe."
+        "{enough} of {replicas} have been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
+        "KV cache is in use."
     ),
-    DecisionReason.ABOVE_MAX_REPLICAS: "One replica less is needed: {replicas} is more than the maximum of {max}.",
+    DecisionReason.ABOVE_MAX_REPLICAS: "Fewer replicas are needed: {replicas} is more than the maximum of {max}.",
     DecisionReason.NEED_OUTGREW_PLACEMENT: (
         "Another placement is needed: a GPU must hold {needed_bytes} and the one placed gives {budget_bytes}."
     ),
@@ -42,21 +50,28 @@ _SENTENCES = {
     DecisionReason.METRICS_UNAVAILABLE: "Waiting: Prometheus gave no usable answer.",
     DecisionReason.METRICS_INVALID: f"Waiting: {{pod}} reported a number that cannot be; {_KNOWN}.",
     DecisionReason.METRICS_MISSING: f"Waiting: there are no metrics for {{pod}}; {_KNOWN}.",
-    DecisionReason.METRICS_STALE: (
-        f"Waiting: the newest sample of {{pod}} is {{age_seconds}} s old and may be {{bound_seconds}} s; {_KNOWN}."
-    ),
-    DecisionReason.WINDOW_NOT_COVERED: (
-        f"Waiting: the samples of {{pod}} do not cover the last {{window_seconds}} s yet; {_KNOWN}."
-    ),
+    DecisionReason.METRICS_STALE: (f"Waiting: the newest sample of {{pod}} is {{age_seconds}} s old; {_KNOWN}."),
+    DecisionReason.WINDOW_NOT_COVERED: f"Waiting: there is only one sample of {{pod}} so far; {_KNOWN}.",
     DecisionReason.REPLICAS_STARTING: "Waiting{wanted}: {ready} of {replicas} are ready.",
     DecisionReason.COOLING_DOWN: (
-        "Waiting{wanted}: the last change was {seconds} s ago, and {bound_seconds} s must pass between two."
+        "Waiting{wanted}: the last change was {seconds} s ago, and {bound_seconds} s must pass after it."
     ),
     DecisionReason.HOURLY_BUDGET_SPENT: "Waiting{wanted}: the last hour saw {changes} changes of {bound} allowed.",
+    DecisionReason.REVERSALS_SPENT: (
+        "Waiting{wanted}: in the last hour {reversals} removals were followed by an addition, and {bound} are allowed."
+    ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
     DecisionReason.MOVE_UNDER_WAY: "Waiting: a move is under way, and the old replicas serve until the new ones do.",
+}
+
+
+_LIMITS = {
+    Limit.KV_CACHE: "the KV cache limits it",
+    Limit.BATCH: "--max-num-seqs limits it",
+    Limit.TOKEN_TIME: "the promised time per token limits it",
+    Limit.FIRST_TOKEN_TIME: "the promised time to the first token limits it",
 }
 
 
@@ -66,17 +81,53 @@ def sentence(decision: LoopDecision) -> str:
     Raises:
         KeyError: the decision lacks a number that its sentence needs.
     """
+    numbers = dict(decision.numbers)
     texts = {name: _text(name, value) for name, value in decision.numbers}
-    return _SENTENCES[decision.reason].format_map({"wanted": "", "unknown": ""} | texts)
+    parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
+    return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _traffic(numbers: Mapping[str, int | str]) -> str:
+    """Return what comes, and what one replica carries of it, as far as both are known."""
+    if "prompt_tokens" not in numbers:
+        return "nothing is known of the requests yet"
+    lengths = f"prompts of {numbers['prompt_tokens']} and answers of {numbers['output_tokens']} tokens"
+    if "capacity_per_minute" not in numbers:
+        return f"requests with {lengths}"
+    limit = _LIMITS[Limit(str(numbers["limit"]))]
+    return (
+        f"{numbers['arrivals_per_minute']} requests a minute with {lengths}, of which a replica carries "
+        f"{numbers['capacity_per_minute']} ({limit})"
+    )
+
+
+def _tuning(numbers: Mapping[str, int | str]) -> str:
+    if "to_sequences" not in numbers:
+        return ""
+    return (
+        f"; --max-num-seqs {numbers['to_sequences']} instead of {numbers['sequences']} lets a replica carry "
+        f"{numbers['to_capacity_per_minute']}"
+    )
+
+
+def _about_stuck(numbers: Mapping[str, int | str]) -> dict[str, str]:
+    count = numbers.get("stuck")
+    return {"stuck_replicas": _text("replicas", count)} if isinstance(count, int) else {}
 
 
 def _text(name: str, value: int | str) -> str:
     """Format one number for the sentences."""
     match name, value:
-        case "replicas", int(count):
+        case (("replicas" | "needed"), int(count)):
             return "1 replica" if count == 1 else f"{count} replicas"
-        case "unknown", int(count):
-            return f", {count} of them unknown" if count else ""
+        case "stuck", int(count):
+            return f"; {count} of them do not get ready" if count else ""
+        case "waiting", int(count):
+            return f"; {count} requests wait" if count else ""
         case (("needed_bytes" | "budget_bytes"), int(count)):
             return format_gib(count)
         case "pod", str(pod):

@@ -11,7 +11,8 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
-from plimsoll.rebalance.history import Ceiling
+from plimsoll.rebalance.history import Mark
+from plimsoll.rebalance.memory import Learned
 from plimsoll.render.decisions import DecisionNote
 
 
@@ -51,7 +52,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class RebalancingReport:
-    """The live loop's decision, already in words; ``change_times`` are RFC 3339."""
+    """The live loop's decision, already in words, its changes, and what it learned."""
 
     decision: str
     reason: str
@@ -59,9 +60,10 @@ class RebalancingReport:
     proposal: str | None = None
     base_replicas: int | None = None
     target_replicas: int | None = None
-    change_times: tuple[str, ...] = ()
+    changes: tuple[Mark, ...] = ()
     last_change: str | None = None
-    ceiling: Ceiling | None = None
+    learned: Learned | None = None
+    diagnosis: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,8 @@ from plimsoll.placement.explain import rejection_sentence, remedy_sentence, sugg
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
-from plimsoll.rebalance.history import Ceiling
+from plimsoll.rebalance.history import Mark
+from plimsoll.rebalance.memory import Learned
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import node_terms, pod_selector, service_url, stages
@@ -37,7 +38,7 @@ MAX_REMEDIES = 10
 MAX_PROPOSALS = 3
 """The most proposals in a status: there is one of each kind."""
 
-MAX_CHANGE_TIMES = 120
+MAX_CHANGES = 250
 """The most change times in a status. No hour may have more changes, so they suffice for the hourly budget."""
 
 _TERM_FIELDS = {
@@ -82,7 +83,9 @@ def status(report: Report, earlier: Mapping[str, Since], now: str) -> dict[str, 
     if report.rebalancing is not None:
         document["rebalancing"] = _rebalancing(report.rebalancing)
     elif report.rebalancing_off:
-        document["rebalancing"] = None  # otherwise it stays: a pass without a turn keeps the budget and the ceiling
+        document["rebalancing"] = (
+            None  # otherwise it stays: a pass without a turn keeps what is known
+        )
     return document
 
 
@@ -358,18 +361,28 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "proposal": report.proposal,
         "baseReplicas": report.base_replicas,
         "targetReplicas": report.target_replicas,
-        "changeTimes": list(report.change_times[-MAX_CHANGE_TIMES:]),
+        "diagnosis": report.diagnosis,
+        "changes": [_change(mark) for mark in report.changes[-MAX_CHANGES:]],
         "lastChange": report.last_change,
-        "ceiling": None if report.ceiling is None else _ceiling(report.ceiling),
+        "learned": None if report.learned is None else _learned(report.learned),
     }
 
 
-def _ceiling(ceiling: Ceiling) -> dict[str, Any]:
-    prompt, generation = ceiling.prompt_tokens_per_second, ceiling.generation_tokens_per_second
+def _change(mark: Mark) -> dict[str, Any]:
     return {
-        "at": to_rfc3339(ceiling.at),
-        "promptTokensPerSecond": None if prompt is None else int(prompt),
-        "generationTokensPerSecond": None if generation is None else int(generation),
+        "at": to_rfc3339(mark.at),
+        "kind": mark.kind.value,
+        "reason": mark.reason or None,
+        "replicas": mark.replicas,
+    }
+
+
+def _learned(learned: Learned) -> dict[str, Any]:
+    startup = learned.startup_seconds
+    return {
+        "pool": learned.pool,
+        "tokenTimePercent": round(100 * learned.slowness),
+        "startupSeconds": None if startup is None else round(startup),
     }
 
 

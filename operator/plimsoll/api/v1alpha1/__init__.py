@@ -28,7 +28,7 @@ from plimsoll.api.v1alpha1.spec import (
 )
 from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.status import (
-    CeilingStatus,
+    ChangeStatus,
     Condition,
     DecisionStatus,
     EngineSettingsStatus,
@@ -50,7 +50,7 @@ from plimsoll.domain.engine_options import SpeculationMethod
 __all__ = [
     "ApiModel",
     "CapacityTypeChoice",
-    "CeilingStatus",
+    "ChangeStatus",
     "Condition",
     "DecisionStatus",
     "DraftModelSpec",

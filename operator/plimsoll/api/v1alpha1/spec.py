@@ -373,12 +373,18 @@ class RebalancingSpec(ApiModel):
     )
     min_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(default=1, description="Fewest replicas.")
     max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Most replicas.")
-    changes_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(default=6, description="Most changes in any hour.")
+    changes_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
+        default=6, description="Most removals, moves and changes of settings in any hour. Additions are not counted."
+    )
+    reversals_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
+        default=2, description="Most additions after a removal in any hour. Then no replica is removed."
+    )
     window_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
-        default=120, description="Seconds for which pressure or slack must last before it counts."
+        default=120,
+        description="Seconds over which arrivals are counted. A sudden rise is seen in the last scrapes already.",
     )
     cooldown_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
-        default=300, description="Least seconds between two changes. A longer start-up of the engines makes it longer."
+        default=600, description="Seconds for which fewer replicas must have been enough before some are removed."
     )
 
 

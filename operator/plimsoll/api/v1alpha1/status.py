@@ -343,35 +343,42 @@ class DecisionStatus(ApiModel):
     )
 
 
-class CeilingStatus(ApiModel):
-    """Throughput of one replica when the live loop last found the replicas too few."""
+class ChangeStatus(ApiModel):
+    """One change that the live loop made."""
 
-    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the measurement.")
-    prompt_tokens_per_second: int | None = Field(default=None, description="Prompt tokens per second of one replica.")
-    generation_tokens_per_second: int | None = Field(
-        default=None, description="Generated tokens per second of one replica."
-    )
+    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the change.")
+    kind: str = Field(description="Add, Remove, Retune or Move.")
+    reason: str | None = Field(default=None, description="Reason, as one CamelCase word for programs.")
+    replicas: int | None = Field(default=None, description="Replicas that were wanted from then on.")
+
+
+class LearnedStatus(ApiModel):
+    """What the live loop learned of the replicas of one pool. Small differences are not written."""
+
+    pool: str = Field(description="Pool whose replicas were measured.")
+    token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
+    startup_seconds: int | None = Field(default=None, description="Longest start-up of a replica that was seen.")
 
 
 class RebalancingStatus(ApiModel):
     """The live loop's decision and proposal. Live figures are in the metrics."""
 
-    decision: str = Field(description="Keep, AddReplica, RemoveReplica, Move or Wait.")
+    decision: str = Field(description="Keep, AddReplica, RemoveReplica, Retune, Move or Wait.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason, as text for people.")
+    diagnosis: str | None = Field(
+        default=None, description="What limits the replicas, or what else is wrong, as one CamelCase word."
+    )
     proposal: str | None = Field(default=None, description="Proposed change, in Recommend mode.")
     base_replicas: int | None = Field(default=None, description="spec.replicas that the target started from.")
     target_replicas: int | None = Field(
         default=None, description="Replicas that the live loop wants, within the bounds."
     )
-    change_times: list[Annotated[str, Field(json_schema_extra={"format": "date-time"})]] | None = Field(
-        default=None, max_length=120, description="Times of the changes within the last hour."
+    changes: list[ChangeStatus] | None = Field(
+        default=None, max_length=250, description="Changes within the last hour, and the ten last ones."
     )
     last_change: str | None = Field(default=None, description="Last change, as text.")
-    ceiling: CeilingStatus | None = Field(
-        default=None,
-        description="Throughput when the replicas were last too few. It prevents that a replica is removed too early.",
-    )
+    learned: LearnedStatus | None = Field(default=None, description="What was learned of the replicas.")
 
 
 class InferenceDeploymentStatus(ApiModel):

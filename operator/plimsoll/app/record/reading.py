@@ -32,11 +32,12 @@ from plimsoll.api.v1alpha1.status import (
     TooSmallStatus,
 )
 from plimsoll.app.record.doubts import doubt
-from plimsoll.app.record.values import history_of, pool_of, rehoming_of, seen_of
+from plimsoll.app.record.values import history_of, learned_of, pool_of, rehoming_of, seen_of
 from plimsoll.domain.observations import Seen
 from plimsoll.placement.pools import Pool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.memory import Learned
 
 RECORD = "record"
 """The key under which the store keeps the record, next to the status itself. It is never written anywhere."""
@@ -63,6 +64,7 @@ class Record:
     rehomings: tuple[Rehoming, ...] = ()
     observations: tuple[Seen, ...] = ()
     history: ChangeHistory = field(default_factory=ChangeHistory)
+    learned: Learned | None = None
     max_sequences: int | None = None
     complaints: tuple[str, ...] = ()
     lost_pools: bool = False
@@ -99,6 +101,7 @@ def read(raw: Any) -> Record:
         rehomings=tuple(place for entry in parts["rehomings"] if (place := rehoming_of(entry)) is not None),
         observations=tuple(seen for entry in parts["observations"] if (seen := seen_of(entry)) is not None),
         history=history_of(parts["rebalancing"]),
+        learned=learned_of(parts["rebalancing"]),
         max_sequences=None if placement is None else placement.engine.max_num_seqs,
         complaints=tuple(reader.complaints),
         lost_pools=isinstance(raw.get("pools"), list) and len(parts["pools"]) < len(raw["pools"]),

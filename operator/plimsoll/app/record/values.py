@@ -7,7 +7,7 @@ from typing import Protocol
 
 from plimsoll import __version__
 from plimsoll.api.v1alpha1.status import (
-    CeilingStatus,
+    ChangeStatus,
     DecisionStatus,
     ObservationStatus,
     PoolStatus,
@@ -22,7 +22,8 @@ from plimsoll.domain.times import from_rfc3339
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
-from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.memory import Learned
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
 
@@ -133,15 +134,24 @@ def seen_of(entry: ObservationStatus) -> Seen | None:
 
 
 def history_of(entry: RebalancingStatus | None) -> ChangeHistory:
-    """The past changes of the live loop; texts that are no times are left out."""
+    """The past changes of the live loop. Those without a usable time or with an unknown kind are left out."""
     if entry is None:
         return ChangeHistory()
-    times = (from_rfc3339(text) for text in entry.change_times or ())
-    return ChangeHistory(tuple(at for at in times if at is not None), _ceiling_of(entry.ceiling))
+    marks = (_mark_of(change) for change in entry.changes or ())
+    return ChangeHistory(tuple(mark for mark in marks if mark is not None))
 
 
-def _ceiling_of(entry: CeilingStatus | None) -> Ceiling | None:
-    at = None if entry is None else from_rfc3339(entry.at)
-    if entry is None or at is None:
+def _mark_of(entry: ChangeStatus) -> Mark | None:
+    at = from_rfc3339(entry.at)
+    if at is None or entry.kind not in set(ChangeKind):
         return None
-    return Ceiling(at, entry.prompt_tokens_per_second, entry.generation_tokens_per_second)
+    return Mark(at, ChangeKind(entry.kind), entry.reason or "", entry.replicas)
+
+
+def learned_of(entry: RebalancingStatus | None) -> Learned | None:
+    """What the live loop had learned when the status was written; None where nothing usable is there."""
+    learned = None if entry is None else entry.learned
+    if learned is None or learned.token_time_percent <= 0:
+        return None
+    startup = None if learned.startup_seconds is None else float(learned.startup_seconds)
+    return Learned(learned.pool, learned.token_time_percent / 100, startup)

@@ -21,8 +21,10 @@ ReadFailure = Callable[[str, str], EngineFailure]
 
 @dataclass(frozen=True, slots=True)
 class PodFacts:
-    """One pod. Times are POSIX seconds; ``unscheduled_since`` is when the scheduler first failed to bind it.
+    """One pod.
 
+    Times are POSIX seconds. ``bound_since`` is when the scheduler bound it, and ``unscheduled_since`` when it first
+    failed to do so.
     ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
     """
 
@@ -34,6 +36,7 @@ class PodFacts:
     ready_since: float | None = None
     startup_seconds: float | None = None
     unscheduled_since: float | None = None
+    bound_since: float | None = None
     scheduler_message: str = ""
     obstacles: tuple[Obstacle, ...] = ()
     failure: EngineFailure | None = None
@@ -60,6 +63,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         ready_since=ready_since,
         startup_seconds=startup if restarts == 0 else None,
         unscheduled_since=bound_since if waits else None,
+        bound_since=None if waits else bound_since,
         scheduler_message=str(scheduled.get("message") or "") if waits else "",
         obstacles=_obstacles(scheduled) if waits else (),
         failure=None if ready_since is not None else failure,

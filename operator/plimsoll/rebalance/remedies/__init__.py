@@ -2,9 +2,10 @@
 
 from plimsoll.rebalance.remedies.move import move
 from plimsoll.rebalance.remedies.protocol import Ask, Offer, Remedy
-from plimsoll.rebalance.remedies.scale import add_replica, remove_replica
+from plimsoll.rebalance.remedies.retune import retune
+from plimsoll.rebalance.remedies.scale import add_replicas, remove_replicas
 
-REMEDIES: tuple[Remedy, ...] = (add_replica, remove_replica, move)
+REMEDIES: tuple[Remedy, ...] = (retune, add_replicas, remove_replicas, move)
 """The remedies in the order of preference. They stand here as rows: to find modules would be I/O."""
 
 __all__ = ["REMEDIES", "Ask", "Offer", "Remedy"]

@@ -1,7 +1,8 @@
-"""Add one replica, or remove one."""
+"""Add replicas, or remove some."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from plimsoll.placement.pools import Tenant
@@ -10,22 +11,50 @@ from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
 from plimsoll.rebalance.situation import Situation
 
-_ONE_MORE = (DiagnosisKind.TOO_FEW_REPLICAS, DiagnosisKind.KV_BOUND, DiagnosisKind.QUEUE_BOUND)
-_ONE_LESS = (DiagnosisKind.TOO_MANY_REPLICAS, DiagnosisKind.IDLE)
+_MORE = frozenset(
+    (
+        DiagnosisKind.TOO_FEW_REPLICAS,
+        DiagnosisKind.KV_BOUND,
+        DiagnosisKind.BATCH_BOUND,
+        DiagnosisKind.DECODE_BOUND,
+        DiagnosisKind.HOST_BOUND,
+        DiagnosisKind.PREFILL_BOUND,
+        DiagnosisKind.QUEUE_BOUND,
+        DiagnosisKind.STUCK_REPLICA,
+    )
+)
+_LESS = frozenset((DiagnosisKind.TOO_MANY_REPLICAS, DiagnosisKind.IDLE))
 
 
-def add_replica(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
-    """Add one replica where there are too few."""
-    if diagnosis.kind not in _ONE_MORE:
+def add_replicas(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
+    """Add all replicas that are needed at once; where not all have a place, as many as have one."""
+    now, policy = situation.placement.replicas, situation.policy
+    if diagnosis.kind not in _MORE or diagnosis.replicas <= now:
         return None
-    return ask(AddReplica(diagnosis.reason, diagnosis.numbers), _with_replicas(ask.tenant, +1))
+    wanted = max(1, min(diagnosis.replicas, policy.max_replicas) - now)
+    first: Wait | None = None
+    for count in _fewer_and_fewer(wanted):
+        answer = ask(AddReplica(diagnosis.reason, diagnosis.numbers, count), _with_replicas(ask.tenant, +count))
+        if isinstance(answer, Offer):
+            return answer
+        first = first or answer
+    return first
 
 
-def remove_replica(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
-    """Remove one replica where there are too many."""
-    if diagnosis.kind not in _ONE_LESS:
+def _fewer_and_fewer(count: int) -> Iterator[int]:
+    """Yield the count, and then half of it each time, down to one."""
+    while count >= 1:
+        yield count
+        count //= 2
+
+
+def remove_replicas(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
+    """Remove those that are superfluous."""
+    if diagnosis.kind not in _LESS:
         return None
-    return ask(RemoveReplica(diagnosis.reason, diagnosis.numbers), _with_replicas(ask.tenant, -1))
+    now = situation.placement.replicas
+    count = max(1, now - max(diagnosis.replicas, situation.policy.min_replicas))
+    return ask(RemoveReplica(diagnosis.reason, diagnosis.numbers, count), _with_replicas(ask.tenant, -count))
 
 
 def _with_replicas(tenant: Tenant, more: int) -> Tenant:

@@ -1,0 +1,69 @@
+"""One look at the load: how many replicas it needs, and what the look teaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from plimsoll.rebalance.capacity import ReplicaModel
+from plimsoll.rebalance.guard import cooldown_seconds
+from plimsoll.rebalance.memory import LoopMemory
+from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.traffic import Traffic
+from plimsoll.rebalance.trend import rise_within
+from plimsoll.rebalance.wishes import LEAST_BACKLOG_SECONDS, Load, Wish, wish_of
+
+SETTLED_SECONDS = 45.0
+"""How long every replica must have served before a long queue alone asks for more: three scrapes of 15 s."""
+
+TREND_SECONDS = 600.0
+"""A trend is looked for in the last ten minutes, or in two start-ups where these are longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The wish for the load, for all replicas. None where no pod is known. ``memory`` has learned from the look."""
+
+    wish: Wish | None
+    memory: LoopMemory
+    model: ReplicaModel | None = None
+
+
+def judged(situation: Situation) -> Judged:
+    """Look at the load once."""
+    memory = situation.memory.with_startup(situation.placement.startup_seconds)
+    traffic = situation.load.traffic
+    if traffic is None:
+        return Judged(None, memory)
+    memory = _with_lessons(memory, situation, traffic)
+    wish, model = _wish(memory, situation, traffic)
+    wish = replace(wish, replicas=wish.replicas + situation.unknown, enough=wish.enough + situation.unknown)
+    return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now), model)
+
+
+def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) -> LoopMemory:
+    model, keep = situation.placement.model, max(TREND_SECONDS, 2 * memory.expected_startup_seconds)
+    if model is not None:
+        memory = memory.with_speed(traffic, model, situation.now)
+    return memory.with_arrivals(traffic, keep, situation.now)
+
+
+def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:
+    placement, startup = situation.placement, memory.expected_startup_seconds
+    model = None if placement.model is None else replace(placement.model, slowness=memory.slowness)
+    load = Load(
+        traffic,
+        traffic.pods,
+        max(1, situation.load.held_tokens // traffic.pods),
+        rise=rise_within(memory.points, startup + traffic.steady.seconds / 2),
+        is_settled=_is_settled(situation),
+        backlog_seconds=max(LEAST_BACKLOG_SECONDS, startup / 2),
+    )
+    return wish_of(load, model), model
+
+
+def _is_settled(situation: Situation) -> bool:
+    """Whether all replicas have served for a while, so that a queue is no leftover of a start."""
+    placement = situation.placement
+    since = placement.settled_since
+    all_ready = placement.ready >= placement.replicas - placement.new_replicas
+    return all_ready and since is not None and situation.now - since > SETTLED_SECONDS

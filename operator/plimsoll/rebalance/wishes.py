@@ -1,0 +1,125 @@
+"""How many replicas a load needs now, and how many would be enough with room to spare.
+
+Every need is an absolute number, so replicas that still start count, and no wait between additions is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from plimsoll.rebalance.capacity import Capacity, ReplicaModel, capacity_of
+from plimsoll.rebalance.traffic import Lengths, Traffic
+
+NEEDED_USE = 0.92
+"""The part of a replica's capacity that arrivals may take before one more is needed."""
+
+SPARE_USE = 0.8
+"""The part that they may take for a replica to be superfluous. The difference keeps chance from adding it again."""
+
+NEEDED_KV_USE = 0.92
+SPARE_KV_USE = 0.85
+"""The same for the KV cache that is in use now, whatever the model says."""
+
+NORMAL_QUEUE = 2.0
+"""Waiting requests of a replica that are no backlog."""
+
+LONG_QUEUE = 5.0
+"""Waiting requests of a replica with which more are needed, whatever is known of its speed: the queue bound of the
+llm-d autoscaler and of the Gateway API inference extension's endpoint picker."""
+
+GROWTH = 1.5
+"""The factor by which replicas grow for a long queue. Clients that give up are not counted, so the need is unknown."""
+
+LEAST_BACKLOG_SECONDS = 60.0
+"""The time in which a backlog shall be served, at least: clients of public services wait about that long."""
+
+TOLERANCE = 0.04
+"""A need that exceeds a whole number by less than this part is not rounded up."""
+
+
+class Need(StrEnum):
+    """What asks for the most replicas."""
+
+    ARRIVALS = "Arrivals"
+    BACKLOG = "Backlog"
+    KV_CACHE = "KvCache"
+    QUEUE = "Queue"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The replicas for a load.
+
+    ``replicas`` are needed now, because of ``need``. ``enough`` would be enough with room to spare. ``capacity`` is
+    that of one replica; None where the lengths or the speed are not known. ``rate`` are the requests a second that it
+    is made for, a rise that is expected included.
+    """
+
+    replicas: int
+    need: Need
+    enough: int
+    capacity: Capacity | None
+    rate: float
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The traffic, on so many known replicas with so much KV cache each.
+
+    ``rise`` is by how much arrivals will have risen until a new replica serves. ``is_settled`` means that every replica
+    has served for a while. ``backlog_seconds`` is the time in which a backlog shall be served.
+    """
+
+    traffic: Traffic
+    replicas: int
+    kv_tokens: int
+    rise: float = 0.0
+    is_settled: bool = False
+    backlog_seconds: float = LEAST_BACKLOG_SECONDS
+
+
+def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
+    """Return the replicas for a load. ``replica`` None: its speed is not known, and cache and queue decide."""
+    needs, rate, lengths = _without_model(load), load.traffic.arrivals.per_second + load.rise, load.traffic.lengths
+    enough = _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
+    capacity = None
+    if replica is not None and lengths is not None:
+        capacity = capacity_of(replica, lengths)
+        needs |= {
+            Need.ARRIVALS: _whole(rate / (NEEDED_USE * capacity.per_second)),
+            Need.BACKLOG: _for_backlog(load, replica, lengths),
+        }
+        enough = max(enough, rate / (SPARE_USE * capacity.per_second))
+    need = max(needs, key=lambda each: needs[each])
+    replicas = max(1, needs[need])
+    return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
+
+
+def _without_model(load: Load) -> dict[Need, int]:
+    has_long_queue = load.is_settled and load.traffic.waiting >= LONG_QUEUE * load.replicas
+    return {
+        Need.KV_CACHE: _whole(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
+        Need.QUEUE: math.ceil(GROWTH * load.replicas) if has_long_queue else 0,
+    }
+
+
+def _kv_in_use(load: Load) -> float:
+    """Return the KV tokens in use, and those of requests that wait as usual. More would count a backlog twice."""
+    traffic = load.traffic
+    waiting = min(traffic.waiting, NORMAL_QUEUE * load.replicas)
+    return traffic.used_tokens + (0.0 if traffic.lengths is None else waiting * traffic.lengths.in_cache)
+
+
+def _for_backlog(load: Load, replica: ReplicaModel, lengths: Lengths) -> int:
+    """Return the replicas that serve the arrivals and the backlog in time, as fast as they can."""
+    backlog = load.traffic.waiting - NORMAL_QUEUE * load.replicas
+    if backlog <= 0:
+        return 0
+    most = capacity_of(replica, lengths, promised=False)
+    return _whole((load.traffic.arrivals.per_second + backlog / load.backlog_seconds) / most.per_second)
+
+
+def _whole(replicas: float) -> int:
+    return math.ceil(replicas * (1 - TOLERANCE))
