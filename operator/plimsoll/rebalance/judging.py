@@ -56,7 +56,7 @@ def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[W
         max(1, situation.load.held_tokens // traffic.pods),
         rise=rise_within(memory.points, startup + traffic.steady.seconds / 2),
         is_settled=_is_settled(situation),
-        backlog_seconds=max(LEAST_BACKLOG_SECONDS, startup / 2),
+        backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
     )
     return wish_of(load, model), model
 
