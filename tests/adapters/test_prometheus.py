@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters import prometheus
-from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.readings import Reading
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import RebalancePolicy

@@ -16,7 +16,7 @@ from functools import cache
 from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.values import EngineSpec, PodView, Policy, Sample, Scenario, View
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.live import STALE_MEMORY_SECONDS
 from plimsoll.app.objects import Surroundings

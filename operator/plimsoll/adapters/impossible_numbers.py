@@ -31,12 +31,18 @@ def is_share(value: float) -> bool:
 def without_lone_errors(samples: Iterable[EngineSample]) -> tuple[EngineSample, ...]:
     """Return the samples in the order of their times, without impossible numbers: each becomes None.
 
-    If the newest :data:`ERRORS_IN_A_ROW` samples (or all, where there are fewer) have an impossible figure that every
-    decision needs, these figures stay as they are.
+    Figures that every decision needs stay as they are where :func:`settled` leaves them.
     """
-    ordered = sorted((_without(sample, _OTHERS) for sample in samples), key=lambda sample: sample.at)
-    newest = ordered[-ERRORS_IN_A_ROW:]
-    if all(_impossible(sample, _NEEDED) for sample in newest):
+    return settled(sorted((_without(sample, _OTHERS) for sample in samples), key=lambda sample: sample.at))
+
+
+def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
+    """Return ordered samples without impossible figures of the kind that every decision needs.
+
+    If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, where there are fewer) has such a figure, all stay
+    as they are.
+    """
+    if all(_impossible(sample, _NEEDED) for sample in ordered[-ERRORS_IN_A_ROW:]):
         return tuple(ordered)
     return tuple(_without(sample, _NEEDED) for sample in ordered)
 

@@ -12,7 +12,7 @@ from plimsoll.api.v1alpha1.status import SizeStatus
 from plimsoll.app.contests import Contest
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
-from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
+from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.rebalancing import Standing, Turn
 from plimsoll.app.record.reading import Record, record_of
@@ -200,14 +200,16 @@ def is_passing(case: Case) -> bool:
 
 
 def wanted_signals(case: Case) -> Wanted:
-    """The signals to read from Prometheus: the window of the live loop, or enough to learn what engines report."""
+    """The signals to read: the history that the live loop needs, or enough to learn what engines report."""
     pods = tuple(pod.name for pod in case.around.ready_pods())
+    addresses = {pod.name: pod.address for pod in case.around.ready_pods() if pod.address}
     if case.resource is None:
-        return Wanted(pods)
+        return Wanted(pods, addresses=addresses)
     spec = case.resource.spec
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
-    window = CAPACITY_WINDOW_SECONDS if is_off else spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS
-    return Wanted(pods, window, engine_of(spec.engine.engine_name).metrics)
+    history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
+    window = CAPACITY_WINDOW_SECONDS if is_off else history
+    return Wanted(pods, window, engine_of(spec.engine.engine_name).metrics, addresses)
 
 
 def tenant_of(case: Case) -> Tenant | None:

@@ -22,7 +22,7 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, R
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.readings import Reading
 from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment

@@ -46,13 +46,14 @@ TTFT_SECONDS: Final = "vllm:time_to_first_token_seconds"
 """Histogram: seconds from the arrival of a request to its first token, observed at the first token."""
 
 ITL_SECONDS: Final = "vllm:inter_token_latency_seconds"
-"""Histogram: seconds between two tokens of a request, since vLLM 0.10.2."""
+"""Histogram: seconds between two outputs of a request, since vLLM 0.10.2. An output is one token, or several tokens
+with speculative decoding."""
 
 ITL_SECONDS_BEFORE_0_15: Final = "vllm:time_per_output_token_seconds"
 """The older name of :data:`ITL_SECONDS`: the only name before vLLM 0.10.2, removed in 0.15."""
 
 QUEUE_SECONDS: Final = "vllm:request_queue_time_seconds"
-"""Histogram: seconds that a request waited before it got into a batch for the first time."""
+"""Histogram: seconds that a request waited before it got into a batch, observed when the request is done."""
 
 PREFIX_CACHE_QUERIES_TOTAL: Final = "vllm:prefix_cache_queries_total"
 """Counter: prompt tokens that were looked up in the prefix cache, since vLLM 0.9.2.

@@ -23,7 +23,8 @@ ReadFailure = Callable[[str, str], EngineFailure]
 class PodFacts:
     """One pod. Times are POSIX seconds; ``unscheduled_since`` is when the scheduler first failed to bind it.
 
-    ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
+    ``obstacles`` are the reasons why the scheduler rejects every node, read from its message. ``address`` is the IP
+    address; empty until the pod has one.
     """
 
     name: str
@@ -39,6 +40,7 @@ class PodFacts:
     failure: EngineFailure | None = None
     restarts: int = 0
     node: str = ""
+    address: str = ""
 
 
 def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
@@ -65,6 +67,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         failure=None if ready_since is not None else failure,
         restarts=restarts,
         node=str((body.get("spec") or {}).get("nodeName") or ""),
+        address=str(status.get("podIP") or ""),
     )
 
 
