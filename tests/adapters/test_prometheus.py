@@ -76,15 +76,12 @@ def test_a_scrape_becomes_a_sample() -> None:
 
 def test_the_question_asks_for_raw_samples_of_all_metrics_at_one_moment() -> None:
     with serving(NOW, replying(*pod_series({-5: "0.5"}))) as fake:
-        PrometheusSignals(fake.url + "/", headers={"Authorization": "Bearer x"}).read(
-            "chat", ["llama-0"], window_seconds=300, now=NOW
-        )
+        PrometheusSignals(fake.url + "/").read("chat", ["llama-0"], window_seconds=300, now=NOW)
 
     (query,) = fake.queries
     assert query["query"].endswith('",namespace="chat",pod=~"llama-0"}[300s]')
     assert query["query"].startswith('{__name__=~"vllm:kv_cache_usage_perc|')
     assert float(query["time"]) == NOW
-    assert all(headers["Authorization"] == "Bearer x" for headers in fake.headers)
 
 
 def test_the_age_of_a_silent_pod_is_its_last_scrapes_and_not_the_questions() -> None:

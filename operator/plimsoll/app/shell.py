@@ -210,8 +210,10 @@ class Shell:
         return PriceList(cluster, key, wake.set, load_gpu_types())
 
     def _live(self, wake: asyncio.Event) -> LiveSignals:
-        url = self.settings.prometheus_url
-        return LiveSignals(PrometheusSignals(url) if url else None, wake.set)
+        url, access = self.settings.prometheus_url, self.settings.prometheus_access
+        if not url:
+            return LiveSignals(None, wake.set)
+        return LiveSignals(PrometheusSignals(url, access=access, label_pairs=self.settings.prometheus_labels), wake.set)
 
     def _models(self, cluster: Cluster, wake: asyncio.Event) -> ModelBook:
         async def read_token(namespace: str, name: str, key: str) -> str:
