@@ -35,14 +35,16 @@ class LimitedSession:
         neighbour: name of the server for the error texts: ``Prometheus``.
         timeout_seconds: for all requests of the session together.
         max_body_bytes: for each reply, after decompression.
+        proxies: whether the proxies, passwords and certificates of the process's environment count.
     """
 
-    def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int) -> None:
+    def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int, proxies: bool = True) -> None:
         self._neighbour = neighbour
         self._timeout_seconds = timeout_seconds
         self._deadline = time.monotonic() + timeout_seconds
         self._max_body_bytes = max_body_bytes
         self._session = requests.Session()
+        self._session.trust_env = proxies
         self.verify: bool | str = True
         self.cert: str | tuple[str, str] | None = None
 

@@ -27,7 +27,9 @@ from plimsoll.adapters.free_memory import give_back_free_memory
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
+from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.readings import SignalReader
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app import pruning
@@ -210,10 +212,10 @@ class Shell:
         return PriceList(cluster, key, wake.set, load_gpu_types())
 
     def _live(self, wake: asyncio.Event) -> LiveSignals:
-        url, access = self.settings.prometheus_url, self.settings.prometheus_access
-        if not url:
-            return LiveSignals(None, wake.set)
-        return LiveSignals(PrometheusSignals(url, access=access, label_pairs=self.settings.prometheus_labels), wake.set)
+        reader = _reader(self.settings)
+        if isinstance(reader, PodScrape):
+            self.stack.callback(reader.close)
+        return LiveSignals(reader, wake.set)
 
     def _models(self, cluster: Cluster, wake: asyncio.Event) -> ModelBook:
         async def read_token(namespace: str, name: str, key: str) -> str:
@@ -366,3 +368,11 @@ def _end_at_once(reason: str) -> None:
     logger.critical("this process ends: %s", reason)
     logging.shutdown()
     os._exit(1)
+
+
+def _reader(settings: Settings) -> SignalReader | None:
+    """Where live signals come from: Prometheus, else the pods themselves; None where neither is wanted."""
+    url, access = settings.prometheus_url, settings.prometheus_access
+    if url:
+        return PrometheusSignals(url, access=access, label_pairs=settings.prometheus_labels)
+    return PodScrape() if settings.direct_scrape else None
