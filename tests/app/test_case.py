@@ -25,6 +25,7 @@ from plimsoll.app.refusals import Refusal
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
@@ -109,6 +110,16 @@ def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or
     assert (window(None), window("Off")) == (CAPACITY_WINDOW_SECONDS, CAPACITY_WINDOW_SECONDS)
     assert (window("Recommend"), window("Auto")) == (HISTORY_SECONDS, HISTORY_SECONDS)
     assert window("Auto", 3600) == 3600 + STALE_MEMORY_SECONDS
+
+
+def test_signals_are_wanted_of_ready_pods_with_their_addresses() -> None:
+    facts = PodFacts("a", bound=True, ready=True, ended=False, terminating=False, address="10.0.0.7")
+    pods = (facts, replace(facts, name="b", address=""), replace(facts, name="c", ready=False))
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({"p": pods}, {}))
+
+    wanted = wanted_signals(case)
+
+    assert (wanted.pods, wanted.addresses) == (("a", "b"), {"a": "10.0.0.7"})
 
 
 @pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])

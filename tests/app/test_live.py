@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 from typing_extensions import override
 
+from plimsoll.adapters.pod_scrape import PodScrape
+from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading
 from plimsoll.app import live
-from plimsoll.app.live import LiveSignals, Wanted
+from plimsoll.app.live import LiveSignals, Wanted, reader_of
+from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from tests.adapters.fake_engine import engine, page
 
 A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
 
@@ -209,3 +213,39 @@ async def test_a_source_that_is_away_for_a_while_takes_no_memory_with_it() -> No
     signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",), 660)})
     await rounds(signals, lambda: len(seen) > 2)
     assert [None if one is None else (one.error, len(one.pods)) for one in seen[:3]] == [("", 1), ("away", 0), ("", 1)]
+
+
+def test_prometheus_is_read_where_there_is_one_and_else_the_pods_unless_that_is_switched_off() -> None:
+    url = {"PLIMSOLL_PROMETHEUS_URL": "http://prometheus.invalid"}
+    assert isinstance(reader_of(Settings.from_environment(url)), PrometheusSignals)
+    assert isinstance(reader_of(Settings.from_environment({})), PodScrape)
+    assert reader_of(Settings.from_environment({"PLIMSOLL_DIRECT_SCRAPE": "false"})) is None
+
+
+async def test_scrapes_of_the_pods_themselves_become_a_history() -> None:
+    with engine(page()) as running:
+        scrape = PodScrape(port=running.port, scrape_seconds=0.7)
+        addresses = {"good": running.address, "none": ""}
+        signals = LiveSignals(scrape, lambda: None, {A: Wanted(("good", "none"), 660, addresses=addresses)})
+
+        def has_a_history() -> bool:
+            reading = signals.reading(A)
+            good = reading.pods.get("good") if reading is not None else None
+            return good is not None and len(good.samples) >= 3
+
+        await rounds(signals, has_a_history)
+        scrape.close()
+    reading = signals.reading(A)
+    assert reading is not None
+    assert (reading.state, list(reading.pods)) == (SignalState.FRESH, ["good"])
+    assert {sample.kv_usage for sample in reading.pods["good"].samples} == {0.5}
+
+
+async def test_pods_without_an_address_leave_the_load_unknown_with_a_reason() -> None:
+    scrape = PodScrape()
+    seen: list[Reading | None] = []
+    signals = LiveSignals(scrape, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",))})
+    await rounds(signals, lambda: bool(seen))
+    scrape.close()
+    error = "No pod's own metrics can be read; p: it has no IP address"
+    assert seen[0] == Reading(state=SignalState.UNAVAILABLE, error=error)

@@ -172,14 +172,14 @@ def _declared_replicas(body: Body) -> int:
     return declared if isinstance(declared, int) else 0
 
 
-def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifest]:
+def manifests_of(case: Case, images: EngineImages | None = None, *, scrape_annotations: bool = False) -> list[Manifest]:
     """Render the objects of the decision; none if there is no plan or the user has suspended the object.
 
     The pools with the largest pods come first, because the scheduler binds pods in the order of their creation.
     """
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
-    options = to_workload_options(case.resource, images)
+    options = to_workload_options(case.resource, images, scrape_annotations=scrape_annotations)
     ordered = sorted(case.decision.pools, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
     return [shared(manifest) for manifest in (service(options), disruption_budget(options), *pools)]

@@ -10,8 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
+from plimsoll.adapters.pod_scrape import PodScrape
+from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading, SignalReader
 from plimsoll.app.sample_memory import Memory, questions, remembered, signals_of
+from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
@@ -47,6 +50,14 @@ class Wanted:
     window_seconds: int = CAPACITY_WINDOW_SECONDS
     metrics: EngineMetrics = engine_of().metrics
     addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
+    """Return where live signals come from: Prometheus, else the pods themselves; None where neither is wanted."""
+    url, access = settings.prometheus_url, settings.prometheus_access
+    if url:
+        return PrometheusSignals(url, access=access, label_pairs=settings.prometheus_labels)
+    return PodScrape() if settings.direct_scrape else None
 
 
 @dataclass(slots=True)

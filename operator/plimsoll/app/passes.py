@@ -430,7 +430,8 @@ class Passes:
         if self.rendered.fill_in(case):
             return
         case.report = report_of(case, now)
-        case.manifests = manifests_of(case, images_of(self.settings))
+        scraped = self.settings.scrape_annotations
+        case.manifests = manifests_of(case, images_of(self.settings), scrape_annotations=scraped)
         case.new_status = document_of(new_status(case.report, case.record, to_rfc3339(now)))
         self.rendered.keep(case)
 

@@ -65,6 +65,9 @@ class Settings:
     prometheus_labels: tuple[tuple[str, str], ...] = LABEL_PAIRS
     """Labels that hold the namespace and the name of a pod, in the order in which they are tried."""
 
+    scrape_annotations: bool = False
+    """Whether engines' pods get ``prometheus.io`` annotations. A change restarts engines, pool by pool."""
+
     direct_scrape: bool = True
     """Whether to read the metrics of the engines' pods where no Prometheus is configured. If neither is there, nothing
     is rebalanced, and the status says so."""
@@ -132,6 +135,7 @@ class Settings:
             prometheus_url=given.get("PLIMSOLL_PROMETHEUS_URL") or None,
             prometheus_access=_access(given),
             prometheus_labels=_label_pairs(given, "PLIMSOLL_PROMETHEUS_LABELS", plain.prometheus_labels),
+            scrape_annotations=_switch(given, "PLIMSOLL_SCRAPE_ANNOTATIONS", default=plain.scrape_annotations),
             direct_scrape=_switch(given, "PLIMSOLL_DIRECT_SCRAPE", default=plain.direct_scrape),
             prices_configmap=given.get("PLIMSOLL_PRICES_CONFIGMAP") or plain.prices_configmap,
             pod_policy=given.get("PLIMSOLL_POD_POLICY") or "",

@@ -28,8 +28,6 @@ from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
 from plimsoll.adapters.pod_scrape import PodScrape
-from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import SignalReader
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app import pruning
@@ -39,7 +37,7 @@ from plimsoll.app.fleet_file import nodes_from
 from plimsoll.app.health import Beats, Verdict
 from plimsoll.app.health_server import HealthServer
 from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
-from plimsoll.app.live import LiveSignals
+from plimsoll.app.live import LiveSignals, reader_of
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.passes import Passes
@@ -212,7 +210,7 @@ class Shell:
         return PriceList(cluster, key, wake.set, load_gpu_types())
 
     def _live(self, wake: asyncio.Event) -> LiveSignals:
-        reader = _reader(self.settings)
+        reader = reader_of(self.settings)
         if isinstance(reader, PodScrape):
             self.stack.callback(reader.close)
         return LiveSignals(reader, wake.set)
@@ -368,11 +366,3 @@ def _end_at_once(reason: str) -> None:
     logger.critical("this process ends: %s", reason)
     logging.shutdown()
     os._exit(1)
-
-
-def _reader(settings: Settings) -> SignalReader | None:
-    """Where live signals come from: Prometheus, else the pods themselves; None where neither is wanted."""
-    url, access = settings.prometheus_url, settings.prometheus_access
-    if url:
-        return PrometheusSignals(url, access=access, label_pairs=settings.prometheus_labels)
-    return PodScrape() if settings.direct_scrape else None
