@@ -42,9 +42,15 @@ def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
     If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, where there are fewer) has such a figure, all stay
     as they are.
     """
-    if all(_impossible(sample, _NEEDED) for sample in ordered[-ERRORS_IN_A_ROW:]):
+    if all(_is_wrong(sample) for sample in ordered[-ERRORS_IN_A_ROW:]):
         return tuple(ordered)
-    return tuple(_without(sample, _NEEDED) for sample in ordered)
+    return tuple(_without(sample, _NEEDED) if _is_wrong(sample) else sample for sample in ordered)
+
+
+def _is_wrong(sample: EngineSample) -> bool:
+    """Whether a figure that every decision needs is impossible. Every remembered sample is asked at every reading."""
+    usage, waiting = sample.kv_usage, sample.waiting
+    return (usage is not None and not is_share(usage)) or (waiting is not None and not 0 <= waiting <= LARGEST_COUNT)
 
 
 def _without(sample: EngineSample, names: Sequence[str]) -> EngineSample:

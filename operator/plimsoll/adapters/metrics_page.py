@@ -5,6 +5,7 @@ A page of vLLM has some 600 lines for each rank, and less than 30 of them are us
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from prometheus_client.parser import text_string_to_metric_families
@@ -26,8 +27,8 @@ def read_page(text: str, at: float, metrics: EngineMetrics) -> list[Series]:
     Raises:
         SourceUnavailable: a line of a known series cannot be read, or there are too many of them.
     """
-    wanted = frozenset((*metrics.names, *metrics.former_names))
-    lines = [line for line in text.split("\n") if _name_of(line) in wanted]
+    wanted = "|".join(re.escape(name) for name in (*metrics.names, *metrics.former_names))
+    lines = re.findall(rf"^(?:{wanted})[ \t{{].*$", text, re.MULTILINE)
     if len(lines) > MOST_SERIES:
         raise SourceUnavailable(f"its metrics have more than {MOST_SERIES} series")
     try:
@@ -35,10 +36,6 @@ def read_page(text: str, at: float, metrics: EngineMetrics) -> list[Series]:
     except Exception as error:  # the parser names no error: a hostile line raises whatever it leads to
         raise SourceUnavailable("its metrics are not in Prometheus' text format") from error
     return found
-
-
-def _name_of(line: str) -> str:
-    return line.partition("{")[0].partition(" ")[0]
 
 
 def _samples(lines: list[str]) -> Iterator[Sample]:
