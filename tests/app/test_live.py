@@ -27,8 +27,9 @@ A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
 class FakeReader:
     """Answers with whatever ``answer`` does, and keeps what it was asked."""
 
-    def __init__(self, answer: Callable[[], Reading] = Reading) -> None:
+    def __init__(self, answer: Callable[[], Reading | None] = Reading, *, has_past: bool = True) -> None:
         self.answer = answer
+        self.has_past = has_past
         self.asked: list[tuple[str, tuple[str, ...], int]] = []
 
     def read(
@@ -39,7 +40,7 @@ class FakeReader:
         window_seconds: int,
         now: float,  # noqa: ARG002 - the interface of every reader
         metrics: EngineMetrics,  # noqa: ARG002 - the same
-    ) -> Reading:
+    ) -> Reading | None:
         self.asked.append((namespace, tuple(pods), window_seconds))
         return self.answer()
 
@@ -249,3 +250,36 @@ async def test_pods_without_an_address_leave_the_load_unknown_with_a_reason() ->
     scrape.close()
     error = "No pod's own metrics can be read; p: it has no IP address"
     assert seen[0] == Reading(state=SignalState.UNAVAILABLE, error=error)
+
+
+async def test_a_pod_that_joins_and_cannot_be_scraped_takes_nothing_from_the_one_that_can() -> None:
+    with engine(page()) as running:
+        scrape = PodScrape(port=running.port, scrape_seconds=0.05)
+        signals = LiveSignals(scrape, lambda: None, {A: Wanted(("good",), addresses={"good": running.address})})
+        await rounds(signals, lambda: signals.reading(A) is not None)
+        changed: list[Reading | None] = []
+        signals.on_change = lambda: changed.append(signals.reading(A))
+        signals.wanted = {A: Wanted(("good", "new"), addresses={"good": running.address, "new": ""})}
+        await rounds(signals, lambda: len(changed) > 3)
+        scrape.close()
+    assert [None if each is None else (each.state, list(each.pods)) for each in changed[:4]] == [
+        (SignalState.FRESH, ["good"])
+    ] * 4
+
+
+async def test_as_long_as_nothing_is_known_the_last_reading_stays() -> None:
+    answers: list[Reading | None] = [None, Reading(state=SignalState.UNAVAILABLE, error="away"), None]
+    seen: list[Reading | None] = []
+    reader = FakeReader(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",))})
+    await rounds(signals, lambda: len(seen) > 2)
+    assert [None if one is None else one.error for one in seen[:3]] == [None, "away", "away"]
+
+
+async def test_a_source_without_a_past_is_asked_for_all_pods_together() -> None:
+    reader = FakeReader(has_past=False)
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    await rounds(signals, lambda: len(reader.asked) > 0)
+    signals.wanted = {A: Wanted(("p", "q"))}
+    await rounds(signals, lambda: ("x", ("p", "q"), live.CAPACITY_WINDOW_SECONDS) in reader.asked)
+    assert ("x", ("q",), live.CAPACITY_WINDOW_SECONDS) not in reader.asked

@@ -78,7 +78,7 @@ class PodScrape:
     """Scrapes pods on their engine port. It has the interface of every reader of signals, and may be shared by threads.
 
     A reading holds the latest scrape of each pod and no history: the caller remembers. It is UNAVAILABLE if no pod's
-    last scrape succeeded, with the reason of the first pod by name.
+    last scrape succeeded, with the reason of the first pod by name. It is None as long as no scrape has ended.
 
     Attributes:
         port: where engines serve their metrics.
@@ -95,6 +95,11 @@ class PodScrape:
     _others: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(OTHER_THREADS, "scrape"))
     _swept: float = 0.0
 
+    @property
+    def has_past(self) -> bool:
+        """A page shows the present only."""
+        return False
+
     def read(
         self,
         namespace: str,
@@ -103,7 +108,7 @@ class PodScrape:
         window_seconds: int,  # noqa: ARG002 - a scrape has no past
         now: float,  # noqa: ARG002 - the time of a scrape is its own
         metrics: EngineMetrics,
-    ) -> Reading:
+    ) -> Reading | None:
         """Return the latest scrape of each pod, and begin those that are due. It never waits."""
         clock = time.monotonic()
         with self._lock:
@@ -112,7 +117,10 @@ class PodScrape:
         found = {pod: known.signals for pod, known in latest.items() if known.signals is not None}
         if found or not pods:
             return Reading(found)
-        return Reading(state=SignalState.UNAVAILABLE, error=_without_any(latest))
+        error = next((f"{pod}: {known.error}" for pod, known in latest.items() if known.error), None)
+        if error is None:
+            return None
+        return Reading(state=SignalState.UNAVAILABLE, error=f"No pod's own metrics can be read; {error}")
 
     def close(self) -> None:
         """End the threads. A scrape that is under way ends at its time limit."""
@@ -191,11 +199,3 @@ def _is_usable(address: str) -> bool:
     except ValueError:
         return False
     return not (read.is_link_local or read.is_multicast or read.is_unspecified)
-
-
-def _without_any(latest: Mapping[str, _Known]) -> str:
-    """Return why no pod's metrics are known: the reason of the first pod that has one."""
-    for pod, known in latest.items():
-        if known.error:
-            return f"No pod's own metrics can be read; {pod}: {known.error}"
-    return "The pods' own metrics have not been read yet"

@@ -69,6 +69,11 @@ class PrometheusSignals:
         self._label_pairs = tuple(label_pairs)
         self._one_by_one = False
 
+    @property
+    def has_past(self) -> bool:
+        """Prometheus keeps samples."""
+        return True
+
     def read(
         self,
         namespace: str,

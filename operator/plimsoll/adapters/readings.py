@@ -28,10 +28,17 @@ class Reading:
 class SignalReader(Protocol):
     """A source of live signals. It is shared between threads, and a failure is part of its result, never an error."""
 
+    @property
+    def has_past(self) -> bool:
+        """Whether the source keeps samples: then only what is new is read of pods that were read before."""
+        ...
+
     def read(
         self, namespace: str, pods: Mapping[str, str], *, window_seconds: int, now: float, metrics: EngineMetrics
-    ) -> Reading:
+    ) -> Reading | None:
         """Read the newest ``window_seconds`` of the pods' samples, or as much of them as the source has.
+
+        None means that nothing is known yet, good or bad.
 
         Args:
             namespace: the namespace of all the pods.

@@ -13,7 +13,7 @@ from functools import partial
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading, SignalReader
-from plimsoll.app.sample_memory import Memory, questions, remembered, signals_of
+from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
@@ -95,13 +95,15 @@ class LiveSignals:
 
         async def update(key: ObjectKey, what: Wanted) -> None:
             async with turn:
-                self.readings[key] = await self._read(reader, key, what)
+                reading = await self._read(reader, key, what)
+                if reading is not None:
+                    self.readings[key] = reading
 
         await asyncio.gather(*(update(key, what) for key, what in wanted.items()))
         if wanted:
             self.on_change()
 
-    async def _read(self, reader: SignalReader, key: ObjectKey, what: Wanted) -> Reading:
+    async def _read(self, reader: SignalReader, key: ObjectKey, what: Wanted) -> Reading | None:
         before = self.memories.get(key, {})
         work = asyncio.get_running_loop().run_in_executor(
             self.threads, partial(_continued, reader, key.namespace, what, before, time.time())
@@ -118,14 +120,15 @@ class LiveSignals:
 
 def _continued(
     reader: SignalReader, namespace: str, what: Wanted, before: Memory, now: float
-) -> tuple[Reading, Memory]:
+) -> tuple[Reading | None, Memory]:
     """Read what is new. Return it with what is remembered, and the new memory; no answer changes no memory."""
     found: dict[str, PodSignals] = {}
     skew = 0.0
-    for asked in questions(before, what.pods, what.window_seconds, now):
+    whole = [Question(what.pods, what.window_seconds)]
+    for asked in questions(before, what.pods, what.window_seconds, now) if reader.has_past else whole:
         pods = {pod: what.addresses.get(pod, "") for pod in asked.pods}
         read = reader.read(namespace, pods, window_seconds=asked.window_seconds, now=now, metrics=what.metrics)
-        if read.state is not SignalState.FRESH:
+        if read is None or read.state is not SignalState.FRESH:
             return read, before
         found.update(read.pods)
         skew = read.clock_skew_seconds
