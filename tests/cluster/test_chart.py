@@ -357,7 +357,14 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
         "commonLabels": {"team": "platform"},
         "image": {"repository": "registry.example/plimsoll", "digest": f"sha256:{'0' * 64}"},
         "imagePullSecrets": [{"name": "pull"}],
-        "prometheus": {"url": "http://prometheus.monitoring:9090"},
+        "prometheus": {
+            "url": "http://prometheus.monitoring:9090",
+            "labels": [{"namespace": "ns", "pod": "po"}],
+            "auth": {"existingSecret": "prometheus", "tokenKey": "token"},
+        },
+        "directScrape": {"enabled": False},
+        "podMonitor": {"enabled": True},
+        "scrapeAnnotations": True,
         "hub": {
             "endpoint": "https://hub.example",
             "offline": True,

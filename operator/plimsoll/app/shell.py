@@ -167,7 +167,11 @@ class Shell:
         ]
         if self.settings.read_node_pools:
             self.tasks.append(asyncio.create_task(self.node_groups.run(cluster, wake.set)))
-        if self.settings.prometheus_url:
+        self.listen(live)
+
+    def listen(self, live: LiveSignals) -> None:
+        """Read live signals in the background, where there is a source of them."""
+        if live.reader is not None:
             self.tasks.append(asyncio.create_task(live.run(self.settings.signals_seconds)))
 
     def _elector(self, cluster: Cluster) -> Elector:
