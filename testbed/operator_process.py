@@ -96,7 +96,8 @@ class OperatorProcess:
             "PLIMSOLL_HEALTH_PORT": str(self.health_port),
             "PLIMSOLL_NAMESPACE": NAMESPACE,
             "PLIMSOLL_IDENTITY": directory.name,
-            **({"PLIMSOLL_PROMETHEUS_URL": prometheus_url} if prometheus_url else {}),
+            # Played pods have addresses that nobody answers at: without a Prometheus there are no metrics.
+            **({"PLIMSOLL_PROMETHEUS_URL": prometheus_url} if prometheus_url else {"PLIMSOLL_DIRECT_SCRAPE": "false"}),
         }
         self.log = directory / "operator.log"
         self._child = Child(

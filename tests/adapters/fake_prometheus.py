@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ def send_json(request: BaseHTTPRequestHandler, reply: Any, *, status: int = 200)
 
 
 @contextmanager
-def serving(clock: float, answer: Answer) -> Iterator[FakePrometheus]:
+def serving(clock: float, answer: Answer, tls: ssl.SSLContext | None = None) -> Iterator[FakePrometheus]:
     fake = FakePrometheus(clock, answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -71,9 +72,11 @@ def serving(clock: float, answer: Answer) -> Iterator[FakePrometheus]:
                 self.close_connection = True
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
-    fake.url = f"http://127.0.0.1:{server.server_port}"
+    fake.url = f"{'http' if tls is None else 'https'}://127.0.0.1:{server.server_port}"
     try:
         yield fake
     finally:

@@ -6,13 +6,15 @@ import math
 import socket
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
 from plimsoll.adapters import prometheus
-from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.readings import Reading
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import RebalancePolicy
@@ -74,15 +76,12 @@ def test_a_scrape_becomes_a_sample() -> None:
 
 def test_the_question_asks_for_raw_samples_of_all_metrics_at_one_moment() -> None:
     with serving(NOW, replying(*pod_series({-5: "0.5"}))) as fake:
-        PrometheusSignals(fake.url + "/", headers={"Authorization": "Bearer x"}).read(
-            "chat", ["llama-0"], window_seconds=300, now=NOW
-        )
+        PrometheusSignals(fake.url + "/").read("chat", ["llama-0"], window_seconds=300, now=NOW)
 
     (query,) = fake.queries
     assert query["query"].endswith('",namespace="chat",pod=~"llama-0"}[300s]')
     assert query["query"].startswith('{__name__=~"vllm:kv_cache_usage_perc|')
     assert float(query["time"]) == NOW
-    assert all(headers["Authorization"] == "Bearer x" for headers in fake.headers)
 
 
 def test_the_age_of_a_silent_pod_is_its_last_scrapes_and_not_the_questions() -> None:
@@ -99,7 +98,140 @@ def test_ranks_of_a_pod_are_put_together() -> None:
     both = [*pod_series({-5: "0.5"}), *pod_series({-5: "0.75"}, engine="1")]
 
     # 750 and 1,125 of 1,500 tokens each: 1,875 of 3,000.
-    assert samples(read(replying(*both))) == [EngineSample(NOW - 5, 0.625, 2.0, 8.0, 14.0, 3000, 1800.0, 600.0)]
+    expected = EngineSample(NOW - 5, 0.625, 2.0, 8.0, 14.0, 3000, 1800.0, 600.0, rank_usages=(0.5, 0.75))
+    assert samples(read(replying(*both))) == [expected]
+
+
+HISTOGRAMS = {
+    "request_prompt_tokens": ("900", "3"),
+    "request_generation_tokens": ("300", "3"),
+    "time_to_first_token_seconds": ("1.5", "4"),
+    "inter_token_latency_seconds": ("6", "300"),
+    "request_queue_time_seconds": ("0.25", "4"),
+}
+HISTORY = EngineSample(
+    at=NOW - 5,
+    kv_usage=0.5,
+    waiting=1.0,
+    running=4.0,
+    preemptions_total=7.0,
+    kv_capacity_tokens=1500,
+    prompt_tokens_total=900.0,
+    generation_tokens_total=300.0,
+    finished_total=3.0,
+    finished_prompt_tokens_total=900.0,
+    finished_output_tokens_total=300.0,
+    ttft_seconds_total=1.5,
+    first_tokens_total=4.0,
+    token_gap_seconds_total=6.0,
+    token_gaps_total=300.0,
+    queue_seconds_total=0.25,
+    dequeued_total=4.0,
+    waiting_for_capacity=1.0,
+    waiting_deferred=0.0,
+    prefix_queried_tokens_total=900.0,
+    prefix_hit_tokens_total=450.0,
+)
+
+
+def full_series(target: dict[str, str] | None = None, **labels: str) -> list[Any]:
+    """Every series that is read, of one scrape."""
+    found = pod_series({-5: "0.5"}, target, **labels)
+    for name, (total, count) in HISTOGRAMS.items():
+        found.append(series(f"{name}_sum", {-5: total}, target, **labels))
+        found.append(series(f"{name}_count", {-5: count}, target, **labels))
+    for reason, value in {"capacity": "1", "deferred": "0"}.items():
+        found.append(series("num_requests_waiting_by_reason", {-5: value}, target, **labels, reason=reason))
+    found.append(series("prefix_cache_queries_total", {-5: "900"}, target, **labels))
+    found.append(series("prefix_cache_hits_total", {-5: "450"}, target, **labels))
+    return found
+
+
+def test_a_sample_has_the_lengths_the_times_and_the_reasons() -> None:
+    assert samples(read(replying(*full_series()))) == [HISTORY]
+
+
+def test_a_release_without_a_histogram_leaves_its_figures_open() -> None:
+    found = [one for one in full_series() if "queue_time" not in one["metric"]["__name__"]]
+    found = [one for one in found if "by_reason" not in one["metric"]["__name__"]]
+
+    unknown: dict[str, Any] = dict.fromkeys(
+        ("queue_seconds_total", "dequeued_total", "waiting_for_capacity", "waiting_deferred")
+    )
+    assert samples(read(replying(*found))) == [replace(HISTORY, **unknown)]
+
+
+def test_the_former_name_of_the_time_between_tokens_is_understood() -> None:
+    found = full_series()
+    for one in found:
+        name = one["metric"]["__name__"]
+        one["metric"]["__name__"] = name.replace("inter_token_latency", "time_per_output_token")
+
+    assert samples(read(replying(*found))) == [HISTORY]
+
+
+def test_both_names_of_the_time_between_tokens_count_once() -> None:
+    found = full_series()
+    found.append(series("time_per_output_token_seconds_sum", {-5: "6"}))
+    found.append(series("time_per_output_token_seconds_count", {-5: "300"}))
+
+    assert samples(read(replying(*found))) == [HISTORY]
+
+
+def test_a_rank_without_a_reason_or_a_histogram_makes_only_these_unknown() -> None:
+    second = [one for one in full_series(engine="1") if one["metric"].get("reason") != "deferred"]
+    second = [one for one in second if "first_token_seconds_count" not in one["metric"]["__name__"]]
+
+    (sample,) = samples(read(replying(*full_series(), *second)))
+
+    assert (sample.waiting_for_capacity, sample.waiting_deferred) == (2.0, None)
+    assert (sample.ttft_seconds_total, sample.first_tokens_total) == (3.0, None)
+    assert (sample.finished_total, sample.prefix_hit_tokens_total) == (6.0, 900.0)
+
+
+def test_ranks_are_in_the_order_of_their_numbers() -> None:
+    uses = {str(rank): str(rank / 100) for rank in (10, 2, 0, 1)}
+    ranks = [one for rank, use in uses.items() for one in pod_series({-5: use}, engine=rank)]
+
+    assert samples(read(replying(*ranks)))[0].rank_usages == (0.0, 0.01, 0.02, 0.1)
+
+
+@pytest.mark.parametrize("odd", ["NaN", "+Inf", "-1"])
+def test_an_impossible_number_costs_its_own_figure(odd: str) -> None:
+    found = [one for one in full_series() if "prefix_cache_hits" not in one["metric"]["__name__"]]
+    found.append(series("prefix_cache_hits_total", {-5: odd}))
+
+    assert samples(read(replying(*found))) == [replace(HISTORY, prefix_hit_tokens_total=None)]
+
+
+def test_an_impossible_use_between_good_ones_leaves_the_window_usable() -> None:
+    points = {float(at): "0.5" for at in range(-180, 0, 15)}
+    points[-90.0] = "NaN"
+
+    reading = read(replying(*pod_series(points)))
+    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, RebalancePolicy(), request_tokens=100)
+
+    assert load.state is SignalState.FRESH
+    assert [(s.at - NOW, s.waiting) for s in samples(reading) if s.kv_usage is None] == [(-90, 1.0)]
+
+
+@pytest.mark.parametrize(("wrong", "state"), [(2, SignalState.FRESH), (3, SignalState.INVALID)])
+def test_three_impossible_uses_in_a_row_are_an_invalid_engine(wrong: int, state: SignalState) -> None:
+    times = [float(at) for at in range(-165, 0, 15)]
+    points = dict.fromkeys(times, "0.5") | dict.fromkeys(times[-wrong:], "1.5")
+
+    reading = read(replying(*pod_series(points)))
+    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, RebalancePolicy(), request_tokens=100)
+
+    assert load.state is state
+
+
+def test_a_point_without_a_time_belongs_to_no_scrape() -> None:
+    odd = pod_series({-5: "0.5"})
+    for one in odd:
+        one["values"].append([math.nan, "0.9"])
+
+    assert [(s.at, s.kv_usage) for s in samples(read(replying(*odd)))] == [(NOW - 5, 0.5)]
 
 
 def test_one_busy_rank_of_eight_does_not_fill_the_pod() -> None:

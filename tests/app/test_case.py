@@ -19,12 +19,13 @@ from plimsoll.app.case import (
     with_sequences,
 )
 from plimsoll.app.contests import Contest
-from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS
+from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.refusals import Refusal
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
+from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
@@ -99,15 +100,26 @@ def test_what_somebody_must_mend_is_said_even_of_what_serves() -> None:
 
 
 def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or_the_spec_is_unread() -> None:
-    def window(mode: str | None) -> int:
+    def window(mode: str | None, seconds: int = 300) -> int:
         body = inference_deployment_body("chat")
         case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
         if mode is not None:
-            case.resource = deployment(rebalancing={"mode": mode, "windowSeconds": 300})
+            case.resource = deployment(rebalancing={"mode": mode, "windowSeconds": seconds})
         return wanted_signals(case).window_seconds
 
     assert (window(None), window("Off")) == (CAPACITY_WINDOW_SECONDS, CAPACITY_WINDOW_SECONDS)
-    assert (window("Recommend"), window("Auto")) == (300 + STALE_MEMORY_SECONDS, 300 + STALE_MEMORY_SECONDS)
+    assert (window("Recommend"), window("Auto")) == (HISTORY_SECONDS, HISTORY_SECONDS)
+    assert window("Auto", 3600) == 3600 + STALE_MEMORY_SECONDS
+
+
+def test_signals_are_wanted_of_ready_pods_with_their_addresses() -> None:
+    facts = PodFacts("a", bound=True, ready=True, ended=False, terminating=False, address="10.0.0.7")
+    pods = (facts, replace(facts, name="b", address=""), replace(facts, name="c", ready=False))
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({"p": pods}, {}))
+
+    wanted = wanted_signals(case)
+
+    assert (wanted.pods, wanted.addresses) == (("a", "b"), {"a": "10.0.0.7"})
 
 
 @pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])
@@ -272,8 +284,8 @@ def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_l
     case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
     case.resource = deployment(rebalancing={"mode": "Off"})
     assert wanted_signals(case).window_seconds == 60
-    case.resource = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 300})
-    assert wanted_signals(case).window_seconds == 360
+    case.resource = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 900})
+    assert wanted_signals(case).window_seconds == 960
 
 
 def test_the_order_in_which_a_spec_is_written_does_not_bear_on_memory() -> None:

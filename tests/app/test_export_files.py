@@ -114,6 +114,7 @@ def test_the_settings_that_decide_come_back_from_the_file() -> None:
         engine_image_nvidia="one",
         engine_image_amd="two",
         engine_registry="mirror",
+        scrape_annotations=True,
         stranded_seconds=7.0,
     )
     kept = Settings.from_environment(environment_of(settings))

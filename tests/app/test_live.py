@@ -3,41 +3,44 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 from typing_extensions import override
 
-from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.adapters.pod_scrape import PodScrape
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.readings import Reading
 from plimsoll.app import live
-from plimsoll.app.live import LiveSignals, Wanted
+from plimsoll.app.live import LiveSignals, Wanted, reader_of
+from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from tests.adapters.fake_engine import engine, page
 
 A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
 
 
-class FakeReader(PrometheusSignals):
+class FakeReader:
     """Answers with whatever ``answer`` does, and keeps what it was asked."""
 
-    def __init__(self, answer: Callable[[], Reading] = Reading) -> None:
-        super().__init__("http://nowhere.invalid")
+    def __init__(self, answer: Callable[[], Reading | None] = Reading, *, has_past: bool = True) -> None:
         self.answer = answer
+        self.has_past = has_past
         self.asked: list[tuple[str, tuple[str, ...], int]] = []
 
-    @override
     def read(
         self,
         namespace: str,
-        pods: Sequence[str],
+        pods: Mapping[str, str],
         *,
         window_seconds: int,
-        now: float,
-        metrics: EngineMetrics | None = None,
-    ) -> Reading:
+        now: float,  # noqa: ARG002 - the interface of every reader
+        metrics: EngineMetrics,  # noqa: ARG002 - the same
+    ) -> Reading | None:
         self.asked.append((namespace, tuple(pods), window_seconds))
         return self.answer()
 
@@ -64,7 +67,7 @@ async def test_every_wanted_object_is_read_and_what_is_not_wanted_any_more_forgo
     reader = FakeReader()
     signals = LiveSignals(reader, lambda: changed.append(None), {A: Wanted(("p", "q"), 90), B: Wanted(("r",))})
     await rounds(signals, lambda: len(changed) > 0)
-    assert {("x", ("p", "q"), 90), ("x", ("r",), live.CAPACITY_WINDOW_SECONDS)} == set(reader.asked)
+    assert {("x", ("p", "q"), 90), ("x", ("r",), live.CAPACITY_WINDOW_SECONDS)} == set(reader.asked[:2])
     signals.wanted = {B: Wanted(("r",))}
     await rounds(signals, lambda: signals.reading(A) is None)
     assert signals.reading(B) == Reading()
@@ -172,3 +175,111 @@ async def test_where_nothing_is_wanted_nothing_is_read_and_no_pass_is_made() -> 
     signals = LiveSignals(reader, lambda: changed.append(None), readings={A: Reading()})
     await rounds(signals, lambda: signals.reading(A) is None)
     assert (changed, reader.asked) == ([], [])
+
+
+async def test_only_what_is_new_is_read_again_and_all_is_remembered() -> None:
+    times = iter([time.time() - 20, time.time() - 5])
+    latest: list[float] = []
+
+    def answer() -> Reading:
+        latest[:] = [next(times, latest[-1] if latest else 0.0)]
+        return Reading({"p": PodSignals("p", (EngineSample(latest[0], kv_usage=0.5, waiting=0.0),))})
+
+    reader = FakeReader(answer)
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), 660)})
+    await rounds(signals, lambda: len(reader.asked) > 2)
+    reading = signals.reading(A)
+    assert reading is not None
+    assert [round(time.time() - sample.at) for sample in reading.pods["p"].samples] == [20, 5]
+    first, second, *_ = (window for _, _, window in reader.asked)
+    assert (first, 34 < second < 40) == (660, True)
+
+
+async def test_a_new_pod_is_read_from_the_beginning_and_its_neighbour_is_not() -> None:
+    reader = FakeReader()
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), 660)})
+    await rounds(signals, lambda: len(reader.asked) > 1)
+    signals.wanted = {A: Wanted(("p", "q"), 660)}
+    reader.asked.clear()
+    await rounds(signals, lambda: ("x", ("q",), 660) in reader.asked)
+    assert all(window < 660 for _, pods, window in reader.asked if pods == ("p",))
+
+
+async def test_a_source_that_is_away_for_a_while_takes_no_memory_with_it() -> None:
+    sample = EngineSample(time.time() - 5, kv_usage=0.5, waiting=0.0)
+    good = Reading({"p": PodSignals("p", (sample,))})
+    answers = [good, Reading(state=SignalState.UNAVAILABLE, error="away"), Reading()]
+    seen: list[Reading | None] = []
+    reader = FakeReader(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",), 660)})
+    await rounds(signals, lambda: len(seen) > 2)
+    assert [None if one is None else (one.error, len(one.pods)) for one in seen[:3]] == [("", 1), ("away", 0), ("", 1)]
+
+
+def test_prometheus_is_read_where_there_is_one_and_else_the_pods_unless_that_is_switched_off() -> None:
+    url = {"PLIMSOLL_PROMETHEUS_URL": "http://prometheus.invalid"}
+    assert isinstance(reader_of(Settings.from_environment(url)), PrometheusSignals)
+    assert isinstance(reader_of(Settings.from_environment({})), PodScrape)
+    assert reader_of(Settings.from_environment({"PLIMSOLL_DIRECT_SCRAPE": "false"})) is None
+
+
+async def test_scrapes_of_the_pods_themselves_become_a_history() -> None:
+    with engine(page()) as running:
+        scrape = PodScrape(port=running.port, scrape_seconds=0.7)
+        addresses = {"good": running.address, "none": ""}
+        signals = LiveSignals(scrape, lambda: None, {A: Wanted(("good", "none"), 660, addresses=addresses)})
+
+        def has_a_history() -> bool:
+            reading = signals.reading(A)
+            good = reading.pods.get("good") if reading is not None else None
+            return good is not None and len(good.samples) >= 3
+
+        await rounds(signals, has_a_history)
+        scrape.close()
+    reading = signals.reading(A)
+    assert reading is not None
+    assert (reading.state, list(reading.pods)) == (SignalState.FRESH, ["good"])
+    assert {sample.kv_usage for sample in reading.pods["good"].samples} == {0.5}
+
+
+async def test_pods_without_an_address_leave_the_load_unknown_with_a_reason() -> None:
+    scrape = PodScrape()
+    seen: list[Reading | None] = []
+    signals = LiveSignals(scrape, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",))})
+    await rounds(signals, lambda: bool(seen))
+    scrape.close()
+    error = "No pod's own metrics can be read; p: it has no IP address"
+    assert seen[0] == Reading(state=SignalState.UNAVAILABLE, error=error)
+
+
+async def test_a_pod_that_joins_and_cannot_be_scraped_takes_nothing_from_the_one_that_can() -> None:
+    with engine(page()) as running:
+        scrape = PodScrape(port=running.port, scrape_seconds=0.05)
+        signals = LiveSignals(scrape, lambda: None, {A: Wanted(("good",), addresses={"good": running.address})})
+        await rounds(signals, lambda: signals.reading(A) is not None)
+        changed: list[Reading | None] = []
+        signals.on_change = lambda: changed.append(signals.reading(A))
+        signals.wanted = {A: Wanted(("good", "new"), addresses={"good": running.address, "new": ""})}
+        await rounds(signals, lambda: len(changed) > 3)
+        scrape.close()
+    assert [None if each is None else (each.state, list(each.pods)) for each in changed[:4]] == [
+        (SignalState.FRESH, ["good"])
+    ] * 4
+
+
+async def test_as_long_as_nothing_is_known_the_last_reading_stays() -> None:
+    answers: list[Reading | None] = [None, Reading(state=SignalState.UNAVAILABLE, error="away"), None]
+    seen: list[Reading | None] = []
+    reader = FakeReader(lambda: answers.pop(0) if len(answers) > 1 else answers[0])
+    signals = LiveSignals(reader, lambda: seen.append(signals.reading(A)), {A: Wanted(("p",))})
+    await rounds(signals, lambda: len(seen) > 2)
+    assert [None if one is None else one.error for one in seen[:3]] == [None, "away", "away"]
+
+
+async def test_a_source_without_a_past_is_asked_for_all_pods_together() -> None:
+    reader = FakeReader(has_past=False)
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    await rounds(signals, lambda: len(reader.asked) > 0)
+    signals.wanted = {A: Wanted(("p", "q"))}
+    await rounds(signals, lambda: ("x", ("p", "q"), live.CAPACITY_WINDOW_SECONDS) in reader.asked)
+    assert ("x", ("q",), live.CAPACITY_WINDOW_SECONDS) not in reader.asked

@@ -71,6 +71,7 @@ def test_of_our_pods_everything_that_is_read_of_them_is_kept() -> None:
         "overhead": {"cpu": "1"},
         "volumes": [],
     }
+    body["status"]["podIP"] = "10.0.0.7"
     kept = pruning.pod(body)
     assert kept is not None
     assert kept["spec"] == {

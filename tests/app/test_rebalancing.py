@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
 from plimsoll.app import rebalancing
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now

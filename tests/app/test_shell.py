@@ -14,6 +14,7 @@ from plimsoll.app import relist as relist_module
 from plimsoll.app import shell as module
 from plimsoll.app import store as store_module
 from plimsoll.app.health import PassRecord
+from plimsoll.app.live import LiveSignals, reader_of
 from plimsoll.app.relist import Relist
 from plimsoll.app.settings import Settings
 from plimsoll.app.shell import Shell, listed_only, watched
@@ -155,6 +156,15 @@ async def test_a_background_task_that_ends_calls_for_a_restart(running: Shell) -
     running.tasks = [asyncio.create_task(ends())]
     await asyncio.gather(*running.tasks)
     assert running.alive().problems == ("1 background tasks ended",)
+
+
+async def test_live_signals_are_read_where_there_is_a_source_of_them() -> None:
+    shell = Shell(Settings())
+    shell.listen(LiveSignals(None, lambda: None))
+    assert shell.tasks == []
+    shell.listen(LiveSignals(reader_of(Settings()), lambda: None))
+    assert len(shell.tasks) == 1
+    await shell.stop()
 
 
 @pytest.mark.parametrize("body", [{}, {"metadata": {}}, {"metadata": None}, {"kind": "Status", "code": 410}], ids=str)

@@ -102,7 +102,7 @@ FAULTS: dict[str, Callable[..., str]] = {
     "parse_inference_deployment": lambda body: str(body["metadata"]["name"]),
     "observed_now": lambda request, *_: str(request.key.name),
     "failed_starts": lambda request, *_: str(request.key.name),
-    "manifests_of": lambda case, *_: str(case.key.name),
+    "manifests_of": lambda case, *_, **__: str(case.key.name),
 }
 
 

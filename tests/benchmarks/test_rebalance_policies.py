@@ -11,7 +11,7 @@ from benchmarks.rebalance.policies.ours import Ours, bold, ours, ours_bold
 from benchmarks.rebalance.policies.registry import POLICIES
 from benchmarks.rebalance.policies.static import static
 from benchmarks.rebalance.values import Policy, View
-from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingSpec
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, take_turn

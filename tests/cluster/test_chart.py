@@ -13,8 +13,12 @@ import pytest
 import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types
+from plimsoll.adapters.prometheus_access import PrometheusAccess
 from plimsoll.app.node_groups import declared_in
+from plimsoll.app.settings import Settings
 from plimsoll.domain.names import API_VERSION, KIND
+from plimsoll.engines.registry import engine_of
+from plimsoll.render.names import POOL_LABEL
 from testbed import versions
 from testbed.commands import CommandFailed
 from testbed.control_plane import ControlPlane
@@ -29,6 +33,8 @@ OPERATOR = f"system:serviceaccount:{NAMESPACE}:plimsoll"
 SUBRESOURCES = ("status", "scale", "finalizers")
 RELEASE = ("plimsoll", "--namespace", NAMESPACE)
 IMAGE = ("--set", "image.registry=registry.example")
+SECRET = "prometheus.url=http://p,prometheus.auth.existingSecret=s"  # noqa: S105 - the name of one
+USER = "prometheus.auth.username=u,prometheus.auth.passwordKey=p"
 SPEC = {"model": {"name": "acme/llama"}, "contextLength": 8192, "concurrency": 16}
 
 
@@ -245,12 +251,93 @@ def test_without_keep_an_uninstall_takes_the_crd_along(empty: ControlPlane) -> N
         ("fleet.configMap=nodes", "fleet.readNodes is true"),
         ("hub.tokenSecretNames={hf}", "hub.tokenSecretNamespaces is empty"),
         ("hub.tokenSecretNamespaces={ml}", "hub.tokenSecretNames is empty"),
+        ("prometheus.auth.tokenKey=token", 'tokenKey is "token", and prometheus.auth.existingSecret is empty'),
+        ("prometheus.auth.existingSecret=s", "no key of it is named"),
+        (f"{SECRET},prometheus.url=,prometheus.auth.tokenKey=t", "prometheus.url is empty"),
+        ("prometheus.auth.username=u", "prometheus.auth.passwordKey is empty"),
+        (f"{SECRET},prometheus.auth.passwordKey=p", "prometheus.auth.username is empty"),
+        (f"{SECRET},{USER},prometheus.auth.tokenKey=t", "a request carries one of them"),
+        (f"{SECRET},prometheus.auth.certificateKey=tls.crt", "prometheus.auth.privateKeyKey is empty"),
+        (f"{SECRET},prometheus.auth.privateKeyKey=tls.key", "prometheus.auth.certificateKey is empty"),
     ],
 )
 def test_values_that_cannot_be_meant_are_refused(cluster: ControlPlane, option: str, reason: str) -> None:
     with pytest.raises(CommandFailed) as refused:
         render(cluster, "--set" if "port" in option or "fleet" in option else "--set-string", option)
     assert reason in refused.value.output
+
+
+def operator_pod(cluster: ControlPlane, *options: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """The operator's pod and its plain environment."""
+    (found,) = [each for each in render(cluster, *options) if each["kind"] == "Deployment"]
+    spec = found["spec"]["template"]["spec"]
+    return spec, {each["name"]: each["value"] for each in spec["containers"][0]["env"] if "value" in each}
+
+
+def test_what_prometheus_asks_for_is_mounted_and_named(cluster: ControlPlane) -> None:
+    keys = {"tokenKey": "token", "certificateKey": "tls.crt", "privateKeyKey": "tls.key", "caKey": "ca.crt"}
+    options = ",".join(f"prometheus.auth.{name}={key}" for name, key in (keys | {"headersKey": "headers"}).items())
+    labels = "prometheus.labels[0].namespace=ns,prometheus.labels[0].pod=po"
+
+    spec, environment = operator_pod(cluster, "--set", f"{SECRET},{options},{labels}")
+
+    (volume,) = [each for each in spec["volumes"] if "secret" in each]
+    assert volume["secret"]["secretName"] == "s"
+    mounts = spec["containers"][0]["volumeMounts"]
+    assert [each for each in mounts if each["name"] == volume["name"]] == [
+        {"name": volume["name"], "mountPath": "/etc/plimsoll/prometheus", "readOnly": True}
+    ]
+    settings = Settings.from_environment(environment)
+    assert settings.prometheus_access == PrometheusAccess(
+        token_file=Path("/etc/plimsoll/prometheus/token"),
+        certificate_file=Path("/etc/plimsoll/prometheus/tls.crt"),
+        key_file=Path("/etc/plimsoll/prometheus/tls.key"),
+        ca_file=Path("/etc/plimsoll/prometheus/ca.crt"),
+        headers_file=Path("/etc/plimsoll/prometheus/headers"),
+    )
+    assert settings.prometheus_labels == (("ns", "po"),)
+
+    _, environment = operator_pod(cluster, "--set", f"{SECRET},{USER}")
+    access = Settings.from_environment(environment).prometheus_access
+    assert (access.user, access.password_file) == ("u", Path("/etc/plimsoll/prometheus/p"))
+
+
+def test_engines_pods_are_read_directly_unless_the_chart_says_otherwise(cluster: ControlPlane) -> None:
+    spec, environment = operator_pod(cluster)
+    assert not [each for each in spec["volumes"] if "secret" in each]
+    assert Settings.from_environment(environment).direct_scrape is True
+    _, environment = operator_pod(cluster, "--set", "directScrape.enabled=false,scrapeAnnotations=true")
+    settings = Settings.from_environment(environment)
+    assert (settings.direct_scrape, settings.scrape_annotations) == (False, True)
+
+
+def test_the_network_policy_lets_the_operator_read_engines_only_where_it_does(cluster: ControlPlane) -> None:
+    def egress(*options: str) -> list[list[int]]:
+        (policy,) = [each for each in render(cluster, *options) if each["kind"] == "NetworkPolicy"]
+        return [[port["port"] for port in rule["ports"]] for rule in policy["spec"].get("egress", ())]
+
+    bounded = "networkPolicy.egress[0].ports[0].port=53"
+    assert egress() == []
+    assert egress("--set", bounded) == [[53], [8000]]
+    assert egress("--set", f"{bounded},directScrape.enabled=false") == [[53]]
+    assert egress("--set", f"{bounded},prometheus.url=http://p") == [[53]]
+
+
+def test_a_pod_monitor_comes_on_request_where_the_cluster_knows_it(cluster: ControlPlane) -> None:
+    def monitors(*options: str) -> list[dict[str, Any]]:
+        return [each for each in render(cluster, *options) if each["kind"] == "PodMonitor"]
+
+    known = "--api-versions=monitoring.coreos.com/v1/PodMonitor"
+    assert monitors(known) == monitors("--set", "podMonitor.enabled=true") == []
+    (monitor,) = monitors(known, "--set", "podMonitor.enabled=true,podMonitor.additionalLabels.release=kps")
+    assert monitor["metadata"]["labels"]["release"] == "kps"
+    assert monitor["spec"] == {
+        "namespaceSelector": {"any": True},
+        "selector": {"matchExpressions": [{"key": POOL_LABEL, "operator": "Exists"}]},
+        "podMetricsEndpoints": [{"port": "http", "path": engine_of().metrics.path, "interval": "15s"}],
+    }
+    (monitor,) = monitors(known, "--set", "podMonitor.enabled=true,watchNamespaces={a,b}")
+    assert monitor["spec"]["namespaceSelector"] == {"matchNames": ["a", "b"]}
 
 
 def test_a_service_monitor_comes_on_request_with_the_labels_prometheus_selects_by(cluster: ControlPlane) -> None:
@@ -270,7 +357,14 @@ def test_every_option_at_once_is_taken_by_the_api_server(empty: ControlPlane, tm
         "commonLabels": {"team": "platform"},
         "image": {"repository": "registry.example/plimsoll", "digest": f"sha256:{'0' * 64}"},
         "imagePullSecrets": [{"name": "pull"}],
-        "prometheus": {"url": "http://prometheus.monitoring:9090"},
+        "prometheus": {
+            "url": "http://prometheus.monitoring:9090",
+            "labels": [{"namespace": "ns", "pod": "po"}],
+            "auth": {"existingSecret": "prometheus", "tokenKey": "token"},
+        },
+        "directScrape": {"enabled": False},
+        "podMonitor": {"enabled": True},
+        "scrapeAnnotations": True,
         "hub": {
             "endpoint": "https://hub.example",
             "offline": True,

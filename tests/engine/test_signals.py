@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.readings import Reading
 from plimsoll.app.capacities import told_now
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Standing, load_of, policy_of, take_turn

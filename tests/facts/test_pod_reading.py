@@ -45,6 +45,11 @@ def test_a_pod_that_serves() -> None:
     assert (seen.failure, seen.restarts, seen.unscheduled_since) == (None, 0, None)
 
 
+def test_a_pod_has_an_address_once_it_is_given_one() -> None:
+    assert pod(SCHEDULED, SERVING, podIP="10.0.0.7").address == "10.0.0.7"
+    assert pod(SCHEDULED, STARTING).address == ""
+
+
 def test_a_pod_that_still_loads() -> None:
     seen = pod(SCHEDULED, STARTING, container=RUNS)
     assert (seen.bound, seen.ready, seen.startup_seconds, seen.failure) == (True, False, None, None)

@@ -216,6 +216,8 @@ def test_whatever_is_written_to_has_a_volume() -> None:
     fleet = mounts.pop("/etc/plimsoll/fleet")
     assert homes["PLIMSOLL_FLEET_FILE"] == "/etc/plimsoll/fleet/fleet.yaml"
     assert [volume["name"] for volume in pod["volumes"] if "configMap" in volume] == [fleet]
+    secret = mounts.pop("/etc/plimsoll/prometheus")
+    assert [volume["name"] for volume in pod["volumes"] if "secret" in volume] == [secret]
     assert mounts == {"/tmp": "tmp", homes["PLIMSOLL_CACHE_DIR"]: "hub-cache"}  # noqa: S108 - a path of the container
     assert homes["HF_HOME"].startswith(f"{homes['PLIMSOLL_CACHE_DIR']}/")
     assert {volume["name"] for volume in pod["volumes"] if "emptyDir" in volume} == set(mounts.values())

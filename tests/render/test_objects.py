@@ -316,6 +316,17 @@ class TestUsersWishes:
         assert seen["spec"]["runtimeClassName"] == "nvidia"
         assert seen["metadata"]["annotations"] == {"a": "b"}
 
+    def test_annotations_for_a_prometheus_are_there_only_when_asked_for_and_the_users_win(self) -> None:
+        assert "annotations" not in rendered(options())["spec"]["template"]["metadata"]
+        pod = PodOptions(annotations={"prometheus.io/path": "/own", "a": "b"})
+        wanted = replace(options(pod=pod), scrape_annotations=True)
+        assert rendered(wanted)["spec"]["template"]["metadata"]["annotations"] == {
+            "prometheus.io/scrape": "true",
+            "prometheus.io/port": "8000",
+            "prometheus.io/path": "/own",
+            "a": "b",
+        }
+
     def test_a_users_variable_replaces_the_operators_and_stands_once(self) -> None:
         pod = PodOptions(env=({"name": "HF_HOME", "value": "/elsewhere"},))
         env = container(rendered(options(pod=pod)))["env"]

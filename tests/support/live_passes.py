@@ -10,7 +10,8 @@ from typing import Any
 from benchmarks.planning.passes import look_up, new_passes
 from benchmarks.planning.pictures import carry_out, new_store
 from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, NODES
-from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.readings import Reading
 from plimsoll.app.case import Case
 from plimsoll.app.passes import Passes, PassResult
 from plimsoll.app.snapshot import Snapshot

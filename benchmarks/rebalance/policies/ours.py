@@ -15,7 +15,7 @@ from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
 from benchmarks.rebalance.values import EngineSpec, PodView, Policy, Sample, Scenario, View
 from plimsoll.adapters.catalog import load_model_facts
-from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.rebalancing import Running, Standing, Turn, take_turn

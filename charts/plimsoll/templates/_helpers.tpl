@@ -71,6 +71,40 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret with what Prometheus asks for; empty where it asks for nothing. Halves of a pair are named here. */}}
+{{- define "plimsoll.prometheusSecret" -}}
+{{- $secret := .Values.prometheus.auth.existingSecret -}}
+{{- $user := .Values.prometheus.auth.username -}}
+{{- $keys := dict "tokenKey" .Values.prometheus.auth.tokenKey "passwordKey" .Values.prometheus.auth.passwordKey "certificateKey" .Values.prometheus.auth.certificateKey "privateKeyKey" .Values.prometheus.auth.privateKeyKey "caKey" .Values.prometheus.auth.caKey "headersKey" .Values.prometheus.auth.headersKey -}}
+{{- $given := list -}}
+{{- range $name, $key := $keys -}}{{- if $key -}}{{- $given = append $given $name -}}{{- end -}}{{- end -}}
+{{- if and $given (not $secret) -}}
+{{- fail (printf "prometheus.auth.%s is %q, and prometheus.auth.existingSecret is empty: name the Secret that has this key." (first $given) (get $keys (first $given))) -}}
+{{- end -}}
+{{- if and $user (not $keys.passwordKey) -}}
+{{- fail (printf "prometheus.auth.username is %q, and prometheus.auth.passwordKey is empty: name the key of the password." $user) -}}
+{{- end -}}
+{{- if and $secret (not $given) -}}
+{{- fail (printf "prometheus.auth.existingSecret is %q, and no key of it is named: set tokenKey, passwordKey, certificateKey, caKey or headersKey." $secret) -}}
+{{- end -}}
+{{- if and $secret (not .Values.prometheus.url) -}}
+{{- fail (printf "prometheus.auth.existingSecret is %q, and prometheus.url is empty: set the address of Prometheus, or remove prometheus.auth." $secret) -}}
+{{- end -}}
+{{- if and $keys.passwordKey (not $user) -}}
+{{- fail (printf "prometheus.auth.passwordKey is %q, and prometheus.auth.username is empty: set the user." $keys.passwordKey) -}}
+{{- end -}}
+{{- if and $keys.tokenKey $user -}}
+{{- fail (printf "prometheus.auth.tokenKey is %q, and prometheus.auth.username is %q: a request carries one of them, remove the other." $keys.tokenKey $user) -}}
+{{- end -}}
+{{- if and $keys.certificateKey (not $keys.privateKeyKey) -}}
+{{- fail (printf "prometheus.auth.certificateKey is %q, and prometheus.auth.privateKeyKey is empty: name the key of the private key." $keys.certificateKey) -}}
+{{- end -}}
+{{- if and $keys.privateKeyKey (not $keys.certificateKey) -}}
+{{- fail (printf "prometheus.auth.privateKeyKey is %q, and prometheus.auth.certificateKey is empty: name the key of the certificate." $keys.privateKeyKey) -}}
+{{- end -}}
+{{- $secret -}}
+{{- end -}}
+
 {{- define "plimsoll.pricesName" -}}
 {{ include "plimsoll.fullname" . }}-prices
 {{- end -}}

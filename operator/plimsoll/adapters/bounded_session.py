@@ -15,44 +15,48 @@ _CHUNK_BYTES = 64 * 1024
 _QUOTED_CHARACTERS = 200
 
 
-class BoundedSession:
-    """A session for a few JSON requests, with a time limit for all of them and a size limit for each reply.
+_REFUSALS = frozenset({requests.codes.bad_request, requests.codes.unprocessable_entity})
+
+
+class QueryRefused(SourceUnavailable):
+    """The server is there, but it does not take this query (HTTP 400 or 422). Another query may work."""
+
+
+class LimitedSession:
+    """A session for a few requests, with a time limit for all of them and a size limit for each reply.
 
     It does not follow redirects: the headers may carry a credential, which no other host may see. Use a session in one
     thread and for one reading; its deadline starts when it is made.
 
     The error texts appear in the conditions of objects. So they hold no addresses, ports or queries, which would make
-    two reports of one failure differ. The class has the part of :class:`requests.Session` that PrometheusConnect uses.
+    two reports of one failure differ.
 
     Args:
         neighbour: name of the server for the error texts: ``Prometheus``.
         timeout_seconds: for all requests of the session together.
         max_body_bytes: for each reply, after decompression.
+        proxies: whether the proxies, passwords and certificates of the process's environment count.
     """
 
-    def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int) -> None:
+    def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int, proxies: bool = True) -> None:
         self._neighbour = neighbour
         self._timeout_seconds = timeout_seconds
         self._deadline = time.monotonic() + timeout_seconds
         self._max_body_bytes = max_body_bytes
         self._session = requests.Session()
+        self._session.trust_env = proxies
         self.verify: bool | str = True
         self.cert: str | tuple[str, str] | None = None
-
-    def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
-        """Use the adapter for addresses that begin with ``prefix``."""
-        self._session.mount(prefix, adapter)
 
     def close(self) -> None:
         """Close the connections."""
         self._session.close()
 
-    def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:
-        """Send one request and read the whole reply.
+    def fetch(self, method: str, url: str, **kwargs: Any) -> requests.Response:
+        """Send one request and read the whole reply, whatever its status.
 
         Raises:
-            SourceUnavailable: no connection, no reply in time, a reply that is too large, another status than 200, or
-                no JSON that reports success.
+            SourceUnavailable: no connection, no reply in time, or a reply that is too large.
         """
         kwargs |= {"stream": True, "allow_redirects": False, "timeout": self._remaining()}
         try:
@@ -63,7 +67,6 @@ class BoundedSession:
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
             raise SourceUnavailable(f"{self._neighbour} cannot be reached ({type(error).__name__})") from error
         response.raw = io.BytesIO(body)
-        self._check(response)
         return response
 
     def _remaining(self) -> float:
@@ -85,6 +88,30 @@ class BoundedSession:
             self._remaining()
         return bytes(body)
 
+
+class BoundedSession(LimitedSession):
+    """A limited session for queries to Prometheus: the part of :class:`requests.Session` that PrometheusConnect uses.
+
+    PrometheusConnect's own session has a timeout for each wait on the socket, which a server that sends byte by byte
+    never reaches. It reads replies of any size, follows redirects with all headers, and its errors hold addresses.
+    """
+
+    def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
+        """Use the adapter for addresses that begin with ``prefix``."""
+        self._session.mount(prefix, adapter)
+
+    def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:
+        """Send one query and read the whole reply.
+
+        Raises:
+            QueryRefused: the server does not take the query.
+            SourceUnavailable: no connection, no reply in time, a reply that is too large, another status than 200, or
+                no JSON that reports success.
+        """
+        response = self.fetch(method, url, **kwargs)
+        self._check(response)
+        return response
+
     def _check(self, response: requests.Response) -> None:
         """Accept only status 200 with Prometheus' JSON envelope of success."""
         try:
@@ -94,7 +121,8 @@ class BoundedSession:
         reported = reply.get("error") if isinstance(reply, dict) else None
         detail = f": {str(reported)[:_QUOTED_CHARACTERS]}" if reported else ""
         if response.status_code != requests.codes.ok:
-            raise SourceUnavailable(f"{self._neighbour} answered HTTP {response.status_code}{detail}")
+            kind = QueryRefused if response.status_code in _REFUSALS else SourceUnavailable
+            raise kind(f"{self._neighbour} answered HTTP {response.status_code}{detail}")
         if not isinstance(reply, dict):
             raise SourceUnavailable(f"{self._neighbour} did not answer with JSON")
         if reply.get("status") != "success":

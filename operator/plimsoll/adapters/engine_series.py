@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plimsoll.adapters.impossible_numbers import is_share, without_lone_errors
 from plimsoll.domain.errors import SourceUnavailable
-from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.metrics import EngineMetrics, count_of, total_of
 from plimsoll.rebalance.signals import EngineSample, PodSignals
-
-Combine = Callable[[Iterable[float]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 
         read = [
             Series.of(
                 {str(label): str(value) for label, value in entry["metric"].items()},
-                {float(at) + shift_seconds: float(value) for at, value in entry["values"]},
+                _points(entry["values"], shift_seconds),
                 metrics,
             )
             for entry in result
@@ -64,8 +64,14 @@ def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 
     return [series for series in read if series.points]
 
 
+def _points(values: Any, shift_seconds: float) -> dict[float, float]:
+    """Return values by time. A point without a finite time belongs to no scrape and is left out."""
+    points = {float(at) + shift_seconds: float(value) for at, value in values}
+    return {at: value for at, value in points.items() if math.isfinite(at)}
+
+
 def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> PodSignals:
-    """Turn the series of one pod into samples, one for each scrape.
+    """Turn the series of one pod into samples, one for each scrape. An impossible number costs only itself.
 
     Several scrape targets may report the same pod (two Prometheus servers, a relabelled duplicate, an earlier pod of
     the same name). Their series differ in labels that the engine does not set. Only the target with the newest sample
@@ -77,30 +83,53 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     scrape = _newest_scrape(series, metrics)
     engines = {one.engine for one in scrape if one.name == metrics.kv_usage}
     caches = _caches_by_time(scrape, engines, metrics)
-    usage = _usage_by_time(scrape, engines, metrics, caches)
-    waiting = _by_time(scrape, metrics.waiting, engines, sum)
-    running = _by_time(scrape, metrics.running, engines, sum)
-    preemptions = _by_time(scrape, metrics.preemptions, engines, sum)
-    prompt = _by_time(scrape, metrics.prompt_tokens, engines, sum)
-    generation = _by_time(scrape, metrics.generation_tokens, engines, sum)
-    capacity = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
-    times = sorted({*usage, *waiting, *running, *preemptions, *prompt, *generation, *capacity})
-    return PodSignals(
-        pod,
-        tuple(
-            EngineSample(
-                at=at,
-                kv_usage=usage.get(at),
-                waiting=waiting.get(at),
-                running=running.get(at),
-                preemptions_total=preemptions.get(at),
-                kv_capacity_tokens=capacity.get(at),
-                prompt_tokens_total=prompt.get(at),
-                generation_tokens_total=generation.get(at),
-            )
-            for at in times
-        ),
-    )
+    figures: dict[str, Mapping[float, Any]] = _sums(scrape, engines, metrics)
+    figures["kv_usage"] = _usage_by_time(scrape, engines, metrics, caches)
+    figures["kv_capacity_tokens"] = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
+    times = sorted({at for by_time in figures.values() for at in by_time})
+    figures["rank_usages"] = _rank_usages(scrape, engines, metrics)
+    samples = (_sample(at, figures) for at in times)
+    return PodSignals(pod, without_lone_errors(samples))
+
+
+def _sample(at: float, figures: Mapping[str, Mapping[float, Any]]) -> EngineSample:
+    return EngineSample(at=at, **{name: by_time[at] for name, by_time in figures.items() if at in by_time})
+
+
+def _sums(scrape: Sequence[Series], engines: set[str], metrics: EngineMetrics) -> dict[str, Mapping[float, Any]]:
+    """Return the fields of a sample that are sums over the engines, each by time."""
+    names = {
+        "waiting": metrics.waiting,
+        "running": metrics.running,
+        "preemptions_total": metrics.preemptions,
+        "prompt_tokens_total": metrics.prompt_tokens,
+        "generation_tokens_total": metrics.generation_tokens,
+        "finished_total": count_of(metrics.output_lengths),
+        "finished_prompt_tokens_total": total_of(metrics.prompt_lengths),
+        "finished_output_tokens_total": total_of(metrics.output_lengths),
+        "ttft_seconds_total": total_of(metrics.first_token_seconds),
+        "first_tokens_total": count_of(metrics.first_token_seconds),
+        "token_gap_seconds_total": total_of(metrics.token_gap_seconds),
+        "token_gaps_total": count_of(metrics.token_gap_seconds),
+        "queue_seconds_total": total_of(metrics.queue_seconds),
+        "dequeued_total": count_of(metrics.queue_seconds),
+        "prefix_queried_tokens_total": metrics.prefix_queried,
+        "prefix_hit_tokens_total": metrics.prefix_hit,
+    }
+    found = {field: _sum_by_time(scrape, name, engines) for field, name in names.items() if name}
+    return {**found, **_waiting_parts(scrape, engines, metrics)}
+
+
+def _waiting_parts(
+    scrape: Sequence[Series], engines: set[str], metrics: EngineMetrics
+) -> dict[str, Mapping[float, float]]:
+    """Return the waiting requests for each reason, which have a series of their own."""
+    reasons = metrics.waiting_reasons
+    if reasons is None:
+        return {}
+    fields = {"waiting_for_capacity": reasons.capacity, "waiting_deferred": reasons.deferred}
+    by_reason = {field: [one for one in scrape if one.labels.get(reasons.label) == of] for field, of in fields.items()}
+    return {field: _sum_by_time(some, reasons.name, engines) for field, some in by_reason.items()}
 
 
 def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> list[Series]:
@@ -108,14 +137,14 @@ def _newest_scrape(series: Sequence[Series], metrics: EngineMetrics) -> list[Ser
     if not loads:
         return []
     # The metric of the capacity may have dozens of extra labels, so the target's labels come from the other metrics.
-    target_labels = sorted({label for one in loads for label in one.labels} - {"__name__"} - metrics.own_labels)
+    target_labels = sorted({label for one in loads for label in one.labels} - {"__name__"} - metrics.labels)
     newest = max(loads, key=lambda one: one.freshness)
     return [one for one in series if all(one.labels.get(label) == newest.labels.get(label) for label in target_labels)]
 
 
-def _by_time(series: Iterable[Series], name: str, engines: set[str], combine: Combine) -> dict[float, float]:
+def _sum_by_time(series: Iterable[Series], name: str, engines: set[str]) -> dict[float, float]:
     best = _best(series, name)
-    return {at: _combined(list(values.values()), combine) for at, values in _values_by_time(best, engines).items()}
+    return {at: _sum(list(values.values())) for at, values in _values_by_time(best, engines).items()}
 
 
 def _best(series: Iterable[Series], name: str) -> dict[str, Series]:
@@ -135,9 +164,9 @@ def _values_by_time(best: Mapping[str, Series], engines: set[str]) -> dict[float
     return {at: {engine: one.points[at] for engine, one in best.items()} for at in times}
 
 
-def _combined(values: Sequence[float], combine: Combine) -> float:
-    """Combine the engines' values. If one is impossible (negative, NaN), return it, so that no other value hides it."""
-    return next((value for value in values if not value >= 0), None) or combine(values)
+def _sum(values: Sequence[float]) -> float:
+    """Add the engines' values. If one is impossible (negative, NaN), return it, so that no other value hides it."""
+    return next((value for value in values if not value >= 0), None) or sum(values)
 
 
 def _usage_by_time(
@@ -149,6 +178,19 @@ def _usage_by_time(
     return {at: _share(by_engine, caches.get(at, last)) for at, by_engine in uses.items()}
 
 
+def _rank_usages(series: Iterable[Series], engines: set[str], metrics: EngineMetrics) -> dict[float, tuple[float, ...]]:
+    """Return the use of each rank's cache, in the order of the ranks, at each scrape where all are possible."""
+    if len(engines) < 2:  # noqa: PLR2004 - one rank's use is the pod's
+        return {}
+    uses = _values_by_time(_best(series, metrics.kv_usage), engines)
+    ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
+    return {
+        at: tuple(by_engine[rank] for rank in ranks)
+        for at, by_engine in uses.items()
+        if all(is_share(use) for use in by_engine.values())
+    }
+
+
 def _share(uses: Mapping[str, float], caches: Mapping[str, int]) -> float:
     """Return the tokens in use on all engines as a share of their caches.
 
@@ -156,7 +198,7 @@ def _share(uses: Mapping[str, float], caches: Mapping[str, int]) -> float:
     share of one engine says little of the others. It is returned only where no scrape has the size of every cache. A
     share that cannot be (below 0, above 1, NaN) is returned as it is, so that no other engine hides it.
     """
-    odd = next((use for use in uses.values() if not 0 <= use <= 1), None)
+    odd = next((use for use in uses.values() if not is_share(use)), None)
     total = sum(caches.values())
     if odd is not None or len(uses) == 1 or total <= 0:
         return max(uses.values()) if odd is None else odd

@@ -9,44 +9,38 @@ Old values must not decide anything, so every sample keeps its true scrape time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prometheus_api_client import PrometheusConnect
 from urllib3 import Retry
 
-from plimsoll.adapters.bounded_session import BoundedSession
+from plimsoll.adapters.bounded_session import BoundedSession, QueryRefused
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
-from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.adapters.readings import Reading
+from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import PodSignals, SignalState
+from plimsoll.rebalance.signals import SignalState
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Largest reply that is read. 50 pods with 8 ranks, 7 metrics and 20 scrapes of some 30 bytes are 2 MB."""
+"""Largest reply that is read. 25 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a
+first reading at a scrape of 15 s, are 8 MB with their labels."""
 
-PODS_PER_QUERY = 50
-"""Pods in one query. With names of up to 63 characters, 50 keep the URL below the 8 KiB of common reverse proxies."""
+PODS_PER_QUERY = 25
+"""Pods in one query, so that a reply stays below :data:`MAX_BODY_BYTES`. With names of up to 63 characters, the URL is
+below 4 KiB; common reverse proxies take 8 KiB."""
+
+LABEL_PAIRS = (
+    ("namespace", "pod"),
+    ("exported_namespace", "exported_pod"),
+    ("kubernetes_namespace", "kubernetes_pod_name"),
+)
+"""Labels of a pod's name, in the order in which they are tried: those of the Prometheus operator's monitors, the
+engine's own labels where Prometheus had to rename them, and those of the widespread example for annotated pods."""
 
 _NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?")
-_LABEL_PAIRS = (("namespace", "pod"), ("exported_namespace", "exported_pod"))
-"""Labels of a pod's name: those of the target, or the engine's own labels where Prometheus had to rename them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The result of one reading from Prometheus.
-
-    ``state`` is FRESH if Prometheus answered, UNAVAILABLE otherwise, with the reason in ``error``. ``pods`` has an
-    entry for each pod with at least one series. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
-    where the difference could be the duration of the query. Sample times are corrected by it.
-    """
-
-    pods: Mapping[str, PodSignals] = field(default_factory=dict)
-    state: SignalState = SignalState.FRESH
-    error: str = ""
-    clock_skew_seconds: float = 0.0
 
 
 class PrometheusSignals:
@@ -57,8 +51,8 @@ class PrometheusSignals:
     Args:
         url: root of the API, for example ``http://prometheus.monitoring:9090``.
         timeout_seconds: time limit for one whole reading. There are no retries: the next round of the loop reads again.
-        headers: sent with every request, for example ``Authorization``.
-        ca_file: certificates to verify the server with, instead of the system's.
+        access: how to prove who asks, and how to verify the server.
+        label_pairs: the labels that hold the namespace and the name of a pod, in the order in which they are tried.
     """
 
     def __init__(
@@ -66,18 +60,24 @@ class PrometheusSignals:
         url: str,
         *,
         timeout_seconds: float = 5,
-        headers: Mapping[str, str] | None = None,
-        ca_file: str | None = None,
+        access: PrometheusAccess = NO_PROOF,
+        label_pairs: Sequence[tuple[str, str]] = LABEL_PAIRS,
     ) -> None:
         self._url = url.rstrip("/")
         self._timeout_seconds = timeout_seconds
-        self._headers = dict(headers or {})
-        self._ca_file = ca_file
+        self._access = access
+        self._label_pairs = tuple(label_pairs)
+        self._one_by_one = False
+
+    @property
+    def has_past(self) -> bool:
+        """Prometheus keeps samples."""
+        return True
 
     def read(
         self,
         namespace: str,
-        pods: Sequence[str],
+        pods: Iterable[str],
         *,
         window_seconds: int,
         now: float,
@@ -94,19 +94,59 @@ class PrometheusSignals:
         """
         metrics = engine_of().metrics if metrics is None else metrics
         asked = sorted({pod for pod in pods if _NAME.fullmatch(pod)})
-        session = BoundedSession("Prometheus", timeout_seconds=self._timeout_seconds, max_body_bytes=MAX_BODY_BYTES)
-        if self._ca_file is not None:
-            session.verify = self._ca_file
-        with PrometheusConnect(self._url, headers=self._headers, session=session, retry=Retry(0, read=False)) as client:
-            try:
+        try:
+            with self._client() as client:
                 server_now = _server_time(_ask(client, "time()"))
                 skew = server_now - now if abs(server_now - now) > self._timeout_seconds else 0.0
-                when = _When(now + skew, window_seconds, skew)
-                found = _find(client, namespace, asked, metrics, when)
-            except SourceUnavailable as error:
-                return Reading(state=SignalState.UNAVAILABLE, error=str(error))
+                found = self._find(client, namespace, asked, metrics, _When(now + skew, window_seconds, skew))
+        except (SourceUnavailable, InvalidInput) as error:
+            return Reading(state=SignalState.UNAVAILABLE, error=str(error))
         signals = {pod: pod_signals(pod, series, metrics) for pod, series in found.items()}
         return Reading(signals, clock_skew_seconds=skew)
+
+    def _client(self) -> Any:
+        """Return a client for one reading, with its own connection, deadline and proof.
+
+        Raises:
+            InvalidInput: a file of the proof cannot be used.
+        """
+        proof = self._access.proof()
+        session = BoundedSession("Prometheus", timeout_seconds=self._timeout_seconds, max_body_bytes=MAX_BODY_BYTES)
+        if proof.ca_file is not None:
+            session.verify = proof.ca_file
+        session.cert = proof.certificate
+        return PrometheusConnect(self._url, headers=dict(proof.headers), session=session, retry=Retry(0, read=False))
+
+    def _find(
+        self, client: Any, namespace: str, pods: Sequence[str], metrics: EngineMetrics, when: _When
+    ) -> dict[str, list[Series]]:
+        """Return the series of each pod, from the first pair of labels that finds the pod."""
+        found: dict[str, list[Series]] = {}
+        for namespace_label, pod_label in self._label_pairs:
+            for some in _portions([pod for pod in pods if pod not in found]):
+                matchers = _matchers({namespace_label: namespace}, pod_label, some)
+                for series in self._series(client, matchers, metrics, when):
+                    pod = series.labels.get(pod_label, "")
+                    if pod in some:
+                        found.setdefault(pod, []).append(series)
+        return found
+
+    def _series(self, client: Any, matchers: str, metrics: EngineMetrics, when: _When) -> list[Series]:
+        """Return all series that match, by one query, or by one for each name where the server refuses the one.
+
+        Some managed services take no regular expression for the name of a metric. That is remembered.
+        """
+        if self._one_by_one:
+            return _by_name(client, matchers, metrics, when)
+        try:
+            return _query(client, _any_name(metrics, matchers), metrics, when)
+        except QueryRefused as refusal:
+            try:
+                found = _by_name(client, matchers, metrics, when)
+            except QueryRefused:
+                raise refusal from None
+            self._one_by_one = True
+            return found
 
 
 class _When(NamedTuple):
@@ -117,20 +157,19 @@ class _When(NamedTuple):
     skew: float
 
 
-def _find(
-    client: Any, namespace: str, pods: Sequence[str], metrics: EngineMetrics, when: _When
-) -> dict[str, list[Series]]:
-    """Return the series of each pod, from the first pair of labels that finds the pod."""
-    found: dict[str, list[Series]] = {}
-    for namespace_label, pod_label in _LABEL_PAIRS:
-        for some in _portions([pod for pod in pods if pod not in found]):
-            query = _selector({namespace_label: namespace}, pod_label, some, metrics) + f"[{when.window_seconds}s]"
-            result = _ask(client, query, time=f"{when.at:.3f}")
-            for series in parse_series(result, metrics, shift_seconds=-when.skew):
-                pod = series.labels.get(pod_label, "")
-                if pod in some:
-                    found.setdefault(pod, []).append(series)
-    return found
+def _by_name(client: Any, matchers: str, metrics: EngineMetrics, when: _When) -> list[Series]:
+    """Ask for each name alone, and first for those without which a pod counts as not found."""
+    first = [metrics.kv_usage, *(old for old, name in metrics.former_names.items() if name == metrics.kv_usage)]
+    found = [one for name in first for one in _query(client, f"{name}{{{matchers}}}", metrics, when)]
+    if not found:
+        return []
+    others = [name for name in (*metrics.names, *metrics.former_names) if name not in first]
+    return [*found, *(one for name in others for one in _query(client, f"{name}{{{matchers}}}", metrics, when))]
+
+
+def _query(client: Any, selector: str, metrics: EngineMetrics, when: _When) -> list[Series]:
+    result = _ask(client, f"{selector}[{when.window_seconds}s]", time=f"{when.at:.3f}")
+    return parse_series(result, metrics, shift_seconds=-when.skew)
 
 
 def _ask(client: Any, query: str, **params: str) -> Any:
@@ -145,12 +184,16 @@ def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:
     return (pods[start : start + PODS_PER_QUERY] for start in range(0, len(pods), PODS_PER_QUERY))
 
 
-def _selector(equal: Mapping[str, str], pod_label: str, pods: Sequence[str], metrics: EngineMetrics) -> str:
-    """Return one selector for all metrics, so all values are of one moment. Only dots in pod names need escapes."""
+def _any_name(metrics: EngineMetrics, matchers: str) -> str:
+    """Return one selector for all metrics, so that all values are of one moment."""
     wanted = "|".join((*metrics.names, *metrics.former_names))
+    return f'{{__name__=~"{wanted}",{matchers}}}'
+
+
+def _matchers(equal: Mapping[str, str], pod_label: str, pods: Sequence[str]) -> str:
+    """Return the matchers of the pods. Only dots in pod names need escapes."""
     names = "|".join(pod.replace(".", "[.]") for pod in pods)
-    matchers = [f'__name__=~"{wanted}"', *(f'{label}="{value}"' for label, value in equal.items())]
-    return "{" + ",".join([*matchers, f'{pod_label}=~"{names}"']) + "}"
+    return ",".join([*(f'{label}="{value}"' for label, value in equal.items()), f'{pod_label}=~"{names}"'])
 
 
 def _server_time(result: Any) -> float:

@@ -296,7 +296,9 @@ def _toleration(toleration: ApiToleration) -> Toleration:
     )
 
 
-def to_workload_options(resource: InferenceDeployment, images: EngineImages | None = None) -> WorkloadOptions:
+def to_workload_options(
+    resource: InferenceDeployment, images: EngineImages | None = None, *, scrape_annotations: bool = False
+) -> WorkloadOptions:
     """Return the options for rendering the pods, apart from the placement."""
     spec = resource.spec
     token = spec.model.token_secret_ref
@@ -315,6 +317,7 @@ def to_workload_options(resource: InferenceDeployment, images: EngineImages | No
         draft_source=None if draft is None else draft.path or draft.name,
         draft_revision=None if draft is None or draft.path else draft.revision,
         images=images or EngineImages(),
+        scrape_annotations=scrape_annotations,
     )
 
 

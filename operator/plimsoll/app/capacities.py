@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.readings import Reading
 from plimsoll.app.objects import Surroundings, is_updating
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.values import split_of

@@ -12,7 +12,7 @@ from plimsoll.api.v1alpha1.status import SizeStatus
 from plimsoll.app.contests import Contest
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
-from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, STALE_MEMORY_SECONDS, Wanted
+from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.rebalancing import Running, Standing, Turn
 from plimsoll.app.record.reading import Record, record_of
@@ -41,7 +41,6 @@ from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_ru
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
 from plimsoll.rebalance.modelling import model_of
-from plimsoll.rebalance.traffic import LENGTHS_SECONDS
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.objects import deployment, disruption_budget, service
@@ -174,14 +173,14 @@ def _declared_replicas(body: Body) -> int:
     return declared if isinstance(declared, int) else 0
 
 
-def manifests_of(case: Case, images: EngineImages | None = None) -> list[Manifest]:
+def manifests_of(case: Case, images: EngineImages | None = None, *, scrape_annotations: bool = False) -> list[Manifest]:
     """Render the objects of the decision; none if there is no plan or the user has suspended the object.
 
     The pools with the largest pods come first, because the scheduler binds pods in the order of their creation.
     """
     if case.decision is None or case.resource is None or case.resource.spec.suspend or not case.decision.pools:
         return []
-    options = to_workload_options(case.resource, images)
+    options = to_workload_options(case.resource, images, scrape_annotations=scrape_annotations)
     ordered = sorted(case.decision.pools, key=lambda pool: -pool.split.gpus)
     pools = [deployment(options, pool, pool.choice) for pool in ordered if pool.choice is not None]
     return [shared(manifest) for manifest in (service(options), disruption_budget(options), *pools)]
@@ -202,15 +201,16 @@ def is_passing(case: Case) -> bool:
 
 
 def wanted_signals(case: Case) -> Wanted:
-    """The signals to read: as far back as the live loop looks, or enough to learn what engines report."""
+    """The signals to read: the history that the live loop needs, or enough to learn what engines report."""
     pods = tuple(pod.name for pod in case.around.ready_pods())
+    addresses = {pod.name: pod.address for pod in case.around.ready_pods() if pod.address}
     if case.resource is None:
-        return Wanted(pods)
+        return Wanted(pods, addresses=addresses)
     spec = case.resource.spec
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
-    longest = max(LENGTHS_SECONDS[-1], spec.rebalancing.window_seconds)
-    window = CAPACITY_WINDOW_SECONDS if is_off else int(longest) + STALE_MEMORY_SECONDS
-    return Wanted(pods, window, engine_of(spec.engine.engine_name).metrics)
+    history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
+    window = CAPACITY_WINDOW_SECONDS if is_off else history
+    return Wanted(pods, window, engine_of(spec.engine.engine_name).metrics, addresses)
 
 
 def tenant_of(case: Case) -> Tenant | None:

@@ -1,4 +1,4 @@
-"""Live signals: read from Prometheus in the background and kept with their time of reading."""
+"""Live signals: read in the background from Prometheus or from the pods themselves, and kept for some minutes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
-from plimsoll.adapters.prometheus import PrometheusSignals, Reading
+from plimsoll.adapters.pod_scrape import PodScrape
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.readings import Reading, SignalReader
+from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
+from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals import PodSignals, SignalState
 
 READING_DEADLINE_SECONDS = 10.0
 """The time limit of one reading, whatever the server does; twice the adapter's own timeout."""
@@ -25,30 +29,46 @@ READERS = 4
 CAPACITY_WINDOW_SECONDS = 60
 """The window for objects whose live loop is off: enough to learn what the engine reports."""
 
+HISTORY_SECONDS = 660
+"""The least that is read for an object whose live loop is on: ten minutes show a trend, and one minute more tells a pod
+that stopped reporting from one that never did. It is read once; then only what is new."""
+
 STALE_MEMORY_SECONDS = 60
-"""How far before its window a pod's last sample is still read. It tells a pod that stopped reporting from one that
-never did. Two scrapes of 30 s; more would make every answer longer only for that message."""
+"""The same minute for a longer window: how far before it a pod's last sample is still read. Two scrapes of 30 s."""
 
 logger = logging.getLogger("plimsoll.live")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The pods and the window to read for one object, and the names of its engine's metrics."""
+    """The pods and the window to read for one object, and the names of its engine's metrics.
+
+    ``addresses`` holds the IP addresses of the pods that have one, by name.
+    """
 
     pods: tuple[str, ...]
     window_seconds: int = CAPACITY_WINDOW_SECONDS
     metrics: EngineMetrics = engine_of().metrics
+    addresses: Mapping[str, str] = field(default_factory=dict)
+
+
+def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
+    """Return where live signals come from: Prometheus, else the pods themselves; None where neither is wanted."""
+    url, access = settings.prometheus_url, settings.prometheus_access
+    if url:
+        return PrometheusSignals(url, access=access, label_pairs=settings.prometheus_labels)
+    return PodScrape() if settings.direct_scrape else None
 
 
 @dataclass(slots=True)
 class LiveSignals:
-    """The latest reading of every object. ``reader`` is None where no Prometheus is configured."""
+    """The latest reading of every object. ``reader`` is None where nothing can be read."""
 
-    reader: PrometheusSignals | None
+    reader: SignalReader | None
     on_change: Callable[[], None]
     wanted: Mapping[ObjectKey, Wanted] = field(default_factory=dict)
     readings: dict[ObjectKey, Reading] = field(default_factory=dict)
+    memories: dict[ObjectKey, Memory] = field(default_factory=dict)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
 
     def reading(self, key: ObjectKey) -> Reading | None:
@@ -66,28 +86,51 @@ class LiveSignals:
             await self._read_all(self.reader)
             await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
 
-    async def _read_all(self, reader: PrometheusSignals) -> None:
+    async def _read_all(self, reader: SignalReader) -> None:
         wanted = dict(self.wanted)
-        for key in [key for key in self.readings if key not in wanted]:
-            del self.readings[key]
+        for known in (self.readings, self.memories):
+            for key in [key for key in known if key not in wanted]:
+                del known[key]
         turn = asyncio.Semaphore(READERS)
 
         async def update(key: ObjectKey, what: Wanted) -> None:
             async with turn:
-                self.readings[key] = await self._read(reader, key, what)
+                reading = await self._read(reader, key, what)
+                if reading is not None:
+                    self.readings[key] = reading
 
         await asyncio.gather(*(update(key, what) for key, what in wanted.items()))
         if wanted:
             self.on_change()
 
-    async def _read(self, reader: PrometheusSignals, key: ObjectKey, what: Wanted) -> Reading:
-        now, window, metrics = time.time(), what.window_seconds, what.metrics
-        ask = partial(reader.read, key.namespace, what.pods, window_seconds=window, now=now, metrics=metrics)
-        work = asyncio.get_running_loop().run_in_executor(self.threads, ask)
+    async def _read(self, reader: SignalReader, key: ObjectKey, what: Wanted) -> Reading | None:
+        before = self.memories.get(key, {})
+        work = asyncio.get_running_loop().run_in_executor(
+            self.threads, partial(_continued, reader, key.namespace, what, before, time.time())
+        )
         try:
-            return await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
+            reading, self.memories[key] = await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
         except TimeoutError:
             return Reading(state=SignalState.UNAVAILABLE, error="Prometheus did not answer in time")
         except Exception as error:  # a reading must never end the loop: an unknown answer counts as none
             logger.exception("reading signals of %s failed", key)
             return Reading(state=SignalState.UNAVAILABLE, error=f"{type(error).__name__}: {error}")
+        return reading
+
+
+def _continued(
+    reader: SignalReader, namespace: str, what: Wanted, before: Memory, now: float
+) -> tuple[Reading | None, Memory]:
+    """Read what is new. Return it with what is remembered, and the new memory; no answer changes no memory."""
+    found: dict[str, PodSignals] = {}
+    skew = 0.0
+    whole = [Question(what.pods, what.window_seconds)]
+    for asked in questions(before, what.pods, what.window_seconds, now) if reader.has_past else whole:
+        pods = {pod: what.addresses.get(pod, "") for pod in asked.pods}
+        read = reader.read(namespace, pods, window_seconds=asked.window_seconds, now=now, metrics=what.metrics)
+        if read is None or read.state is not SignalState.FRESH:
+            return read, before
+        found.update(read.pods)
+        skew = read.clock_skew_seconds
+    memory = remembered(before, found, what.pods, what.window_seconds, now)
+    return Reading(signals_of(memory), clock_skew_seconds=skew), memory

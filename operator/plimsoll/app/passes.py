@@ -22,7 +22,7 @@ from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PRIORITY_CLASSES, R
 from plimsoll.adapters.highs import fleetwide
 from plimsoll.adapters.later_collection import collecting_later
 from plimsoll.adapters.metrics import Metrics
-from plimsoll.adapters.prometheus import Reading
+from plimsoll.adapters.readings import Reading
 from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
@@ -438,7 +438,8 @@ class Passes:
         if self.rendered.fill_in(case):
             return
         case.report = report_of(case, now)
-        case.manifests = manifests_of(case, images_of(self.settings))
+        scraped = self.settings.scrape_annotations
+        case.manifests = manifests_of(case, images_of(self.settings), scrape_annotations=scraped)
         case.new_status = document_of(new_status(case.report, case.record, to_rfc3339(now)))
         self.rendered.keep(case)
 

@@ -18,7 +18,7 @@ from plimsoll.render.names import DEPLOYMENT_LABEL, FIELD_MANAGER
 Body = Mapping[str, Any]
 
 _NODE_CONDITION = ("type", "status", "reason")
-_POD_STATUS = ("phase", "conditions", "containerStatuses", "startTime")
+_POD_STATUS = ("phase", "conditions", "containerStatuses", "startTime", "podIP")
 _CONTAINER = ("name", "resources", "restartPolicy")
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _POD_HEAD = (*_IDENTITY, "labels", "creationTimestamp", "deletionTimestamp")

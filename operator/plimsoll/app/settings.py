@@ -11,9 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from plimsoll.adapters.prometheus import LABEL_PAIRS
+from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.domain.errors import InvalidInput
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+
+_LABEL_PAIR = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*/[a-zA-Z_][a-zA-Z0-9_]*")
+"""Names of two labels of Prometheus."""
 
 _OF_ONE_PROCESS = frozenset({"identity", "standby", "metrics_port", "health_port", "log_level", "cache_dir"})
 """Settings that two processes may set differently and still make the same decisions."""
@@ -52,7 +57,20 @@ class Settings:
     """Whether to wait while another process holds the lease. If not, the process ends and reports who holds it."""
 
     prometheus_url: str | None = None
-    """Base URL of Prometheus. None: no live signals, no rebalancing, and the status says so."""
+    """Base URL of Prometheus. None: the pods' own metrics are read, unless ``direct_scrape`` is off."""
+
+    prometheus_access: PrometheusAccess = NO_PROOF
+    """Files with what Prometheus asks for: token, password, certificate, headers. They are read anew every time."""
+
+    prometheus_labels: tuple[tuple[str, str], ...] = LABEL_PAIRS
+    """Labels that hold the namespace and the name of a pod, in the order in which they are tried."""
+
+    scrape_annotations: bool = False
+    """Whether engines' pods get ``prometheus.io`` annotations. A change restarts engines, pool by pool."""
+
+    direct_scrape: bool = True
+    """Whether to read the metrics of the engines' pods where no Prometheus is configured. If neither is there, nothing
+    is rebalanced, and the status says so."""
 
     prices_configmap: str = "plimsoll-prices"
     """ConfigMap whose data are ``GPU type: US dollars per GPU and hour``, or a whole list as ``prices.csv``. It
@@ -115,6 +133,10 @@ class Settings:
             identity=given.get("PLIMSOLL_IDENTITY") or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
             standby=_switch(given, "PLIMSOLL_STANDBY", default=in_a_pod),
             prometheus_url=given.get("PLIMSOLL_PROMETHEUS_URL") or None,
+            prometheus_access=_access(given),
+            prometheus_labels=_label_pairs(given, "PLIMSOLL_PROMETHEUS_LABELS", plain.prometheus_labels),
+            scrape_annotations=_switch(given, "PLIMSOLL_SCRAPE_ANNOTATIONS", default=plain.scrape_annotations),
+            direct_scrape=_switch(given, "PLIMSOLL_DIRECT_SCRAPE", default=plain.direct_scrape),
             prices_configmap=given.get("PLIMSOLL_PRICES_CONFIGMAP") or plain.prices_configmap,
             pod_policy=given.get("PLIMSOLL_POD_POLICY") or "",
             engine_image_nvidia=given.get("PLIMSOLL_ENGINE_IMAGE_NVIDIA") or "",
@@ -128,6 +150,37 @@ class Settings:
             signals_seconds=_seconds(given, "PLIMSOLL_SIGNALS_SECONDS", plain.signals_seconds),
             stranded_seconds=_seconds(given, "PLIMSOLL_STRANDED_SECONDS", plain.stranded_seconds),
         )
+
+
+def _access(given: Mapping[str, str]) -> PrometheusAccess:
+    """Read how to prove to Prometheus who asks. Raises :class:`InvalidInput` naming the variable."""
+    return PrometheusAccess(
+        token_file=_file(given, "PLIMSOLL_PROMETHEUS_TOKEN_FILE"),
+        user=given.get("PLIMSOLL_PROMETHEUS_USER") or "",
+        password_file=_file(given, "PLIMSOLL_PROMETHEUS_PASSWORD_FILE"),
+        certificate_file=_file(given, "PLIMSOLL_PROMETHEUS_CERTIFICATE_FILE"),
+        key_file=_file(given, "PLIMSOLL_PROMETHEUS_KEY_FILE"),
+        ca_file=_file(given, "PLIMSOLL_PROMETHEUS_CA_FILE"),
+        headers_file=_file(given, "PLIMSOLL_PROMETHEUS_HEADERS_FILE"),
+    )
+
+
+def _file(given: Mapping[str, str], name: str) -> Path | None:
+    text = given.get(name) or ""
+    if text and not Path(text).is_absolute():
+        raise InvalidInput(name, text, "Write the absolute path of a file.")
+    return Path(text) if text else None
+
+
+def _label_pairs(
+    given: Mapping[str, str], name: str, default: tuple[tuple[str, str], ...]
+) -> tuple[tuple[str, str], ...]:
+    listed = [part.strip() for part in (given.get(name) or "").split(",") if part.strip()]
+    for pair in listed:
+        if not _LABEL_PAIR.fullmatch(pair):
+            raise InvalidInput(name, pair, "Write NAMESPACE_LABEL/POD_LABEL, several of them separated by commas.")
+    pairs = [pair.partition("/") for pair in dict.fromkeys(listed)]
+    return tuple((namespace, pod) for namespace, _, pod in pairs) or default
 
 
 def _namespaces(given: Mapping[str, str], name: str) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from plimsoll.adapters.free_memory import give_back_free_memory
 from plimsoll.adapters.hub import HubModels
 from plimsoll.adapters.metrics import Metrics
 from plimsoll.adapters.models import ModelSources
-from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.secrets import read_entry
 from plimsoll.api.pod_policy import PodPolicy
 from plimsoll.app import pruning
@@ -37,7 +37,7 @@ from plimsoll.app.fleet_file import nodes_from
 from plimsoll.app.health import Beats, Verdict
 from plimsoll.app.health_server import HealthServer
 from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
-from plimsoll.app.live import LiveSignals
+from plimsoll.app.live import LiveSignals, reader_of
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.passes import Passes
@@ -167,7 +167,11 @@ class Shell:
         ]
         if self.settings.read_node_pools:
             self.tasks.append(asyncio.create_task(self.node_groups.run(cluster, wake.set)))
-        if self.settings.prometheus_url:
+        self.listen(live)
+
+    def listen(self, live: LiveSignals) -> None:
+        """Read live signals in the background, where there is a source of them."""
+        if live.reader is not None:
             self.tasks.append(asyncio.create_task(live.run(self.settings.signals_seconds)))
 
     def _elector(self, cluster: Cluster) -> Elector:
@@ -210,8 +214,10 @@ class Shell:
         return PriceList(cluster, key, wake.set, load_gpu_types())
 
     def _live(self, wake: asyncio.Event) -> LiveSignals:
-        url = self.settings.prometheus_url
-        return LiveSignals(PrometheusSignals(url) if url else None, wake.set)
+        reader = reader_of(self.settings)
+        if isinstance(reader, PodScrape):
+            self.stack.callback(reader.close)
+        return LiveSignals(reader, wake.set)
 
     def _models(self, cluster: Cluster, wake: asyncio.Event) -> ModelBook:
         async def read_token(namespace: str, name: str, key: str) -> str:

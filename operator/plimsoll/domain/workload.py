@@ -64,6 +64,7 @@ class WorkloadOptions:
 
     ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``draft_source`` is the same for a draft,
     if there is one. ``image`` None means the release's image in ``images`` for the GPU's vendor.
+    ``scrape_annotations``: the pods say where their metrics are, for a Prometheus that looks for annotated pods.
     """
 
     key: ObjectKey
@@ -79,3 +80,4 @@ class WorkloadOptions:
     draft_source: str | None = None
     draft_revision: str | None = None
     images: EngineImages = field(default_factory=EngineImages)
+    scrape_annotations: bool = False

@@ -47,7 +47,7 @@ _SENTENCES = {
         "Another placement is needed: an engine got a KV cache of {held_tokens} tokens, and {needed_tokens} are "
         "declared."
     ),
-    DecisionReason.METRICS_UNAVAILABLE: "Waiting: Prometheus gave no usable answer.",
+    DecisionReason.METRICS_UNAVAILABLE: "Waiting: there are no usable metrics.",
     DecisionReason.METRICS_INVALID: f"Waiting: {{pod}} reported a number that cannot be; {_KNOWN}.",
     DecisionReason.METRICS_MISSING: f"Waiting: there are no metrics for {{pod}}; {_KNOWN}.",
     DecisionReason.METRICS_STALE: (f"Waiting: the newest sample of {{pod}} is {{age_seconds}} s old; {_KNOWN}."),

@@ -37,10 +37,11 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifes
     """The pod template. The operator's decisions have priority over the user's pod options."""
     user, engine = options.pod, engine_of(options.engine)
     launch = engine.launch(options, choice)
+    annotations = {**_scrape_annotations(options, engine), **user.annotations}
     return {
         "metadata": {
             "labels": {**user.labels, **pool_labels(options.key.name, pool)},
-            **({"annotations": dict(user.annotations)} if user.annotations else {}),
+            **({"annotations": annotations} if annotations else {}),
         },
         "spec": {
             "containers": [_container(options, choice, engine, launch)],
@@ -59,6 +60,17 @@ def pod_template(options: WorkloadOptions, pool: str, choice: Option) -> Manifes
             },
             **_optional(user),
         },
+    }
+
+
+def _scrape_annotations(options: WorkloadOptions, engine: Engine) -> dict[str, str]:
+    """Where the pod's metrics are. A convention of many Prometheus configurations, not a part of Prometheus itself."""
+    if not options.scrape_annotations:
+        return {}
+    return {
+        "prometheus.io/scrape": "true",
+        "prometheus.io/port": str(ENGINE_PORT),
+        "prometheus.io/path": engine.metrics.path,
     }
 
 

@@ -90,7 +90,8 @@ class Inputs:
 def _options(body: Body, settings: Settings) -> WorkloadOptions | None:
     """The inputs that a spec sets. The digest does not contain name and uid."""
     try:
-        options = to_workload_options(parse_inference_deployment(body), images_of(settings))
+        resource = parse_inference_deployment(body)
+        options = to_workload_options(resource, images_of(settings), scrape_annotations=settings.scrape_annotations)
     except PlimsollError:
         return None
     return replace(options, key=key_of({"metadata": {"name": ""}}), uid="")

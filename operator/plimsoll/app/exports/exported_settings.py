@@ -23,6 +23,7 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
         "PLIMSOLL_ENGINE_IMAGE_NVIDIA": settings.engine_image_nvidia,
         "PLIMSOLL_ENGINE_IMAGE_AMD": settings.engine_image_amd,
         "PLIMSOLL_ENGINE_REGISTRY": settings.engine_registry,
+        "PLIMSOLL_SCRAPE_ANNOTATIONS": _switch(on=settings.scrape_annotations),
         "PLIMSOLL_STRANDED_SECONDS": str(settings.stranded_seconds),
     }
     return {name: value for name, value in found.items() if value}

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.metrics import EngineMetrics, WaitingReasons, count_of, total_of
 
 KV_CACHE_USAGE: Final = "vllm:kv_cache_usage_perc"
 """Gauge: the share of KV-cache blocks that running requests hold, since vLLM 0.9.2. 0 to 1, despite its name.
@@ -35,6 +35,37 @@ PROMPT_TOKENS_TOTAL: Final = "vllm:prompt_tokens_total"
 
 GENERATION_TOKENS_TOTAL: Final = "vllm:generation_tokens_total"
 """Counter: tokens generated."""
+
+PROMPT_LENGTHS: Final = "vllm:request_prompt_tokens"
+"""Histogram: prompt tokens of a request, observed when the request is done."""
+
+OUTPUT_LENGTHS: Final = "vllm:request_generation_tokens"
+"""Histogram: generated tokens of a request, observed when the request is done."""
+
+TTFT_SECONDS: Final = "vllm:time_to_first_token_seconds"
+"""Histogram: seconds from the arrival of a request to its first token, observed at the first token."""
+
+ITL_SECONDS: Final = "vllm:inter_token_latency_seconds"
+"""Histogram: seconds between two outputs of a request, since vLLM 0.10.2. An output is one token, or several tokens
+with speculative decoding."""
+
+ITL_SECONDS_BEFORE_0_15: Final = "vllm:time_per_output_token_seconds"
+"""The older name of :data:`ITL_SECONDS`: the only name before vLLM 0.10.2, removed in 0.15."""
+
+QUEUE_SECONDS: Final = "vllm:request_queue_time_seconds"
+"""Histogram: seconds that a request waited before it got into a batch, observed when the request is done."""
+
+PREFIX_CACHE_QUERIES_TOTAL: Final = "vllm:prefix_cache_queries_total"
+"""Counter: prompt tokens that were looked up in the prefix cache, since vLLM 0.9.2.
+
+The older ``vllm:gpu_prefix_cache_*`` are no former names: early releases counted blocks with them.
+"""
+
+PREFIX_CACHE_HITS_TOTAL: Final = "vllm:prefix_cache_hits_total"
+"""Counter: prompt tokens that were found in the prefix cache, since vLLM 0.9.2."""
+
+WAITING_BY_REASON: Final = WaitingReasons("vllm:num_requests_waiting_by_reason", "reason", "capacity", "deferred")
+"""Gauge: the part of :data:`REQUESTS_WAITING` for each reason, since about vLLM 0.20."""
 
 CACHE_CONFIG_INFO: Final = "vllm:cache_config_info"
 """Gauge, always 1: its labels hold the KV cache's shape. It has an ``engine`` label and no ``model_name``."""
@@ -85,7 +116,19 @@ METRICS: Final = EngineMetrics(
     capacity_tokens=capacity_tokens,
     rank_label="engine",
     own_labels=frozenset({"engine", "model_name"}),
-    former_names={KV_CACHE_USAGE_BEFORE_0_12: KV_CACHE_USAGE},
+    former_names={
+        KV_CACHE_USAGE_BEFORE_0_12: KV_CACHE_USAGE,
+        total_of(ITL_SECONDS_BEFORE_0_15): total_of(ITL_SECONDS),
+        count_of(ITL_SECONDS_BEFORE_0_15): count_of(ITL_SECONDS),
+    },
+    prompt_lengths=PROMPT_LENGTHS,
+    output_lengths=OUTPUT_LENGTHS,
+    first_token_seconds=TTFT_SECONDS,
+    token_gap_seconds=ITL_SECONDS,
+    queue_seconds=QUEUE_SECONDS,
+    prefix_queried=PREFIX_CACHE_QUERIES_TOTAL,
+    prefix_hit=PREFIX_CACHE_HITS_TOTAL,
+    waiting_reasons=WAITING_BY_REASON,
 )
 """Every metric that a current engine must export for the operator to work, by meaning."""
 

@@ -24,8 +24,8 @@ class PodFacts:
     """One pod.
 
     Times are POSIX seconds. ``bound_since`` is when the scheduler bound it, and ``unscheduled_since`` when it first
-    failed to do so.
-    ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
+    failed to do so. ``obstacles`` are the reasons why the scheduler rejects every node, read from its message.
+    ``address`` is the IP address; empty until the pod has one.
     """
 
     name: str
@@ -42,6 +42,7 @@ class PodFacts:
     failure: EngineFailure | None = None
     restarts: int = 0
     node: str = ""
+    address: str = ""
 
 
 def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
@@ -69,6 +70,7 @@ def read_pod(body: Body, read_failure: ReadFailure) -> PodFacts:
         failure=None if ready_since is not None else failure,
         restarts=restarts,
         node=str((body.get("spec") or {}).get("nodeName") or ""),
+        address=str(status.get("podIP") or ""),
     )
 
 

@@ -1,0 +1,71 @@
+"""Leave impossible numbers out of samples, so that one of them costs one figure and not the pod's whole window.
+
+An engine that reports one NaN between good values is still an engine whose load is known. An engine that reports
+nothing else is not: its last numbers stay as they are, and the judge of the window reports them as invalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from plimsoll.rebalance.pod_window import LARGEST_COUNT
+from plimsoll.rebalance.signals import EngineSample
+
+ERRORS_IN_A_ROW = 3
+"""Scrapes with an impossible number, the newest of all, after which the engine's numbers count as invalid. Two scrapes
+of 30 s are the longest hole that a window may have, so that a third one without a number is more than a hole."""
+
+_NEEDED = ("kv_usage", "waiting")
+"""The figures that every decision needs. Only they tell an engine with wrong numbers from one without numbers."""
+
+_OTHERS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", "rank_usages", *_NEEDED))
+
+
+def is_share(value: float) -> bool:
+    """Whether a number can be a share of a whole. NaN cannot."""
+    return 0 <= value <= 1
+
+
+def without_lone_errors(samples: Iterable[EngineSample]) -> tuple[EngineSample, ...]:
+    """Return the samples in the order of their times, without impossible numbers: each becomes None.
+
+    Figures that every decision needs stay as they are where :func:`settled` leaves them.
+    """
+    return settled(sorted((_without(sample, _OTHERS) for sample in samples), key=lambda sample: sample.at))
+
+
+def settled(ordered: Sequence[EngineSample]) -> tuple[EngineSample, ...]:
+    """Return ordered samples without impossible figures of the kind that every decision needs.
+
+    If each of the newest :data:`ERRORS_IN_A_ROW` samples (or of all, where there are fewer) has such a figure, all stay
+    as they are.
+    """
+    if all(_is_wrong(sample) for sample in ordered[-ERRORS_IN_A_ROW:]):
+        return tuple(ordered)
+    return tuple(_without(sample, _NEEDED) if _is_wrong(sample) else sample for sample in ordered)
+
+
+def _is_wrong(sample: EngineSample) -> bool:
+    """Whether a figure that every decision needs is impossible. Every remembered sample is asked at every reading."""
+    usage, waiting = sample.kv_usage, sample.waiting
+    return (usage is not None and not is_share(usage)) or (waiting is not None and not 0 <= waiting <= LARGEST_COUNT)
+
+
+def _without(sample: EngineSample, names: Sequence[str]) -> EngineSample:
+    unknown: dict[str, Any] = dict.fromkeys(_impossible(sample, names))
+    return replace(sample, **unknown) if unknown else sample
+
+
+def _impossible(sample: EngineSample, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not _can_be(name, getattr(sample, name))]
+
+
+def _can_be(name: str, value: Any) -> bool:
+    """Whether a figure is possible or unknown."""
+    if value is None:
+        return True
+    if name == "kv_usage":
+        return is_share(value)
+    return 0 <= value <= LARGEST_COUNT and (name != "kv_capacity_tokens" or value > 0)

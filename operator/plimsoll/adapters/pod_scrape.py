@@ -1,0 +1,201 @@
+"""Read the engines' metrics from the pods themselves, where no Prometheus is configured.
+
+Nothing waits for a pod here. A reading returns what is known, and asks threads for what is due. Pods that answer
+quickly have threads that no other pod gets. A pod that does not answer is asked less and less often.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from ipaddress import IPv6Address, ip_address
+from threading import Lock
+from typing import NamedTuple
+
+from plimsoll.adapters.bounded_session import LimitedSession
+from plimsoll.adapters.engine_series import pod_signals
+from plimsoll.adapters.metrics_page import read_page
+from plimsoll.adapters.readings import Reading
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.domain.workload import ENGINE_PORT
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.rebalance.signals import PodSignals, SignalState
+
+SCRAPE_SECONDS = 15.0
+"""How often a pod is scraped: Prometheus' common interval, so that the same bounds on age hold."""
+
+EARLY_SECONDS = 1.0
+"""How much earlier a scrape may be, because readings do not come at the same distance each time."""
+
+LONGEST_PAUSE_SECONDS = 240.0
+"""The longest pause between two scrapes of a pod that does not answer. Each failure doubles the pause."""
+
+SCRAPE_TIMEOUT_SECONDS = 2.0
+"""The time limit of one scrape. A page of vLLM takes some 50 ms. With Prometheus' own limit of 10 s, pods that hang
+would hold their threads five times as long."""
+
+QUICK_SECONDS = 0.5
+"""A scrape that took longer is not quick: ten times the usual."""
+
+MAX_PAGE_BYTES = 2 * 1024 * 1024
+"""Largest page that is read. A page of vLLM has some 100 KB for each rank. Times the threads, it bounds the memory."""
+
+QUICK_THREADS = 8
+"""Threads for pods whose last scrape was quick: they scrape a thousand pods of 50 ms in 7 s."""
+
+OTHER_THREADS = 24
+"""Threads for pods that are new, slow or do not answer. A thousand addresses that swallow every packet hold them for
+83 s at first, and later for a third of the time."""
+
+FORGET_SECONDS = 600.0
+"""After this time without a question, a pod is forgotten."""
+
+
+class _Target(NamedTuple):
+    namespace: str
+    pod: str
+    address: str
+
+
+@dataclass(slots=True)
+class _Known:
+    """The latest about one pod; times are of the monotonic clock. ``error`` is empty after a success."""
+
+    signals: PodSignals | None = None
+    error: str = ""
+    quick: bool = False
+    failures: int = 0
+    due: float = 0.0
+    asked: float = 0.0
+    running: bool = False
+
+
+@dataclass(slots=True)
+class PodScrape:
+    """Scrapes pods on their engine port. It has the interface of every reader of signals, and may be shared by threads.
+
+    A reading holds the latest scrape of each pod and no history: the caller remembers. It is UNAVAILABLE if no pod's
+    last scrape succeeded, with the reason of the first pod by name. It is None as long as no scrape has ended.
+
+    Attributes:
+        port: where engines serve their metrics.
+        scrape_seconds: how often a pod is scraped.
+        timeout_seconds: time limit of one scrape.
+    """
+
+    port: int = ENGINE_PORT
+    scrape_seconds: float = SCRAPE_SECONDS
+    timeout_seconds: float = SCRAPE_TIMEOUT_SECONDS
+    _known: dict[_Target, _Known] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+    _quick: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(QUICK_THREADS, "scrape-quick"))
+    _others: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(OTHER_THREADS, "scrape"))
+    _swept: float = 0.0
+
+    @property
+    def has_past(self) -> bool:
+        """A page shows the present only."""
+        return False
+
+    def read(
+        self,
+        namespace: str,
+        pods: Mapping[str, str],
+        *,
+        window_seconds: int,  # noqa: ARG002 - a scrape has no past
+        now: float,  # noqa: ARG002 - the time of a scrape is its own
+        metrics: EngineMetrics,
+    ) -> Reading | None:
+        """Return the latest scrape of each pod, and begin those that are due. It never waits."""
+        clock = time.monotonic()
+        with self._lock:
+            latest = {pod: self._look(_Target(namespace, pod, pods[pod]), metrics, clock) for pod in sorted(pods)}
+            self._sweep(clock)
+        found = {pod: known.signals for pod, known in latest.items() if known.signals is not None}
+        if found or not pods:
+            return Reading(found)
+        error = next((f"{pod}: {known.error}" for pod, known in latest.items() if known.error), None)
+        if error is None:
+            return None
+        return Reading(state=SignalState.UNAVAILABLE, error=f"No pod's own metrics can be read; {error}")
+
+    def close(self) -> None:
+        """End the threads. A scrape that is under way ends at its time limit."""
+        for threads in (self._quick, self._others):
+            threads.shutdown(wait=False, cancel_futures=True)
+
+    def _look(self, target: _Target, metrics: EngineMetrics, clock: float) -> _Known:
+        """Return a copy of what is known about a pod. If a scrape is due, it is begun."""
+        known = self._known.setdefault(target, _Known())
+        known.asked = clock
+        if clock >= known.due and not known.running:
+            if not _is_usable(target.address):
+                known.error, known.due = "it has no IP address", clock
+            else:
+                known.running = True
+                (self._quick if known.quick else self._others).submit(self._scrape, target, metrics)
+        return _Known(known.signals, known.error)
+
+    def _scrape(self, target: _Target, metrics: EngineMetrics) -> None:
+        """Scrape one pod and keep the result."""
+        signals, error, began = None, "", time.monotonic()
+        try:
+            signals = scraped(target.pod, self._url(target, metrics), metrics, self.timeout_seconds)
+        except SourceUnavailable as failure:
+            error = str(failure)
+        except Exception as failure:  # noqa: BLE001 - whatever a page leads to, it costs this page only
+            error = f"its metrics cannot be read ({type(failure).__name__})"
+        with self._lock:
+            self._keep(self._known.setdefault(target, _Known()), signals, error, time.monotonic() - began)
+
+    def _keep(self, known: _Known, signals: PodSignals | None, error: str, took_seconds: float) -> None:
+        known.signals, known.error, known.running = signals, error, False
+        known.quick = signals is not None and took_seconds < QUICK_SECONDS
+        known.failures = 0 if signals is not None else min(10, known.failures + 1)
+        pause = min(LONGEST_PAUSE_SECONDS, self.scrape_seconds * 2 ** max(0, known.failures - 1))
+        known.due = time.monotonic() - took_seconds + pause - min(EARLY_SECONDS, pause / 10)
+
+    def _url(self, target: _Target, metrics: EngineMetrics) -> str:
+        address = ip_address(target.address)
+        host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
+        return f"http://{host}:{self.port}{metrics.path}"
+
+    def _sweep(self, clock: float) -> None:
+        """Forget pods that nobody asks for any more."""
+        if clock - self._swept < FORGET_SECONDS / 10:
+            return
+        self._swept = clock
+        for target in [each for each, known in self._known.items() if clock - known.asked > FORGET_SECONDS]:
+            del self._known[target]
+
+
+def scraped(pod: str, url: str, metrics: EngineMetrics, timeout_seconds: float) -> PodSignals:
+    """Scrape one page. The sample's time is the moment before the request, so that it is never too young.
+
+    Raises:
+        SourceUnavailable: the page cannot be had in time, or it is none. The text goes on after "the pod: ".
+    """
+    session = LimitedSession("it", timeout_seconds=timeout_seconds, max_body_bytes=MAX_PAGE_BYTES, proxies=False)
+    at = time.time()
+    try:
+        response = session.fetch("GET", url, headers={"Accept": "text/plain", "Accept-Encoding": "identity"})
+    finally:
+        session.close()
+    if response.status_code != HTTPStatus.OK:
+        raise SourceUnavailable(f"it answered HTTP {response.status_code}")
+    found = pod_signals(pod, read_page(response.content.decode(errors="replace"), at, metrics), metrics)
+    if not found.samples:
+        raise SourceUnavailable("its metrics are of another engine")
+    return found
+
+
+def _is_usable(address: str) -> bool:
+    """Whether an address can be a pod's. A link-local one may be the cloud's metadata server, which is no pod."""
+    try:
+        read = ip_address(address)
+    except ValueError:
+        return False
+    return not (read.is_link_local or read.is_multicast or read.is_unspecified)

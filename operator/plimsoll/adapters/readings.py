@@ -1,0 +1,50 @@
+"""The result of one reading of live signals, and the interface of everything that can read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.rebalance.signals import PodSignals, SignalState
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The result of one reading.
+
+    ``state`` is FRESH if the source answered, UNAVAILABLE otherwise, with the reason in ``error``. ``pods`` has an
+    entry for each pod with at least one sample. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
+    where the difference could be the duration of the query. Sample times are corrected by it.
+    """
+
+    pods: Mapping[str, PodSignals] = field(default_factory=dict)
+    state: SignalState = SignalState.FRESH
+    error: str = ""
+    clock_skew_seconds: float = 0.0
+
+
+class SignalReader(Protocol):
+    """A source of live signals. It is shared between threads, and a failure is part of its result, never an error."""
+
+    @property
+    def has_past(self) -> bool:
+        """Whether the source keeps samples: then only what is new is read of pods that were read before."""
+        ...
+
+    def read(
+        self, namespace: str, pods: Mapping[str, str], *, window_seconds: int, now: float, metrics: EngineMetrics
+    ) -> Reading | None:
+        """Read the newest ``window_seconds`` of the pods' samples, or as much of them as the source has.
+
+        None means that nothing is known yet, good or bad.
+
+        Args:
+            namespace: the namespace of all the pods.
+            pods: the IP address of each pod by its name; empty where it has none yet.
+            window_seconds: how far back to read.
+            now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
+            metrics: the names that the pods' engine uses.
+        """
+        ...

@@ -1,0 +1,273 @@
+"""The pods' own metrics, without a Prometheus. Every fault has a neighbour that answers honestly."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler
+from threading import Event
+
+import pytest
+
+from plimsoll.adapters import metrics_page, pod_scrape
+from plimsoll.adapters.metrics_page import read_page
+from plimsoll.adapters.pod_scrape import OTHER_THREADS, QUICK_THREADS, PodScrape
+from plimsoll.adapters.readings import Reading
+from plimsoll.domain.errors import SourceUnavailable
+from plimsoll.engines.registry import engine_of
+from plimsoll.rebalance.signals import EngineSample, SignalState
+from testbed.waiting import wait_until
+from tests.adapters.fake_engine import PAGE, FakeEngine, Serve, engine, page
+from tests.adapters.fake_prometheus import send_bytes
+
+METRICS = engine_of().metrics
+PATIENCE_S = 10.0
+HONEST, OTHER = "127.0.0.1", "127.0.0.2"
+
+
+@pytest.fixture
+def honest() -> Iterator[FakeEngine]:
+    with engine(page(), HONEST) as running:
+        yield running
+
+
+@pytest.fixture
+def scrape(honest: FakeEngine) -> Iterator[PodScrape]:
+    made = PodScrape(port=honest.port, scrape_seconds=0.1, timeout_seconds=0.5)
+    yield made
+    made.close()
+
+
+def ask(scrape: PodScrape, **pods: str) -> Reading | None:
+    return scrape.read("chat", pods, window_seconds=60, now=time.time(), metrics=METRICS)
+
+
+def until(scrape: PodScrape, done: Callable[[Reading], bool], **pods: str) -> Reading:
+    """Ask again and again until the reading is so."""
+    readings: list[Reading] = []
+
+    def is_so() -> bool:
+        reading = ask(scrape, **pods)
+        readings.extend([] if reading is None else [reading])
+        return reading is not None and done(reading)
+
+    wait_until(is_so, PATIENCE_S, "a reading", poll_seconds=0.01)
+    return readings[-1]
+
+
+def failed(scrape: PodScrape, **pods: str) -> Reading:
+    return until(scrape, lambda reading: reading.state is SignalState.UNAVAILABLE, **pods)
+
+
+def test_a_page_becomes_a_sample_of_the_time_of_its_scrape(scrape: PodScrape, honest: FakeEngine) -> None:
+    before = time.time()
+    reading = until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
+    (sample,) = reading.pods["a"].samples
+    assert before <= sample.at <= time.time()
+    assert sample == EngineSample(
+        at=sample.at,
+        kv_usage=0.5,
+        waiting=3.0,
+        running=4.0,
+        kv_capacity_tokens=1500,
+        prompt_tokens_total=900.0,
+        finished_total=3.0,
+        finished_output_tokens_total=300.0,
+        waiting_for_capacity=2.0,
+        waiting_deferred=1.0,
+    )
+    assert reading == Reading(reading.pods)
+    assert set(honest.paths) == {"/metrics"}
+
+
+def test_ranks_on_one_page_are_put_together() -> None:
+    second = PAGE.replace('engine="0"', 'engine="1"').replace("} 0.5", "} 0.25")
+    (usage,) = [one.points[1.0] for one in read_page(second, 1.0, METRICS) if one.name == METRICS.kv_usage]
+    assert usage == 0.25
+    with engine(page(PAGE + second)) as both:
+        scrape = PodScrape(port=both.port)
+        reading = until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
+        scrape.close()
+    (sample,) = reading.pods["a"].samples
+    assert (sample.kv_usage, sample.rank_usages, sample.waiting_for_capacity) == (0.375, (0.5, 0.25), 4.0)
+
+
+def test_a_pod_is_not_scraped_more_often_than_it_should_be(honest: FakeEngine) -> None:
+    scrape = PodScrape(port=honest.port, scrape_seconds=60)
+    first = until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
+    again = [ask(scrape, a=HONEST) for _ in range(20)]
+    scrape.close()
+    assert again == [first] * 20
+    assert len(honest.paths) == 1
+
+
+def test_a_pod_is_scraped_again_when_it_is_due(scrape: PodScrape, honest: FakeEngine) -> None:
+    until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
+    honest.serve = page(PAGE.replace("} 0.5", "} 0.75"))
+    until(scrape, lambda reading: reading.pods["a"].samples[0].kv_usage == 0.75, a=HONEST)
+
+
+def test_the_first_reading_does_not_wait(scrape: PodScrape) -> None:
+    assert ask(scrape, a=HONEST) is None
+    assert ask(scrape) == Reading()
+
+
+def hang(request: BaseHTTPRequestHandler) -> None:  # noqa: ARG001 - it does nothing with it
+    time.sleep(1.5)
+
+
+def trickle(request: BaseHTTPRequestHandler) -> None:
+    request.send_response(200)
+    request.send_header("Content-Length", "1000000")
+    request.end_headers()
+    for _ in range(30):
+        request.wfile.write(b"#")
+        time.sleep(0.05)
+
+
+def zipped(request: BaseHTTPRequestHandler) -> None:
+    send_bytes(request, gzip.compress(b"#" * 5_000_000), Content_Encoding="gzip")
+
+
+FAULTS: list[tuple[Serve, str]] = [
+    (hang, "it did not answer within 0.5 s"),
+    (trickle, "it did not answer within 0.5 s"),
+    (page(status=503), "it answered HTTP 503"),
+    (page("", status=302), "it answered HTTP 302"),
+    (page("<html>Log in</html>"), "its metrics are of another engine"),
+    (page(""), "its metrics are of another engine"),
+    (page("#" * (pod_scrape.MAX_PAGE_BYTES + 1)), "it sent more than 2097152 bytes"),
+    (zipped, "it sent more than 2097152 bytes"),
+    (page('vllm:kv_cache_usage_perc{engine="0} much\n'), "its metrics are not in Prometheus' text format"),
+    (page("vllm:kv_cache_usage_perc many\n"), "its metrics are not in Prometheus' text format"),
+    (
+        page(f'{METRICS.kv_usage}{{engine="0"}} 1\n' * (metrics_page.MOST_SERIES + 1)),
+        "its metrics have more than 8192 series",
+    ),
+]
+
+
+@pytest.mark.parametrize(("serve", "says"), FAULTS)
+def test_a_pod_with_a_fault_is_named_alone_and_costs_its_neighbour_nothing(
+    scrape: PodScrape, honest: FakeEngine, serve: Serve, says: str
+) -> None:
+    with engine(serve, OTHER, honest.port):
+        alone = failed(scrape, bad=OTHER)
+        both = until(scrape, lambda reading: "good" in reading.pods, bad=OTHER, good=HONEST)
+    assert (alone.state, alone.error) == (
+        SignalState.UNAVAILABLE,
+        f"No pod's own metrics can be read; bad: {says}",
+    )
+    assert (both.state, list(both.pods)) == (SignalState.FRESH, ["good"])
+
+
+def test_a_pod_that_nobody_listens_for_is_named(scrape: PodScrape) -> None:
+    assert failed(scrape, gone=OTHER).error == (
+        "No pod's own metrics can be read; gone: it cannot be reached (ConnectionError)"
+    )
+
+
+@pytest.mark.parametrize("address", ["", "no-address", "169.254.169.254", "fe80::1", "0.0.0.0", "224.0.0.1"])  # noqa: S104
+def test_an_address_that_is_no_pods_is_never_asked(scrape: PodScrape, address: str) -> None:
+    both = until(scrape, lambda reading: "good" in reading.pods, none=address, good=HONEST)
+    assert list(both.pods) == ["good"]
+    assert failed(scrape, none=address).error == "No pod's own metrics can be read; none: it has no IP address"
+
+
+def test_a_redirect_is_not_followed(scrape: PodScrape, honest: FakeEngine) -> None:
+    def elsewhere(request: BaseHTTPRequestHandler) -> None:
+        send_bytes(request, b"", status=302, Location=f"http://{HONEST}:{honest.port}/metrics")
+
+    with engine(elsewhere, OTHER, honest.port):
+        assert failed(scrape, bad=OTHER).error.endswith("it answered HTTP 302")
+    assert honest.paths == []
+
+
+def test_no_proxy_of_the_environment_stands_between(
+    scrape: PodScrape, honest: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", f"http://{OTHER}:{honest.port}")
+    monkeypatch.setenv("http_proxy", f"http://{OTHER}:{honest.port}")
+    assert until(scrape, lambda reading: "a" in reading.pods, a=HONEST).error == ""
+
+
+def test_a_pod_whose_address_is_anothers_now_is_read_anew(scrape: PodScrape, honest: FakeEngine) -> None:
+    until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
+    with engine(page(PAGE.replace("} 0.5", "} 0.25")), OTHER, honest.port):
+        reading = until(scrape, lambda reading: "a" in reading.pods, a=OTHER)
+    assert reading.pods["a"].samples[0].kv_usage == 0.25
+
+
+def test_a_pod_that_stopped_answering_is_asked_less_and_less_often(scrape: PodScrape, honest: FakeEngine) -> None:
+    with engine(page(status=503), OTHER, honest.port) as bad:
+        began = time.monotonic()
+        until(scrape, lambda _: len(bad.paths) >= 4, bad=OTHER)
+        took = time.monotonic() - began
+    # 0.1, 0.2 and 0.4 s, each a tenth early.
+    assert took >= 0.6
+
+
+def wait_for(release: Event) -> None:
+    release.wait(20)
+
+
+def test_pods_that_hang_take_no_thread_from_those_that_answer(honest: FakeEngine) -> None:
+    release = Event()
+    scrape = PodScrape(port=honest.port, scrape_seconds=0.1, timeout_seconds=10)
+    hanging = {f"bad-{number}": f"127.0.1.{number}" for number in range(1, OTHER_THREADS + QUICK_THREADS + 1)}
+    with ExitStack() as running:
+        running.callback(release.set)
+        until(scrape, lambda reading: "good" in reading.pods, good=HONEST)
+        for address in hanging.values():
+            running.enter_context(engine(lambda _: wait_for(release), address, honest.port))
+        began, asked = time.monotonic(), len(honest.paths)
+        until(scrape, lambda _: len(honest.paths) >= asked + 5, good=HONEST, **hanging)
+        took = time.monotonic() - began
+        release.set()
+        scrape.close()
+    assert took < 5, "the others hang for longer"
+
+
+def test_a_reading_takes_no_longer_for_a_thousand_pods_that_swallow_packets(scrape: PodScrape) -> None:
+    # 198.51.100.0/24 is for documentation (RFC 5737): nobody answers there.
+    pods = {f"p-{number}": f"198.51.100.{number % 250 + 1}" for number in range(1000)}
+    began = time.monotonic()
+    ask(scrape, **pods)
+    assert time.monotonic() - began < 1
+
+
+def test_a_slow_pod_gets_no_thread_of_the_quick_ones(
+    scrape: PodScrape, honest: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pod_scrape, "QUICK_SECONDS", 0.0)
+    until(scrape, lambda _: len(honest.paths) >= 3, slow=HONEST)
+    assert list(scrape._quick._threads) == []  # noqa: SLF001 - who scrapes is not seen from outside
+    monkeypatch.undo()
+    until(scrape, lambda _: len(scrape._quick._threads) > 0, slow=HONEST)  # noqa: SLF001 - the same
+
+
+def test_pods_that_nobody_asks_for_are_forgotten(scrape: PodScrape, monkeypatch: pytest.MonkeyPatch) -> None:
+    until(scrape, lambda reading: "a" in reading.pods, a=HONEST)
+    monkeypatch.setattr(pod_scrape, "FORGET_SECONDS", 0.0)
+    ask(scrape, b=HONEST)
+    assert ask(scrape, a=HONEST) is None
+
+
+def test_an_engine_may_have_its_page_elsewhere(scrape: PodScrape, honest: FakeEngine) -> None:
+    metrics = replace(METRICS, path="/load")
+
+    def is_there() -> bool:
+        reading = scrape.read("x", {"a": HONEST}, window_seconds=60, now=0, metrics=metrics)
+        return reading is not None and bool(reading.pods)
+
+    wait_until(is_there, PATIENCE_S, "a reading", poll_seconds=0.01)
+    assert set(honest.paths) == {"/load"}
+
+
+def test_what_cannot_be_read_is_said_of_the_page() -> None:
+    with pytest.raises(SourceUnavailable, match="text format"):
+        read_page('vllm:num_requests_waiting{engine="0"} one\n', 0.0, METRICS)
+    assert read_page("vllm:unknown{ broken\n", 0.0, METRICS) == []

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import tracemalloc
+from collections.abc import Iterable
+from dataclasses import fields, replace
+from itertools import count, pairwise
+from typing import Any
+
+import pytest
+
+from plimsoll.adapters.impossible_numbers import ERRORS_IN_A_ROW
+from plimsoll.app.live import HISTORY_SECONDS
+from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
+from plimsoll.rebalance.load import summarize
+from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+
+NOW = 1_700_000_000.0
+WINDOW = HISTORY_SECONDS
+
+
+def sample(at: float, usage: float = 0.5) -> EngineSample:
+    return EngineSample(at, kv_usage=usage, waiting=0.0, kv_capacity_tokens=1000)
+
+
+def signals(pod: str, samples: Iterable[EngineSample]) -> dict[str, PodSignals]:
+    return {pod: PodSignals(pod, tuple(samples))}
+
+
+def scrapes(begin: float, end: float, step: float = 15.0) -> list[EngineSample]:
+    return [sample(begin + step * number) for number in range(int((end - begin) / step) + 1)]
+
+
+def after(memory: Memory, read: dict[str, PodSignals], now: float, *pods: str) -> Memory:
+    return remembered(memory, read, pods or ("p",), WINDOW, now)
+
+
+def ages(memory: Memory, now: float, pod: str = "p") -> list[float]:
+    return [now - each.at for each in memory[pod].samples]
+
+
+def test_a_new_pod_is_read_whole_and_a_known_one_from_its_last_sample() -> None:
+    memory = after({}, signals("p", [sample(NOW - 10)]), NOW)
+
+    assert questions({}, ("p", "q"), WINDOW, NOW) == [Question(("p", "q"), WINDOW)]
+    assert questions(memory, ("p", "q"), WINDOW, NOW + 5) == [Question(("q",), WINDOW), Question(("p",), 30)]
+
+
+def test_a_pod_that_fell_silent_does_not_make_every_reading_long() -> None:
+    memory = after({}, signals("p", [sample(NOW - 500)]), NOW)
+
+    assert questions(memory, ("p",), WINDOW, NOW + 5) == [Question(("p",), 110)]
+
+
+def test_a_pod_without_samples_is_read_a_little_and_not_whole_each_time() -> None:
+    memory = after({}, {}, NOW)
+
+    assert questions(memory, ("p",), WINDOW, NOW + 5) == [Question(("p",), 110)]
+    assert signals_of(memory) == {}
+
+
+def test_after_a_long_pause_no_more_than_the_window_is_read() -> None:
+    memory = after({}, signals("p", [sample(NOW - 10)]), NOW)
+
+    assert questions(memory, ("p",), WINDOW, NOW + 86_400) == [Question(("p",), WINDOW)]
+
+
+def test_what_is_read_twice_is_kept_once() -> None:
+    memory = after({}, signals("p", scrapes(NOW - 60, NOW)), NOW)
+    again = [sample(each.at + 0.01) for each in scrapes(NOW - 15, NOW + 15)]
+
+    memory = after(memory, signals("p", again), NOW + 15)
+
+    assert ages(memory, NOW) == pytest.approx([60, 45, 30, 14.99, -0.01, -15.01])
+
+
+def test_old_samples_are_thinned_to_one_a_minute_and_very_old_ones_dropped() -> None:
+    memory = after({}, signals("p", scrapes(NOW - 900, NOW)), NOW)
+
+    found = ages(memory, NOW)
+    assert found[0] <= 700
+    assert [age for age in found if age <= 150] == [15.0 * number for number in range(10, -1, -1)]
+    assert len(found) == 20
+    assert max(earlier - later for earlier, later in pairwise(found)) == 60
+
+
+def test_thinning_again_and_again_makes_no_hole() -> None:
+    memory: Memory = {}
+    for step in range(200):
+        now = NOW + 5 * step
+        memory = after(memory, signals("p", scrapes(NOW + 15 * (step // 3) - 15.1, now)), now)
+        found = ages(memory, now)
+        assert all(earlier - later <= 60.2 for earlier, later in pairwise(found))
+        assert len(found) <= 25
+
+
+def test_a_long_window_is_still_covered() -> None:
+    policy = RebalancePolicy(window_seconds=600)
+    memory = after({}, signals("p", scrapes(NOW - 660, NOW)), NOW)
+
+    load = summarize(list(signals_of(memory).values()), ["p"], NOW, policy, request_tokens=10)
+
+    assert load.state is SignalState.FRESH
+
+
+def test_a_pod_that_is_not_wanted_any_more_is_forgotten_and_its_neighbour_is_not() -> None:
+    both = signals("p", [sample(NOW)]) | signals("q", [sample(NOW)])
+
+    memory = after(after({}, both, NOW, "p", "q"), {}, NOW + 5, "q")
+
+    assert list(memory) == ["q"]
+    assert ages(memory, NOW, "q") == [0]
+
+
+def test_samples_of_the_future_are_forgotten_when_the_clock_is_set_back() -> None:
+    memory = after({}, signals("p", scrapes(NOW - 60, NOW)), NOW)
+    earlier = NOW - 3600
+
+    assert questions(memory, ("p",), WINDOW, earlier) == [Question(("p",), WINDOW)]
+    memory = after(memory, signals("p", [sample(earlier - 5)]), earlier)
+    assert ages(memory, earlier) == [5]
+
+
+def test_an_impossible_number_now_and_then_costs_itself_and_in_a_row_the_pod() -> None:
+    memory: Memory = after({}, signals("p", scrapes(NOW - 60, NOW)), NOW)
+    states = []
+    for step in range(1, ERRORS_IN_A_ROW + 2):
+        now = NOW + 15 * step
+        usage = 1.5 if step <= ERRORS_IN_A_ROW else 0.5
+        memory = after(memory, signals("p", [sample(now, usage)]), now)
+        load = summarize(list(signals_of(memory).values()), ["p"], now, RebalancePolicy(), request_tokens=10)
+        states.append(load.state)
+
+    assert SignalState.INVALID not in states[:2]
+    assert states[ERRORS_IN_A_ROW - 1] is SignalState.INVALID
+    assert states[ERRORS_IN_A_ROW] is not SignalState.INVALID
+
+
+def test_a_thousand_pods_take_less_than_20_mib() -> None:
+    numbers = count(1)
+    names = [each.name for each in fields(EngineSample) if each.name not in ("at", "rank_usages")]
+
+    def full(at: float) -> EngineSample:
+        values: dict[str, Any] = {name: next(numbers) + 0.5 for name in names}
+        return replace(EngineSample(at), **values | {"kv_usage": next(numbers) * 1e-9, "kv_capacity_tokens": 10**6})
+
+    def kept(pod: int) -> tuple[Memory, dict[str, PodSignals]]:
+        name = f"p-{pod}"
+        memory = after({}, signals(name, [full(NOW - 15 * number) for number in range(46, -1, -1)]), NOW, name)
+        return memory, signals_of(memory)
+
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        pods = [kept(pod) for pod in range(100)]
+        used = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(pods) == 100
+    assert used * 10 < 20 * 2**20, used * 10 / 2**20
