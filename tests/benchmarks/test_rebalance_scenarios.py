@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 import pytest
 
 from benchmarks.rebalance.arrivals import MOST_TOKENS, Lengths, Stream, drawn
-from benchmarks.rebalance.demand import Demand, Point, constant, ramps, sine, steps, turns
+from benchmarks.rebalance.demand import Demand, Point, constant, noisy, ramps, sine, steps, turns
 from benchmarks.rebalance.engines import (
     CONTEXT_TOKENS,
     MOST_KV,
@@ -23,7 +23,8 @@ from benchmarks.rebalance.engines import (
 from benchmarks.rebalance.fitting import fitting
 from benchmarks.rebalance.scenarios.known import QUICK, situations
 from benchmarks.rebalance.scenarios.situation import Group, Situation
-from benchmarks.rebalance.scenarios.validation import LARGE, SMALL
+from benchmarks.rebalance.scenarios.tuning import CHEAP_ENGINE, ENGINE
+from benchmarks.rebalance.scenarios.validation import EXPERTS, LARGE, OPEN, SMALL
 from benchmarks.rebalance.traces import DATA, JITTER_SECONDS, TRACES, Replay, requests_of
 from benchmarks.rebalance.values import Arrival
 
@@ -83,6 +84,18 @@ def test_a_sine_begins_and_ends_low_and_is_high_between() -> None:
     assert count(moments, 0, 100) / 100 == pytest.approx(1, abs=0.6)
     assert count(moments, 1950, 2050) / 100 == pytest.approx(9, rel=0.15)
     assert sine(1, 9, 4000, periods=2).points[48].rate == pytest.approx(1)
+
+
+def test_noise_changes_a_demand_from_time_to_time_and_not_its_mean() -> None:
+    smooth = sine(2, 8, 40_000)
+    noise = noisy(smooth, 0.3, 100)
+    rates = [(noise.rate_at(at) / smooth.rate_at(at)) for at in range(0, 40_000, 100)]
+    assert 0.7 <= min(rates) < 0.75
+    assert 1.25 < max(rates) <= 1.3
+    assert noise.requests() == pytest.approx(smooth.requests(), rel=0.03)
+    assert noise.rate_at(0) == noise.rate_at(99)
+    assert noisy(smooth, 0.3, 100) == noise
+    assert noisy(smooth, 0, 100).rate_at(500) == smooth.rate_at(500)
 
 
 def test_the_expected_number_of_requests_is_the_area() -> None:
@@ -286,7 +299,10 @@ def test_the_two_sets_share_no_seed_and_no_load() -> None:
     assert {each.scenario.engine.model for each in tuned} == {"Qwen/Qwen3-32B"}
     replayed = {each.name for each in judged if isinstance(each.scenario.arrivals, Replay)}
     assert replayed == {"azure-conv", "azure-code", "mooncake"}
-    assert {each.scenario.engine for each in judged if each.name not in replayed} == {SMALL, LARGE}
+    assert {each.scenario.engine for each in judged if each.name not in replayed} == {SMALL, LARGE, EXPERTS, OPEN}
+    assert {(each.scenario.engine.model, each.scenario.engine.gpu_type) for each in tuned} == {
+        (engine.model, engine.gpu_type) for engine in (ENGINE, CHEAP_ENGINE)
+    }
 
 
 def seeds_of(own: list[Situation]) -> set[int]:
