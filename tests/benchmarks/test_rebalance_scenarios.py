@@ -21,8 +21,8 @@ from benchmarks.rebalance.engines import (
     sustained_rate,
 )
 from benchmarks.rebalance.fitting import fitting
-from benchmarks.rebalance.scenarios.known import QUICK, situations
-from benchmarks.rebalance.scenarios.situation import Group, Situation
+from benchmarks.rebalance.scenarios.known import QUICK, quick, situations
+from benchmarks.rebalance.scenarios.situation import SETS, Group, Situation
 from benchmarks.rebalance.scenarios.tuning import CHEAP_ENGINE, ENGINE
 from benchmarks.rebalance.scenarios.validation import EXPERTS, LARGE, OPEN, SMALL
 from benchmarks.rebalance.traces import DATA, JITTER_SECONDS, TRACES, Replay, requests_of
@@ -292,7 +292,7 @@ def test_every_situation_is_declared_in_order(name: str) -> None:
 
 
 def test_the_two_sets_share_no_seed_and_no_load() -> None:
-    groups = {group: [each for each in situations().values() if each.group is group] for group in Group}
+    groups = {group: [each for each in situations().values() if each.group is group] for group in SETS}
     tuned, judged = groups[Group.TUNING], groups[Group.VALIDATION]
     assert len(tuned) + len(judged) == len(situations())
     assert seeds_of(tuned).isdisjoint(seeds_of(judged))
@@ -309,8 +309,14 @@ def seeds_of(own: list[Situation]) -> set[int]:
     return {seed for each in own for seed in each.seeds(1000)}
 
 
-def test_a_quick_look_names_situations_of_both_sets() -> None:
-    assert {situations()[name].group for name in QUICK} == set(Group)
+def test_a_quick_look_is_the_beginning_of_situations_of_both_sets() -> None:
+    assert {each.group for each in quick()} == set(SETS)
+    assert {each.name for each in quick()}.isdisjoint(situations())
+    for short, (name, seconds) in zip(quick(), QUICK.items(), strict=True):
+        whole = situations()[name]
+        assert short.scenario.seconds == seconds < whole.scenario.seconds
+        assert short.rises == tuple(each for each in whole.rises if each < seconds)
+        assert short.scenario.arrivals is whole.scenario.arrivals
 
 
 def test_the_five_replica_step_needs_seven_and_the_steady_pair_fills_its_cache() -> None:
