@@ -56,7 +56,7 @@ accuracy: $(READY) ## our estimate and its peers against measured starts, one ta
 bench-placement: $(READY) ## every solver against the proven optimum, in 3 minutes (ARGS="--full", "--nodes 50 --solvers greedy", "--json FILE")
 	$(BIN)/python -m benchmarks.placement $(ARGS)
 
-bench-rebalance: $(READY) ## our scaling and that of peers on simulated replicas (ARGS="--quick", "--list", "--set tuning --seeds 2 --jobs 2", "--json FILE")
+bench-rebalance: $(READY) ## our scaling and that of peers on simulated replicas (ARGS="--quick", "--list", "--set tuning --seeds 2 --jobs 2", "--json FILE", "--trace FILE")
 	$(BIN)/python -m benchmarks.rebalance $(ARGS)
 
 latency-accuracy: $(READY) ## our times per token and to the first token against measured ones (ARGS="--rows FILE")

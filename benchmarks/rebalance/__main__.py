@@ -14,6 +14,7 @@ from benchmarks.rebalance.asked import Asked, asked
 from benchmarks.rebalance.means import means
 from benchmarks.rebalance.runs import Run, Scored, registered, scored_with, scores, simulated, tasks
 from benchmarks.rebalance.scenarios.known import situations
+from benchmarks.rebalance.scenarios.situation import Group
 from benchmarks.rebalance.scoring import Score
 from benchmarks.rebalance.table import situations_table, tables
 from benchmarks.rebalance.values import Maker
@@ -29,6 +30,9 @@ def main(
     if wanted.only_list:
         console.print(situations_table(wanted.situations))
         return 0
+    for each in wanted.situations:
+        if each.group is Group.OWN:
+            sys.stderr.write(f"{each.tests}\n")
     found = _scores(wanted, simulated if run is None else partial(scored_with, run, makers))
     for table in tables(means(found)):
         console.print(table)
@@ -39,7 +43,7 @@ def main(
 
 def _scores(wanted: Asked, scored: Scored) -> list[Score]:
     found: list[Score] = []
-    runs = tasks(wanted.policies, [each.name for each in wanted.situations], wanted.seeds)
+    runs = tasks(wanted.policies, wanted.situations, wanted.seeds)
     for each in scores(runs, scored, wanted.jobs):
         found.append(each)
         sys.stderr.write(f"{len(found)} of {len(runs)}: {each.scenario}, {each.policy}, seed {each.seed}\n")

@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.rebalance.scenarios.known import QUICK
-from benchmarks.rebalance.scenarios.situation import FIRST_SEED, Group, Situation
+from benchmarks.rebalance.asked_trace import add_trace_options, asked_situation
+from benchmarks.rebalance.scenarios.known import QUICK, quick
+from benchmarks.rebalance.scenarios.situation import FIRST_SEED, SETS, Group, Situation
 
 ALL = "all"
 MOST_SEEDS = FIRST_SEED[Group.VALIDATION] - FIRST_SEED[Group.TUNING]
@@ -35,7 +36,7 @@ def asked(arguments: Sequence[str] | None, policies: Collection[str], situations
     try:
         return Asked(
             policies=_known(found.policies, list(policies), "--policies"),
-            situations=_chosen(found, situations),
+            situations=_own_or_chosen(found, situations),
             seeds=1 if found.quick and found.seeds is None else found.seeds or 2,
             jobs=found.jobs,
             only_list=found.list,
@@ -50,13 +51,16 @@ def _parser(policies: Collection[str], situations: Collection[str]) -> argparse.
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rebalance", description=__doc__)
     parser.add_argument("--policies", metavar="NAMES", help=f"of {', '.join(policies)}; usually all")
     parser.add_argument("--scenarios", metavar="NAMES", help=f"of {', '.join(situations)}; usually all of the set")
-    parser.add_argument("--set", metavar="SET", default=ALL, help=f"of {', '.join(Group)}, {ALL}; usually {ALL}")
+    parser.add_argument("--set", metavar="SET", default=ALL, help=f"of {', '.join(SETS)}, {ALL}; usually {ALL}")
     parser.add_argument("--seeds", type=_seeds, metavar="N", help="runs of each scenario, usually 2")
     parser.add_argument("--jobs", type=_positive, default=1, metavar="N", help="runs at the same time, usually 1")
-    parser.add_argument("--quick", action="store_true", help=f"one seed of {', '.join(QUICK)}")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"one seed of the beginnings of {', '.join(QUICK)}: some minutes"
+    )
     parser.add_argument("--list", action="store_true", help="say what each scenario tests, and run nothing")
     parser.add_argument("--json", type=Path, metavar="FILE", help="every figure")
     parser.add_argument("--width", type=_positive, default=160, metavar="N", help="columns of the terminal")
+    add_trace_options(parser)
     return parser
 
 
@@ -72,20 +76,34 @@ def _seeds(text: str) -> int:
     return int(text)
 
 
+def _own_or_chosen(found: argparse.Namespace, situations: Mapping[str, Situation]) -> list[Situation]:
+    """Return the situation of the user's own trace, or those of the sets.
+
+    Raises:
+        ValueError: the trace or what belongs to it is wrong, both are asked for, or :func:`_chosen` raises it.
+    """
+    own = asked_situation(found)
+    if own is None:
+        return _chosen(found, situations)
+    if found.scenarios is not None or found.quick or found.set != ALL:
+        raise ValueError("--trace: it is a scenario of its own; leave out --scenarios, --set and --quick")
+    return [own]
+
+
 def _chosen(found: argparse.Namespace, situations: Mapping[str, Situation]) -> list[Situation]:
     """Return the situations that are named, or those of the quick look, or all, as far as they are in the set.
 
     Raises:
         ValueError: a scenario or a set is unknown, or a named scenario is not in the set.
     """
-    _known(found.set, [*Group, ALL], "--set")
+    _known(found.set, [*SETS, ALL], "--set")
     of_set = [name for name, each in situations.items() if found.set in (ALL, each.group)]
     if found.scenarios is not None:
         named = _known(found.scenarios, list(situations), "--scenarios")
-        names = _known(",".join(named), of_set, f"--scenarios in the {found.set} set")
-    else:
-        names = [name for name in of_set if name in QUICK] if found.quick else of_set
-    return [situations[name] for name in names]
+        of_set = _known(",".join(named), of_set, f"--scenarios in the {found.set} set")
+    elif found.quick:
+        return [each for each in quick() if found.set in (ALL, each.group)]
+    return [situations[name] for name in of_set]
 
 
 def _known(text: str | None, known: Sequence[str], option: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import cos, pi, sqrt
+from math import ceil, cos, pi, sqrt
 from random import Random
 from typing import NamedTuple
 
@@ -40,6 +40,15 @@ class Demand:
     def seconds(self) -> float:
         """The time of the last point."""
         return self.points[-1].at
+
+    def rate_at(self, at: float) -> float:
+        """Return the requests a second at a moment: after the step where there is one.
+
+        Raises:
+            StopIteration: the moment is not within the demand.
+        """
+        left, right = next(pair for pair in pairwise(self.points) if pair[0].at <= at < pair[1].at)
+        return left.rate + (right.rate - left.rate) * (at - left.at) / (right.at - left.at)
 
     def requests(self) -> float:
         """Return the mean number of requests over the whole time."""
@@ -99,6 +108,20 @@ def sine(low: float, high: float, seconds: float, periods: int = 1) -> Demand:
             for index in range(count + 1)
         )
     )
+
+
+def noisy(demand: Demand, spread: float, seconds: float) -> Demand:
+    """Return demand that is up to ``spread`` of itself more or less, by chance and evenly, anew every so many seconds.
+
+    The noise is part of the demand, and the same for every seed.
+    """
+    random = Random("noise")  # noqa: S311 - a reproducible draw
+    levels = [(at, demand.rate_at(at) * random.uniform(1 - spread, 1 + spread)) for at in _moments(demand, seconds)]
+    return steps(levels, demand.seconds)
+
+
+def _moments(demand: Demand, seconds: float) -> Iterator[float]:
+    return (index * seconds for index in range(ceil(demand.seconds / seconds)))
 
 
 def turns(rate: float, phase_seconds: float, phases: Sequence[bool]) -> Demand:

@@ -43,7 +43,7 @@ class Fleet:
     def begin(self) -> None:
         """Create the replicas that serve from the beginning."""
         for _ in range(self.scenario.start_replicas):
-            self._get_ready(self._create())
+            self._get_ready(self._create(self.agenda.now))
 
     def resize(self, wanted: int) -> None:
         """Create or remove replicas until so many start or serve."""
@@ -53,38 +53,33 @@ class Fleet:
             self._remove(self._least_missed())
 
     def replica_seconds(self, until: float) -> float:
-        """Return the sum of the lives of all replicas, from their creation to their end or ``until``."""
-        ends = (
-            (replica, until if replica.ended_at is None else min(until, replica.ended_at)) for replica in self.replicas
-        )
-        return sum(end - replica.created_at for replica, end in ends)
+        """Return how long all replicas held their GPUs, to their end or ``until``."""
+        return sum(replica.held_seconds(until) for replica in self.replicas)
 
-    def _create(self) -> Replica:
-        engine = Engine(self.scenario.engine, self.times)
-        replica = Replica(len(self.replicas), engine, self.agenda, self.agenda.now, self._end_if_draining)
+    def _create(self, placed_at: float) -> Replica:
+        engine, now = Engine(self.scenario.engine, self.times), self.agenda.now
+        replica = Replica(len(self.replicas), engine, self.agenda, now, placed_at, self._end_if_draining)
         self.replicas.append(replica)
         self._living.append(replica)
         return replica
 
     def _start(self) -> None:
         """Create a replica that serves after its cold start. Its factor is drawn even if it is stuck."""
-        replica = self._create()
         factor = self.rng.uniform(*self.scenario.cold_start_spread)
-        if not self._is_stuck():
-            ready_at = self.agenda.now + self.scenario.cold_start_seconds * factor
+        shortage = self._strike(FaultKind.NO_ROOM)
+        placed_at = self.agenda.now if shortage is None else shortage.begins_at + shortage.seconds
+        replica = self._create(placed_at)
+        if self._strike(FaultKind.STUCK_STARTS) is None:
+            ready_at = placed_at + self.scenario.cold_start_seconds * factor
             self.agenda.at(ready_at, partial(self._get_ready, replica))
 
-    def _is_stuck(self) -> bool:
-        """Say whether a fault hits the replica that is created now. One replica is hit by one fault at most."""
-        fault = next(filter(self._hits_another, self.scenario.faults), None)
-        if fault is not None:
-            self._hit[fault] += 1
-        return fault is not None
-
-    def _hits_another(self, fault: Fault) -> bool:
-        if fault.kind is not FaultKind.STUCK_STARTS or not lasts(fault, self.agenda.now):
-            return False
-        return fault.replicas is None or self._hit[fault] < fault.replicas
+    def _strike(self, kind: FaultKind) -> Fault | None:
+        """Return the fault of a kind that hits the replica that is created now."""
+        lasting = (fault for fault in self.scenario.faults if fault.kind is kind and lasts(fault, self.agenda.now))
+        hit = next((fault for fault in lasting if fault.replicas is None or self._hit[fault] < fault.replicas), None)
+        if hit is not None:
+            self._hit[hit] += 1
+        return hit
 
     def _get_ready(self, replica: Replica) -> None:
         if replica.stage is Stage.STARTING:

@@ -23,12 +23,16 @@ class Stage(Enum):
 
 @dataclass(slots=True, eq=False)
 class Replica:
-    """A pod and its engine. ``on_idle`` is called whenever the last request of the engine is done."""
+    """A pod and its engine.
+
+    ``placed_at`` is when it gets its GPUs. ``on_idle`` is called whenever the last request of the engine is done.
+    """
 
     number: int
     engine: Engine
     agenda: Agenda
     created_at: float
+    placed_at: float
     on_idle: Callable[[Replica], None]
     stage: Stage = Stage.STARTING
     ready_since: float | None = None
@@ -39,6 +43,16 @@ class Replica:
     def name(self) -> str:
         """The name of the pod."""
         return f"pod-{self.number}"
+
+    @property
+    def is_placed(self) -> bool:
+        """Say whether it has its GPUs."""
+        return self.placed_at <= self.agenda.now
+
+    def held_seconds(self, until: float) -> float:
+        """Return how long it has held its GPUs at its end or at ``until``."""
+        end = until if self.ended_at is None else min(until, self.ended_at)
+        return max(0.0, end - self.placed_at)
 
     def get_ready(self) -> None:
         """Serve from now on."""

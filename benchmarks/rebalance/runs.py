@@ -9,7 +9,7 @@ from importlib import import_module
 from itertools import product
 from typing import cast
 
-from benchmarks.rebalance.scenarios.known import situations
+from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scoring import Score, score
 from benchmarks.rebalance.values import Maker, Outcome, Scenario
 
@@ -19,9 +19,9 @@ Run = Callable[[Scenario, Maker, str, int], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One run, by names: a process finds the rest itself."""
+    """One run. The policy is named, so that another process can find it."""
 
-    situation: str
+    situation: Situation
     policy: str
     seed: int
 
@@ -29,10 +29,9 @@ class Task:
 Scored = Callable[[Task], Score]
 
 
-def tasks(policies: Sequence[str], names: Sequence[str], seeds: int) -> list[Task]:
+def tasks(policies: Sequence[str], wanted: Sequence[Situation], seeds: int) -> list[Task]:
     """Return all runs, situation by situation."""
-    known = situations()
-    return [Task(name, policy, seed) for name, policy in product(names, policies) for seed in known[name].seeds(seeds)]
+    return [Task(each, policy, seed) for each, policy in product(wanted, policies) for seed in each.seeds(seeds)]
 
 
 def scores(wanted: Sequence[Task], scored: Scored, jobs: int) -> Iterator[Score]:
@@ -52,8 +51,8 @@ def simulated(task: Task) -> Score:
 
 def scored_with(run: Run, makers: Mapping[str, Maker], task: Task) -> Score:
     """Make one run and return its score. The requests themselves are forgotten."""
-    situation = situations()[task.situation]
-    return score(run(situation.scenario, makers[task.policy], task.policy, task.seed), situation)
+    found = run(task.situation.scenario, makers[task.policy], task.policy, task.seed)
+    return score(found, task.situation)
 
 
 def registered() -> Mapping[str, Maker]:

@@ -45,7 +45,7 @@ class Scraping:
     def view(self, replica: Replica, *, has_metrics: bool) -> PodView:
         """Return a pod as a policy sees it."""
         samples = self._recent(replica) if has_metrics else ()
-        return PodView(replica.name, replica.created_at, replica.ready_since, samples)
+        return PodView(replica.name, replica.created_at, replica.ready_since, samples, replica.is_placed)
 
     def _recent(self, replica: Replica) -> tuple[Sample, ...]:
         samples = self._samples.get(replica)

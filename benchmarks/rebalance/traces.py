@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from operator import attrgetter
@@ -39,8 +39,13 @@ class Replay:
             ValueError: the trace is not carried.
         """
         random = Random(f"{self.trace}/{seed}")  # noqa: S311 - a reproducible draw
-        copies = (copy for each in requests_of(self.trace) for copy in _copies(each, self.factor, random))
-        return tuple(sorted((copy for copy in copies if copy.at < self.seconds), key=attrgetter("at")))
+        return replayed(requests_of(self.trace), self.factor, self.seconds, random)
+
+
+def replayed(requests: Iterable[Arrival], factor: float, seconds: float, random: Random) -> tuple[Arrival, ...]:
+    """Return requests at a multiple of their rate before a time, in the order of their arrival."""
+    copies = (copy for each in requests for copy in _copies(each, factor, random))
+    return tuple(sorted((copy for copy in copies if copy.at < seconds), key=attrgetter("at")))
 
 
 @cache

@@ -56,6 +56,8 @@ class FaultKind(StrEnum):
 
     STUCK_STARTS = "stuck-starts"
     """Replicas that are created meanwhile never get ready, or the first of them."""
+    NO_ROOM = "no-room"
+    """No GPU is free: replicas that are created meanwhile are pending, and start when it ends."""
     NO_METRICS = "no-metrics"
     """Prometheus does not answer."""
     STALE_POD = "stale-pod"
@@ -66,7 +68,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault and its time. Of stuck starts, only the first ``replicas`` are hit; None hits all."""
+    """A fault and its time. A fault of starts hits only the first ``replicas``; None hits all."""
 
     kind: FaultKind
     begins_at: float
@@ -160,13 +162,14 @@ class Sample:
 class PodView:
     """One pod as Kubernetes and Prometheus show it. ``samples`` are those of the last ten minutes, the oldest first.
 
-    ``ready_since`` is None while it starts. A pod that drains is not shown.
+    ``ready_since`` is None while it starts. A pod that is not placed waits for a GPU. A pod that drains is not shown.
     """
 
     name: str
     created_at: float
     ready_since: float | None
     samples: tuple[Sample, ...] = ()
+    is_placed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +239,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one run. ``replica_seconds`` counts replicas from their creation to their end."""
+    """What came of one run. ``replica_seconds`` counts replicas while they hold their GPUs."""
 
     scenario: Scenario
     policy: str

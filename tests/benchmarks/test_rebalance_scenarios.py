@@ -11,7 +11,7 @@ from statistics import fmean, pstdev
 import pytest
 
 from benchmarks.rebalance.arrivals import MOST_TOKENS, Lengths, Stream, drawn
-from benchmarks.rebalance.demand import Demand, Point, constant, ramps, sine, steps, turns
+from benchmarks.rebalance.demand import Demand, Point, constant, noisy, ramps, sine, steps, turns
 from benchmarks.rebalance.engines import (
     CONTEXT_TOKENS,
     MOST_KV,
@@ -21,9 +21,10 @@ from benchmarks.rebalance.engines import (
     sustained_rate,
 )
 from benchmarks.rebalance.fitting import fitting
-from benchmarks.rebalance.scenarios.known import QUICK, situations
-from benchmarks.rebalance.scenarios.situation import Group, Situation
-from benchmarks.rebalance.scenarios.validation import LARGE, SMALL
+from benchmarks.rebalance.scenarios.known import QUICK, quick, situations
+from benchmarks.rebalance.scenarios.situation import SETS, Group, Situation
+from benchmarks.rebalance.scenarios.tuning import CHEAP_ENGINE, ENGINE
+from benchmarks.rebalance.scenarios.validation import EXPERTS, LARGE, OPEN, SMALL
 from benchmarks.rebalance.traces import DATA, JITTER_SECONDS, TRACES, Replay, requests_of
 from benchmarks.rebalance.values import Arrival
 
@@ -83,6 +84,18 @@ def test_a_sine_begins_and_ends_low_and_is_high_between() -> None:
     assert count(moments, 0, 100) / 100 == pytest.approx(1, abs=0.6)
     assert count(moments, 1950, 2050) / 100 == pytest.approx(9, rel=0.15)
     assert sine(1, 9, 4000, periods=2).points[48].rate == pytest.approx(1)
+
+
+def test_noise_changes_a_demand_from_time_to_time_and_not_its_mean() -> None:
+    smooth = sine(2, 8, 40_000)
+    noise = noisy(smooth, 0.3, 100)
+    rates = [(noise.rate_at(at) / smooth.rate_at(at)) for at in range(0, 40_000, 100)]
+    assert 0.7 <= min(rates) < 0.75
+    assert 1.25 < max(rates) <= 1.3
+    assert noise.requests() == pytest.approx(smooth.requests(), rel=0.03)
+    assert noise.rate_at(0) == noise.rate_at(99)
+    assert noisy(smooth, 0.3, 100) == noise
+    assert noisy(smooth, 0, 100).rate_at(500) == smooth.rate_at(500)
 
 
 def test_the_expected_number_of_requests_is_the_area() -> None:
@@ -279,22 +292,31 @@ def test_every_situation_is_declared_in_order(name: str) -> None:
 
 
 def test_the_two_sets_share_no_seed_and_no_load() -> None:
-    groups = {group: [each for each in situations().values() if each.group is group] for group in Group}
+    groups = {group: [each for each in situations().values() if each.group is group] for group in SETS}
     tuned, judged = groups[Group.TUNING], groups[Group.VALIDATION]
     assert len(tuned) + len(judged) == len(situations())
     assert seeds_of(tuned).isdisjoint(seeds_of(judged))
     assert {each.scenario.engine.model for each in tuned} == {"Qwen/Qwen3-32B"}
     replayed = {each.name for each in judged if isinstance(each.scenario.arrivals, Replay)}
     assert replayed == {"azure-conv", "azure-code", "mooncake"}
-    assert {each.scenario.engine for each in judged if each.name not in replayed} == {SMALL, LARGE}
+    assert {each.scenario.engine for each in judged if each.name not in replayed} == {SMALL, LARGE, EXPERTS, OPEN}
+    assert {(each.scenario.engine.model, each.scenario.engine.gpu_type) for each in tuned} == {
+        (engine.model, engine.gpu_type) for engine in (ENGINE, CHEAP_ENGINE)
+    }
 
 
 def seeds_of(own: list[Situation]) -> set[int]:
     return {seed for each in own for seed in each.seeds(1000)}
 
 
-def test_a_quick_look_names_situations_of_both_sets() -> None:
-    assert {situations()[name].group for name in QUICK} == set(Group)
+def test_a_quick_look_is_the_beginning_of_situations_of_both_sets() -> None:
+    assert {each.group for each in quick()} == set(SETS)
+    assert {each.name for each in quick()}.isdisjoint(situations())
+    for short, (name, seconds) in zip(quick(), QUICK.items(), strict=True):
+        whole = situations()[name]
+        assert short.scenario.seconds == seconds < whole.scenario.seconds
+        assert short.rises == tuple(each for each in whole.rises if each < seconds)
+        assert short.scenario.arrivals is whole.scenario.arrivals
 
 
 def test_the_five_replica_step_needs_seven_and_the_steady_pair_fills_its_cache() -> None:

@@ -358,14 +358,14 @@ def test_unknown_names_are_refused_and_known_ones_listed(
 
 
 def test_several_processes_give_the_same_scores_in_the_same_order() -> None:
-    wanted = tasks(list(MAKERS), ["S9", "V-LONG"], 2)
+    wanted = tasks(list(MAKERS), [situations()["S9"], situations()["V-LONG"]], 2)
     scored = partial(scored_with, fake, MAKERS)
-    assert wanted[0] == Task("S9", "one", 1)
+    assert wanted[0] == Task(situations()["S9"], "one", 1)
     assert list(scores(wanted, scored, jobs=2)) == list(scores(wanted, scored, jobs=1))
 
 
 def test_a_scenario_is_run_and_scored_by_its_own_rises() -> None:
-    found = scored_with(fake, MAKERS, Task("V-PEAKS", "ten", 1001))
+    found = scored_with(fake, MAKERS, Task(situations()["V-PEAKS"], "ten", 1001))
     rises = situations()["V-PEAKS"].rises
     assert tuple(each.at for each in found.recoveries) == rises
     assert isinstance(situations()["V-PEAKS"], Situation)

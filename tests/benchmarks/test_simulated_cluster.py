@@ -291,6 +291,27 @@ def test_a_stuck_replica_that_is_replaced_leaves_the_next_one_alone() -> None:
     ]
 
 
+def test_replicas_without_room_are_pending_and_start_when_there_is_room() -> None:
+    fault, plan = Fault(FaultKind.NO_ROOM, 5.0, 55.0), {10.0: 3, 70.0: 4}
+    policy, honest = views(fault, plan, replicas=1), views(None, plan, replicas=1)
+    assert [pod.is_placed for pod in pods_at(policy, 55.0)] == [True, False, False]
+    assert [pod.is_placed for pod in pods_at(policy, 65.0)] == [True, True, True]
+    assert all(pod.is_placed for view in honest.views for pod in view.pods)
+    late = [(pod.ready_since or 0) - (other.ready_since or 0) for pod, other in last_pods(policy, honest)]
+    assert late == pytest.approx([0, 50, 50, 0])
+
+
+def last_pods(one: Scripted, other: Scripted) -> zip[tuple[PodView, PodView]]:
+    return zip(one.views[-1].pods, other.views[-1].pods, strict=True)
+
+
+def test_a_pending_replica_costs_nothing_until_it_is_placed() -> None:
+    asked = replace(scenario(), faults=(Fault(FaultKind.NO_ROOM, 5.0, 55.0),))
+    assert outcome(asked, Scripted({10.0: 3, 40.0: 1})).replica_seconds == 300
+    assert outcome(asked, Scripted({10.0: 3})).replica_seconds == 300 + 2 * 240
+    assert outcome(replace(asked, faults=()), Scripted({10.0: 3})).replica_seconds == 300 + 2 * 290
+
+
 def test_no_metrics_come_while_prometheus_does_not_answer() -> None:
     def seen(view: View) -> bool:
         return view.has_metrics and all(pod.samples for pod in view.pods)
@@ -327,7 +348,7 @@ def test_the_samples_of_the_oldest_pod_are_no_numbers() -> None:
 
 def replicas(loads: Sequence[int]) -> list[Replica]:
     agenda = Agenda()
-    found = [Replica(number, engine(), agenda, 0.0, lambda _: None) for number in range(len(loads))]
+    found = [Replica(number, engine(), agenda, 0.0, 0.0, lambda _: None) for number in range(len(loads))]
     for replica, load in zip(found, loads, strict=True):
         for _ in range(load):
             replica.receive(Request(Arrival(0.0, 10, 10)))

@@ -7,7 +7,8 @@ starts again where a mean length changes by 20 %. Until then B is 6 ms and A fit
 replica is its requests at k = 0.85 over ITL(0.85), in tokens a second. The demand is arrivals times the mean output,
 and waiting requests over 2 ITL(0.85). Without metrics, lengths or a rising line it is silent.
 
-A sample has no token times. Their mean is the running requests over the tokens a second, over one minute.
+The time of a token is the mean time between tokens of one minute. The blocks of a shared prompt are counted for each
+request here, so its part in the prefix cache is not taken off the need of a request.
 """
 
 from __future__ import annotations
@@ -19,11 +20,10 @@ from statistics import fmean
 from benchmarks.rebalance.policies.signals import (
     Lengths,
     arrivals,
+    increase,
     known,
     lengths,
     newest,
-    rate,
-    recent,
     total_of,
 )
 from benchmarks.rebalance.policies.wva import Analysis, Wva, analysis_of
@@ -100,11 +100,11 @@ class Throughput:
 
 
 def _pair(pod: PodView, now: float) -> Pair | None:
-    samples = recent(pod, now, RATE_SECONDS)
-    tokens = rate(pod, now, RATE_SECONDS, lambda sample: sample.generation_tokens_total)
+    tokens = increase(pod, now, RATE_SECONDS, lambda sample: sample.token_gaps_total)
     if tokens <= 0:
         return None
-    return Pair(now, newest(pod, now).kv_usage, fmean(sample.running for sample in samples) / tokens)
+    seconds = increase(pod, now, RATE_SECONDS, lambda sample: sample.token_gap_seconds_total)
+    return Pair(now, newest(pod, now).kv_usage, seconds / tokens)
 
 
 def _differs(before: Lengths, now: Lengths) -> bool:

@@ -9,11 +9,19 @@ from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scenarios.tuning import tuning
 from benchmarks.rebalance.scenarios.validation import validation
 
-QUICK = ("S1", "S3b", "S9", "B5", "STUCK", "azure-conv")
-"""The situations of a quick look: a start, a bottleneck that no KV cache shows, a burst, a step, a fault, a trace."""
+QUICK = {"S1": 900, "S3": 900, "S9": 1500, "STUCK": 1200, "azure-conv": 600, "V-ONOFF": 3600}
+"""The situations of a quick look, and how many seconds of them it takes.
+
+They are a start, a bottleneck that no KV cache shows, a burst, a step with a fault, a trace, and demand on and off.
+"""
 
 
 @cache
 def situations() -> dict[str, Situation]:
     """Return all situations by their names, those for tuning first."""
     return {each.name: each for each in chain(tuning(), validation())}
+
+
+def quick() -> list[Situation]:
+    """Return the situations of a quick look."""
+    return [situations()[name].shortened(seconds) for name, seconds in QUICK.items()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from benchmarks.rebalance.values import Scenario
@@ -15,10 +15,15 @@ class Group(StrEnum):
     """Constants of a law may be chosen by it."""
     VALIDATION = "validation"
     """No constant may be chosen by it: other seeds, other models on other GPUs, and traces of real requests."""
+    OWN = "own"
+    """A trace that a user brings."""
 
 
-FIRST_SEED = {Group.TUNING: 1, Group.VALIDATION: 1001}
-"""No seed is in both sets as long as there are fewer than a thousand."""
+SETS = (Group.TUNING, Group.VALIDATION)
+"""The sets of situations that are carried."""
+
+FIRST_SEED = {Group.TUNING: 1, Group.VALIDATION: 1001, Group.OWN: 1}
+"""No seed is in both carried sets as long as there are fewer than a thousand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,11 @@ class Situation:
     def name(self) -> str:
         """The name of the scenario."""
         return self.scenario.name
+
+    def shortened(self, seconds: float) -> Situation:
+        """Return its beginning, under a name of its own: its figures are not those of the whole."""
+        scenario = replace(self.scenario, name=f"{self.name}-{seconds / 60:.0f}min", seconds=seconds)
+        return replace(self, scenario=scenario, rises=tuple(each for each in self.rises if each < seconds))
 
     def seeds(self, count: int) -> range:
         """Return so many seeds of its set."""

@@ -1,4 +1,4 @@
-"""The situations that a law may be tuned on: Qwen3-32B in BF16 on two H100, with requests drawn at random."""
+"""The situations that a law may be tuned on: Qwen3-32B in BF16, usually on two H100, with requests drawn at random."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from benchmarks.rebalance.arrivals import Lengths, Stream, drawn
 from benchmarks.rebalance.demand import Demand, constant, ramps, sine, steps, turns
 from benchmarks.rebalance.engines import engine_spec, rate_with_kv, sustained_rate
 from benchmarks.rebalance.scenarios.situation import Group, Situation
-from benchmarks.rebalance.values import Fault, FaultKind, Scenario
+from benchmarks.rebalance.values import EngineSpec, Fault, FaultKind, Scenario
 
 MODEL = ("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 ENGINE = engine_spec(*MODEL)
+CHEAP_ENGINE = engine_spec("Qwen/Qwen3-32B", "a100-sxm-80gb", 2)
 
 LONG = Lengths(4000, 1000)
 DECODE = Lengths(1000, 4000)
@@ -37,14 +38,15 @@ def tuning() -> Iterator[Situation]:
     """Yield the situations."""
     yield from _constant()
     yield from _changing()
+    yield from _of_others()
     yield from _faulty()
     yield from _declared()
     yield from _starting()
 
 
-def load_of(replicas: float, lengths: Lengths) -> float:
+def load_of(replicas: float, lengths: Lengths, engine: EngineSpec = ENGINE) -> float:
     """Return the requests a second that so many replicas sustain, by the operator's performance model."""
-    return replicas * sustained_rate(ENGINE, lengths.prompt, lengths.output)
+    return replicas * sustained_rate(engine, lengths.prompt, lengths.output)
 
 
 def _constant() -> Iterator[Situation]:
@@ -109,6 +111,36 @@ def _mix() -> tuple[Stream, Stream]:
     return Stream(documents, DOCUMENTS), Stream(chats, CHAT)
 
 
+def _of_others() -> Iterator[Situation]:
+    """Yield what one model sees of other GPU types and other models."""
+    first = steps(((0, 0), (600, load_of(3.5, USUAL, CHEAP_ENGINE))), 2700)
+    yield _situation(
+        _scenario(name="S4", engine=CHEAP_ENGINE, seconds=2700, arrivals=drawn(Stream(first, USUAL))),
+        "a GPU type at half the price on which nothing ran before: what one replica holds is unknown when demand comes",
+        rises=(600,),
+    )
+    bursts = steps(
+        (
+            (0, load_of(1.5, USUAL)),
+            (600, load_of(4.5, USUAL)),
+            (1500, load_of(1.5, USUAL)),
+            (2400, load_of(4.5, USUAL)),
+        ),
+        HOUR,
+    )
+    yield _situation(
+        _scenario(
+            name="S6",
+            seconds=HOUR,
+            start_replicas=2,
+            arrivals=drawn(Stream(bursts, USUAL)),
+            faults=(Fault(FaultKind.NO_ROOM, 1500, 1200),),
+        ),
+        "two bursts; another model has taken all GPUs that were given back when the second one comes, for five minutes",
+        rises=(600, 2400),
+    )
+
+
 def _faulty() -> Iterator[Situation]:
     """Yield situations in which something breaks."""
     shortage = steps(((0, load_of(1.6, USUAL)), (300, load_of(5, USUAL)), (1200, load_of(1.2, USUAL))), HOUR)
@@ -118,9 +150,9 @@ def _faulty() -> Iterator[Situation]:
             seconds=HOUR,
             start_replicas=2,
             arrivals=drawn(Stream(shortage, USUAL)),
-            faults=(Fault(FaultKind.STUCK_STARTS, 240, 1260),),
+            faults=(Fault(FaultKind.NO_ROOM, 240, 1260),),
         ),
-        "no replica can start while demand is high, then demand drops: are the useless ones taken back?",
+        "no GPU is free while demand is high, then demand drops: are the pending replicas taken back?",
     )
     climb = ramps(((0, load_of(1.6, USUAL)), (600, load_of(1.6, USUAL)), (1200, load_of(3.5, USUAL)), (2400, 0)))
     yield _situation(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from benchmarks.rebalance.arrivals import Lengths, Stream, drawn
-from benchmarks.rebalance.demand import constant, ramps, sine, steps, turns
+from benchmarks.rebalance.demand import constant, noisy, ramps, sine, steps, turns
 from benchmarks.rebalance.engines import engine_spec, sustained_rate
 from benchmarks.rebalance.scenarios.situation import Group, Situation
 from benchmarks.rebalance.traces import Replay
@@ -16,10 +16,14 @@ TRACE_ENGINE = engine_spec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2)
 SMALL = engine_spec("meta-llama/Llama-3.1-8B-Instruct", "l40s-48gb", 1)
 _LARGE_MODEL = ("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "h200-sxm-141gb", 2)
 LARGE = engine_spec(*_LARGE_MODEL)
+EXPERTS = engine_spec("Qwen/Qwen3-30B-A3B", "a100-sxm-80gb", 1)
+OPEN = engine_spec("openai/gpt-oss-20b", "l40s-48gb", 1)
 LARGE_LONG = engine_spec(*_LARGE_MODEL, context=131_072)
 
 ASSISTANT = Lengths(1500, 350, spread=0.8)
 WRITER = Lengths(700, 2500, spread=0.7)
+REASONER = Lengths(300, 1800, spread=0.7)
+ANALYST = Lengths(3500, 1000, spread=0.6)
 SEARCH = Lengths(3500, 150, spread=0.6, cached=0.2)
 _BOTH = (ASSISTANT, WRITER)
 
@@ -29,6 +33,7 @@ TRACE_SECONDS = 3480.0
 
 _situation = partial(Situation, group=Group.VALIDATION)
 _small = partial(Scenario, engine=SMALL, declared_concurrency=48, max_replicas=12)
+_experts = partial(Scenario, engine=EXPERTS, declared_concurrency=32, max_replicas=12, cold_start_seconds=120)
 _large = partial(Scenario, engine=LARGE, declared_concurrency=64, max_replicas=8, cold_start_seconds=180)
 
 
@@ -37,6 +42,7 @@ def validation() -> Iterator[Situation]:
     yield from _traces()
     yield from _of_the_small_model()
     yield from _of_the_large_model()
+    yield from _of_mixtures_of_experts()
 
 
 def load_of(engine: EngineSpec, replicas: float, lengths: Lengths) -> float:
@@ -158,4 +164,40 @@ def _of_the_large_model() -> Iterator[Situation]:
         ),
         "NaN, then ten minutes without Prometheus, then a step for which the first new replica never gets ready",
         rises=(2700,),
+    )
+
+
+def _of_mixtures_of_experts() -> Iterator[Situation]:
+    noise = noisy(sine(load_of(EXPERTS, 0.9, ANALYST), load_of(EXPERTS, 7.2, ANALYST), 3 * HOUR), 0.35, 120)
+    yield _situation(
+        _experts(name="V-NOISE", seconds=3 * HOUR, arrivals=drawn(Stream(noise, ANALYST, burstiness=0.7))),
+        "a mixture of experts and a day in three hours: the peak is eight times the trough, with noise of a third",
+    )
+    on_and_off = steps(
+        [(900.0 * index, load_of(EXPERTS, 5 if index % 2 else 0.3, ANALYST)) for index in range(8)], 2 * HOUR
+    )
+    yield _situation(
+        _experts(name="V-ONOFF", seconds=2 * HOUR, arrivals=drawn(Stream(on_and_off, ANALYST))),
+        "demand for five replicas is on for 15 minutes and off for 15: is what was given back missed?",
+        rises=tuple(900.0 * index for index in (1, 3, 5, 7)),
+    )
+    climb = ramps(
+        (
+            (0, load_of(OPEN, 1.2, REASONER)),
+            (900, load_of(OPEN, 1.2, REASONER)),
+            (2700, load_of(OPEN, 4, REASONER)),
+            (4500, load_of(OPEN, 1.2, REASONER)),
+        )
+    )
+    yield _situation(
+        Scenario(
+            name="V-DECODE",
+            engine=OPEN,
+            seconds=4500,
+            start_replicas=2,
+            max_replicas=8,
+            declared_concurrency=64,
+            arrivals=drawn(Stream(climb, REASONER)),
+        ),
+        "short prompts and answers six times as long on a cheap card, which climb and fall: only tokens count",
     )
