@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from plimsoll.rebalance.pod_window import LARGEST_COUNT
+from plimsoll.rebalance.load import LARGEST_COUNT
 from plimsoll.rebalance.signals import EngineSample
 
 ERRORS_IN_A_ROW = 3

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from plimsoll.adapters.impossible_numbers import settled
-from plimsoll.rebalance.pod_window import CLOCK_TOLERANCE_SECONDS
+from plimsoll.rebalance.load import CLOCK_TOLERANCE_SECONDS
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 
 WHOLE_SECONDS = 150
