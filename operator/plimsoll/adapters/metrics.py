@@ -11,6 +11,7 @@ from typing import Concatenate, ParamSpec
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, Metric, start_http_server
 
 from plimsoll import __version__
+from plimsoll.adapters.live_series import Figures, LiveSeries
 from plimsoll.adapters.object_series import ObjectSeries
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
@@ -73,6 +74,8 @@ class Metrics:
         )
         self._objects = ObjectSeries()
         self.registry.register(self._objects)
+        self._live = LiveSeries()
+        self.registry.register(self._live)
         self._bill = self._gauge(
             "plimsoll_fleet_bill_dollars_per_hour", "Price of all replicas, before and after the last plan.", ("plan",)
         )
@@ -150,6 +153,10 @@ class Metrics:
     def show_cases(self, reports: Mapping[ObjectKey, Report]) -> None:
         """Show every object as its report has it, from the next scrape on. ``reports`` must not change any more."""
         self._objects.reports = reports
+
+    def show_live(self, figures: Figures) -> None:
+        """Show the live loop's figures from the next scrape on. ``figures`` must not change any more."""
+        self._live.figures = figures
 
     def show_solving(self, record: FleetRecord) -> None:
         """Count the time that a plan took."""

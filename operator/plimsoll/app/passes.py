@@ -73,6 +73,7 @@ from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.priorities import Priority
 from plimsoll.domain.public_words import ConditionReason
@@ -92,6 +93,7 @@ from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
+from plimsoll.rebalance.figures import LiveFigures
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.render.report import Problem
 
@@ -174,7 +176,7 @@ class Passes:
         for case in cases:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now, record)
-        self._show(snapshot)
+        self._show(snapshot, cases)
         self._watch_prices(fleet, now)
         return PassResult(tuple(cases), snapshot, planned.left, tuple(self._due(cases, now)))
 
@@ -443,8 +445,9 @@ class Passes:
         case.new_status = document_of(new_status(case.report, case.record, to_rfc3339(now)))
         self.rendered.keep(case)
 
-    def _show(self, snapshot: Snapshot) -> None:
+    def _show(self, snapshot: Snapshot, cases: Sequence[Case]) -> None:
         """Update the metrics if they differ from those of the last pass."""
+        self.metrics.show_live(self._live_figures(cases))
         self.metrics.show_solving(snapshot.record)
         self.metrics.show_record(snapshot.record)
         if self.shown is not None and snapshot.says_the_same(self.shown):
@@ -452,6 +455,11 @@ class Passes:
         self.metrics.show_fleet(snapshot.fleet)
         self.metrics.show_cases(snapshot.reports)
         self.shown = snapshot
+
+    @staticmethod
+    def _live_figures(cases: Sequence[Case]) -> dict[ObjectKey, LiveFigures]:
+        turns = {case.key: case.turn for case in cases if case.turn is not None}
+        return {key: turn.figures for key, turn in turns.items() if turn.figures is not None}
 
     def _watch_prices(self, fleet: Fleet, now: float) -> None:
         """Show what is doubtful about the fleet's prices, if fleet or day have changed."""

@@ -24,6 +24,7 @@ from plimsoll.rebalance.decisions import (
     RemoveReplica,
     Retune,
 )
+from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.load import LoadSummary, summarize
 from plimsoll.rebalance.memory import Learned, LoopMemory
@@ -45,7 +46,7 @@ class Standing:
     target_replicas: int
     history: ChangeHistory
     last_change: str | None = None
-    memory: LoopMemory = field(default_factory=LoopMemory)
+    memory: LoopMemory = field(default_factory=LoopMemory, compare=False, repr=False)
     learned: Learned | None = None
 
     @staticmethod
@@ -99,6 +100,7 @@ class Turn:
     detail: str = ""
     answer: Answer | None = field(default=None, compare=False, repr=False)
     decided: Decided | None = field(default=None, compare=False, repr=False)
+    figures: LiveFigures | None = field(default=None, compare=False, repr=False)
 
     @property
     def acted(self) -> bool:
@@ -175,7 +177,8 @@ def take_turn(
     if policy.mode is not Mode.AUTO or answer is None or not isinstance(decision, get_args(Change)):
         unanswered = decision.reason is DecisionReason.METRICS_UNAVAILABLE
         detail = reading.error if unanswered else ""
-        return Turn(standing, decision, decided.proposal, detail, decided=decided)
+        figures = live_figures(situation, decided, standing.target_replicas)
+        return Turn(standing, decision, decided.proposal, detail, decided=decided, figures=figures)
     replicas = answer.tenant.request.replicas
     moved_on = replace(
         standing,
@@ -183,7 +186,8 @@ def take_turn(
         history=history.recorded(Mark(now, kind_of(decision), decision.reason.value, replicas)),
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
     )
-    return Turn(moved_on, decision, decided.proposal, answer=answer, decided=decided)
+    figures = live_figures(situation, decided, replicas)
+    return Turn(moved_on, decision, decided.proposal, answer=answer, decided=decided, figures=figures)
 
 
 def _worth_writing(standing: Standing, decided: Decided) -> Learned | None:

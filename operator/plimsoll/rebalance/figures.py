@@ -1,0 +1,73 @@
+"""The figures of one turn for metrics: they change at every scrape, and no decision reads them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.situation import Situation
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFigures:
+    """One deployment at one moment. None: not known.
+
+    Attributes:
+        decision: the class of the decision, and ``reason`` its public word.
+        reason: see ``decision``.
+        diagnosis: what limits the replicas, or what else is wrong.
+        target: replicas that are wanted.
+        startup_seconds: the longest start-up seen.
+        slowness: measured time per token over the performance model's.
+        needed: replicas that the load needs now.
+        arrivals: requests a second.
+        capacity: requests a second that one replica carries.
+        waiting: requests in queues.
+        running: requests in batches.
+        kv_use: KV cache in use, 0 to 1.
+        ttft_seconds: mean time to the first token.
+        token_seconds: mean time between two tokens.
+    """
+
+    decision: str
+    reason: str
+    diagnosis: str
+    target: int
+    startup_seconds: float | None
+    slowness: float
+    needed: int | None = None
+    arrivals: float | None = None
+    capacity: float | None = None
+    waiting: float | None = None
+    running: float | None = None
+    kv_use: float | None = None
+    ttft_seconds: float | None = None
+    token_seconds: float | None = None
+
+    @property
+    def pressure(self) -> float | None:
+        """Needed replicas over wanted ones: above 1 there are too few."""
+        return None if self.needed is None or not self.target else self.needed / self.target
+
+
+def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFigures:
+    """Return the figures of a turn. ``target`` is the number of replicas that is wanted after it."""
+    traffic, wish = situation.load.traffic, decided.wish
+    capacity = None if wish is None else wish.capacity
+    held = situation.load.held_tokens
+    return LiveFigures(
+        decision=type(decided.decision).__name__,
+        reason=decided.decision.reason.value,
+        diagnosis=decided.kind.value,
+        target=target,
+        startup_seconds=decided.memory.startup_seconds,
+        slowness=decided.memory.slowness,
+        needed=None if wish is None else wish.replicas,
+        arrivals=None if traffic is None else traffic.arrivals.per_second,
+        capacity=None if capacity is None else capacity.per_second,
+        waiting=None if traffic is None else traffic.waiting,
+        running=None if traffic is None else traffic.running,
+        kv_use=None if traffic is None or not held else traffic.used_tokens / held,
+        ttft_seconds=None if traffic is None else traffic.ttft_seconds,
+        token_seconds=None if traffic is None else traffic.token_seconds,
+    )
