@@ -15,8 +15,9 @@ from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.tuning import after_retune
-from plimsoll.rebalance.wishes import Need, Wish
+from plimsoll.rebalance.wishes import LONG_QUEUE, Need, Wish
 
 
 class DiagnosisKind(StrEnum):
@@ -42,8 +43,14 @@ class DiagnosisKind(StrEnum):
     """The time to the first token does: prompts wait for each other."""
     QUEUE_BOUND = "QueueBound"
     """Requests wait, and the limit is not known."""
+    PREEMPTION_STORM = "PreemptionStorm"
+    """Requests lose their KV cache to others and are computed again."""
     STUCK_REPLICA = "StuckReplica"
-    """A replica does not get ready, and is no supply."""
+    """A replica does not get ready, or it has a queue and generates nothing. It is no supply."""
+    IMBALANCED = "Imbalanced"
+    """Requests wait at one replica or rank while others have room. The router or the gateway decides that."""
+    PROMISE_MISSED = "PromiseMissed"
+    """The measured times miss the promise, and more replicas of this kind would not help."""
     IDLE = "Idle"
     """Fewer replicas have been enough for a while."""
     OUTGROWN = "Outgrown"
@@ -79,8 +86,11 @@ _BECAUSE = {
     Need.ARRIVALS: DecisionReason.ARRIVALS_EXCEED_CAPACITY,
     Need.BACKLOG: DecisionReason.BACKLOG_TOO_LONG,
     Need.KV_CACHE: DecisionReason.SUSTAINED_KV_PRESSURE,
+    Need.PREEMPTIONS: DecisionReason.PREEMPTION_STORM,
     Need.QUEUE: DecisionReason.SUSTAINED_QUEUE,
 }
+
+_KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM}
 
 PER_MINUTE = 60
 
@@ -102,6 +112,8 @@ def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
         or _by_missing_data(placement, load)
         or _by_batch_limit(situation, judged)
         or _by_slack(situation, judged)
+        or _by_distress(situation, judged)
+        or _within_band(situation, judged)
     )
 
 
@@ -149,8 +161,8 @@ def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
 
 
 def _bound_by(wish: Wish) -> DiagnosisKind:
-    if wish.need is Need.KV_CACHE:
-        return DiagnosisKind.KV_BOUND
+    if wish.need in _KINDS_OF_NEEDS:
+        return _KINDS_OF_NEEDS[wish.need]
     if wish.capacity is None:
         return DiagnosisKind.QUEUE_BOUND
     kind = _BOUND_BY[wish.capacity.limit]
@@ -208,25 +220,55 @@ def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
     return Diagnosis(DiagnosisKind.BATCH_BOUND, DecisionReason.BATCH_LIMIT_BINDS, load_numbers(situation, wish))
 
 
-def _by_slack(situation: Situation, judged: Judged) -> Diagnosis:
+def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find what is wrong although there are enough replicas: then no number of them is the remedy."""
+    traffic, wish = situation.load.traffic, judged.wish
+    if traffic is None or wish is None:
+        return None
+    numbers, busiest = load_numbers(situation, wish), max(traffic.loads, key=lambda load: load.waiting)
+    others = (traffic.waiting - busiest.waiting) / max(1, traffic.pods - 1)
+    if traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1:
+        found = (*numbers, ("pod", busiest.pod), ("pod_waiting", round(busiest.waiting)))
+        return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED, found)
+    missed = _missed(traffic, judged)
+    if missed:
+        return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed))
+    return None
+
+
+def _missed(traffic: Traffic, judged: Judged) -> Numbers:
+    """Return the measured time that misses its promise, in milliseconds; empty where none does."""
+    if judged.model is None:
+        return ()
+    slo = judged.model.slo
+    pairs = (("ttft", traffic.ttft_seconds, slo.ttft_seconds), ("tpot", traffic.token_seconds, slo.tpot_seconds))
+    for name, measured, promised in pairs:
+        if measured is not None and promised is not None and measured > promised:
+            return ("figure", name), ("measured_ms", round(1000 * measured)), ("promised_ms", round(1000 * promised))
+    return ()
+
+
+def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find whether replicas are superfluous. Every ready pod is known here."""
     placement, wish = situation.placement, judged.wish
     if wish is None:
         return _starting(placement)
-    numbers = load_numbers(situation, wish)
     enough = max(look.enough for look in judged.memory.looks)
     is_quiet = situation.load.traffic is not None and situation.load.traffic.waiting < 1
     seconds = situation.now - judged.memory.looks[0].at
     if enough >= placement.replicas or not is_quiet or seconds < cooldown_seconds(situation) - LONGEST_TURN_SECONDS:
-        if placement.ready < placement.replicas:
-            return _starting(placement)
-        return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.WITHIN_BAND, numbers)
+        return _starting(placement) if placement.ready < placement.replicas else None
     return Diagnosis(
         DiagnosisKind.IDLE,
         DecisionReason.SUSTAINED_SLACK,
-        (*numbers, ("enough", enough), ("seconds", round(seconds))),
+        (*load_numbers(situation, wish), ("enough", enough), ("seconds", round(seconds))),
         max(enough, -(-placement.replicas // 2)),
     )
+
+
+def _within_band(situation: Situation, judged: Judged) -> Diagnosis:
+    numbers = () if judged.wish is None else load_numbers(situation, judged.wish)
+    return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.WITHIN_BAND, numbers)
 
 
 def _starting(placement: PlacementState) -> Diagnosis:

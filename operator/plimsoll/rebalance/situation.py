@@ -68,9 +68,15 @@ class Situation:
 
     @property
     def stuck(self) -> int:
-        """Replicas that start for so long that they are no supply."""
+        """Replicas that are no supply: they start for too long, or they serve and generate nothing."""
         longest = self.memory.stuck_after_seconds
-        return sum(self.now - since > longest for since in self.placement.starting_since)
+        return self.stalled + sum(self.now - since > longest for since in self.placement.starting_since)
+
+    @property
+    def stalled(self) -> int:
+        """Replicas with a queue that generate nothing."""
+        traffic = self.load.traffic
+        return 0 if traffic is None else sum(load.is_stalled for load in traffic.loads)
 
     @property
     def unknown(self) -> int:

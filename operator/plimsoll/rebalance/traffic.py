@@ -49,6 +49,27 @@ class Rate:
 
 
 @dataclass(frozen=True, slots=True)
+class PodLoad:
+    """The load of one pod.
+
+    Attributes:
+        pod: its name.
+        waiting: requests in its queue now.
+        running: requests in its batch now.
+        kv_use: the share of its KV cache in use now.
+        is_stalled: requests have waited for some scrapes, and not one token was generated meanwhile.
+        rank_uses: ``kv_use`` of each data-parallel rank; empty where there is one.
+    """
+
+    pod: str
+    waiting: float
+    running: float
+    kv_use: float
+    is_stalled: bool = False
+    rank_uses: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Traffic:
     """The load of the pods with usable samples, together.
 
@@ -60,6 +81,9 @@ class Traffic:
         waiting: requests in queues now.
         running: requests in batches now.
         used_tokens: KV tokens in use now.
+        preempted_share: requests that lost their blocks over those that got a first token, over the window; None where
+            neither happened.
+        loads: the same figures of each pod.
         ttft_seconds: mean time to the first token lately; None where none came.
         token_seconds: mean time between two tokens lately; None where none came.
     """
@@ -72,6 +96,8 @@ class Traffic:
     waiting: float
     running: float
     used_tokens: float
+    preempted_share: float | None
+    loads: tuple[PodLoad, ...]
     ttft_seconds: float | None
     token_seconds: float | None
 
@@ -111,9 +137,32 @@ def traffic_of(
         waiting=sum(sample.waiting or 0.0 for sample in newest),
         running=sum(sample.running or 0.0 for sample in newest),
         used_tokens=sum((one.kv_usage or 0.0) * (one.kv_capacity_tokens or capacity_tokens) for one in newest),
+        preempted_share=_mean(found, tracks.PREEMPTIONS, tracks.FIRST_TOKENS, begin, end),
+        loads=tuple(_load_of(track, recent_seconds) for track in found),
         ttft_seconds=_mean(found, tracks.TTFT_SECONDS, tracks.FIRST_TOKENS, end - recent_seconds, end),
         token_seconds=_mean(found, tracks.GAP_SECONDS, tracks.GAPS, end - recent_seconds, end),
     )
+
+
+def _load_of(track: Track, recent_seconds: float) -> PodLoad:
+    newest = track.newest
+    return PodLoad(
+        track.pod,
+        newest.waiting or 0.0,
+        newest.running or 0.0,
+        newest.kv_usage or 0.0,
+        _is_stalled(track, 2 * recent_seconds),
+        newest.rank_usages,
+    )
+
+
+def _is_stalled(track: Track, seconds: float) -> bool:
+    """Whether requests waited at every scrape of that time, which the samples cover, and no token was generated."""
+    end = track.newest.at
+    lately = [sample for sample in track.samples if sample.at >= end - seconds]
+    is_covered = track.samples[0].at <= end - seconds
+    generated = track.grown(tracks.OUTPUTS, end - seconds, end)
+    return is_covered and generated == 0 and all((sample.waiting or 0.0) >= 1 for sample in lately)
 
 
 def _arrivals(found: Sequence[Track], start: float, end: float, least_seconds: float, lengths: Lengths | None) -> Rate:

@@ -34,6 +34,18 @@ _SENTENCES = {
     DecisionReason.BATCH_LIMIT_BINDS: (
         "The engines run as many requests at the same time as they may, and could run more: {traffic}{waiting}{tuning}."
     ),
+    DecisionReason.PREEMPTION_STORM: (
+        "{needed} are needed and {replicas} wanted so far: requests lose their KV cache to others and are computed "
+        "again; {kv_percent} % of the KV cache is in use{waiting}{stuck}."
+    ),
+    DecisionReason.LOAD_IMBALANCED: (
+        "More replicas would not help: {pod_waiting} requests wait at {pod}, and the others have room. Look at the "
+        "router or the gateway: it sends too much there."
+    ),
+    DecisionReason.PROMISE_MISSED: (
+        "More replicas would not help: {figure} is {measured_ms} ms and {promised_ms} ms are promised, although "
+        "{traffic}{waiting}."
+    ),
     DecisionReason.BELOW_MIN_REPLICAS: "More replicas are needed: {replicas} is fewer than the minimum of {min}.",
     DecisionReason.SUSTAINED_SLACK: (
         "{enough} of {replicas} have been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
@@ -130,6 +142,8 @@ def _text(name: str, value: int | str) -> str:
             return f"; {count} requests wait" if count else ""
         case (("needed_bytes" | "budget_bytes"), int(count)):
             return format_gib(count)
+        case "figure", str(figure):
+            return {"ttft": "the mean time to the first token", "tpot": "the mean time per token"}[figure]
         case "pod", str(pod):
             return f"pod {pod}" if pod else "a pod"
         case "nearest", str(why):

@@ -35,6 +35,9 @@ GROWTH = 1.5
 LEAST_BACKLOG_SECONDS = 60.0
 """The time in which a backlog shall be served, at least: clients of public services wait about that long."""
 
+STORM_SHARE = 0.25
+"""Preemptions for each request that begins. Each costs the whole prompt again, so this is a quarter of all prompts."""
+
 TOLERANCE = 0.04
 """A need that exceeds a whole number by less than this part is not rounded up."""
 
@@ -45,6 +48,7 @@ class Need(StrEnum):
     ARRIVALS = "Arrivals"
     BACKLOG = "Backlog"
     KV_CACHE = "KvCache"
+    PREEMPTIONS = "Preemptions"
     QUEUE = "Queue"
 
 
@@ -97,10 +101,16 @@ def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
     return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
 
 
+def is_storm(traffic: Traffic) -> bool:
+    """Whether so many requests lose their KV cache that the engines mostly compute prompts again."""
+    return (traffic.preempted_share or 0.0) >= STORM_SHARE
+
+
 def _without_model(load: Load) -> dict[Need, int]:
     has_long_queue = load.is_settled and load.traffic.waiting >= LONG_QUEUE * load.replicas
     return {
         Need.KV_CACHE: _whole(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
+        Need.PREEMPTIONS: load.replicas + 1 if load.is_settled and is_storm(load.traffic) else 0,
         Need.QUEUE: math.ceil(GROWTH * load.replicas) if has_long_queue else 0,
     }
 
