@@ -63,6 +63,19 @@ def engine_spec(
     )
 
 
+def with_sequences(engine: EngineSpec, sequences: int) -> EngineSpec:
+    """Return the replica with another number of requests at the same time. Its KV cache is a little smaller or larger."""
+    if sequences == engine.max_num_seqs:
+        return engine
+    return engine_spec(engine.model, engine.gpu_type, engine.tensor_parallel, sequences)
+
+
+def most_sequences(engine: EngineSpec) -> int:
+    """Return the most requests at the same time that the operator would give the engine."""
+    place = _place(engine.model, engine.gpu_type, engine.tensor_parallel, engine.max_num_seqs)
+    return engine_of(place.request.engine.name).most_sequences(place.request, place.gpu)
+
+
 def _place(model: str, gpu_type: str, tensor_parallel: int, sequences: int, context: int) -> _Place:
     request = request_for(model, ServingShape(context, min(sequences, 16)))
     chosen = replace(request.engine, max_sequences=sequences)

@@ -13,7 +13,7 @@ from benchmarks.rebalance.engine import Engine
 from benchmarks.rebalance.faults import lasts
 from benchmarks.rebalance.replica import Replica, Stage
 from benchmarks.rebalance.step_seconds import StepTimes
-from benchmarks.rebalance.values import Fault, FaultKind, Scenario
+from benchmarks.rebalance.values import EngineSpec, Fault, FaultKind, Scenario
 
 
 @dataclass(slots=True)
@@ -26,10 +26,17 @@ class Fleet:
     rng: Random
     on_ready: Callable[[Replica], None]
     replicas: list[Replica] = field(default_factory=list)
+    engine: EngineSpec = field(init=False)
+    """How replicas are created from now on."""
+    _outdated: list[Replica] = field(default_factory=list, init=False)
     _living: list[Replica] = field(default_factory=list, init=False)
     _ready: list[Replica] = field(default_factory=list, init=False)
     _hit: Counter[Fault] = field(default_factory=Counter, init=False)
     """How many replicas each fault has hit."""
+
+    def __post_init__(self) -> None:
+        """Begin with the scenario's engine."""
+        self.engine = self.scenario.engine
 
     @property
     def shown(self) -> tuple[Replica, ...]:
@@ -46,18 +53,35 @@ class Fleet:
             self._get_ready(self._create(self.agenda.now))
 
     def resize(self, wanted: int) -> None:
-        """Create or remove replicas until so many start or serve."""
+        """Create or remove replicas until so many start or serve. An update has one more."""
+        wanted += 1 if self._outdated else 0
         for _ in range(len(self._living), wanted):
             self._start()
         for _ in range(wanted, len(self._living)):
             self._remove(self._least_missed())
+
+    def update(self, engine: EngineSpec) -> None:
+        """Replace all replicas by others with this engine, one after another and each new one before an old one."""
+        if engine == self.engine:
+            return
+        self.engine, self._outdated = engine, list(self._living)
+        self._start()
+
+    def _go_on_with_update(self) -> None:
+        """Remove an old replica, now that a new one serves, and start the next one if there are more."""
+        self._outdated = [replica for replica in self._outdated if replica in self._living]
+        if self._outdated:
+            self._remove(min(self._outdated, key=lambda replica: (replica.engine.load, replica.number)))
+        self._outdated = [replica for replica in self._outdated if replica in self._living]
+        if self._outdated:
+            self._start()
 
     def replica_seconds(self, until: float) -> float:
         """Return how long all replicas held their GPUs, to their end or ``until``."""
         return sum(replica.held_seconds(until) for replica in self.replicas)
 
     def _create(self, placed_at: float) -> Replica:
-        engine, now = Engine(self.scenario.engine, self.times), self.agenda.now
+        engine, now = Engine(self.engine, self.times), self.agenda.now
         replica = Replica(len(self.replicas), engine, self.agenda, now, placed_at, self._end_if_draining)
         self.replicas.append(replica)
         self._living.append(replica)
@@ -86,6 +110,8 @@ class Fleet:
             replica.get_ready()
             self._ready.append(replica)
             self.on_ready(replica)
+            if self._outdated and replica not in self._outdated:
+                self._go_on_with_update()
 
     def _least_missed(self) -> Replica:
         """Return the replica to remove: the newest that is not ready, else the one with the least load."""

@@ -6,6 +6,7 @@ from math import exp
 from random import Random
 
 from benchmarks.rebalance.agenda import Agenda
+from benchmarks.rebalance.engines import with_sequences
 from benchmarks.rebalance.faults import is_active
 from benchmarks.rebalance.fitting import fitting
 from benchmarks.rebalance.fleet import Fleet
@@ -13,7 +14,7 @@ from benchmarks.rebalance.gateway import Gateway
 from benchmarks.rebalance.replica import Replica
 from benchmarks.rebalance.scraping import Scraping
 from benchmarks.rebalance.step_seconds import times_of
-from benchmarks.rebalance.values import Change, FaultKind, Maker, Outcome, Policy, Scenario, View
+from benchmarks.rebalance.values import Change, FaultKind, Maker, Order, Outcome, Policy, Scenario, View
 
 
 def run(scenario: Scenario, maker: Maker, policy_name: str, seed: int) -> Outcome:
@@ -64,8 +65,11 @@ class _Run:
         self._gateway.send_held()
 
     def _tick(self) -> None:
-        wish = self._policy(self._view())
-        wanted = min(max(wish, self._scenario.min_replicas), self._scenario.max_replicas)
+        answer = self._policy(self._view())
+        order = answer if isinstance(answer, Order) else Order(answer)
+        if order.max_num_seqs is not None:
+            self._fleet.update(with_sequences(self._fleet.engine, order.max_num_seqs))
+        wanted = min(max(order.replicas, self._scenario.min_replicas), self._scenario.max_replicas)
         if wanted != self._wanted:
             self._changes.append(Change(self._agenda.now, self._wanted, wanted))
             self._wanted = wanted
@@ -79,7 +83,7 @@ class _Run:
             wanted=self._wanted,
             pods=tuple(self._scraping.view(replica, has_metrics=has_metrics) for replica in self._fleet.shown),
             has_metrics=has_metrics,
-            engine=scenario.engine,
+            engine=self._fleet.engine,
             min_replicas=scenario.min_replicas,
             max_replicas=scenario.max_replicas,
             declared_concurrency=scenario.declared_concurrency,

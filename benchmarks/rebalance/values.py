@@ -192,6 +192,18 @@ class View:
     held: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The replicas that are wanted from now on, and the engines' limit of requests at the same time.
+
+    With another limit than before, all replicas are replaced one after another: each new one serves before an old one
+    goes. None keeps the limit.
+    """
+
+    replicas: int
+    max_num_seqs: int | None = None
+
+
 class Policy(Protocol):
     """Says how many replicas there shall be. It may remember what it saw.
 
@@ -200,8 +212,8 @@ class Policy(Protocol):
 
     tick_seconds: float
 
-    def __call__(self, view: View) -> int:
-        """Return the number of replicas that is wanted from now on."""
+    def __call__(self, view: View) -> int | Order:
+        """Return the number of replicas that is wanted from now on, or an order."""
 
 
 Maker = Callable[[Scenario], Policy]

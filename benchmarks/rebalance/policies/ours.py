@@ -8,12 +8,13 @@ bounds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 
+from benchmarks.rebalance.engines import most_sequences
 from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
-from benchmarks.rebalance.values import EngineSpec, PodView, Policy, Sample, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Sample, Scenario, View
 from plimsoll.adapters.catalog import load_model_facts
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
@@ -33,6 +34,7 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_is, pool_name
 from plimsoll.rebalance.capacity import ReplicaModel
+from plimsoll.rebalance.decisions import Retune
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 
@@ -54,7 +56,7 @@ class Ours:
     tick_seconds: float = field(default_factory=lambda: Settings().signals_seconds)
     turn: Turn | None = None
 
-    def __call__(self, view: View) -> int:
+    def __call__(self, view: View) -> Order:
         """Take one turn."""
         self.turn = take_turn(
             self.spec,
@@ -66,7 +68,9 @@ class Ours:
             now=view.now,
         )
         self.standing = self.turn.standing
-        return self.standing.target_replicas
+        change = self.turn.decision
+        sequences = change.sequences if isinstance(change, Retune) and self.turn.acted else None
+        return Order(self.standing.target_replicas, sequences)
 
 
 def ours(scenario: Scenario) -> Policy:
@@ -125,6 +129,7 @@ def running_of(view: View) -> Running:
             costs=costs_of(engine.model, engine.gpu_type, engine.tensor_parallel),
             slo=Slo(view.ttft_seconds, view.tpot_seconds),
         ),
+        most_sequences=most_sequences(engine),
         pool="pool",
     )
 
@@ -199,7 +204,9 @@ def _answer(changed: Tenant, engine: EngineSpec) -> Answer:
 
 
 def _decision(tenant: Tenant, engine: EngineSpec) -> Decision:
-    return Decision(tenant.request, (as_it_is(_pool(engine, tenant.request.replicas)),))
+    sequences = tenant.pools[0].max_sequences
+    pool = replace(_pool(engine, tenant.request.replicas), max_sequences=sequences)
+    return Decision(tenant.request, (replace(as_it_is(pool), surge=True),))
 
 
 def _pool(engine: EngineSpec, replicas: int) -> Pool:
