@@ -64,15 +64,15 @@ def engine_spec(
 
 
 def with_sequences(engine: EngineSpec, sequences: int) -> EngineSpec:
-    """Return the replica with another number of requests at the same time. Its KV cache is a little smaller or larger."""
+    """Return the replica with another number of requests at the same time, and the KV cache that is left then."""
     if sequences == engine.max_num_seqs:
         return engine
-    return engine_spec(engine.model, engine.gpu_type, engine.tensor_parallel, sequences)
+    return engine_spec(engine.model, engine.gpu_type, engine.tensor_parallel, sequences, engine.context_tokens)
 
 
 def most_sequences(engine: EngineSpec) -> int:
     """Return the most requests at the same time that the operator would give the engine."""
-    place = _place(engine.model, engine.gpu_type, engine.tensor_parallel, engine.max_num_seqs)
+    place = _place(engine.model, engine.gpu_type, engine.tensor_parallel, engine.max_num_seqs, engine.context_tokens)
     return engine_of(place.request.engine.name).most_sequences(place.request, place.gpu)
 
 

@@ -70,6 +70,7 @@ from plimsoll.app.rendered import Rendered
 from plimsoll.app.settings import Settings
 from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
+from plimsoll.app.turn_memo import TurnMemo
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -94,7 +95,6 @@ from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.rebalance.figures import LiveFigures
-from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -138,7 +138,7 @@ class Passes:
     price_watch: PriceWatch = field(default_factory=PriceWatch)
     proposer: Proposer = field(default_factory=Proposer)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
-    memories: dict[str, LoopMemory] = field(default_factory=dict)
+    turns: TurnMemo = field(default_factory=TurnMemo)
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -376,8 +376,7 @@ class Passes:
         Return the plan with these changes.
         """
         by_key = {case.key: case for case in cases}
-        living = {case.uid for case in cases}
-        self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
+        self.turns.keep_only(case.uid for case in cases)
         for key in planned.decisions:
             case = by_key[key]
             self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, now))
@@ -399,19 +398,23 @@ class Passes:
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
         if off or reading is None or not any(pool.replicas for pool in case.pools):
             return
+        known = self.turns.recall(case, reading, now)
+        if known is not None:
+            case.turn, case.standing = known, known.standing
+            return
         fleet = planned.left.fleet
         estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
         figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
         standing, running = case.standing, running_of(case, figures, fleet)
-        if case.uid in self.memories:
-            standing = replace(standing, memory=self.memories[case.uid])
+        remembered = self.turns.memory(case.uid)
+        standing = standing if remembered is None else replace(standing, memory=remembered)
         try:
             turn = take_turn(spec, standing, running, case.around, reading, planned.what_if(case.key), now=now)
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return
+        self.turns.keep(case, reading, turn, now)
         case.turn, case.standing = turn, turn.standing
-        self.memories[case.uid] = turn.standing.memory
         if turn.answer is not None:
             case.request, case.decision = turn.answer.tenant.request, turn.answer.decision
 

@@ -37,7 +37,7 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     if serving < placement.replicas:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))
         return Wait(DecisionReason.REPLICAS_STARTING, (*ready, *wanted))
-    return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, *ChangeKind)
+    return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, ChangeKind.RETUNE, ChangeKind.MOVE)
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:
@@ -46,6 +46,10 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
         return Wait(DecisionReason.AT_MIN_REPLICAS, (*wanted, ("min", policy.min_replicas)))
     if change.reason in BOUND_REASONS:
         return None
+    placement = situation.placement
+    if placement.updating:
+        ready: Numbers = (("replicas", placement.replicas), ("ready", placement.ready))
+        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *ready))
     return (
         _budget_spent(situation, wanted)
         or _reversals_spent(situation, wanted)

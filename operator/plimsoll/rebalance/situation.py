@@ -39,6 +39,7 @@ class PlacementState:
         startup_seconds: the longest start-up of a pod that serves; None: unknown.
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
         moving: an old pool still serves in place of a new one, so the signals describe both.
+        updating: replicas with older settings are replaced one after another, so there is one more than wanted.
     """
 
     replicas: int
@@ -52,6 +53,7 @@ class PlacementState:
     startup_seconds: float | None = None
     new_replicas: int = 0
     moving: bool = False
+    updating: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,65 @@
+"""The last turn of each object: a pass repeats it as long as nothing has come that could change it.
+
+Passes come every few seconds, and engines are scraped every 15 s or less often. A turn reads ten minutes of samples, so
+a thousand objects would cost half of a core without this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from plimsoll.adapters.readings import Reading
+from plimsoll.app.case import Case
+from plimsoll.app.rebalancing import Turn
+from plimsoll.rebalance.memory import LoopMemory
+
+LONGEST_SECONDS = 10.0
+"""Bounds end by time alone, so a turn is taken at least this often."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    objects: tuple[object, ...]
+    load: tuple[object, ...]
+    at: float
+    turn: Turn
+
+
+@dataclass(slots=True)
+class TurnMemo:
+    """The last turns, by uid, with what the live loop remembers of each object."""
+
+    _last: dict[str, _Last] = field(default_factory=dict, repr=False)
+
+    def keep_only(self, uids: Iterable[str]) -> None:
+        """Forget objects that are gone."""
+        living = set(uids)
+        self._last = {uid: last for uid, last in self._last.items() if uid in living}
+
+    def memory(self, uid: str) -> LoopMemory | None:
+        """Return what the last turn left behind; None after a restart."""
+        last = self._last.get(uid)
+        return None if last is None else last.turn.standing.memory
+
+    def recall(self, case: Case, reading: Reading, now: float) -> Turn | None:
+        """Return the last turn if no sample has come since, and object, pods and plan are unchanged."""
+        last = self._last.get(case.uid)
+        if last is None or not 0 <= now - last.at < LONGEST_SECONDS or last.turn.acted:
+            return None
+        same = all(one is other for one, other in zip(last.objects, _objects(case), strict=True))
+        return last.turn if same and last.load == _load(reading) else None
+
+    def keep(self, case: Case, reading: Reading, turn: Turn, now: float) -> None:
+        """Keep a turn that was taken for a case as it is now."""
+        self._last[case.uid] = _Last(_objects(case), _load(reading), now, turn)
+
+
+def _objects(case: Case) -> tuple[object, ...]:
+    """Return what a turn is taken of. The passes give back the same objects as long as nothing has changed."""
+    return case.body, case.around, case.decision, case.request
+
+
+def _load(reading: Reading) -> tuple[object, ...]:
+    newest = tuple((pod.pod, pod.samples[-1].at) for pod in reading.pods.values() if pod.samples)
+    return reading.state, reading.error, newest
