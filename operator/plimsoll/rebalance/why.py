@@ -75,7 +75,7 @@ _SENTENCES = {
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
-    DecisionReason.MOVE_UNDER_WAY: "Waiting{wanted}: a move is under way, and the old replicas serve until the new ones do.",
+    DecisionReason.MOVE_UNDER_WAY: "Waiting{wanted}: a move is under way, and old replicas serve until new ones do.",
 }
 
 
