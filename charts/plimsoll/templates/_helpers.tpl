@@ -74,3 +74,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "plimsoll.pricesName" -}}
 {{ include "plimsoll.fullname" . }}-prices
 {{- end -}}
+
+{{/* Whether people can approve proposals. Without the admission policy, anybody could approve in any name. */}}
+{{- define "plimsoll.approvals" -}}
+{{- if and .Values.approvals (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") -}}true{{- end -}}
+{{- end -}}

@@ -35,6 +35,7 @@ from plimsoll.app.case import (
     images_of,
     is_judged,
     manifests_of,
+    owner_of,
     report_of,
     tenant_of,
     wanted_signals,
@@ -44,6 +45,7 @@ from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
+from plimsoll.app.inbox import Inbox
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups
@@ -63,6 +65,7 @@ from plimsoll.app.proposing import Proposer
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.record.reading import Record, with_status
+from plimsoll.app.record.values import book_of
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
@@ -91,6 +94,7 @@ from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
+from plimsoll.rebalance.inbox import Book
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -134,6 +138,7 @@ class Passes:
     price_watch: PriceWatch = field(default_factory=PriceWatch)
     proposer: Proposer = field(default_factory=Proposer)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
+    inbox: Inbox | None = None
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -168,6 +173,7 @@ class Passes:
         suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
         for case in cases:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
+            self._advise(case, partial(self._write_mail, case, fleet, now))
         for case in cases:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now, record)
@@ -185,6 +191,14 @@ class Passes:
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self._set_aside(case, step, error)
 
+    @staticmethod
+    def _advise(case: Case, work: Callable[[], None]) -> None:
+        """Run a step about proposals. They are advice: an exception is logged, and the object is planned as usual."""
+        try:
+            work()
+        except Exception:
+            logger.exception("%s: no proposals in this pass", case.key)
+
     def _set_aside(self, case: Case, step: Step, error: BaseException) -> None:
         case.fault = self.faults.note(case.key, case.uid, case.generation, step, error)
         case.stand_still(case.fault.problem())
@@ -199,6 +213,8 @@ class Passes:
         around = self.reading.surroundings(picture)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
         self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
+        if self.inbox is not None:
+            self.inbox.begin(picture)  # reads every object on its own: it does not fail
         cases: list[Case] = []
         for body in picture.all(INFERENCE_DEPLOYMENTS):
             if body["metadata"].get("deletionTimestamp"):
@@ -209,6 +225,7 @@ class Passes:
             case.refusal = self.refusals.of(case.uid)
             case.contests = self._contests_of(case)
             self._guarded(Step.READ, case, partial(self._read_pools, case, now))
+            self._advise(case, partial(self._read_inbox, case))
             fault = self.faults.standing(case.uid, case.generation)
             if fault is not None:
                 case.fault = fault
@@ -241,6 +258,10 @@ class Passes:
         )
         case.pools = with_sequences(case)
         case.left = of_last_hour(case.record.rehomings, now)
+
+    def _read_inbox(self, case: Case) -> None:
+        if self.inbox is not None:
+            case.tray = self.inbox.tray(owner_of(case))
 
     def _read(self, case: Case) -> None:
         """Step 2."""
@@ -356,7 +377,9 @@ class Passes:
                 self._plan_failed(case, case.decision)
             elif case.decision is not None and case.request is not None and case.request.total is not None:
                 case.request = case.decision.request
-                case.standing = Standing(case.request.replicas, case.request.replicas, case.record.history)
+                book = Book() if case.standing is None else case.standing.book
+                size = case.request.replicas
+                case.standing = Standing(size, size, case.record.history, book=book)
         return planned
 
     def _beating(self, answered: Iterator[Answer]) -> Iterator[Answer]:
@@ -383,6 +406,13 @@ class Passes:
         if case.decision is not None:
             case.decision = suggester.advised(case.decision)
 
+    def _write_mail(self, case: Case, fleet: Fleet, now: float) -> None:
+        """Step 4, last part: decide what to write about proposals and approvals."""
+        if self.inbox is not None and case.tray is not None and case.fault is None:
+            entry = case.record.status.rebalancing
+            book = book_of(entry) if case.standing is None else case.standing.book
+            case.mail = self.inbox.mail(owner_of(case), case.tray, book, case.turn, fleet, now)
+
     def _take_turn(self, case: Case, planned: Plan, now: float) -> None:
         if case.resource is None or case.request is None or case.standing is None:
             return
@@ -396,8 +426,10 @@ class Passes:
         figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
         moving = any(pool.state is PoolState.RETIRING for pool in case.pools)
         what_if, shape = planned.what_if(case.key), case.request.shape
+        asked = (spec, case.standing, figures, shape, case.around, reading, what_if)
+        desk = None if case.tray is None else case.tray.desk
         try:
-            turn = take_turn(spec, case.standing, figures, shape, case.around, reading, what_if, now=now, moving=moving)
+            turn = take_turn(*asked, now=now, moving=moving, desk=desk)
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return

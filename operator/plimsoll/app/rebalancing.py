@@ -5,18 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.prometheus import Reading
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
+from plimsoll.app.record.values import book_of
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.rebalance.decide import ceiling_of, decide
+from plimsoll.placement.pools import Decision
+from plimsoll.rebalance.decide import Decided, ceiling_of, decide
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
 from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.inbox import Book, Desk, proposal_id
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, SignalState
@@ -33,12 +36,17 @@ UNBOUNDED_REPLICAS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of the live loop for one object, read from its status."""
+    """The state of the live loop for one object, read from its status.
+
+    ``approved`` means that people have approved the target in Recommend mode. ``book`` holds people's answers.
+    """
 
     base_replicas: int
     target_replicas: int
     history: ChangeHistory
     last_change: str | None = None
+    approved: bool = False
+    book: Book = field(default_factory=Book)
 
     @staticmethod
     def read(spec: InferenceDeploymentSpec, record: Record, declared: int | None = None) -> Standing:
@@ -49,10 +57,20 @@ class Standing:
         entry, base = record.status.rebalancing, spec.replicas if declared is None else declared
         if entry is None:
             return Standing(base, base, record.history)
-        target = entry.target_replicas
-        if spec.rebalancing.mode is not RebalancingMode.AUTO or entry.base_replicas != base or target is None:
-            target = base
-        return Standing(base, target, record.history, entry.last_change)
+        target, approved = entry.target_replicas, spec.rebalancing.mode is RebalancingMode.RECOMMEND and entry.approved
+        is_ours = spec.rebalancing.mode is RebalancingMode.AUTO or approved
+        if not is_ours or entry.base_replicas != base or target is None:
+            target, approved = base, False
+        return Standing(base, target, record.history, entry.last_change, bool(approved), book_of(entry))
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A change that was found and can be approved: what is decided ``now``, and what would be ``then``."""
+
+    id: str
+    now: Decision
+    then: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +78,8 @@ class Turn:
     """The result of a turn: the state to remember, what to report, and what becomes of the plan.
 
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
-    decision's own sentence does not contain: why Prometheus gave no answer.
+    decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
+    is only proposed and has a destination, ``offered`` describes it.
     """
 
     standing: Standing
@@ -68,6 +87,13 @@ class Turn:
     proposal: Proposal | None = None
     detail: str = ""
     answer: Answer | None = field(default=None, compare=False, repr=False)
+    offered_id: str | None = None
+    offered: Offered | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether somebody rejected the change that this turn would propose."""
+        return self.offered_id is not None and self.standing.book.refuses(self.offered_id)
 
     @property
     def acted(self) -> bool:
@@ -84,18 +110,25 @@ class Turn:
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
         message = entry.message if entry is not None and same and not self.acted else self._words()
-        proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, AddReplica | RemoveReplica | Move)
+        is_open = (mode is RebalancingMode.RECOMMEND and not self.acted) or self.offered_id is not None
+        is_change = isinstance(self.decision, AddReplica | RemoveReplica | Move)
+        proposes = is_open and is_change and not self.is_rejected
         standing = self.standing
         return RebalancingReport(
             decision=kind,
             reason=reason,
             message=message,
-            proposal=_proposal(self.decision, message, standing.target_replicas, sized=sized) if proposes else None,
+            proposal=_proposal(self.decision, message, standing.target_replicas, mode, sized=sized)
+            if proposes
+            else None,
+            proposal_id=self.offered_id if proposes else None,
             base_replicas=standing.base_replicas,
             target_replicas=standing.target_replicas,
             change_times=tuple(to_rfc3339(at) for at in standing.history.changes),
             last_change=standing.last_change,
             ceiling=standing.history.ceiling,
+            approved=standing.approved,
+            book=standing.book,
         )
 
     def _words(self) -> str:
@@ -113,8 +146,11 @@ def take_turn(
     *,
     now: float,
     moving: bool = False,
+    desk: Desk | None = None,
 ) -> Turn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
+
+    An approved change is carried out as in Auto mode.
 
     Args:
         spec: what the user wrote.
@@ -127,6 +163,7 @@ def take_turn(
         now: POSIX seconds.
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
+        desk: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
@@ -145,18 +182,48 @@ def take_turn(
     history = standing.history.clamped(now)
     situation = Situation(_need_of(figures), placement, load, history, now, policy)
     decided = decide(situation, what_if)
-    decision, answer = decided.decision, decided.answer
-    if policy.mode is not Mode.AUTO or answer is None:
-        unanswered = decision.reason is DecisionReason.METRICS_UNAVAILABLE
-        detail = reading.error if unanswered else ""
-        return Turn(replace(standing, history=history), decision, decided.proposal, detail)
-    moved_on = Standing(
-        base_replicas=standing.base_replicas,
-        target_replicas=answer.tenant.request.replicas,
-        history=history.recorded(now, ceiling_of(decision, placement, load, now)),
-        last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
+    book = standing.book if desk is None else desk.heard(standing.book, now)
+    standing = replace(standing, history=history, book=book)
+    if _is_carried_out(spec, decided):
+        ceiling = ceiling_of(decided.decision, placement, load, now)
+        return _carried_out(standing, decided, history.recorded(now, ceiling), now)
+    offered = _offered(decided, what_if, desk)
+    vote = None if desk is None or offered is None else desk.approval(book, offered.id, now)
+    if vote is not None:
+        ceiling = ceiling_of(decided.decision, placement, load, now)
+        turn = _carried_out(standing, decided, history.recorded(now, ceiling), now, f" Approved by {vote.by}.")
+        by_people = spec.rebalancing.mode is RebalancingMode.RECOMMEND
+        return replace(turn, standing=replace(turn.standing, approved=by_people, book=book.with_carried_out(vote)))
+    unanswered = decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE
+    detail = reading.error if unanswered else ""
+    known = None if offered is None else offered.id
+    return Turn(standing, decided.decision, decided.proposal, detail, offered_id=known, offered=offered)
+
+
+def _is_carried_out(spec: InferenceDeploymentSpec, decided: Decided) -> bool:
+    """Whether the spec lets the loop make this change without an approval."""
+    if spec.rebalancing.mode is not RebalancingMode.AUTO or decided.answer is None:
+        return False
+    return not isinstance(decided.decision, Move) or spec.rebalancing.moves is not MovesMode.RECOMMEND
+
+
+def _carried_out(standing: Standing, decided: Decided, history: ChangeHistory, now: float, who: str = "") -> Turn:
+    assert decided.answer is not None  # noqa: S101 - checked by the callers
+    moved_on = replace(
+        standing,
+        target_replicas=decided.answer.tenant.request.replicas,
+        history=history,
+        last_change=f"{to_rfc3339(now)}: {sentence(decided.decision)}{who}",
     )
-    return Turn(moved_on, decision, decided.proposal, answer=answer)
+    return Turn(moved_on, decided.decision, decided.proposal, answer=decided.answer)
+
+
+def _offered(decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
+    """Return the change that people can approve: one with a destination."""
+    if desk is None or decided.answer is None or not isinstance(decided.decision, AddReplica | RemoveReplica | Move):
+        return None
+    then = decided.answer.decision
+    return Offered(proposal_id(desk.uid, desk.generation, decided.decision, then), what_if.decision, then)
 
 
 def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
@@ -214,7 +281,7 @@ def _slowest_start(around: Surroundings) -> float | None:
     return max(seen, default=None)
 
 
-def _proposal(decision: LoopDecision, message: str, replicas: int, *, sized: bool) -> str:
+def _proposal(decision: LoopDecision, message: str, replicas: int, mode: RebalancingMode, *, sized: bool) -> str:
     field = "spec.minReplicas" if sized else "spec.replicas"
     match decision:
         case AddReplica():
@@ -222,4 +289,5 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, *, sized: boo
         case RemoveReplica():
             return f"Set {field} to {replicas - 1}. {message}"
         case _:
-            return f"Set spec.rebalancing.mode to Auto to move. {message}"
+            switch = "moves" if mode is RebalancingMode.AUTO else "mode"
+            return f"Set spec.rebalancing.{switch} to Auto to move. {message}"

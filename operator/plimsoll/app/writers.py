@@ -25,6 +25,7 @@ from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
 from plimsoll.app.notes import notes_of
+from plimsoll.app.postman import Postman
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.domain.errors import SourceUnavailable
@@ -69,6 +70,7 @@ class Writers:
     wake: asyncio.Event
     beats: Beats = field(default_factory=Beats)
     backoff: Backoff = field(default_factory=Backoff)
+    postman: Postman | None = None
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _at_once: Counter[str] = field(default_factory=Counter)
     _waiting: dict[str, deque[tuple[Case, float]]] = field(default_factory=dict)
@@ -93,13 +95,17 @@ class Writers:
         self.faults.forget_all_but(kept)
         self.refusals.forget_all_but(kept)
         self.backoff.forget_all_but(kept)
+        if self.postman is not None:
+            self.postman.backoff.forget_all_but(kept)
         self._names_taken &= set(kept)
         self._looking = {uid: self._looking[uid] for uid in kept if uid in self._looking}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
 
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a failed write may be retried."""
-        waits = (self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds())
+        waits = [self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds()]
+        if self.postman is not None:
+            waits.append(self.postman.backoff.next_due_in_seconds())
         yield from (seconds for seconds in waits if seconds is not None)
         if self._names_taken:
             yield NAME_SECONDS
@@ -204,7 +210,9 @@ class Writers:
             return
         report, written = await self._status(case, now)
         is_clear = report.decision is not None and not (report.suspended or report.problem or report.name_conflict)
-        if is_clear and not await self._objects(case, report, now):
+        is_done = not is_clear or await self._objects(case, report, now)
+        await self._deliver(case)
+        if not is_done:
             return
         if written and not report.name_conflict:
             await self._events(case, notes_of(case))
@@ -280,6 +288,12 @@ class Writers:
             if name not in kept:
                 await self.executor.remove(case.body, live)
                 self._progress(case)
+
+    async def _deliver(self, case: Case) -> None:
+        """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
+        if self.postman is not None:
+            await self.postman.deliver(case)
+            self._progress(case)
 
     async def _events(self, case: Case, notes: Sequence[Note]) -> None:
         """Record events. They are optional: a failure to record one stops nothing else."""

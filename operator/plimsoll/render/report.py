@@ -12,6 +12,7 @@ from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Ceiling
+from plimsoll.rebalance.inbox import Book
 from plimsoll.render.decisions import DecisionNote
 
 
@@ -62,6 +63,9 @@ class RebalancingReport:
     change_times: tuple[str, ...] = ()
     last_change: str | None = None
     ceiling: Ceiling | None = None
+    proposal_id: str | None = None
+    approved: bool = False
+    book: Book = field(default_factory=Book)
 
 
 @dataclass(frozen=True, slots=True)

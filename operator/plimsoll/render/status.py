@@ -23,6 +23,7 @@ from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Ceiling
+from plimsoll.rebalance.inbox import Refusal
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import node_terms, pod_selector, service_url, stages
@@ -356,11 +357,25 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "reason": report.reason,
         "message": report.message,
         "proposal": report.proposal,
+        "proposalId": report.proposal_id,
         "baseReplicas": report.base_replicas,
         "targetReplicas": report.target_replicas,
         "changeTimes": list(report.change_times[-MAX_CHANGE_TIMES:]),
         "lastChange": report.last_change,
         "ceiling": None if report.ceiling is None else _ceiling(report.ceiling),
+        "approved": report.approved or None,
+        "rejected": [_refusal(each) for each in report.book.refusals],
+        "carriedOut": list(report.book.carried_out),
+    }
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "proposal": refusal.proposal,
+        "by": refusal.by,
+        "reason": refusal.reason or None,
+        "until": to_rfc3339(refusal.until),
+        "generation": refusal.generation,
     }
 
 

@@ -353,6 +353,18 @@ class CeilingStatus(ApiModel):
     )
 
 
+class RejectedProposalStatus(ApiModel):
+    """A proposal that somebody rejected. It is not made again while the entry holds."""
+
+    proposal: str = Field(description="Id of the proposal.")
+    by: str = Field(description="User name of the person who rejected it.")
+    reason: str | None = Field(default=None, description="Reason, as text for people.")
+    until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time from which it may be proposed again."
+    )
+    generation: int = Field(description="Generation of the spec that the rejection is about.")
+
+
 class RebalancingStatus(ApiModel):
     """The live loop's decision and proposal. Live figures are in the metrics."""
 
@@ -360,6 +372,9 @@ class RebalancingStatus(ApiModel):
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason, as text for people.")
     proposal: str | None = Field(default=None, description="Proposed change, in Recommend mode.")
+    proposal_id: str | None = Field(
+        default=None, description="Id of the PlacementProposal that describes it and can be approved."
+    )
     base_replicas: int | None = Field(default=None, description="spec.replicas that the target started from.")
     target_replicas: int | None = Field(
         default=None, description="Replicas that the live loop wants, within the bounds."
@@ -371,6 +386,21 @@ class RebalancingStatus(ApiModel):
     ceiling: CeilingStatus | None = Field(
         default=None,
         description="Throughput when the replicas were last too few. It prevents that a replica is removed too early.",
+    )
+    approved: bool | None = Field(
+        default=None, description="True if the target is from approved proposals, and the mode is Recommend."
+    )
+    rejected: list[RejectedProposalStatus] | None = Field(
+        default=None,
+        max_length=8,
+        description="Rejected proposals. None of them is made again before its time.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    carried_out: list[str] | None = Field(
+        default=None,
+        max_length=8,
+        description="Uids of the last PlacementApprovals that were carried out.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
 
 
