@@ -75,7 +75,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ include "plimsoll.fullname" . }}-prices
 {{- end -}}
 
-{{/* Whether people can approve proposals. Without the admission policy, anybody could approve in any name. */}}
+{{/* Whether people can approve proposals. Without an admission policy (1.30), anybody could approve in any name. */}}
 {{- define "plimsoll.approvals" -}}
-{{- if and .Values.approvals (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") -}}true{{- end -}}
+{{- if and .Values.approvals (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
 {{- end -}}
