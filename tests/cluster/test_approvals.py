@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ def test_a_proposal_appears_with_everything_that_a_decision_needs(deployed: Benc
     [before], [after] = body["from"], body["to"]
     assert (before["gpuType"], before["replicas"], after["replicas"]) == ("l4-24gb", 1, 2)
     assert after["settings"]["maxNumSeqs"] > 0
-    assert float(body["bill"]["after"]) == pytest.approx(2 * float(body["bill"]["before"]), abs=0.01)
+    assert float(body["bill"]["after"]) == pytest.approx(2 * float(body["bill"]["before"]), abs=0.02)
     assert {each["name"] for each in body["figures"]} >= {"pressure_percent", "held_tokens"}
     assert body["message"].startswith("One replica more is needed")
     assert body["createdAt"] < body["expiresAt"]
@@ -179,7 +180,8 @@ def test_an_approval_can_be_changed_by_nobody(deployed: Bench) -> None:
 def test_the_content_of_a_proposal_can_be_changed_by_nobody(deployed: Bench) -> None:
     name = proposal_of(deployed.view, "neighbour")["metadata"]["name"]
     words = ("patch", "placementproposal", name, "-n", "inbox", "--type=merge", "-p")
-    for change in ({"summary": "nothing"}, {"latency": None}, {"to": []}):
+    attempts: tuple[dict[str, Any], ...] = ({"summary": "nothing"}, {"latency": None}, {"to": []})
+    for change in attempts:
         said = deployed.view.control_plane.kubectl(*words, json.dumps(change), check=False)
         assert "of a PlacementProposal cannot be changed" in said, change
 

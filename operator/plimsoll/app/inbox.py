@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.adapters.kinds import APPROVALS, PROPOSALS
+from plimsoll.adapters.kinds import APPROVALS, INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalSpec, ProposalContent, Verdict
 from plimsoll.app.rebalancing import Turn
 from plimsoll.app.store import Body, Picture, key_of, uid_of
@@ -18,6 +18,9 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.rebalance.inbox import Board, Book, Desk, Posted, Vote, board_of
 from plimsoll.render.approval_words import outcome_sentence
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
+
+MOST_COMPLAINTS = 100
+"""The most objects that are named in the log because they cannot be read."""
 
 logger = logging.getLogger("plimsoll.inbox")
 
@@ -68,6 +71,8 @@ class Inbox:
         """Read all objects once for a pass."""
         self._is_open = self.is_served()
         self._proposals, self._approvals = {}, {}
+        uids = {uid_of(body) for body in picture.all(INFERENCE_DEPLOYMENTS)}
+        self._last_made = {key: at for key, at in self._last_made.items() if key[0] in uids}
         if not self._is_open:
             return
         for body in picture.all(PROPOSALS):
@@ -119,10 +124,6 @@ class Inbox:
             spent=tuple(tray.approvals[vote.uid] for vote in tray.desk.spent()),
         )
 
-    def forget_all_but(self, uids: set[str]) -> None:
-        """Forget the proposals of deployments that no longer exist."""
-        self._last_made = {key: at for key, at in self._last_made.items() if key[0] in uids}
-
     def _since(self, tray: Tray, made: str | None, now: float) -> dict[str, float]:
         """Return when each proposal was made last. After a restart, the time of the first look counts."""
         uid = tray.desk.uid
@@ -139,7 +140,7 @@ class Inbox:
             return read(body)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             complaint = f"{body.get('kind')} {key_of(body)} is ignored: {type(error).__name__} {error}"
-            if complaint not in self.complaints:
+            if complaint not in self.complaints and len(self.complaints) < MOST_COMPLAINTS:
                 logger.warning("%s", complaint)
                 self.complaints.add(complaint)
             return None

@@ -45,8 +45,8 @@ def meant(answer: Answer, namespace: str, proposals: Sequence[Body]) -> Body:
         fix = f"It has no open proposal in namespace {namespace}. Look for others with {look}, or name another -n."
         raise InvalidInput("NAME", answer.deployment, fix)
     if len(still_open) > 1:
-        fix = f"{_those(answer.deployment, still_open)} Add --proposal with one of these ids."
-        raise InvalidInput("--proposal", answer.proposal, fix)
+        fix = f"It has several. {_those(answer.deployment, still_open)} Add --proposal with one of these ids."
+        raise InvalidInput("NAME", answer.deployment, fix)
     return still_open[0]
 
 
