@@ -75,6 +75,9 @@ INBOX_SECONDS = 5.0
 """How often proposals and approvals are read. The answer to an approval takes this long at most; a watch would end the
 process where the kinds are missing."""
 
+INBOX_SECONDS_PER_NAMESPACE = 0.5
+"""Where single namespaces are served, each one is listed on its own: at most four requests a second."""
+
 FREE_MEMORY_SECONDS = 30.0
 """How often freed memory is given back to the system; it takes some milliseconds."""
 
@@ -225,7 +228,8 @@ class Shell:
         kinds: dict[Kind, str | None] = {PROPOSALS: OWNED_SELECTOR, APPROVALS: None}
         dispensable = dict.fromkeys(kinds, _WITHOUT_INBOX)
         namespaces = self.settings.watch_namespaces
-        return Relist(cluster, store, kinds, INBOX_SECONDS, asyncio.Event(), namespaces, dispensable=dispensable)
+        pause = max(INBOX_SECONDS, INBOX_SECONDS_PER_NAMESPACE * len(namespaces))
+        return Relist(cluster, store, kinds, pause, asyncio.Event(), namespaces, dispensable=dispensable)
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
