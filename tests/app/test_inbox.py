@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import APPROVALS, PROPOSALS
+from plimsoll.adapters.cluster import APPROVALS, PROPOSALS, NotLeading
 from plimsoll.api.v1alpha1.inbox import PlacementApprovalStatus, ProposalContent
 from plimsoll.app.inbox import Inbox
 from plimsoll.domain.keys import ObjectKey
-from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS
+from plimsoll.rebalance.inbox import GRACE_SECONDS, LIFE_SECONDS, MOST_ANSWERED
 from tests.support.live_passes import AUTO, EASY, L4, L40S, PRESSURE, Open, live_part, pools
 from tests.support.mailroom import Mailroom
 
@@ -299,6 +299,38 @@ async def test_a_proposal_that_cannot_be_written_harms_nobody_and_is_tried_again
     room.postman.backoff.succeeded(cases["asks"].uid)
     await room.turn()
     assert [each["deployment"] for each in room.proposals()] == ["asks", "honest"]
+
+
+async def test_who_lost_the_lease_writes_nothing_more(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = await under_pressure(opened)
+    case = room.there.make()["asks"]
+
+    async def fenced(_: object) -> None:
+        raise NotLeading
+
+    monkeypatch.setattr(room.box, "apply", fenced)
+    with pytest.raises(NotLeading):
+        await room.postman.deliver(case)
+    assert room.proposals() == []
+
+
+async def test_an_approval_that_was_deleted_meanwhile_is_no_failure(opened: Open) -> None:
+    room = await under_pressure(opened)
+    await room.turn()
+    name = room.answer("0" * 12)
+    room.box.refused = {name: 404}
+    case = (await room.turn())["asks"]
+    assert room.there.store.get(APPROVALS, ObjectKey("ns", name)) is None
+    assert room.postman.backoff.is_due(case.uid)
+
+
+async def test_answered_approvals_are_bounded(opened: Open) -> None:
+    room = await under_pressure(opened)
+    names = [room.answer("0" * 12) for _ in range(MOST_ANSWERED + 2)]
+    for _ in range(2):
+        await room.turn()
+    left = {body["metadata"]["name"] for body in room.there.store.all(APPROVALS)}
+    assert left == set(names[2:]), "the oldest go first"
 
 
 async def test_one_refused_write_does_not_stop_the_others(opened: Open) -> None:
