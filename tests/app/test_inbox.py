@@ -177,6 +177,15 @@ async def test_an_approved_move_is_made_and_another_one_is_not(opened: Open) -> 
     assert "approved" not in live_part(case), "the target of an automatic deployment is its own"
 
 
+async def test_an_approved_move_of_a_deployment_that_only_advises_leaves_the_number_to_its_user(opened: Open) -> None:
+    room = await too_small(opened, ADVICE)
+    await room.turn()
+    [body] = room.proposals()
+    room.answer(body["id"])
+    case = (await room.turn())["asks"]
+    assert (pools(case), "approved" in live_part(case)) == ({(L40S, "Active"): 1, (L4, "Retiring"): 1}, False)
+
+
 async def test_an_approval_is_carried_out_once_even_if_its_answer_was_not_written(opened: Open) -> None:
     room = await under_pressure(opened)
     await room.turn()

@@ -413,6 +413,10 @@ class TestNamespaced:
         [
             ("watch", "inferencedeployments.plimsoll.dev"),
             ("patch", "inferencedeployments.plimsoll.dev/status"),
+            ("create", "placementproposals.plimsoll.dev"),
+            ("delete", "placementproposals.plimsoll.dev"),
+            ("list", "placementapprovals.plimsoll.dev"),
+            ("patch", "placementapprovals.plimsoll.dev/status"),
             ("patch", "deployments.apps"),
             ("create", "services"),
             ("list", "pods"),

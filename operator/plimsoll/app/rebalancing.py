@@ -184,20 +184,18 @@ def take_turn(
     decided = decide(situation, what_if)
     book = standing.book if desk is None else desk.heard(standing.book, now)
     standing = replace(standing, history=history, book=book)
-    if _is_carried_out(spec, decided):
-        ceiling = ceiling_of(decided.decision, placement, load, now)
-        return _carried_out(standing, decided, history.recorded(now, ceiling), now)
-    offered = _offered(decided, what_if, desk)
+    offered = None if desk is None or _is_carried_out(spec, decided) else _offered(decided, what_if, desk)
     vote = None if desk is None or offered is None else desk.approval(book, offered.id, now)
-    if vote is not None:
-        ceiling = ceiling_of(decided.decision, placement, load, now)
-        turn = _carried_out(standing, decided, history.recorded(now, ceiling), now, f" Approved by {vote.by}.")
-        by_people = spec.rebalancing.mode is RebalancingMode.RECOMMEND
-        return replace(turn, standing=replace(turn.standing, approved=by_people, book=book.with_carried_out(vote)))
-    unanswered = decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE
-    detail = reading.error if unanswered else ""
-    known = None if offered is None else offered.id
-    return Turn(standing, decided.decision, decided.proposal, detail, offered_id=known, offered=offered)
+    if vote is None and not _is_carried_out(spec, decided):
+        unanswered = decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE
+        detail = reading.error if unanswered else ""
+        known = None if offered is None else offered.id
+        return Turn(standing, decided.decision, decided.proposal, detail, offered_id=known, offered=offered)
+    history = history.recorded(now, ceiling_of(decided.decision, placement, load, now))
+    if vote is None:
+        return _carried_out(standing, decided, history, now)
+    turn = _carried_out(standing, decided, history, now, f" Approved by {vote.by}.")
+    return replace(turn, standing=_approved(spec, turn.standing, book.with_carried_out(vote)))
 
 
 def _is_carried_out(spec: InferenceDeploymentSpec, decided: Decided) -> bool:
@@ -218,9 +216,15 @@ def _carried_out(standing: Standing, decided: Decided, history: ChangeHistory, n
     return Turn(moved_on, decided.decision, decided.proposal, answer=decided.answer)
 
 
-def _offered(decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
+def _approved(spec: InferenceDeploymentSpec, standing: Standing, book: Book) -> Standing:
+    """Return the standing after an approved change. In Recommend mode the status says whose number the target is."""
+    is_peoples = spec.rebalancing.mode is RebalancingMode.RECOMMEND
+    return replace(standing, approved=is_peoples and standing.target_replicas != standing.base_replicas, book=book)
+
+
+def _offered(decided: Decided, what_if: WhatIf, desk: Desk) -> Offered | None:
     """Return the change that people can approve: one with a destination."""
-    if desk is None or decided.answer is None or not isinstance(decided.decision, AddReplica | RemoveReplica | Move):
+    if decided.answer is None or not isinstance(decided.decision, AddReplica | RemoveReplica | Move):
         return None
     then = decided.answer.decision
     return Offered(proposal_id(desk.uid, desk.generation, decided.decision, then), what_if.decision, then)

@@ -126,6 +126,15 @@ def watched(settings: Settings) -> dict[Kind, str | None]:
     return {kind: label for kind, label in kept(settings).items() if kind is not NODES or settings.fleet_file is None}
 
 
+def inbox_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
+    """Return the loop that lists proposals and approvals. An older chart has neither kind."""
+    kinds: dict[Kind, str | None] = {PROPOSALS: OWNED_SELECTOR, APPROVALS: None}
+    dispensable = dict.fromkeys(kinds, _WITHOUT_INBOX)
+    namespaces = settings.watch_namespaces
+    pause = max(INBOX_SECONDS, INBOX_SECONDS_PER_NAMESPACE * len(namespaces))
+    return Relist(cluster, store, kinds, pause, asyncio.Event(), namespaces, dispensable=dispensable)
+
+
 @dataclass(slots=True)
 class Shell:
     """The process: made before Kopf starts, filled in when its event loop runs.
@@ -182,7 +191,7 @@ class Shell:
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]
         if self.settings.approvals:
-            self.tasks.append(asyncio.create_task(self._inbox(cluster, self.store).run()))
+            self.tasks.append(asyncio.create_task(inbox_lists(cluster, self.store, self.settings).run()))
         if self.settings.read_node_pools:
             self.tasks.append(asyncio.create_task(self.node_groups.run(cluster, wake.set)))
         if self.settings.prometheus_url:
@@ -222,14 +231,6 @@ class Shell:
         dispensable = {PRIORITY_CLASSES: "every deployment counts as one without a PriorityClass."}
         namespaces = self.settings.watch_namespaces
         return Relist(cluster, store, kinds, QUOTA_SECONDS, asyncio.Event(), namespaces, dispensable=dispensable)
-
-    def _inbox(self, cluster: Cluster, store: Store) -> Relist:
-        """Return the loop that lists proposals and approvals. An older chart has neither kind."""
-        kinds: dict[Kind, str | None] = {PROPOSALS: OWNED_SELECTOR, APPROVALS: None}
-        dispensable = dict.fromkeys(kinds, _WITHOUT_INBOX)
-        namespaces = self.settings.watch_namespaces
-        pause = max(INBOX_SECONDS, INBOX_SECONDS_PER_NAMESPACE * len(namespaces))
-        return Relist(cluster, store, kinds, pause, asyncio.Event(), namespaces, dispensable=dispensable)
 
     def _prices(self, cluster: Cluster, wake: asyncio.Event) -> PriceList:
         key = ObjectKey(self.settings.namespace, self.settings.prices_configmap)
