@@ -79,6 +79,9 @@ async def test_a_proposal_has_everything_that_a_decision_needs_and_the_api_takes
     assert read.latency is not None
     assert read.latency.after is not None
     assert read.latency.after.tpot_milliseconds
+    places = [(each.gpu_type, each.tensor_parallel, each.pipeline_parallel, each.reason) for each in read.alternatives]
+    assert (L40S, 2, None, "CostsMore") in places
+    assert len(set(places)) == len(places)
     head = body["metadata"]
     assert head["labels"]["plimsoll.dev/state"] == "Open"
     assert [(each["uid"], each["controller"]) for each in head["ownerReferences"]] == [("uid-asks", True)]

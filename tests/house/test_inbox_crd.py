@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def test_every_field_is_described_bounded_and_structural(crd: dict[str, Any]) ->
     found = {path: node for path, node in nodes(root(crd)) if not path.startswith((".metadata", ".kind", ".apiV"))}
     assert [path for path, node in found.items() if FORBIDDEN & node.keys() or "type" not in node] == []
     assert [path for path, node in found.items() if not path.endswith("[*]") and not node.get("description")] == []
-    kinds = {
+    kinds: dict[str, Callable[[dict[str, Any]], bool]] = {
         "string": lambda node: "maxLength" in node or "enum" in node,
         "array": lambda node: "maxItems" in node,
         "integer": lambda node: {"minimum", "maximum"} <= node.keys(),

@@ -10,7 +10,7 @@ from typing import Any
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.names import API_VERSION, GROUP, KIND, PROPOSAL_KIND
-from plimsoll.domain.outcomes import Rejection
+from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.proposals import Change as OthersChange
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
@@ -121,9 +121,7 @@ def _words(pools: Iterable[PlannedPool]) -> str:
 def _place(pool: PlannedPool) -> dict[str, Any]:
     capacity = pool.target.capacity
     return {
-        "gpuType": pool.gpu_type,
-        "tensorParallel": pool.split.tensor_parallel,
-        **stages(pool.split),
+        **_cut_of(pool.gpu_type, pool.split),
         "replicas": pool.replicas,
         **_given(capacityType=None if capacity is None else CAPACITY_WORDS[capacity], settings=_settings(pool)),
     }
@@ -159,7 +157,7 @@ def _speed(pools: Sequence[PlannedPool]) -> dict[str, int]:
     if not known or len(known) < len(pools):
         return {}
     return {
-        "ttftMilliseconds": round(1000 * max(each.ttft_seconds for each in known)),
+        "ttftMilliseconds": round(1000 * max(each.typical_ttft_seconds for each in known)),
         "tpotMilliseconds": round(1000 * max(each.tpot_seconds for each in known)),
     }
 
@@ -180,7 +178,8 @@ def _touch(change: OthersChange, namespace: str) -> dict[str, Any]:
 
 
 def _alternatives(rejections: Iterable[Rejection]) -> list[dict[str, Any]]:
-    return [
-        {"gpuType": each.gpu_type, "tensorParallel": each.split.tensor_parallel, "reason": each.reason.value}
-        for each in rejections
-    ]
+    return [_cut_of(each.gpu_type, each.split) | {"reason": each.reason.value} for each in rejections]
+
+
+def _cut_of(gpu_type: str, split: Split) -> dict[str, Any]:
+    return {"gpuType": gpu_type, "tensorParallel": split.tensor_parallel, **stages(split)}

@@ -103,6 +103,9 @@ class ProposedAlternative(ApiModel):
 
     gpu_type: Word = Field(description="GPU type.")
     tensor_parallel: Count = Field(description="Tensor-parallel degree.")
+    pipeline_parallel: Count | None = Field(default=None, description="Pipeline stages, if there are several.")
+    data_parallel: Count | None = Field(default=None, description="Engines of a replica, if there are several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     reason: Word = Field(description="Reason code; docs/reasons.md lists them.")
 
 
