@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -239,6 +240,23 @@ async def test_the_proposal_of_a_neighbour_is_none_of_ones_own(opened: Open) -> 
     assert (room.outcome(wrong), room.outcome(right)) == ("Stale", "CarriedOut")
     assert (pools(cases["asks"]), pools(cases["honest"])) == ({(L40S, "Active"): 2}, {(L40S, "Active"): 1})
     assert [each["id"] for each in room.proposals()] == [ids["honest"]]
+
+
+async def test_an_approval_of_a_deployment_that_does_not_exist_is_answered_once(opened: Open) -> None:
+    room = await under_pressure(opened)
+    wrong, right = room.answer("0" * 12, deployment="nobody"), room.answer("0" * 12)
+    orphans = room.there.result().orphans
+    room.postman.answer(orphans)
+    room.postman.answer(orphans)  # the first answers are still being written
+    await asyncio.sleep(0)
+    await room.turn()
+    assert (room.outcome(wrong), room.outcome(right)) == ("Stale", "Stale")
+    assert [call for call in room.box.calls if wrong in call] == [f"status {wrong} Stale"]
+    body = room.there.store.get(APPROVALS, ObjectKey("ns", wrong))
+    assert body is not None
+    assert body["status"]["message"].startswith("Nothing was changed: namespace ns has no InferenceDeployment nobody.")
+    assert room.there.result().orphans.is_empty
+    await room.postman.close()
 
 
 async def test_an_approval_of_what_is_not_proposed_at_the_moment_waits_and_then_counts(opened: Open) -> None:

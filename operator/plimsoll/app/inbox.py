@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,12 +15,15 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
-from plimsoll.rebalance.inbox import Board, Book, Desk, Posted, Vote, board_of
-from plimsoll.render.approval_words import outcome_sentence
+from plimsoll.rebalance.inbox import Board, Book, Desk, Outcome, Posted, Vote, board_of
+from plimsoll.render.approval_words import orphan_sentence, outcome_sentence
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
 
 MOST_COMPLAINTS = 100
 """The most objects that are named in the log because they cannot be read."""
+
+MOST_ORPHANS = 20
+"""The most approvals without a deployment that one pass answers."""
 
 logger = logging.getLogger("plimsoll.inbox")
 
@@ -124,6 +127,17 @@ class Inbox:
             spent=tuple(tray.approvals[vote.uid] for vote in tray.desk.spent()),
         )
 
+    def orphans(self, served: Collection[ObjectKey], now: float) -> Mail:
+        """Return the answers to approvals that name no deployment of the cluster."""
+        strays = [body for key, bodies in self._approvals.items() if key not in served for body in bodies]
+        votes = ((body, self._read(body, _vote)) for body in strays)
+        answered = [
+            (body, _status(Outcome.STALE, orphan_sentence(_about(body, body["spec"])), now))
+            for body, vote in votes
+            if vote is not None and vote.is_open
+        ]
+        return Mail(answered=tuple(answered[:MOST_ORPHANS]))
+
     def _since(self, tray: Tray, made: str | None, now: float) -> dict[str, float]:
         """Return when each proposal was made last. After a restart, the time of the first look counts."""
         uid = tray.desk.uid
@@ -214,7 +228,11 @@ def _answered(owner: Owner, tray: Tray, book: Book, now: float) -> Iterator[tupl
         outcome = tray.desk.outcome(vote, book, now)
         if outcome != vote.outcome:
             message = outcome_sentence(outcome, vote, owner.key, _end_of(tray, vote))
-            yield tray.approvals[vote.uid], {"state": outcome.value, "message": message, "at": to_rfc3339(now)}
+            yield tray.approvals[vote.uid], _status(outcome, message, now)
+
+
+def _status(outcome: Outcome, message: str, now: float) -> Mapping[str, Any]:
+    return {"state": outcome.value, "message": message, "at": to_rfc3339(now)}
 
 
 def _end_of(tray: Tray, vote: Vote) -> float | None:

@@ -45,7 +45,7 @@ from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
-from plimsoll.app.inbox import Inbox
+from plimsoll.app.inbox import Inbox, Mail
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups
@@ -105,12 +105,14 @@ class PassResult:
     """The decisions of a pass, and the seconds until each change that depends on the clock alone.
 
     ``cases`` are for the writers, ``snapshot`` is for everybody else. ``left`` is what is free after all decisions.
+    ``orphans`` are the answers to approvals that name no deployment.
     """
 
     cases: tuple[Case, ...]
     snapshot: Snapshot
     left: Stock
     due_in_seconds: tuple[float, ...] = ()
+    orphans: Mail = field(default_factory=Mail)
 
 
 @dataclass(slots=True)
@@ -179,7 +181,8 @@ class Passes:
         snapshot = snapshot_of(cases, fleet, now, record)
         self._show(snapshot)
         self._watch_prices(fleet, now)
-        return PassResult(tuple(cases), snapshot, planned.left, tuple(self._due(cases, now)))
+        orphans = Mail() if self.inbox is None else self.inbox.orphans({case.key for case in cases}, now)
+        return PassResult(tuple(cases), snapshot, planned.left, tuple(self._due(cases, now)), orphans)
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
         """Run one step for one object. An exception becomes the problem of that object."""

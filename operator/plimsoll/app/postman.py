@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,6 +18,8 @@ from plimsoll.app.store import Body, Store, key_of, uid_of
 from plimsoll.domain.workload import Manifest
 
 _GONE = 404
+_ORPHANS = ""
+"""Stands for the uid of a deployment in the pauses after failures."""
 
 logger = logging.getLogger("plimsoll.postman")
 
@@ -27,19 +31,43 @@ class Postman:
     cluster: Cluster
     store: Store
     backoff: Backoff = field(default_factory=Backoff)
+    _answering: asyncio.Task[None] | None = None
 
     async def deliver(self, case: Case) -> None:
-        """Write everything that is due. Raises :class:`NotLeading` only."""
-        if case.mail.is_empty or not self.backoff.is_due(case.uid):
+        """Write everything about one deployment that is due. Raises :class:`NotLeading` only."""
+        await self._deliver(case.mail, case.uid, str(case.key))
+
+    def answer(self, orphans: Mail) -> None:
+        """Begin to answer approvals that name no deployment, if the last such answers are written."""
+        if not orphans.is_empty and (self._answering is None or self._answering.done()):
+            self._answering = asyncio.create_task(self._answer_orphans(orphans))
+
+    async def close(self) -> None:
+        """Cancel what is not written; the next start repairs it."""
+        if self._answering is not None:
+            self._answering.cancel()
+            await asyncio.gather(self._answering, return_exceptions=True)
+
+    def forget_all_but(self, uids: Collection[str]) -> None:
+        """Forget the failures of deployments that no longer exist."""
+        self.backoff.forget_all_but({*uids, _ORPHANS})
+
+    async def _answer_orphans(self, orphans: Mail) -> None:
+        with suppress(NotLeading):
+            await self._deliver(orphans, _ORPHANS, "approvals without a deployment")
+
+    async def _deliver(self, mail: Mail, uid: str, about: str) -> None:
+        if mail.is_empty or not self.backoff.is_due(uid):
             return
-        failures = [error for write in self._writes(case.mail) if (error := await _tried(write)) is not None]
+        failures = [error for write in self._writes(mail) if (error := await _tried(write)) is not None]
         if not failures:
-            self.backoff.succeeded(case.uid)
+            self.backoff.succeeded(uid)
             return
-        pause = self.backoff.failed(case.uid)
+        pause = self.backoff.failed(uid)
         more = "" if len(failures) == 1 else f" (and {len(failures) - 1} more)"
-        logger.warning("%s: a proposal or an approval was not written: %s%s; again in %.0f s",
-                       case.key, failures[0], more, pause)  # fmt: skip
+        logger.warning(
+            "%s: a proposal or an approval was not written: %s%s; again in %.0f s", about, failures[0], more, pause
+        )
 
     def _writes(self, mail: Mail) -> Iterator[Callable[[], Awaitable[None]]]:
         """Yield the writes. Answers come first: somebody waits for them."""

@@ -24,6 +24,7 @@ from plimsoll.app.creation_order import largest_pods_first
 from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
+from plimsoll.app.inbox import Mail
 from plimsoll.app.notes import notes_of
 from plimsoll.app.postman import Postman
 from plimsoll.app.record.writing import document_of, new_status
@@ -96,7 +97,7 @@ class Writers:
         self.refusals.forget_all_but(kept)
         self.backoff.forget_all_but(kept)
         if self.postman is not None:
-            self.postman.backoff.forget_all_but(kept)
+            self.postman.forget_all_but(kept)
         self._names_taken &= set(kept)
         self._looking = {uid: self._looking[uid] for uid in kept if uid in self._looking}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
@@ -137,6 +138,13 @@ class Writers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self.postman is not None:
+            await self.postman.close()
+
+    def answer(self, orphans: Mail) -> None:
+        """Begin to answer approvals that name no deployment. No pass waits for it."""
+        if self.postman is not None:
+            self.postman.answer(orphans)
 
     def _begin(self, case: Case, now: float) -> None:
         namespace = case.key.namespace

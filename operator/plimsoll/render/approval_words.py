@@ -33,3 +33,11 @@ def outcome_sentence(outcome: Outcome, vote: Vote, deployment: ObjectKey, expire
                 f"{deployment.name} is not changed yet: the live loop does not propose this change at the moment. "
                 f"It is carried out when it is proposed again before {until}."
             )
+
+
+def orphan_sentence(deployment: ObjectKey) -> str:
+    """Return the answer to an approval of a deployment that does not exist."""
+    return (
+        f"Nothing was changed: namespace {deployment.namespace} has no InferenceDeployment {deployment.name}. "
+        "Write the name of one that it has into spec.deployment of another PlacementApproval."
+    )
