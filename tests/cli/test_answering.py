@@ -102,7 +102,7 @@ def test_the_only_open_proposal_is_approved_in_the_own_name(cluster: FakeCluster
     assert [set(each) for each in made["metadata"]["ownerReferences"]] == [{"apiVersion", "kind", "name", "uid"}]
     assert said == (
         f"alex approved proposal {FIRST} of chat (1 on l4-24gb x 1 -> 2 on l4-24gb x 1, SustainedKvPressure, "
-        "$/h 0.70 -> 1.40).\nWhat the operator makes of it: kubectl get placementapprovals chat-x7k2p -n ml -o wide\n"
+        "$/h 0.70 -> 1.40).\nTo see the outcome: kubectl get placementapprovals chat-x7k2p -n ml -o wide\n"
     )
 
 

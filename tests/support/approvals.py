@@ -41,7 +41,7 @@ class Person:
 
     @property
     def user(self) -> str:
-        """What the API server calls this person."""
+        """The name that the API server knows this person by."""
         return f"system:serviceaccount:{self.view.namespace}:{self.name}"
 
     def grant(self, *rules: dict[str, Any]) -> None:

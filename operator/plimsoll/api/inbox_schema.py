@@ -103,12 +103,12 @@ def _proposal_columns() -> list[Schema]:
     return [
         column("Deployment", "string", ".deployment", "The deployment."),
         column("Change", "string", ".summary", "Before and after."),
-        column("Reason", "string", ".reason", "Why it is proposed."),
+        column("Reason", "string", ".reason", "The reason."),
         column("$/h", "string", ".bill.summary", "US dollars per hour, before and after."),
         column("State", "string", f".metadata.labels.{state}", "Open, Approved or Rejected."),
         column("Age", "date", ".metadata.creationTimestamp", "Time since the proposal was made."),
-        column("Id", "string", ".id", "What an approval names.", wide=True),
-        column("Expires", "string", ".expiresAt", "Until when it can be decided.", wide=True),
+        column("Id", "string", ".id", "The id that an approval names.", wide=True),
+        column("Expires", "string", ".expiresAt", "The time until which it can be decided.", wide=True),
         column("Message", "string", ".message", "The reason with its figures.", wide=True),
     ]
 
@@ -119,7 +119,7 @@ def _approval_columns() -> list[Schema]:
         column("Proposal", "string", ".spec.proposal", "The id of the proposal."),
         column("Decision", "string", ".spec.decision", "approve or reject."),
         column("By", "string", ".spec.by", "Who decided."),
-        column("State", "string", ".status.state", "What became of it."),
+        column("State", "string", ".status.state", "The outcome."),
         column("Age", "date", ".metadata.creationTimestamp", "Time since the answer."),
         column("Message", "string", ".status.message", "The state in words.", wide=True),
     ]

@@ -18,7 +18,7 @@ _CONTENT = ("summary", "reason", "bill")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What somebody answers: ``verdict`` is approve or reject. ``proposal`` is an id; None for the only one."""
+    """An answer to a proposal: ``verdict`` is approve or reject. ``proposal`` is an id; None for the only one."""
 
     verdict: str
     deployment: str
@@ -88,13 +88,13 @@ def approval(answer: Answer, proposal: Body, namespace: str, by: str) -> dict[st
     }
 
 
-def told(answer: Answer, proposal: Body, key: ObjectKey, by: str) -> str:
+def confirmation(answer: Answer, proposal: Body, key: ObjectKey, by: str) -> str:
     """Return what was done, and how to follow it."""
     word = "approved" if answer.verdict == "approve" else "rejected"
     look = f"kubectl get {APPROVAL_PLURAL} {key.name} -n {key.namespace} -o wide"
     return (
         f"{by} {word} proposal {proposal['id']} of {answer.deployment} ({described(proposal)}).\n"
-        f"What the operator makes of it: {look}"
+        f"To see the outcome: {look}"
     )
 
 

@@ -20,7 +20,7 @@ from plimsoll.app.exports.values import Export
 from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
 from plimsoll.app.review.values import Means, Measured, Review, Wish
-from plimsoll.cli.answering import Answer, approval, meant, told
+from plimsoll.cli.answering import Answer, approval, confirmation, meant
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.render.names import pod_selector
@@ -117,7 +117,7 @@ def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None)
             proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
             by = await cluster.user_name()
             made = await cluster.create(approval(answer, proposal, namespace, by))
-            return told(answer, proposal, ObjectKey(namespace, made["metadata"]["name"]), by)
+            return confirmation(answer, proposal, ObjectKey(namespace, made["metadata"]["name"]), by)
 
     return asyncio.run(ask())
 

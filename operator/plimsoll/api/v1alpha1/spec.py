@@ -67,7 +67,7 @@ class RebalancingMode(StrEnum):
 
 
 class MovesMode(StrEnum):
-    """What the live loop does with moves."""
+    """The use of moves."""
 
     RECOMMEND = "Recommend"
     AUTO = "Auto"
