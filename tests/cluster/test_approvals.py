@@ -227,3 +227,26 @@ def test_a_changed_spec_withdraws_the_proposal(deployed: Bench) -> None:
     started = time.monotonic()
     assert proposal_of(deployed.view, "neighbour")["generation"] == 2
     assert time.monotonic() - started < 60
+
+
+def test_an_approval_of_a_deployment_that_does_not_exist_is_stale(deployed: Bench, approver: Person) -> None:
+    assert "created" in approver.creates("lost", deployment="nobody", proposal=NOBODYS)
+    told = outcome_of(deployed.view, "lost")
+    assert told["state"] == "Stale"
+    assert told["message"].startswith("Nothing was changed: namespace inbox has no InferenceDeployment nobody.")
+
+
+def test_proposals_and_answers_of_the_command_end_with_their_deployment(deployed: Bench) -> None:
+    assert _ids(deployed, "rejects")
+    deployed.view.delete("inferencedeployments", "rejects")
+    deployed.view.wait(lambda: not _ids(deployed, "rejects"), "no proposal of a deleted deployment", 90)
+    deployed.view.wait(lambda: "rejects" not in _answered(deployed), "no answer to its proposals", 90)
+    assert {"adds", "moves", "neighbour"} <= {body["metadata"]["name"] for body in _all(deployed)}
+
+
+def _answered(bench: Bench) -> set[str]:
+    return {body["spec"]["deployment"] for body in bench.view.all("placementapprovals")}
+
+
+def _all(bench: Bench) -> list[dict[str, Any]]:
+    return bench.view.all("inferencedeployments")
