@@ -220,6 +220,9 @@ def test_auto_leaves_moves_to_people_where_the_spec_says_so(moves: str | None, *
     signals = reading_of(pods_of(1), EASY, capacity=60_000)
     turn = turn_of(spec_of(moves=moves), reading=signals)
     assert (isinstance(turn.decision, Move), turn.acted) == (True, acted)
+    proposal = turn.report(Record(), RebalancingMode.AUTO).proposal
+    assert (proposal is None) is acted
+    assert acted or str(proposal).startswith("Set spec.rebalancing.moves to Auto to move. ")
     assert turn_of(spec_of(moves=moves), usage=PRESSURE).acted, "scaling is carried out"
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.prometheus import Reading
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.app.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.values import book_of
@@ -15,11 +16,10 @@ from plimsoll.domain.serving import ServingShape
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
-from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.decide import Decided, ceiling_of, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica
 from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.inbox import Book, Desk, proposal_id
+from plimsoll.rebalance.inbox import Book, Desk
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import LoadSummary, SignalState
@@ -65,15 +65,6 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Offered:
-    """A change that was found and can be approved: what is decided ``now``, and what would be ``then``."""
-
-    id: str
-    now: Decision
-    then: Decision
-
-
-@dataclass(frozen=True, slots=True)
 class Turn:
     """The result of a turn: the state to remember, what to report, and what becomes of the plan.
 
@@ -110,9 +101,7 @@ class Turn:
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
         message = entry.message if entry is not None and same and not self.acted else self._words()
-        is_open = (mode is RebalancingMode.RECOMMEND and not self.acted) or self.offered_id is not None
-        is_change = isinstance(self.decision, AddReplica | RemoveReplica | Move)
-        proposes = is_open and is_change and not self.is_rejected
+        proposes = is_change(self.decision) and not self.acted and not self.is_rejected
         standing = self.standing
         return RebalancingReport(
             decision=kind,
@@ -184,9 +173,9 @@ def take_turn(
     decided = decide(situation, what_if)
     book = standing.book if desk is None else desk.heard(standing.book, now)
     standing = replace(standing, history=history, book=book)
-    offered = None if desk is None or _is_carried_out(spec, decided) else _offered(decided, what_if, desk)
-    vote = None if desk is None or offered is None else desk.approval(book, offered.id, now)
-    if vote is None and not _is_carried_out(spec, decided):
+    offered = offered_by(spec, decided, what_if, desk)
+    vote = approval_of(offered, desk, book, now)
+    if vote is None and not is_carried_out(spec, decided):
         unanswered = decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE
         detail = reading.error if unanswered else ""
         known = None if offered is None else offered.id
@@ -196,13 +185,6 @@ def take_turn(
         return _carried_out(standing, decided, history, now)
     turn = _carried_out(standing, decided, history, now, f" Approved by {vote.by}.")
     return replace(turn, standing=_approved(spec, turn.standing, book.with_carried_out(vote)))
-
-
-def _is_carried_out(spec: InferenceDeploymentSpec, decided: Decided) -> bool:
-    """Whether the spec lets the loop make this change without an approval."""
-    if spec.rebalancing.mode is not RebalancingMode.AUTO or decided.answer is None:
-        return False
-    return not isinstance(decided.decision, Move) or spec.rebalancing.moves is not MovesMode.RECOMMEND
 
 
 def _carried_out(standing: Standing, decided: Decided, history: ChangeHistory, now: float, who: str = "") -> Turn:
@@ -220,14 +202,6 @@ def _approved(spec: InferenceDeploymentSpec, standing: Standing, book: Book) -> 
     """Return the standing after an approved change. In Recommend mode the status says whose number the target is."""
     is_peoples = spec.rebalancing.mode is RebalancingMode.RECOMMEND
     return replace(standing, approved=is_peoples and standing.target_replicas != standing.base_replicas, book=book)
-
-
-def _offered(decided: Decided, what_if: WhatIf, desk: Desk) -> Offered | None:
-    """Return the change that people can approve: one with a destination."""
-    if decided.answer is None or not isinstance(decided.decision, AddReplica | RemoveReplica | Move):
-        return None
-    then = decided.answer.decision
-    return Offered(proposal_id(desk.uid, desk.generation, decided.decision, then), what_if.decision, then)
 
 
 def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
