@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import get_args
+from typing import TypeGuard, get_args
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
 from plimsoll.placement.hypothesis import WhatIf
@@ -24,7 +24,7 @@ class Offered:
     then: Decision
 
 
-def is_change(decision: LoopDecision) -> bool:
+def is_change(decision: LoopDecision) -> TypeGuard[Change]:
     """Whether a decision changes something."""
     return isinstance(decision, _CHANGES)
 
@@ -40,7 +40,7 @@ def is_carried_out(spec: InferenceDeploymentSpec, decided: Decided) -> bool:
 def offered_by(spec: InferenceDeploymentSpec, decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
     """Return the change that people are asked about: one with a destination that is not carried out at once."""
     change, answer = decided.decision, decided.answer
-    if desk is None or answer is None or not isinstance(change, _CHANGES) or is_carried_out(spec, decided):
+    if desk is None or answer is None or not is_change(change) or is_carried_out(spec, decided):
         return None
     then = answer.decision
     return Offered(proposal_id(desk.uid, desk.generation, change, then), what_if.decision, then)
