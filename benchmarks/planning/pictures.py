@@ -8,12 +8,14 @@ from typing import Any
 
 from benchmarks.planning.worlds import MODELS, PRODUCTS
 from plimsoll.adapters.cluster import (
+    APPROVALS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    PROPOSALS,
     RESOURCE_QUOTAS,
     SERVICES,
     Kind,
@@ -49,6 +51,8 @@ def new_store(nodes: int, objects: int) -> Store:
             DISRUPTION_BUDGETS: pruning.whole,
             RESOURCE_QUOTAS: pruning.quota,
             PRIORITY_CLASSES: pruning.priority_class,
+            PROPOSALS: pruning.whole,
+            APPROVALS: pruning.whole,
         },
         lambda: None,
     )

@@ -10,8 +10,8 @@ from pydantic import BaseModel
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, NODES, PODS, Cluster, ClusterRefused
 from plimsoll.adapters.kinds import SECRETS
-from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec
-from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus
+from plimsoll.api.v1alpha1 import EngineSpec, InferenceDeploymentSpec, ModelSpec, PodTemplateSpec, RebalancingSpec
+from plimsoll.api.v1alpha1.status import InferenceDeploymentStatus, RebalancingStatus
 from plimsoll.app.case import Case
 from plimsoll.app.exports.digests import with_digests
 from plimsoll.app.exports.document import FORMAT, read_export, text_of
@@ -24,6 +24,7 @@ from plimsoll.app.exports.stored_cluster import StoredCluster
 from plimsoll.app.exports.values import Export
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import read
+from plimsoll.app.record.sharing import without_sentences
 from plimsoll.app.review.overlay import LAST_APPLIED
 from plimsoll.app.settings import Settings
 from plimsoll.domain.errors import InvalidInput
@@ -263,6 +264,9 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "enforceEager cpuOffload weightStreaming lora textOnly multimodal speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
     "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
+    RebalancingSpec: "mode moves minReplicas maxReplicas changesPerHour windowSeconds cooldownSeconds",
+    RebalancingStatus: "decision reason message proposal proposalId baseReplicas targetReplicas changeTimes lastChange "
+    "ceiling approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
     "model estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations "
     "rehomings proposals decisions rebalancing",
@@ -274,3 +278,10 @@ CONSIDERED: dict[type[BaseModel], str] = {
 def test_a_new_field_of_the_api_needs_a_decision_on_whether_a_snapshot_may_hold_it(model: type[BaseModel]) -> None:
     fields = {field.alias or name for name, field in model.model_fields.items()}
     assert fields == set(CONSIDERED[model].split()), "see app/exports/specs.py, reduction.py and hashing.py"
+
+
+def test_without_names_a_snapshot_does_not_say_who_approved_or_rejected_anything() -> None:
+    refusal = {"proposal": "1" * 12, "by": "alex", "reason": "no budget", "until": "", "generation": 1}
+    loop = {"decision": "Keep", "reason": "WithinBand", "message": "for alex", "approved": True, "targetReplicas": 2}
+    told = loop | {"rejected": [refusal], "carriedOut": ["uid"], "lastChange": "Approved by alex.", "proposalId": "2"}
+    assert without_sentences({"rebalancing": told}) == {"rebalancing": loop | {"message": ""}}

@@ -23,6 +23,7 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
 from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.inbox import Book, Desk, Refusal
 from plimsoll.rebalance.load import summarize
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
@@ -94,12 +95,13 @@ def turn_of(
     reading: Reading | None = None,
     moving: bool = False,
     what_if: Callable[[int], WhatIf] = room_for_all,
+    desk: Desk | None = None,
 ) -> Turn:
     around = pods_of(replicas)
     standing = Standing.read(spec, recorded(status or {}))
     signals = reading_of(around, usage) if reading is None else reading
     about = what_if(standing.target_replicas)
-    return take_turn(spec, standing, figures, SHAPE, around, signals, about, now=NOW, moving=moving)
+    return take_turn(spec, standing, figures, SHAPE, around, signals, about, now=NOW, moving=moving, desk=desk)
 
 
 def destination(turn: Turn) -> dict[str, int]:
@@ -143,6 +145,26 @@ def test_outside_auto_the_users_number_is_the_target(mode: str) -> None:
     assert Standing.read(spec_of(1, mode=mode), recorded(previous)).target_replicas == 1
 
 
+def test_an_approved_target_is_kept_in_recommend_mode_and_ends_with_the_mode_or_the_number() -> None:
+    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "approved": True}}
+    kept = Standing.read(spec_of(1, mode="Recommend"), recorded(previous))
+    assert (kept.target_replicas, kept.approved) == (3, True)
+    for spec in (spec_of(1, mode="Off"), spec_of(2, mode="Recommend")):
+        ended = Standing.read(spec, recorded(previous))
+        assert (ended.target_replicas, ended.approved) == (spec.replicas, False)
+    auto = Standing.read(spec_of(1), recorded(previous))
+    assert (auto.target_replicas, auto.approved) == (3, False)
+
+
+def test_answers_read_back_as_they_were_and_one_without_a_time_is_left_out() -> None:
+    book = Book((Refusal("1" * 12, "alex", "no budget", NOW, 2), Refusal("2" * 12, "kim", "", NOW, 2)), ("uid-1",))
+    standing = Standing(1, 1, ChangeHistory(), book=book)
+    written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.RECOMMEND))
+    assert Standing.read(spec_of(1, mode="Recommend"), recorded(written)).book == book
+    written["rebalancing"]["rejected"][0]["until"] = "some day"
+    assert Standing.read(spec_of(1), recorded(written)).book.refusals == book.refusals[1:]
+
+
 def test_what_a_status_tells_reads_back_as_it_was_and_what_is_no_time_is_left_out() -> None:
     standing = Standing(1, 2, ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 120.9, None)), "the last one")
     written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.AUTO))
@@ -179,6 +201,29 @@ def test_recommend_says_the_same_and_does_nothing(what_if: Callable[[int], WhatI
     assert isinstance(turn.decision, AddReplica)
     assert (turn.acted, turn.answer, turn.standing) == (False, None, Standing(1, 1, ChangeHistory()))
     assert (turn.proposal is None) is (what_if is no_room)
+
+
+def test_without_a_desk_nothing_can_be_approved_and_no_id_is_given() -> None:
+    turn = turn_of(spec_of(mode="Recommend"), usage=PRESSURE)
+    assert (turn.offered_id, turn.offered) == (None, None)
+    with_desk = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, desk=Desk("uid", 1))
+    assert with_desk.offered_id is not None
+    assert with_desk.offered is not None
+    assert [pool.replicas for pool in with_desk.offered.then.pools] == [2]
+    full = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, desk=Desk("uid", 1), what_if=no_room)
+    assert full.offered_id is None, "what has no place cannot be carried out"
+    assert turn_of(spec_of(), usage=PRESSURE, desk=Desk("uid", 1)).offered_id is None
+
+
+@pytest.mark.parametrize(("moves", "acted"), [(None, True), ("Auto", True), ("Recommend", False)])
+def test_auto_leaves_moves_to_people_where_the_spec_says_so(moves: str | None, *, acted: bool) -> None:
+    signals = reading_of(pods_of(1), EASY, capacity=60_000)
+    turn = turn_of(spec_of(moves=moves), reading=signals)
+    assert (isinstance(turn.decision, Move), turn.acted) == (True, acted)
+    proposal = turn.report(Record(), RebalancingMode.AUTO).proposal
+    assert (proposal is None) is acted
+    assert acted or str(proposal).startswith("Set spec.rebalancing.moves to Auto to move. ")
+    assert turn_of(spec_of(moves=moves), usage=PRESSURE).acted, "scaling is carried out"
 
 
 def test_nothing_is_decided_while_old_replicas_serve_for_new_ones() -> None:

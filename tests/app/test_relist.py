@@ -240,9 +240,12 @@ class Refusing(Lists):
         return listing
 
 
-@pytest.mark.parametrize(("status", "is_complete"), [(403, True), (503, False)])
+@pytest.mark.parametrize(
+    ("status", "is_complete", "words"),
+    [(403, True, "may not be read"), (404, True, "do not exist"), (503, False, "may not be read")],
+)
 async def test_a_dispensable_kind_is_done_without_where_it_may_not_be_read_which_is_said_once(
-    status: int, *, is_complete: bool, caplog: pytest.LogCaptureFixture
+    status: int, words: str, *, is_complete: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     lists, into = Refusing(status), store()
     lists.wanted = 6
@@ -254,7 +257,7 @@ async def test_a_dispensable_kind_is_done_without_where_it_may_not_be_read_which
         await asyncio.wait_for(lists.enough.wait(), 5)
         await end(task)
     assert into.is_complete() == is_complete
-    assert [record.getMessage() for record in caplog.records].count("pods may not be read: go on without.") == (
+    assert [record.getMessage() for record in caplog.records].count(f"pods {words}: go on without.") == (
         1 if is_complete else 0
     )
 

@@ -17,7 +17,7 @@ from plimsoll.app.health import PassRecord
 from plimsoll.app.live import LiveSignals, reader_of
 from plimsoll.app.relist import Relist
 from plimsoll.app.settings import Settings
-from plimsoll.app.shell import Shell, listed_only, watched
+from plimsoll.app.shell import Shell, inbox_lists, listed_only, watched
 from plimsoll.app.store import Store
 from plimsoll.domain.errors import SourceUnavailable
 from tests.support.bodies import inference_deployment_body, node_body
@@ -181,3 +181,13 @@ def test_what_no_watch_brings_owes_nothing() -> None:
     assert NODES in watched(plain)
     beyond = Settings(watch_namespaces=("a",), read_all_pods=True)
     assert listed_only(beyond) == {PODS}
+
+
+@pytest.mark.parametrize(("namespaces", "pause"), [(0, 5.0), (4, 5.0), (40, 20.0)])
+def test_proposals_and_approvals_are_listed_often_and_not_too_often(namespaces: int, pause: float) -> None:
+    settings = Settings(approvals=True, watch_namespaces=tuple(f"n{index}" for index in range(namespaces)))
+    relist = inbox_lists(cast("Cluster", None), cast("Store", None), settings)
+    assert [kind.plural for kind in relist.kinds] == ["placementproposals", "placementapprovals"]
+    assert relist.pause_seconds == pause
+    assert relist.dispensable.keys() == relist.kinds.keys()
+    assert not set(relist.kinds) & set(watched(settings)), "a watch of a missing kind would end the process"

@@ -116,6 +116,21 @@ class TestExplain:
         assert "Decision a1 at 2026-11-22T20:00:00Z: 1 on l4-24gb x 1 (found in turn)." in said
         assert "Proposal (DefragmentNode): move 1 of chat." in said
 
+    def test_a_proposal_is_told_with_the_command_that_approves_it_and_a_rejection_with_its_reason(
+        self, cluster: dict[str, Any]
+    ) -> None:
+        live = {"decision": "Move", "reason": "PlacementTooSmall", "message": "Too small.", "proposal": "Set it."}
+        refusal = {"proposal": "1" * 12, "by": "alex", "until": "2026-11-22T20:00:00Z", "generation": 1}
+        told = live | {"proposalId": "2" * 12, "rejected": [refusal | {"reason": "no budget"}, refusal]}
+        head = {"name": "llama", "namespace": "ml", "generation": 1}
+        cluster |= {"metadata": head, "status": {"observedGeneration": 1, "rebalancing": told}}
+        said = shown("explain", "llama", "-n", "ml")
+        assert f"Approve it: plimsoll approve llama -n ml --proposal {'2' * 12}" in said
+        assert f"Rejected by alex until 2026-11-22T20:00:00Z: proposal {'1' * 12}: no budget" in said
+        assert said.count("Rejected by alex") == 2
+        cluster["status"]["rebalancing"] = live
+        assert "Approve it" not in shown("explain", "llama", "-n", "ml")
+
     def test_a_refusal_is_told_with_its_remedies(self, cluster: dict[str, Any]) -> None:
         wanted = request(LLAMA_70B_FP8, context=131_072, concurrency=64)
         report = Report("llama", 1, 1, decision(wanted, fleet(node("h", "h100-sxm-80gb"))), model=model())

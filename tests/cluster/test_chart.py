@@ -146,6 +146,11 @@ def test_an_install_brings_everything_and_passes_the_restricted_profile(installe
         ("patch", "events.events.k8s.io", "default", False),
         ("patch", "inferencedeployments.plimsoll.dev", "default", False),
         ("delete", "inferencedeployments.plimsoll.dev", "default", False),
+        ("create", "placementproposals.plimsoll.dev", "default", True),
+        ("patch", "placementapprovals.plimsoll.dev/status", "default", True),
+        ("create", "placementapprovals.plimsoll.dev", "default", False),
+        ("patch", "placementapprovals.plimsoll.dev", "default", False),
+        ("approve", "inferencedeployments.plimsoll.dev", "default", False),
         ("list", "secrets", "default", False),
         ("list", "secrets", NAMESPACE, False),
         ("get", "configmaps", "default", False),
@@ -191,6 +196,28 @@ def test_the_clusters_own_roles_learn_of_the_api(
     assert can(granted_cluster, user, "get", f"{resource}/status")
     assert not can(granted_cluster, user, "patch", f"{resource}/status")
     assert can(granted_cluster, user, "patch", f"{resource}/scale") is (role != "view")
+    for kind in ("placementproposals.plimsoll.dev", "placementapprovals.plimsoll.dev"):
+        assert can(granted_cluster, user, "list", kind)
+        assert not can(granted_cluster, user, "create", kind)
+    assert not can(granted_cluster, user, "approve", resource)
+
+
+def test_an_approver_decides_and_writes_no_spec(granted_cluster: ControlPlane) -> None:
+    user, role, resource = "approver-of-default", "plimsoll-approver", "inferencedeployments.plimsoll.dev"
+    granted_cluster.kubectl("create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}")
+    granted_cluster.wait_until(lambda: can(granted_cluster, user, "approve", resource), 30, "the right to approve")
+    assert can(granted_cluster, user, "create", "placementapprovals.plimsoll.dev")
+    assert can(granted_cluster, user, "list", "placementproposals.plimsoll.dev")
+    for verb, what in (
+        ("patch", resource),
+        ("patch", f"{resource}/scale"),
+        ("create", "placementproposals.plimsoll.dev"),
+        ("patch", "placementproposals.plimsoll.dev"),
+        ("patch", "placementapprovals.plimsoll.dev"),
+        ("patch", "placementapprovals.plimsoll.dev/status"),
+    ):
+        assert not can(granted_cluster, user, verb, what)
+    assert not can(granted_cluster, user, "approve", resource, NAMESPACE)
 
 
 def test_an_upgrade_brings_new_values_and_a_newer_crd(installed: ControlPlane, tmp_path: Path) -> None:
@@ -507,6 +534,10 @@ class TestNamespaced:
         [
             ("watch", "inferencedeployments.plimsoll.dev"),
             ("patch", "inferencedeployments.plimsoll.dev/status"),
+            ("create", "placementproposals.plimsoll.dev"),
+            ("delete", "placementproposals.plimsoll.dev"),
+            ("list", "placementapprovals.plimsoll.dev"),
+            ("patch", "placementapprovals.plimsoll.dev/status"),
             ("patch", "deployments.apps"),
             ("create", "services"),
             ("list", "pods"),

@@ -27,6 +27,9 @@ SERVED_RIGHTS = {
     ("plimsoll.dev", "inferencedeployments"): ["get", *WATCH],
     ("plimsoll.dev", "inferencedeployments/status"): ["patch"],
     ("plimsoll.dev", "inferencedeployments/finalizers"): ["update"],
+    ("plimsoll.dev", "placementproposals"): ["list", "create", "patch", "delete"],
+    ("plimsoll.dev", "placementapprovals"): ["list", "delete"],
+    ("plimsoll.dev", "placementapprovals/status"): ["patch"],
     ("", "secrets"): ["get"],
     ("", "services"): OWN,
     ("", "resourcequotas"): WATCH,
@@ -165,7 +168,7 @@ def test_in_its_own_namespace_it_reads_its_prices_and_holds_its_lease() -> None:
 
 
 def test_people_get_roles_that_aggregate_into_the_clusters_own() -> None:
-    viewer, editor = documents("aggregated-clusterroles.yaml")
+    viewer, editor, _ = documents("aggregated-clusterroles.yaml")
     aggregation = "rbac.authorization.k8s.io/aggregate-to-"
     assert {label for label in viewer["metadata"]["labels"] if label.startswith(aggregation)} == {
         f"{aggregation}view",
@@ -178,6 +181,27 @@ def test_people_get_roles_that_aggregate_into_the_clusters_own() -> None:
     }
     assert all(set(verbs) <= {"get", "list", "watch"} for verbs in rights(viewer["rules"]).values())
     assert (names.GROUP, f"{names.PLURAL}/status") not in rights(editor["rules"])
+
+
+def test_who_approves_reads_proposals_and_changes_nothing_else() -> None:
+    _, _, approver = documents("aggregated-clusterroles.yaml")
+    assert approver["metadata"]["labels"] is None, "it is part of no other role"
+    assert rights(approver["rules"]) == {
+        (names.GROUP, names.PROPOSAL_PLURAL): ["get", "list", "watch"],
+        (names.GROUP, names.APPROVAL_PLURAL): ["get", "list", "watch", "create"],
+        (names.GROUP, names.PLURAL): [names.APPROVE_VERB],
+    }
+
+
+def test_the_operator_hears_approvals_only_where_a_policy_guards_them() -> None:
+    """Without the policy, anybody who may create one could approve in any name."""
+    condition = '{{- if include "plimsoll.approvals" . }}'
+    assert (TEMPLATES / "guard-approvals.yaml").read_text().startswith(condition)
+    before, _ = (TEMPLATES / "deployment.yaml").read_text().split("- name: PLIMSOLL_APPROVALS")
+    assert before.splitlines()[-2].strip() == condition
+    policy, binding = documents("guard-approvals.yaml")
+    assert (policy["spec"]["failurePolicy"], binding["spec"]["validationActions"]) == ("Fail", ["Deny"])
+    assert Settings().approvals is False
 
 
 def test_no_template_uses_a_wildcard_right() -> None:
@@ -265,11 +289,11 @@ def test_the_chart_names_the_release_that_it_installs() -> None:
 
 
 def test_artifact_hub_learns_of_the_api() -> None:
-    (listed,) = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crds"])
-    assert (listed["kind"], listed["version"], listed["name"]) == (
-        names.KIND,
-        names.VERSION,
-        f"{names.PLURAL}.{names.GROUP}",
-    )
+    listed = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crds"])
+    kinds = ((names.KIND, names.PLURAL), (names.PROPOSAL_KIND, names.PROPOSAL_PLURAL))
+    assert [(each["kind"], each["version"], each["name"]) for each in listed] == [
+        (kind, names.VERSION, f"{plural}.{names.GROUP}")
+        for kind, plural in (*kinds, (names.APPROVAL_KIND, names.APPROVAL_PLURAL))
+    ]
     (example,) = yaml.safe_load(METADATA["annotations"]["artifacthub.io/crdsExamples"])
     assert example["apiVersion"] == names.API_VERSION

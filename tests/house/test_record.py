@@ -15,7 +15,7 @@ RECORD = PACKAGE / "app" / "record"
 # fmt: off
 SHARED = frozenset({
     "capacityType", "concurrency", "conditions", "dataParallel", "dtype", "engine", "expertParallel",
-    "generation", "gpuType", "kind", "lastTransitionTime", "message",
+    "generation", "gpuType", "id", "kind", "lastTransitionTime", "message",
     "model", "name", "nodeLabels", "nodeSelector", "observedGeneration", "parameters", "pipelineParallel",
     "quantization", "reason", "rebalancing", "replicas", "resource", "selector", "source", "spec", "state", "status",
     "tensorParallel", "type", "version",

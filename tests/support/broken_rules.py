@@ -81,6 +81,7 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "a volume has one source": (_pod(volumes=[{"name": "own", "emptyDir": {}, "hostPath": {"path": "/x"}}]),),
     "rebalancing.minReplicas must not exceed": ({"rebalancing": {"minReplicas": 3, "maxReplicas": 2}},),
     "mode Auto needs rebalancing.maxReplicas": ({"rebalancing": {"mode": "Auto"}},),
+    "moves Auto needs rebalancing.mode Auto": ({"rebalancing": {"moves": "Auto"}},),
 }
 """Changes that make the minimal spec break a rule, by a part of the rule's message that no other rule has."""
 

@@ -29,6 +29,8 @@ PATIENCE_SECONDS = 40.0
 
 _COLLECTIONS = {
     "inferencedeployments": GROUP,
+    "placementproposals": GROUP,
+    "placementapprovals": GROUP,
     "deployments": "/apis/apps/v1",
     "replicasets": "/apis/apps/v1",
     "services": "/api/v1",

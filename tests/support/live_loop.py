@@ -136,16 +136,15 @@ def stays(holds: Callable[[], bool], seconds: float, what: str) -> None:
 
 
 @contextmanager
-def bench_of(namespace: str) -> Iterator[Bench]:
-    """Start everything on a control plane without nodes."""
+def bench_of(namespace: str, environment: Mapping[str, str] | None = None) -> Iterator[Bench]:
+    """Start everything on a control plane without nodes; ``environment`` holds more settings of the operator."""
+    settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
     with ControlPlane() as control_plane, Engines(control_plane.client) as engines:
         install(control_plane)
         view = View(control_plane, control_plane.create_namespace(namespace))
         directory = control_plane.directory / "prometheus"
         with (
             Prometheus(control_plane.binaries, directory, [engines.target]) as prometheus,
-            OperatorProcess(
-                control_plane, prometheus_url=prometheus.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"}
-            ) as operator,
+            OperatorProcess(control_plane, prometheus_url=prometheus.url, environment=settings) as operator,
         ):
             yield Bench(view, engines, prometheus, operator)

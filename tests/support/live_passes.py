@@ -76,6 +76,10 @@ class LivePasses:
         self.solved.clear()
         return {case.key.name: case for case in self._pass().cases}
 
+    def result(self) -> PassResult:
+        """Make one pass, and return everything that it gives."""
+        return self._pass()
+
     def snapshot(self) -> Snapshot:
         """Return the snapshot that one pass publishes."""
         return self._pass().snapshot

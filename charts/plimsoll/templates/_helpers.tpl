@@ -108,3 +108,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "plimsoll.pricesName" -}}
 {{ include "plimsoll.fullname" . }}-prices
 {{- end -}}
+
+{{/* Whether people can approve proposals. Without an admission policy (1.30), anybody could approve in any name. */}}
+{{- define "plimsoll.approvals" -}}
+{{- if and .Values.approvals (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) -}}true{{- end -}}
+{{- end -}}

@@ -13,6 +13,18 @@ It never writes a spec of its own API, never touches a pod or a node, and never 
 - apiGroups: [plimsoll.dev]
   resources: [inferencedeployments/finalizers]
   verbs: [update]
+{{- if include "plimsoll.approvals" . }}
+# Proposals are its own. Of approvals it writes the status, and deletes answered ones that are too many.
+- apiGroups: [plimsoll.dev]
+  resources: [placementproposals]
+  verbs: [list, create, patch, delete]
+- apiGroups: [plimsoll.dev]
+  resources: [placementapprovals]
+  verbs: [list, delete]
+- apiGroups: [plimsoll.dev]
+  resources: [placementapprovals/status]
+  verbs: [patch]
+{{- end }}
 - apiGroups: [apps]
   resources: [deployments]
   verbs: [get, list, watch, create, patch, delete]

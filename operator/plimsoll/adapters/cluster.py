@@ -37,6 +37,7 @@ from plimsoll.adapters.api_errors import (
 )
 from plimsoll.adapters.apply_text import CONTENT_TYPE, apply_text
 from plimsoll.adapters.kinds import (
+    APPROVALS,
     CONFIG_MAPS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -46,8 +47,10 @@ from plimsoll.adapters.kinds import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    PROPOSALS,
     RESOURCE_QUOTAS,
     SECRETS,
+    SELF_REVIEWS,
     SERVICES,
     Kind,
     kind_of,
@@ -60,6 +63,7 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.render.names import FIELD_MANAGER
 
 __all__ = [
+    "APPROVALS",
     "CONFIG_MAPS",
     "DEPLOYMENTS",
     "DISRUPTION_BUDGETS",
@@ -69,6 +73,7 @@ __all__ = [
     "NODES",
     "PODS",
     "PRIORITY_CLASSES",
+    "PROPOSALS",
     "RESOURCE_QUOTAS",
     "SECRETS",
     "SERVICES",
@@ -322,6 +327,25 @@ class Cluster:
         except ClusterRefused as refusal:
             if refusal.status != CONFLICT:
                 raise
+
+    async def create(self, body: Manifest) -> Manifest:
+        """Create an object. It is not tried again: with a generated name, a second try could make a second object."""
+        kind, head = kind_of(body), body["metadata"]
+        return _whole(
+            await self._write(
+                f"create {kind.plural}", "post", kind, namespace=head["namespace"], body=body, patience=IMPATIENT
+            )
+        )
+
+    async def user_name(self) -> str:
+        """Return the name that the API server knows this user by.
+
+        Raises:
+            ClusterRefused: the API server does not say it.
+        """
+        review = {"apiVersion": SELF_REVIEWS.api_version, "kind": SELF_REVIEWS.kind}
+        answer = await self._call("ask for the own user name", "post", SELF_REVIEWS, body=review)
+        return str(((answer.get("status") or {}).get("userInfo") or {}).get("username") or "")
 
     async def get_lease(self, key: ObjectKey, *, timeout_seconds: float) -> Manifest | None:
         """Return the lease of the election; None if it does not exist yet. One try: the elector asks again soon."""

@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.domain.names import GROUP, KIND, PLURAL, VERSION
+from plimsoll.domain.names import (
+    APPROVAL_KIND,
+    APPROVAL_PLURAL,
+    GROUP,
+    KIND,
+    PLURAL,
+    PROPOSAL_KIND,
+    PROPOSAL_PLURAL,
+    VERSION,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +35,8 @@ class Kind:
 
 
 INFERENCE_DEPLOYMENTS = Kind(GROUP, VERSION, KIND, PLURAL)
+PROPOSALS = Kind(GROUP, VERSION, PROPOSAL_KIND, PROPOSAL_PLURAL)
+APPROVALS = Kind(GROUP, VERSION, APPROVAL_KIND, APPROVAL_PLURAL)
 NODES = Kind("", "v1", "Node", "nodes", namespaced=False)
 PODS = Kind("", "v1", "Pod", "pods")
 SERVICES = Kind("", "v1", "Service", "services")
@@ -37,11 +48,12 @@ DEPLOYMENTS = Kind("apps", "v1", "Deployment", "deployments")
 DISRUPTION_BUDGETS = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 EVENTS = Kind("events.k8s.io", "v1", "Event", "events")
 NODE_POOLS = Kind("karpenter.sh", "v1", "NodePool", "nodepools", namespaced=False)
+SELF_REVIEWS = Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False)
 LEASES = Kind("coordination.k8s.io", "v1", "Lease", "leases")
 
 KINDS = (
     INFERENCE_DEPLOYMENTS, NODES, PODS, SERVICES, CONFIG_MAPS, SECRETS, RESOURCE_QUOTAS, PRIORITY_CLASSES,
-    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS,
+    DEPLOYMENTS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODE_POOLS, PROPOSALS, APPROVALS, SELF_REVIEWS,
 )  # fmt: skip
 
 _BY_NAME = {(kind.api_version, kind.kind): kind for kind in KINDS}

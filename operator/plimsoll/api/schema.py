@@ -95,34 +95,35 @@ def _printer_columns() -> list[Schema]:
     """Return the columns of ``kubectl get``: the results first; with ``-o wide`` also the inputs."""
     ready = '.status.conditions[?(@.type=="Ready")]'
     return [
-        _column("Ready", "string", f"{ready}.status", "Whether the model is served as asked."),
-        _column("Reason", "string", f"{ready}.reason", "Why it is, or is not."),
-        _column("Model", "string", ".spec.model.name", "The model."),
-        _column("GPU", "string", ".status.placement.gpuType", "Chosen GPU type."),
-        _column("TP", "integer", ".status.placement.tensorParallel", "Chosen tensor-parallel degree."),
-        _column("Replicas", "string", ".status.replicasSummary", "Serving and wanted replicas."),
-        _column("GiB/GPU", "string", ".status.estimate.gibPerGpu", "Memory that one GPU needs."),
-        _column("Age", "date", ".metadata.creationTimestamp", "Time since the object was made."),
-        _column("Context", "integer", ".spec.contextLength", "Longest request in tokens.", wide=True),
-        _column("Concurrency", "integer", ".spec.concurrency", "Requests that a replica serves at once.", wide=True),
-        _column(
+        column("Ready", "string", f"{ready}.status", "Whether the model is served as asked."),
+        column("Reason", "string", f"{ready}.reason", "Why it is, or is not."),
+        column("Model", "string", ".spec.model.name", "The model."),
+        column("GPU", "string", ".status.placement.gpuType", "Chosen GPU type."),
+        column("TP", "integer", ".status.placement.tensorParallel", "Chosen tensor-parallel degree."),
+        column("Replicas", "string", ".status.replicasSummary", "Serving and wanted replicas."),
+        column("GiB/GPU", "string", ".status.estimate.gibPerGpu", "Memory that one GPU needs."),
+        column("Age", "date", ".metadata.creationTimestamp", "Time since the object was made."),
+        column("Context", "integer", ".spec.contextLength", "Longest request in tokens.", wide=True),
+        column("Concurrency", "integer", ".spec.concurrency", "Requests that a replica serves at once.", wide=True),
+        column(
             "KV Tokens", "integer", ".status.estimate.kvCapacityTokens", "Tokens the cache has room for.", wide=True
         ),
-        _column(
+        column(
             "TPOT",
             "integer",
             ".status.placement.performance.tpotMilliseconds",
             "Predicted milliseconds per output token.",
             wide=True,
         ),
-        _column("$/h", "string", ".status.placement.hourlyPrice", "US dollars per hour of all replicas.", wide=True),
-        _column("URL", "string", ".status.url", "Base URL of the OpenAI API, inside the cluster.", wide=True),
+        column("$/h", "string", ".status.placement.hourlyPrice", "US dollars per hour of all replicas.", wide=True),
+        column("URL", "string", ".status.url", "Base URL of the OpenAI API, inside the cluster.", wide=True),
     ]
 
 
-def _column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> Schema:
-    column: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}
-    return column | {"priority": 1} if wide else column
+def column(name: str, kind: str, path: str, description: str, *, wide: bool = False) -> Schema:
+    """Return a column of ``kubectl get``; a wide one is shown with ``-o wide`` only."""
+    shown: Schema = {"name": name, "type": kind, "jsonPath": path, "description": description}
+    return shown | {"priority": 1} if wide else shown
 
 
 def _root_schema() -> Schema:
@@ -137,13 +138,13 @@ def _root_schema() -> Schema:
             "apiVersion": {"type": "string", "description": f"{names.API_VERSION}."},
             "kind": {"type": "string", "description": f"{names.KIND}."},
             "metadata": {"type": "object"},
-            "spec": _structural(spec, spec.get("$defs", {}), "spec"),
-            "status": _structural(status, status.get("$defs", {}), "status"),
+            "spec": structural(spec, spec.get("$defs", {}), "spec"),
+            "status": structural(status, status.get("$defs", {}), "status"),
         },
     }
 
 
-def _structural(node: Schema, definitions: Schema, path: str) -> Schema:
+def structural(node: Schema, definitions: Schema, path: str) -> Schema:
     """Turn one JSON-schema node, and all below it, into its structural form."""
     flat = _flat(node, definitions)
     result: Schema = {}
@@ -151,7 +152,7 @@ def _structural(node: Schema, definitions: Schema, path: str) -> Schema:
         if keyword == "properties":
             result["properties"] = _properties(flat, definitions, path)
         elif keyword == "items":
-            result["items"] = _structural(value, definitions, f"{path}[*]")
+            result["items"] = structural(value, definitions, f"{path}[*]")
         elif keyword == "additionalProperties":
             result |= _values(value, definitions, path)
         elif keyword in _KEPT_KEYWORDS or keyword.startswith("x-kubernetes-"):
@@ -182,7 +183,7 @@ def _property(node: Schema, definitions: Schema, path: str, *, required: bool) -
     without a default here it would never reach the defaults inside. An empty default would be enough for that. But the
     API server checks the object's rules against this default as it is written here, and the rules read fields.
     """
-    result = _structural(node, definitions, path)
+    result = structural(node, definitions, path)
     if not required and "$ref" in node and result["type"] == "object":
         inner = {name: child["default"] for name, child in result["properties"].items() if "default" in child}
         result.setdefault("default", inner)
@@ -193,7 +194,7 @@ def _values(value: bool | Schema, definitions: Schema, path: str) -> Schema:  # 
     """Keep the schema of a map's values. Drop true and false: in a structural schema pruning has their effect."""
     if isinstance(value, bool):
         return {}
-    return {"additionalProperties": _structural(value, definitions, f"{path}.*")}
+    return {"additionalProperties": structural(value, definitions, f"{path}.*")}
 
 
 def _flat(node: Schema, definitions: Schema) -> Schema:

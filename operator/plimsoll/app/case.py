@@ -12,6 +12,7 @@ from plimsoll.api.v1alpha1.status import SizeStatus
 from plimsoll.app.contests import Contest
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
+from plimsoll.app.inbox import Mail, Tray
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
 from plimsoll.app.rebalancing import Running, Standing, Turn
@@ -44,6 +45,7 @@ from plimsoll.rebalance.modelling import model_of
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
 from plimsoll.render.objects import deployment, disruption_budget, service
+from plimsoll.render.placement_proposals import Owner
 from plimsoll.render.report import Problem, Report
 
 
@@ -74,6 +76,8 @@ class Case:
     contests: tuple[tuple[str, Contest], ...] = ()
     manifests: list[Manifest] = field(default_factory=list)
     new_status: Mapping[str, Any] | None = None
+    tray: Tray | None = None
+    mail: Mail = field(default_factory=Mail)
 
     @property
     def uid(self) -> str:
@@ -120,6 +124,11 @@ class Case:
         self.decision = None
         self.turn = None
         self.manifests = []
+
+
+def owner_of(case: Case) -> Owner:
+    """The object as the owner of its proposals."""
+    return Owner(case.key, case.uid, case.generation)
 
 
 def report_of(case: Case, now: float) -> Report:

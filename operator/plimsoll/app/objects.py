@@ -157,7 +157,10 @@ def wanted_replicas(body: Body) -> int:
     total = spec.get("totalConcurrency")
     if isinstance(total, int):
         number = total if size is None else size.replicas
-    is_auto = (spec.get("rebalancing") or {}).get("mode") == RebalancingMode.AUTO.value
+    mode = (spec.get("rebalancing") or {}).get("mode")
+    is_auto = mode == RebalancingMode.AUTO.value or (
+        loop is not None and loop.approved and mode != RebalancingMode.OFF.value
+    )
     target = loop.target_replicas if loop is not None and is_auto and loop.base_replicas == number else None
     return max(0, min(MOST_REPLICAS, number if target is None else target))
 

@@ -35,6 +35,7 @@ from plimsoll.app.case import (
     images_of,
     is_judged,
     manifests_of,
+    owner_of,
     report_of,
     running_of,
     tenant_of,
@@ -45,6 +46,7 @@ from plimsoll.app.contests import Contest, Contests
 from plimsoll.app.deadlines import deadlines_of
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
+from plimsoll.app.inbox import Inbox, Mail
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups
@@ -64,6 +66,7 @@ from plimsoll.app.proposing import Proposer
 from plimsoll.app.reading_memo import ReadingMemo
 from plimsoll.app.rebalancing import Standing, take_turn
 from plimsoll.app.record.reading import Record, with_status
+from plimsoll.app.record.values import book_of
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
@@ -105,12 +108,14 @@ class PassResult:
     """The decisions of a pass, and the seconds until each change that depends on the clock alone.
 
     ``cases`` are for the writers, ``snapshot`` is for everybody else. ``left`` is what is free after all decisions.
+    ``orphans`` are the answers to approvals that name no deployment.
     """
 
     cases: tuple[Case, ...]
     snapshot: Snapshot
     left: Stock
     due_in_seconds: tuple[float, ...] = ()
+    orphans: Mail = field(default_factory=Mail)
 
 
 @dataclass(slots=True)
@@ -139,6 +144,7 @@ class Passes:
     proposer: Proposer = field(default_factory=Proposer)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
     turns: TurnMemo = field(default_factory=TurnMemo)
+    inbox: Inbox | None = None
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
     """GPU types that a spec may name: those of the catalogue, including their slices."""
@@ -173,12 +179,14 @@ class Passes:
         suggester = Suggester(fleet, planned.left.ledger, self.memo, other_checkpoints)
         for case in cases:
             self._guarded(Step.PLAN, case, partial(self._suggest, case, suggester))
+            self._advise(case, partial(self._write_mail, case, fleet, now))
         for case in cases:
             self._render(case, now)
         snapshot = snapshot_of(cases, fleet, now, record)
         self._show(snapshot, cases)
         self._watch_prices(fleet, now)
-        return PassResult(tuple(cases), snapshot, planned.left, tuple(self._due(cases, now)))
+        orphans = Mail() if self.inbox is None else self.inbox.orphans({case.key for case in cases}, now)
+        return PassResult(tuple(cases), snapshot, planned.left, tuple(self._due(cases, now)), orphans)
 
     def _guarded(self, step: Step, case: Case, work: Callable[[], None]) -> None:
         """Run one step for one object. An exception becomes the problem of that object."""
@@ -189,6 +197,14 @@ class Passes:
             work()
         except Exception as error:  # noqa: BLE001 - any exception must stay with this object
             self._set_aside(case, step, error)
+
+    @staticmethod
+    def _advise(case: Case, work: Callable[[], None]) -> None:
+        """Run a step about proposals. They are advice: an exception is logged, and the object is planned as usual."""
+        try:
+            work()
+        except Exception:
+            logger.exception("%s: no proposals in this pass", case.key)
 
     def _set_aside(self, case: Case, step: Step, error: BaseException) -> None:
         case.fault = self.faults.note(case.key, case.uid, case.generation, step, error)
@@ -204,6 +220,8 @@ class Passes:
         around = self.reading.surroundings(picture)
         self.quotas = read_quotas(picture.all(RESOURCE_QUOTAS))
         self.priorities = read_priority_classes(picture.all(PRIORITY_CLASSES))
+        if self.inbox is not None:
+            self.inbox.begin(picture)  # reads every object on its own: it does not fail
         cases: list[Case] = []
         for body in picture.all(INFERENCE_DEPLOYMENTS):
             if body["metadata"].get("deletionTimestamp"):
@@ -214,6 +232,7 @@ class Passes:
             case.refusal = self.refusals.of(case.uid)
             case.contests = self._contests_of(case)
             self._guarded(Step.READ, case, partial(self._read_pools, case, now))
+            self._advise(case, partial(self._read_inbox, case))
             fault = self.faults.standing(case.uid, case.generation)
             if fault is not None:
                 case.fault = fault
@@ -246,6 +265,10 @@ class Passes:
         )
         case.pools = with_sequences(case)
         case.left = of_last_hour(case.record.rehomings, now)
+
+    def _read_inbox(self, case: Case) -> None:
+        if self.inbox is not None:
+            case.tray = self.inbox.tray(owner_of(case))
 
     def _read(self, case: Case) -> None:
         """Step 2."""
@@ -361,8 +384,9 @@ class Passes:
                 self._plan_failed(case, case.decision)
             elif case.decision is not None and case.request is not None and case.request.total is not None:
                 case.request = case.decision.request
+                known = case.standing or Standing(0, 0, case.record.history)
                 size = case.request.replicas
-                case.standing = Standing(size, size, case.record.history, learned=case.record.learned)
+                case.standing = replace(known, base_replicas=size, target_replicas=size)
         return planned
 
     def _beating(self, answered: Iterator[Answer]) -> Iterator[Answer]:
@@ -390,6 +414,13 @@ class Passes:
         if case.decision is not None:
             case.decision = suggester.advised(case.decision)
 
+    def _write_mail(self, case: Case, fleet: Fleet, now: float) -> None:
+        """Step 4, last part: decide what to write about proposals and approvals."""
+        if self.inbox is not None and case.tray is not None and case.fault is None:
+            entry = case.record.status.rebalancing
+            book = book_of(entry) if case.standing is None else case.standing.book
+            case.mail = self.inbox.mail(owner_of(case), case.tray, book, case.turn, fleet, now)
+
     def _take_turn(self, case: Case, planned: Plan, now: float) -> None:
         if case.resource is None or case.request is None or case.standing is None:
             return
@@ -398,7 +429,8 @@ class Passes:
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
         if off or reading is None or not any(pool.replicas for pool in case.pools):
             return
-        known = self.turns.recall(case, reading, now)
+        desk = None if case.tray is None else case.tray.desk
+        known = self.turns.recall(case, reading, desk, now)
         if known is not None:
             case.turn, case.standing = known, known.standing
             return
@@ -408,12 +440,13 @@ class Passes:
         standing, running = case.standing, running_of(case, figures, fleet)
         remembered = self.turns.memory(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
+        asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))
         try:
-            turn = take_turn(spec, standing, running, case.around, reading, planned.what_if(case.key), now=now)
+            turn = take_turn(*asked, now=now, desk=desk)
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return
-        self.turns.keep(case, reading, turn, now)
+        self.turns.keep(case, reading, desk, turn, now)
         case.turn, case.standing = turn, turn.standing
         if turn.answer is not None:
             case.request, case.decision = turn.answer.tenant.request, turn.answer.decision

@@ -96,6 +96,7 @@ class Planner:
         self.not_before = ended + min(LONGEST_BREATH_SECONDS, SHARE_OF_WRITERS * (ended - began))
         self.passes.models.start_wanted()
         self.beats.beat(LOOP, "writing")
+        self.writers.answer(done.orphans)
         await self.writers.carry_out(done.cases, now)
         due = [*done.due_in_seconds, *self.writers.due_in_seconds(), RESTING_SECONDS]
         return max(0.5, min(due))

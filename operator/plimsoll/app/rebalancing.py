@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import get_args
 
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.app.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
+from plimsoll.app.record.values import book_of
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
@@ -16,16 +17,10 @@ from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import (
-    AddReplica,
-    Change,
-    DecisionReason,
-    LoopDecision,
-    RemoveReplica,
-    Retune,
-)
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.inbox import Book, Desk
 from plimsoll.rebalance.load import LoadSummary, summarize
 from plimsoll.rebalance.memory import Learned, LoopMemory
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
@@ -40,12 +35,18 @@ UNBOUNDED_REPLICAS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The state of the live loop for one object, read from its status. ``memory`` is what this process remembers."""
+    """The state of the live loop for one object, read from its status.
+
+    ``approved`` means that people have approved the target in Recommend mode. ``book`` holds people's answers.
+    ``memory`` is what this process remembers, and ``learned`` the part of it that the status keeps.
+    """
 
     base_replicas: int
     target_replicas: int
     history: ChangeHistory
     last_change: str | None = None
+    approved: bool = False
+    book: Book = field(default_factory=Book)
     memory: LoopMemory = field(default_factory=LoopMemory, compare=False, repr=False)
     learned: Learned | None = None
 
@@ -60,10 +61,12 @@ class Standing:
         memory = LoopMemory() if learned is None else LoopMemory.of(learned)
         if entry is None:
             return Standing(base, base, record.history, memory=memory, learned=learned)
-        target = entry.target_replicas
-        if spec.rebalancing.mode is not RebalancingMode.AUTO or entry.base_replicas != base or target is None:
-            target = base
-        return Standing(base, target, record.history, entry.last_change, memory, learned)
+        target, approved = entry.target_replicas, spec.rebalancing.mode is RebalancingMode.RECOMMEND and entry.approved
+        is_ours = spec.rebalancing.mode is RebalancingMode.AUTO or approved
+        if not is_ours or entry.base_replicas != base or target is None:
+            target, approved = base, False
+        changes = record.history, entry.last_change
+        return Standing(base, target, *changes, bool(approved), book_of(entry), memory, learned)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,8 @@ class Turn:
     """The result of a turn: the state to remember, what to report, and what becomes of the plan.
 
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
-    decision's own sentence does not contain: why Prometheus gave no answer.
+    decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
+    is only proposed and has a destination, ``offered`` describes it.
     """
 
     standing: Standing
@@ -101,6 +105,13 @@ class Turn:
     answer: Answer | None = field(default=None, compare=False, repr=False)
     decided: Decided | None = field(default=None, compare=False, repr=False)
     figures: LiveFigures | None = field(default=None, compare=False, repr=False)
+    offered_id: str | None = None
+    offered: Offered | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether somebody rejected the change that this turn would propose."""
+        return self.offered_id is not None and self.standing.book.refuses(self.offered_id)
 
     @property
     def acted(self) -> bool:
@@ -117,19 +128,24 @@ class Turn:
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
         message = entry.message if entry is not None and same and not self.acted else self._words()
-        proposes = mode is RebalancingMode.RECOMMEND and isinstance(self.decision, get_args(Change))
+        proposes = is_change(self.decision) and not self.acted and not self.is_rejected
         standing = self.standing
         return RebalancingReport(
             decision=kind,
             reason=reason,
             message=message,
-            proposal=_proposal(self.decision, message, standing.target_replicas, sized=sized) if proposes else None,
+            proposal=_proposal(self.decision, message, standing.target_replicas, mode, sized=sized)
+            if proposes
+            else None,
+            proposal_id=self.offered_id if proposes else None,
             base_replicas=standing.base_replicas,
             target_replicas=standing.target_replicas,
             changes=standing.history.changes,
             last_change=standing.last_change,
             learned=standing.learned,
             diagnosis=None if self.decided is None else self.decided.kind.value,
+            approved=standing.approved,
+            book=standing.book,
         )
 
     def _words(self) -> str:
@@ -145,8 +161,11 @@ def take_turn(
     what_if: WhatIf,
     *,
     now: float,
+    desk: Desk | None = None,
 ) -> Turn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
+
+    An approved change is carried out as in Auto mode.
 
     Args:
         spec: what the user wrote.
@@ -156,6 +175,7 @@ def take_turn(
         reading: the latest signals.
         what_if: answers what the object would get for a change.
         now: POSIX seconds.
+        desk: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
@@ -173,21 +193,49 @@ def take_turn(
     )
     decided = decide(situation, what_if)
     standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
+    turn = _answered(spec, replace(standing, book=_heard(standing, desk, now)), decided, what_if, desk, now)
+    if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
+        turn = replace(turn, detail=reading.error)
+    return replace(turn, decided=decided, figures=live_figures(situation, decided, turn.standing.target_replicas))
+
+
+def _heard(standing: Standing, desk: Desk | None, now: float) -> Book:
+    return standing.book if desk is None else desk.heard(standing.book, now)
+
+
+def _answered(
+    spec: InferenceDeploymentSpec, standing: Standing, decided: Decided, what_if: WhatIf, desk: Desk | None, now: float
+) -> Turn:
+    """Carry the decision out where the spec or a person allows it; else offer it."""
+    offered = offered_by(spec, decided, what_if, desk)
+    vote = approval_of(offered, desk, standing.book, now)
+    if vote is None and not is_carried_out(spec, decided):
+        known = None if offered is None else offered.id
+        return Turn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
+    if vote is None:
+        return _carried_out(standing, decided, now)
+    turn = _carried_out(standing, decided, now, f" Approved by {vote.by}.")
+    return replace(turn, standing=_approved(spec, turn.standing, standing.book.with_carried_out(vote)))
+
+
+def _carried_out(standing: Standing, decided: Decided, now: float, who: str = "") -> Turn:
     decision, answer = decided.decision, decided.answer
-    if policy.mode is not Mode.AUTO or answer is None or not isinstance(decision, get_args(Change)):
-        unanswered = decision.reason is DecisionReason.METRICS_UNAVAILABLE
-        detail = reading.error if unanswered else ""
-        figures = live_figures(situation, decided, standing.target_replicas)
-        return Turn(standing, decision, decided.proposal, detail, decided=decided, figures=figures)
+    assert answer is not None  # noqa: S101 - checked by the callers
+    assert is_change(decision)  # noqa: S101 - checked by the callers
     replicas = answer.tenant.request.replicas
     moved_on = replace(
         standing,
         target_replicas=replicas,
-        history=history.recorded(Mark(now, kind_of(decision), decision.reason.value, replicas)),
-        last_change=f"{to_rfc3339(now)}: {sentence(decision)}",
+        history=standing.history.recorded(Mark(now, kind_of(decision), decision.reason.value, replicas)),
+        last_change=f"{to_rfc3339(now)}: {sentence(decision)}{who}",
     )
-    figures = live_figures(situation, decided, replicas)
-    return Turn(moved_on, decision, decided.proposal, answer=answer, decided=decided, figures=figures)
+    return Turn(moved_on, decision, decided.proposal, answer=answer)
+
+
+def _approved(spec: InferenceDeploymentSpec, standing: Standing, book: Book) -> Standing:
+    """Return the standing after an approved change. In Recommend mode the status says whose number the target is."""
+    is_peoples = spec.rebalancing.mode is RebalancingMode.RECOMMEND
+    return replace(standing, approved=is_peoples and standing.target_replicas != standing.base_replicas, book=book)
 
 
 def _worth_writing(standing: Standing, decided: Decided) -> Learned | None:
@@ -274,7 +322,7 @@ def _slowest_start(around: Surroundings) -> float | None:
     return max(seen, default=None)
 
 
-def _proposal(decision: LoopDecision, message: str, replicas: int, *, sized: bool) -> str:
+def _proposal(decision: LoopDecision, message: str, replicas: int, mode: RebalancingMode, *, sized: bool) -> str:
     field_name = "spec.minReplicas" if sized else "spec.replicas"
     match decision:
         case AddReplica(count=count):
@@ -284,4 +332,5 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, *, sized: boo
         case Retune(sequences=sequences):
             return f"Set spec.engine.maxSequences to {sequences}. {message}"
         case _:
-            return f"Set spec.rebalancing.mode to Auto to move. {message}"
+            switch = "moves" if mode is RebalancingMode.AUTO else "mode"
+            return f"Set spec.rebalancing.{switch} to Auto to move. {message}"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from plimsoll.adapters.api_errors import FORBIDDEN, ClusterRefused
+from plimsoll.adapters.api_errors import FORBIDDEN, GONE, ClusterRefused
 from plimsoll.adapters.cluster import Cluster, Kind, Listing
 from plimsoll.app.store import Store, is_stored, key_of
 from plimsoll.domain.errors import PlimsollError
@@ -44,7 +44,7 @@ class Relist:
         namespaces: where namespaced kinds are listed; empty for everywhere.
         instead: sources that replace the API server for a kind.
         everywhere: namespaced kinds that are listed in all namespaces in any case.
-        dispensable: kinds that are done without where they may not be read, each with what that means.
+        dispensable: kinds that are done without where they may not be read or do not exist, each with what that means.
     """
 
     cluster: Cluster
@@ -88,15 +88,16 @@ class Relist:
             self.trouble[kind] = (since, str(error))
             if earlier != str(error):
                 logger.warning("%s; again in %.0f s", error, RETRY_SECONDS)
-            if kind in self.dispensable and isinstance(error, ClusterRefused) and error.status == FORBIDDEN:
-                self._do_without(kind)
+            if kind in self.dispensable and isinstance(error, ClusterRefused) and error.status in (FORBIDDEN, GONE):
+                self._do_without(kind, error.status)
             return False
         self.trouble.pop(kind, None)
         return complete
 
-    def _do_without(self, kind: Kind) -> None:
+    def _do_without(self, kind: Kind, status: int) -> None:
         if self.store.excuse(kind):
-            logger.warning("%s may not be read: %s", kind.plural, self.dispensable[kind])
+            why = "do not exist" if status == GONE else "may not be read"
+            logger.warning("%s %s: %s", kind.plural, why, self.dispensable[kind])
 
     async def _list(self, kind: Kind, selector: str | None) -> Listing:
         if kind in self.instead:

@@ -11,8 +11,9 @@ from plimsoll.app.reading_memo import Kept
 from plimsoll.app.store import Body
 
 _RENDERED = ("report", "manifests", "new_status")
+_NOT_RENDERED = ("body", "tray", "mail")
 
-_what_is_rendered = attrgetter(*(each.name for each in fields(Case) if each.name not in ("body", *_RENDERED)))
+_what_is_rendered = attrgetter(*(each.name for each in fields(Case) if each.name not in (*_NOT_RENDERED, *_RENDERED)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,10 @@ class Settings:
     read_node_pools: bool = False
     """Whether to read Karpenter's NodePools, which are nodes that could be added."""
 
+    approvals: bool = False
+    """Whether to write proposals as objects and to carry out those that are approved. Only an admission policy checks
+    who approves, so the chart turns it on together with that policy."""
+
     lease_name: str = "plimsoll"
     """The Lease that says which process writes."""
 
@@ -129,6 +133,7 @@ class Settings:
             fleet_file=Path(file) if (file := given.get("PLIMSOLL_FLEET_FILE")) else None,
             node_groups=given.get("PLIMSOLL_NODE_GROUPS") or "",
             read_node_pools=_switch(given, "PLIMSOLL_READ_NODE_POOLS", default=plain.read_node_pools),
+            approvals=_switch(given, "PLIMSOLL_APPROVALS", default=plain.approvals),
             lease_name=given.get("PLIMSOLL_LEASE_NAME") or plain.lease_name,
             identity=given.get("PLIMSOLL_IDENTITY") or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
             standby=_switch(given, "PLIMSOLL_STANDBY", default=in_a_pod),

@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from plimsoll import __version__
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.cluster import (
+    APPROVALS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     INFERENCE_DEPLOYMENTS,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    PROPOSALS,
     RESOURCE_QUOTAS,
     SERVICES,
     Cluster,
@@ -36,12 +38,14 @@ from plimsoll.app.faults import Faults
 from plimsoll.app.fleet_file import nodes_from
 from plimsoll.app.health import Beats, Verdict
 from plimsoll.app.health_server import HealthServer
+from plimsoll.app.inbox import Inbox
 from plimsoll.app.leadership import Candidate, Elector, LeaseHeld
 from plimsoll.app.live import LiveSignals, reader_of
 from plimsoll.app.model_book import ModelBook
 from plimsoll.app.node_groups import NodeGroups, declared_in
 from plimsoll.app.passes import Passes
 from plimsoll.app.planner import Planner
+from plimsoll.app.postman import Postman
 from plimsoll.app.prices import PriceList
 from plimsoll.app.relist import Relist, Source
 from plimsoll.app.settings import Settings
@@ -67,6 +71,13 @@ LISTED_ONLY_SECONDS = 30.0
 QUOTA_SECONDS = 15.0
 """How often quotas and PriorityClasses are read: what a namespace may still take changes with every pod."""
 
+INBOX_SECONDS = 5.0
+"""How often proposals and approvals are read. The answer to an approval takes this long at most; a watch would end the
+process where the kinds are missing."""
+
+INBOX_SECONDS_PER_NAMESPACE = 0.5
+"""Where single namespaces are served, each one is listed on its own: at most four requests a second."""
+
 FREE_MEMORY_SECONDS = 30.0
 """How often freed memory is given back to the system; it takes some milliseconds."""
 
@@ -83,6 +94,11 @@ PRUNERS: dict[Kind, Callable[[Body], Body | None]] = {
     RESOURCE_QUOTAS: pruning.quota,
     PRIORITY_CLASSES: pruning.priority_class,
 }
+
+INBOX: dict[Kind, Callable[[Body], Body | None]] = {PROPOSALS: pruning.whole, APPROVALS: pruning.whole}
+"""The kinds of proposals and of people's answers."""
+
+_WITHOUT_INBOX = "proposals are in the status only, and nobody can approve them. Upgrade the chart with its CRDs."
 
 logger = logging.getLogger("plimsoll.shell")
 
@@ -108,6 +124,15 @@ def listed_only(settings: Settings) -> set[Kind]:
 def watched(settings: Settings) -> dict[Kind, str | None]:
     """Return the kinds to watch. Nodes are not watched if a fleet file lists them."""
     return {kind: label for kind, label in kept(settings).items() if kind is not NODES or settings.fleet_file is None}
+
+
+def inbox_lists(cluster: Cluster, store: Store, settings: Settings) -> Relist:
+    """Return the loop that lists proposals and approvals. An older chart has neither kind."""
+    kinds: dict[Kind, str | None] = {PROPOSALS: OWNED_SELECTOR, APPROVALS: None}
+    dispensable = dict.fromkeys(kinds, _WITHOUT_INBOX)
+    namespaces = settings.watch_namespaces
+    pause = max(INBOX_SECONDS, INBOX_SECONDS_PER_NAMESPACE * len(namespaces))
+    return Relist(cluster, store, kinds, pause, asyncio.Event(), namespaces, dispensable=dispensable)
 
 
 @dataclass(slots=True)
@@ -141,10 +166,10 @@ class Shell:
         metrics.serve(self.settings.metrics_port)
         wake = asyncio.Event()
         self.store = Store(
-            PRUNERS,
+            {**PRUNERS, **(INBOX if self.settings.approvals else {})},
             wake.set,
             optional={RESOURCE_QUOTAS},
-            unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, *listed_only(self.settings)},
+            unwatched={RESOURCE_QUOTAS, PRIORITY_CLASSES, *INBOX, *listed_only(self.settings)},
             is_quiet=pruning.is_plain,
         )
         self.elector = self._elector(cluster)
@@ -165,6 +190,8 @@ class Shell:
             asyncio.create_task(prices.run()),
             asyncio.create_task(self._lead(self.elector, self.planner)),
         ]
+        if self.settings.approvals:
+            self.tasks.append(asyncio.create_task(inbox_lists(cluster, self.store, self.settings).run()))
         if self.settings.read_node_pools:
             self.tasks.append(asyncio.create_task(self.node_groups.run(cluster, wake.set)))
         self.listen(live)
@@ -248,9 +275,14 @@ class Shell:
             node_groups=self.node_groups,
             contests=executor.contests,
             beats=self.beats,
+            inbox=Inbox(self._inbox_is_served) if self.settings.approvals else None,
         )
         writers = Writers(executor, faults, passes.refusals, metrics, wake, beats=self.beats)
+        writers.postman = Postman(cluster, self.store) if self.settings.approvals else None
         return Planner(self.store, passes, writers, metrics, beats=self.beats, wake=wake)
+
+    def _inbox_is_served(self) -> bool:
+        return self.store is not None and all(map(self.store.was_listed, INBOX))
 
     def _show_process(self, metrics: Metrics, store: Store, elector: Elector) -> None:
         kinds = {kind.plural: kind for kind in store.kinds}

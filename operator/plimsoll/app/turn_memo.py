@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.case import Case
 from plimsoll.app.rebalancing import Turn
+from plimsoll.rebalance.inbox import Desk
 from plimsoll.rebalance.memory import LoopMemory
 
 LONGEST_SECONDS = 10.0
@@ -22,6 +23,7 @@ LONGEST_SECONDS = 10.0
 class _Last:
     objects: tuple[object, ...]
     load: tuple[object, ...]
+    desk: Desk | None
     at: float
     turn: Turn
 
@@ -42,17 +44,17 @@ class TurnMemo:
         last = self._last.get(uid)
         return None if last is None else last.turn.standing.memory
 
-    def recall(self, case: Case, reading: Reading, now: float) -> Turn | None:
-        """Return the last turn if no sample has come since, and object, pods and plan are unchanged."""
+    def recall(self, case: Case, reading: Reading, desk: Desk | None, now: float) -> Turn | None:
+        """Return the last turn if no sample and no answer has come since, and all else is unchanged."""
         last = self._last.get(case.uid)
         if last is None or not 0 <= now - last.at < LONGEST_SECONDS or last.turn.acted:
             return None
         same = all(one is other for one, other in zip(last.objects, _objects(case), strict=True))
-        return last.turn if same and last.load == _load(reading) else None
+        return last.turn if same and last.load == _load(reading) and last.desk == desk else None
 
-    def keep(self, case: Case, reading: Reading, turn: Turn, now: float) -> None:
+    def keep(self, case: Case, reading: Reading, desk: Desk | None, turn: Turn, now: float) -> None:
         """Keep a turn that was taken for a case as it is now."""
-        self._last[case.uid] = _Last(_objects(case), _load(reading), now, turn)
+        self._last[case.uid] = _Last(_objects(case), _load(reading), desk, now, turn)
 
 
 def _objects(case: Case) -> tuple[object, ...]:

@@ -24,7 +24,9 @@ from plimsoll.app.creation_order import largest_pods_first
 from plimsoll.app.executor import Executor, NameTaken, Note
 from plimsoll.app.faults import Faults, Step
 from plimsoll.app.health import Beats
+from plimsoll.app.inbox import Mail
 from plimsoll.app.notes import notes_of
+from plimsoll.app.postman import Postman
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.domain.errors import SourceUnavailable
@@ -69,6 +71,7 @@ class Writers:
     wake: asyncio.Event
     beats: Beats = field(default_factory=Beats)
     backoff: Backoff = field(default_factory=Backoff)
+    postman: Postman | None = None
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _at_once: Counter[str] = field(default_factory=Counter)
     _waiting: dict[str, deque[tuple[Case, float]]] = field(default_factory=dict)
@@ -93,13 +96,17 @@ class Writers:
         self.faults.forget_all_but(kept)
         self.refusals.forget_all_but(kept)
         self.backoff.forget_all_but(kept)
+        if self.postman is not None:
+            self.postman.forget_all_but(kept)
         self._names_taken &= set(kept)
         self._looking = {uid: self._looking[uid] for uid in kept if uid in self._looking}
         self._generations = {uid: self._generations[uid] for uid in kept if uid in self._generations}
 
     def due_in_seconds(self) -> Iterator[float]:
         """Yield the seconds until a failed write may be retried."""
-        waits = (self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds())
+        waits = [self.backoff.next_due_in_seconds(), self.executor.contests.next_due_in_seconds()]
+        if self.postman is not None:
+            waits.append(self.postman.backoff.next_due_in_seconds())
         yield from (seconds for seconds in waits if seconds is not None)
         if self._names_taken:
             yield NAME_SECONDS
@@ -131,6 +138,13 @@ class Writers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        if self.postman is not None:
+            await self.postman.close()
+
+    def answer(self, orphans: Mail) -> None:
+        """Begin to answer approvals that name no deployment. No pass waits for it."""
+        if self.postman is not None:
+            self.postman.answer(orphans)
 
     def _begin(self, case: Case, now: float) -> None:
         namespace = case.key.namespace
@@ -204,7 +218,9 @@ class Writers:
             return
         report, written = await self._status(case, now)
         is_clear = report.decision is not None and not (report.suspended or report.problem or report.name_conflict)
-        if is_clear and not await self._objects(case, report, now):
+        is_done = not is_clear or await self._objects(case, report, now)
+        await self._deliver(case)
+        if not is_done:
             return
         if written and not report.name_conflict:
             await self._events(case, notes_of(case))
@@ -280,6 +296,12 @@ class Writers:
             if name not in kept:
                 await self.executor.remove(case.body, live)
                 self._progress(case)
+
+    async def _deliver(self, case: Case) -> None:
+        """Write proposals and answers. They come after the workloads, and their failure changes nothing else."""
+        if self.postman is not None:
+            await self.postman.deliver(case)
+            self._progress(case)
 
     async def _events(self, case: Case, notes: Sequence[Note]) -> None:
         """Record events. They are optional: a failure to record one stops nothing else."""

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from plimsoll.cli.answering import Answer
 from plimsoll.cli.asked import Asked, Question
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.gpus import GpuType
@@ -109,6 +110,13 @@ def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | 
     with _from_extra("operator", "Asking a cluster"):
         from plimsoll.cli import live
     return live.inference_deployment(key, kubeconfig, context)
+
+
+def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:
+    """Answer a proposal of a cluster, and return what was done. Raises :class:`MissingExtra`."""
+    with _from_extra("operator", "Asking a cluster"):
+        from plimsoll.cli import live
+    return live.answer_proposal(answer, kubeconfig, context)
 
 
 def hub_models(cache: Path) -> HubModels:

@@ -10,8 +10,9 @@ from typing import Any
 
 from kubernetes.aio import config
 
+from plimsoll.adapters.api_errors import GONE, ClusterRefused
 from plimsoll.adapters.cluster import Cluster
-from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS
+from plimsoll.adapters.kinds import INFERENCE_DEPLOYMENTS, PROPOSALS
 from plimsoll.app.exports.exporting import export as export_cluster
 from plimsoll.app.exports.replaying import replay as replay_wishes
 from plimsoll.app.exports.replaying import replay_capacity as replay_wish
@@ -19,7 +20,10 @@ from plimsoll.app.exports.values import Export
 from plimsoll.app.review.measuring import measure as measure_wish
 from plimsoll.app.review.reviewing import review as review_wishes
 from plimsoll.app.review.values import Means, Measured, Review, Wish
+from plimsoll.cli.answering import Answer, approval, confirmation, meant
+from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.render.names import pod_selector
 
 Body = dict[str, Any]
 
@@ -97,3 +101,32 @@ def inference_deployment(key: ObjectKey, kubeconfig: str | None, context: str | 
             return await cluster.get(INFERENCE_DEPLOYMENTS, key)
 
     return asyncio.run(ask())
+
+
+def answer_proposal(answer: Answer, kubeconfig: str | None, context: str | None) -> str:
+    """Create a PlacementApproval in this user's name. Return what was done.
+
+    Raises:
+        InvalidInput: it is not clear which proposal is meant.
+        PlimsollError: the cluster does not answer, or refuses it.
+    """
+    namespace = answer.namespace or default_namespace(kubeconfig, context)
+
+    async def ask() -> str:
+        async with Cluster(kubeconfig, context) as cluster:
+            proposal = meant(answer, namespace, await _proposals(cluster, answer.deployment, namespace))
+            by = await cluster.user_name()
+            made = await cluster.create(approval(answer, proposal, namespace, by))
+            return confirmation(answer, proposal, ObjectKey(namespace, made["metadata"]["name"]), by)
+
+    return asyncio.run(ask())
+
+
+async def _proposals(cluster: Cluster, deployment: str, namespace: str) -> Sequence[Body]:
+    try:
+        return (await cluster.list(PROPOSALS, labels=pod_selector(deployment), namespace=namespace)).items
+    except ClusterRefused as refusal:
+        if refusal.status != GONE:
+            raise
+        fix = "Upgrade Plimsoll's chart with its CRDs, and leave its value approvals true"
+        raise SourceUnavailable(f"the cluster has no PlacementProposals. {fix}.") from refusal

@@ -14,7 +14,7 @@ from plimsoll import __version__
 from plimsoll.cli.exits import EXIT_BAD_INPUT
 from plimsoll.domain.errors import PlimsollError
 
-COMMANDS = ("capacity", "estimate", "explain", "fleet", "gpus", "models", "plan", "prices", "run")
+COMMANDS = ("approve", "capacity", "estimate", "explain", "fleet", "gpus", "models", "plan", "prices", "reject", "run")
 
 
 class _Commands(click.Group):

@@ -7,7 +7,13 @@ from typing import Any
 
 from rich.console import Console
 
-from plimsoll.api.v1alpha1 import DecisionStatus, InferenceDeploymentStatus, ObservationStatus, PoolStatus
+from plimsoll.api.v1alpha1 import (
+    DecisionStatus,
+    InferenceDeploymentStatus,
+    ObservationStatus,
+    PoolStatus,
+    RebalancingStatus,
+)
 from plimsoll.app.record.reading import record_of, whole_status
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.units import GIB
@@ -34,11 +40,22 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
     for small in status.too_small or ():
         place = f"{small.gpu_type} x {small.tensor_parallel}{_engines(small.data_parallel)}"
         console.print(f"Proved too small: {place}, its engine got {small.kv_tokens} KV tokens.", highlight=False)
-    live = status.rebalancing
-    if live is not None:
-        console.print(f"Rebalancing: {live.decision} ({live.reason}). {live.message}", highlight=False)
-        if live.proposal:
-            console.print(f"Proposal: {live.proposal}", highlight=False, style="bold")
+    if status.rebalancing is not None:
+        _print_live(console, status.rebalancing, body["metadata"])
+
+
+def _print_live(console: Console, live: RebalancingStatus, head: Mapping[str, Any]) -> None:
+    """Print what the live loop decided, what can be approved, and what was rejected."""
+    console.print(f"Rebalancing: {live.decision} ({live.reason}). {live.message}", highlight=False)
+    if live.proposal:
+        console.print(f"Proposal: {live.proposal}", highlight=False, style="bold")
+    if live.proposal_id:
+        words = f"plimsoll approve {head['name']} -n {head['namespace']} --proposal {live.proposal_id}"
+        console.print(f"Approve it: {words}", highlight=False, markup=False)
+    for refusal in live.rejected or ():
+        why = f": {refusal.reason}" if refusal.reason else ""
+        told = f"Rejected by {refusal.by} until {refusal.until}: proposal {refusal.proposal}{why}"
+        console.print(told, highlight=False, markup=False)
 
 
 def _print_decisions(console: Console, status: InferenceDeploymentStatus) -> None:

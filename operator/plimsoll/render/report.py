@@ -12,6 +12,7 @@ from plimsoll.domain.public_words import PublicWord
 from plimsoll.placement.pools import Decision, PlannedPool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Mark
+from plimsoll.rebalance.inbox import Book
 from plimsoll.rebalance.memory import Learned
 from plimsoll.render.decisions import DecisionNote
 
@@ -64,6 +65,9 @@ class RebalancingReport:
     last_change: str | None = None
     learned: Learned | None = None
     diagnosis: str | None = None
+    proposal_id: str | None = None
+    approved: bool = False
+    book: Book = field(default_factory=Book)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Mark
+from plimsoll.rebalance.inbox import Refusal
 from plimsoll.rebalance.memory import Learned
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.decisions import DecisionNote
@@ -357,12 +358,26 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "reason": report.reason,
         "message": report.message,
         "proposal": report.proposal,
+        "proposalId": report.proposal_id,
         "baseReplicas": report.base_replicas,
         "targetReplicas": report.target_replicas,
         "diagnosis": report.diagnosis,
         "changes": [_change(mark) for mark in report.changes[-MAX_CHANGES:]],
         "lastChange": report.last_change,
         "learned": None if report.learned is None else _learned(report.learned),
+        "approved": report.approved or None,
+        "rejected": [_refusal(each) for each in report.book.refusals],
+        "carriedOut": list(report.book.carried_out),
+    }
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "proposal": refusal.proposal,
+        "by": refusal.by,
+        "reason": refusal.reason or None,
+        "until": to_rfc3339(refusal.until),
+        "generation": refusal.generation,
     }
 
 

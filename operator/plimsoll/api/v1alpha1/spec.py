@@ -66,6 +66,13 @@ class RebalancingMode(StrEnum):
     AUTO = "Auto"
 
 
+class MovesMode(StrEnum):
+    """The use of moves."""
+
+    RECOMMEND = "Recommend"
+    AUTO = "Auto"
+
+
 class SecretKeyRef(ApiModel):
     """A key of a Secret in the same namespace."""
 
@@ -366,10 +373,18 @@ class RebalancingSpec(ApiModel):
             "self.mode != 'Auto' || has(self.maxReplicas)",
             "rebalancing.mode Auto needs rebalancing.maxReplicas: name the most replicas it may run",
         ),
+        rule(
+            "!has(self.moves) || self.moves != 'Auto' || self.mode == 'Auto'",
+            "rebalancing.moves Auto needs rebalancing.mode Auto: set the mode, or leave rebalancing.moves out",
+        ),
     )
     mode: RebalancingMode = Field(
         default=RebalancingMode.RECOMMEND,
         description="Off: no decisions. Recommend: proposals in the status. Auto: changes within the bounds.",
+    )
+    moves: MovesMode | None = Field(
+        default=None,
+        description="Recommend: moves to another placement are only proposed. Unset: as the mode says.",
     )
     min_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(default=1, description="Fewest replicas.")
     max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Most replicas.")

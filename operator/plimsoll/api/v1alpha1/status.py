@@ -360,6 +360,18 @@ class LearnedStatus(ApiModel):
     startup_seconds: int | None = Field(default=None, description="Longest start-up of a replica that was seen.")
 
 
+class RejectedProposalStatus(ApiModel):
+    """A proposal that somebody rejected. It is not made again while the entry holds."""
+
+    proposal: str = Field(description="Id of the proposal.")
+    by: str = Field(description="User name of the person who rejected it.")
+    reason: str | None = Field(default=None, description="Reason, as text for people.")
+    until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time from which it may be proposed again."
+    )
+    generation: int = Field(description="Generation of the spec that the rejection is about.")
+
+
 class RebalancingStatus(ApiModel):
     """The live loop's decision and proposal. Live figures are in the metrics."""
 
@@ -370,6 +382,9 @@ class RebalancingStatus(ApiModel):
         default=None, description="What limits the replicas, or what else is wrong, as one CamelCase word."
     )
     proposal: str | None = Field(default=None, description="Proposed change, in Recommend mode.")
+    proposal_id: str | None = Field(
+        default=None, description="Id of the PlacementProposal that describes it and can be approved."
+    )
     base_replicas: int | None = Field(default=None, description="spec.replicas that the target started from.")
     target_replicas: int | None = Field(
         default=None, description="Replicas that the live loop wants, within the bounds."
@@ -379,6 +394,21 @@ class RebalancingStatus(ApiModel):
     )
     last_change: str | None = Field(default=None, description="Last change, as text.")
     learned: LearnedStatus | None = Field(default=None, description="What was learned of the replicas.")
+    approved: bool | None = Field(
+        default=None, description="True if the target is from approved proposals, and the mode is Recommend."
+    )
+    rejected: list[RejectedProposalStatus] | None = Field(
+        default=None,
+        max_length=8,
+        description="Rejected proposals. None of them is made again before its time.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    carried_out: list[str] | None = Field(
+        default=None,
+        max_length=8,
+        description="Uids of the last PlacementApprovals that were carried out.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
 
 
 class InferenceDeploymentStatus(ApiModel):

@@ -18,6 +18,9 @@ _CONDITION = ("type", "status", "reason", "observedGeneration", "lastTransitionT
 _SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
 """Fields with sentences that may name other objects. A decision writes them anew."""
 
+_WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut")
+"""Fields of the live loop's part that name people, or that are digests of uids."""
+
 
 def without_messages(status: Body) -> dict[str, Any]:
     """Return a status without the messages of conditions: they may quote logs, and every decision writes new ones."""
@@ -36,7 +39,7 @@ def without_sentences(status: Body) -> dict[str, Any]:
     if isinstance(status.get("placement"), Mapping):
         found["placement"] = _without(status["placement"], "warnings")
     if isinstance(status.get("rebalancing"), Mapping):
-        found["rebalancing"] = {**_without(status["rebalancing"], "proposal", "lastChange"), "message": ""}
+        found["rebalancing"] = {**_without(status["rebalancing"], *_WORDS), "message": ""}
     return found
 
 

@@ -13,6 +13,7 @@ from plimsoll.api.v1alpha1.status import (
     PoolStatus,
     RebalancingStatus,
     RehomingStatus,
+    RejectedProposalStatus,
 )
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
@@ -23,6 +24,7 @@ from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.inbox import Book, Refusal
 from plimsoll.rebalance.memory import Learned
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
@@ -155,3 +157,20 @@ def learned_of(entry: RebalancingStatus | None) -> Learned | None:
         return None
     startup = None if learned.startup_seconds is None else float(learned.startup_seconds)
     return Learned(learned.pool, learned.token_time_percent / 100, startup)
+
+
+def book_of(entry: RebalancingStatus | None) -> Book:
+    """People's answers to proposals; an entry whose time is none is left out."""
+    if entry is None:
+        return Book()
+    return Book(
+        tuple(found for each in entry.rejected or () if (found := _refusal_of(each)) is not None),
+        tuple(entry.carried_out or ()),
+    )
+
+
+def _refusal_of(entry: RejectedProposalStatus) -> Refusal | None:
+    until = from_rfc3339(entry.until)
+    if until is None:
+        return None
+    return Refusal(entry.proposal, entry.by, entry.reason or "", until, entry.generation)

@@ -1,0 +1,51 @@
+"""Which changes of the live loop are carried out at once, and which ones people are asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeGuard, get_args
+
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.pools import Decision
+from plimsoll.rebalance.decide import Decided
+from plimsoll.rebalance.decisions import Change, LoopDecision, Move
+from plimsoll.rebalance.inbox import Book, Desk, Vote, proposal_id
+
+_CHANGES: tuple[type, ...] = get_args(Change)
+
+
+@dataclass(frozen=True, slots=True)
+class Offered:
+    """A change that was found and can be approved: what is decided ``now``, and what would be ``then``."""
+
+    id: str
+    now: Decision
+    then: Decision
+
+
+def is_change(decision: LoopDecision) -> TypeGuard[Change]:
+    """Whether a decision changes something."""
+    return isinstance(decision, _CHANGES)
+
+
+def is_carried_out(spec: InferenceDeploymentSpec, decided: Decided) -> bool:
+    """Whether the spec lets the loop make this change without an approval."""
+    given = spec.rebalancing
+    if given.mode is not RebalancingMode.AUTO or decided.answer is None or not is_change(decided.decision):
+        return False
+    return not isinstance(decided.decision, Move) or given.moves is not MovesMode.RECOMMEND
+
+
+def offered_by(spec: InferenceDeploymentSpec, decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
+    """Return the change that people are asked about: one with a destination that is not carried out at once."""
+    change, answer = decided.decision, decided.answer
+    if desk is None or answer is None or not is_change(change) or is_carried_out(spec, decided):
+        return None
+    then = answer.decision
+    return Offered(proposal_id(desk.uid, desk.generation, change, then), what_if.decision, then)
+
+
+def approval_of(offered: Offered | None, desk: Desk | None, book: Book, now: float) -> Vote | None:
+    """Return the approval that lets the loop make this change now."""
+    return None if desk is None or offered is None else desk.approval(book, offered.id, now)

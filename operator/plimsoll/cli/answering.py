@@ -1,0 +1,102 @@
+"""``plimsoll approve`` and ``plimsoll reject``: which proposal is meant, and the object that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.names import API_VERSION, APPROVAL_KIND, APPROVAL_PLURAL, GROUP, PROPOSAL_PLURAL
+
+Body = Mapping[str, Any]
+
+_STATE = f"{GROUP}/state"
+_CONTENT = ("summary", "reason", "bill")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An answer to a proposal: ``verdict`` is approve or reject. ``proposal`` is an id; None for the only one."""
+
+    verdict: str
+    deployment: str
+    namespace: str | None = None
+    proposal: str | None = None
+    reason: str | None = None
+
+
+def meant(answer: Answer, namespace: str, proposals: Sequence[Body]) -> Body:
+    """Return the proposal that the answer is about.
+
+    Raises:
+        InvalidInput: there is none, or there are several and none is named.
+    """
+    look = f"kubectl get {PROPOSAL_PLURAL} -n {namespace}"
+    if answer.proposal is not None:
+        found = next((each for each in proposals if each.get("id") == answer.proposal), None)
+        if found is None:
+            fix = f"{_those(answer.deployment, proposals)} Name the id of one that stands ({look} -o wide)."
+            raise InvalidInput("--proposal", answer.proposal, fix)
+        return found
+    still_open = [each for each in proposals if _state(each) != "Rejected"]
+    if not still_open:
+        fix = f"It has no open proposal in namespace {namespace}. Look for others with {look}, or name another -n."
+        raise InvalidInput("NAME", answer.deployment, fix)
+    if len(still_open) > 1:
+        fix = f"It has several. {_those(answer.deployment, still_open)} Add --proposal with one of these ids."
+        raise InvalidInput("NAME", answer.deployment, fix)
+    return still_open[0]
+
+
+def _those(deployment: str, proposals: Sequence[Body]) -> str:
+    listed = "; ".join(f"{each.get('id')} ({described(each)})" for each in proposals)
+    return f"Proposals of {deployment}: {listed}." if listed else f"{deployment} has no proposal."
+
+
+def described(proposal: Body) -> str:
+    """Return a proposal in a few words: the change, the reason and the bill."""
+    summary, reason, bill = (proposal.get(name) or "" for name in _CONTENT)
+    costs = bill.get("summary") if isinstance(bill, Mapping) else ""
+    return f"{summary}, {reason}, $/h {costs}"
+
+
+def approval(answer: Answer, proposal: Body, namespace: str, by: str) -> dict[str, Any]:
+    """Return the PlacementApproval. It ends with its deployment, of which the proposal has the uid."""
+    head = proposal["metadata"]
+    owners = [
+        {name: each[name] for name in ("apiVersion", "kind", "name", "uid")}
+        for each in head.get("ownerReferences") or ()
+    ]
+    spec = {
+        "deployment": answer.deployment,
+        "proposal": proposal["id"],
+        "decision": answer.verdict,
+        "by": by,
+        **({"reason": answer.reason} if answer.reason else {}),
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": APPROVAL_KIND,
+        "metadata": {
+            "generateName": f"{answer.deployment}-",
+            "namespace": namespace,
+            **({"ownerReferences": owners} if owners else {}),
+        },
+        "spec": spec,
+    }
+
+
+def confirmation(answer: Answer, proposal: Body, key: ObjectKey, by: str) -> str:
+    """Return what was done, and how to follow it."""
+    word = "approved" if answer.verdict == "approve" else "rejected"
+    look = f"kubectl get {APPROVAL_PLURAL} {key.name} -n {key.namespace} -o wide"
+    return (
+        f"{by} {word} proposal {proposal['id']} of {answer.deployment} ({described(proposal)}).\n"
+        f"To see the outcome: {look}"
+    )
+
+
+def _state(proposal: Body) -> str:
+    return str((proposal["metadata"].get("labels") or {}).get(_STATE) or "")

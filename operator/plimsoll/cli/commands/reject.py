@@ -1,0 +1,7 @@
+"""``plimsoll reject``."""
+
+from __future__ import annotations
+
+from plimsoll.cli.answer_options import answering
+
+command = answering("reject", "Reject a proposal of one InferenceDeployment. It is not made again for a day.")

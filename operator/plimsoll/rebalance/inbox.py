@@ -1,0 +1,256 @@
+"""Proposals that people decide: their identity, which of them stand, and which answers count.
+
+A proposal is only a description. A change is carried out when the live loop decides it anew and its id has been
+approved. So an old approval cannot carry out anything that the loop would not propose now.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from plimsoll.placement.pools import Decision, PlannedPool, PoolState
+from plimsoll.rebalance.decisions import Change
+
+LIFE_SECONDS = 24 * 3600.0
+"""How long a proposal stands, and how long a rejection holds: a proposal of the evening can be decided the next
+morning."""
+
+GRACE_SECONDS = 900.0
+"""How long a proposal is kept that the loop does not make any more. Load that wobbles around a bound, and a cool-down
+after another change, take some minutes; a list of proposals that come and go helps nobody."""
+
+MOST_PROPOSALS = 4
+"""The most proposals of one deployment at the same time. The oldest one goes first."""
+
+MOST_REMEMBERED = 8
+"""The most rejections, and the most approvals that were carried out, in the status of one deployment."""
+
+MOST_ANSWERED = 20
+"""The most answered approvals of one deployment. The oldest ones are deleted; the audit log keeps them."""
+
+_ID_DIGITS = 12
+
+
+class Standing(StrEnum):
+    """The state of a proposal, as its label shows it."""
+
+    OPEN = "Open"
+    APPROVED = "Approved"
+    REJECTED = "Rejected"
+
+
+class Outcome(StrEnum):
+    """The result of an approval or a rejection. All but WAITING are final."""
+
+    WAITING = "Waiting"
+    CARRIED_OUT = "CarriedOut"
+    REJECTED = "Rejected"
+    STALE = "Stale"
+    EXPIRED = "Expired"
+
+
+@dataclass(frozen=True, slots=True)
+class Posted:
+    """A proposal that stands in the cluster. Times are POSIX seconds."""
+
+    id: str
+    generation: int
+    created: float
+    expires: float
+    state: str = Standing.OPEN
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """One person's answer to a proposal. ``outcome`` is empty until the operator has answered it."""
+
+    uid: str
+    proposal: str
+    by: str
+    approves: bool
+    reason: str = ""
+    created: float = 0.0
+    outcome: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it has no final outcome yet."""
+        return self.outcome in ("", Outcome.WAITING)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A rejection in force, ``until`` a time in POSIX seconds."""
+
+    proposal: str
+    by: str
+    reason: str
+    until: float
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The answers that a deployment's status remembers.
+
+    ``carried_out`` are uids of approvals: none of them counts twice, even if the operator ends between two writes.
+    """
+
+    refusals: tuple[Refusal, ...] = ()
+    carried_out: tuple[str, ...] = ()
+
+    def refuses(self, proposal: str | None) -> bool:
+        """Whether this proposal was rejected."""
+        return any(each.proposal == proposal for each in self.refusals)
+
+    def with_carried_out(self, vote: Vote) -> Book:
+        """Return the book after an approved change was made. An approval after a rejection lifts the rejection."""
+        refusals = tuple(each for each in self.refusals if each.proposal != vote.proposal)
+        return Book(refusals, (*self.carried_out, vote.uid)[-MOST_REMEMBERED:])
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """The proposals of one deployment that stand, and the answers to them; ``votes`` are the oldest first."""
+
+    uid: str
+    generation: int
+    posted: tuple[Posted, ...] = ()
+    votes: tuple[Vote, ...] = ()
+
+    def standing(self, proposal: str, now: float) -> Posted | None:
+        """Return the proposal of this id if it can still be decided: of this generation, and not expired."""
+        return next((each for each in self.posted if each.id == proposal and self._can_be_decided(each, now)), None)
+
+    def _can_be_decided(self, posted: Posted, now: float) -> bool:
+        return posted.generation == self.generation and now < posted.expires
+
+    def heard(self, book: Book, now: float) -> Book:
+        """Return the book with the rejections that are new, and without those that hold no longer."""
+        kept = [each for each in book.refusals if each.generation == self.generation and now < each.until]
+        for vote in self.votes:
+            posted = self.standing(vote.proposal, now)
+            if vote.is_open and not vote.approves and posted is not None:
+                kept = [each for each in kept if each.proposal != vote.proposal]
+                kept.append(Refusal(vote.proposal, vote.by, vote.reason, posted.expires, posted.generation))
+        return replace(book, refusals=tuple(kept[-MOST_REMEMBERED:]))
+
+    def approval(self, book: Book, proposal: str, now: float) -> Vote | None:
+        """Return the approval that lets the loop carry this proposal out.
+
+        None where nobody approved it, where it does not stand, or where somebody rejected it at the same time or later.
+        """
+        if self.standing(proposal, now) is None:
+            return None
+        open_votes = (vote for vote in self.votes if vote.is_open and vote.uid not in book.carried_out)
+        counting = (
+            vote for vote in open_votes if vote.proposal == proposal and vote.approves and not self._is_overruled(vote)
+        )
+        return next(counting, None)
+
+    def _is_overruled(self, vote: Vote) -> bool:
+        return any(
+            other.proposal == vote.proposal and not other.approves and other.created >= vote.created
+            for other in self.votes
+        )
+
+    def outcome(self, vote: Vote, book: Book, now: float) -> Outcome:
+        """Return the outcome of an answer."""
+        if vote.uid in book.carried_out:
+            return Outcome.CARRIED_OUT
+        posted = next((each for each in self.posted if each.id == vote.proposal), None)
+        if posted is None or posted.generation != self.generation:
+            return Outcome.STALE
+        if now >= posted.expires:
+            return Outcome.EXPIRED
+        if vote.approves and not self._is_overruled(vote):
+            return Outcome.WAITING
+        return Outcome.REJECTED if book.refuses(vote.proposal) else Outcome.WAITING
+
+    def spent(self) -> tuple[Vote, ...]:
+        """Return the answered votes that are too many, the oldest first."""
+        answered = [vote for vote in self.votes if not vote.is_open]
+        return tuple(answered[: max(0, len(answered) - MOST_ANSWERED)])
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The proposals of one deployment after a turn.
+
+    ``withdrawn`` ids are deleted, ``kept`` has the state of every other one that stood before. ``new`` is the id of a
+    proposal that does not stand yet.
+    """
+
+    kept: tuple[tuple[str, Standing], ...] = ()
+    withdrawn: tuple[str, ...] = ()
+    new: str | None = None
+
+
+def board_of(
+    desk: Desk, book: Book, made: str | None, last_made: dict[str, float], *, acted: bool, now: float
+) -> Board:
+    """Decide which proposals stand after a turn.
+
+    Args:
+        desk: what stood before the turn.
+        book: the answers, after the turn.
+        made: the id of what the loop proposes in this turn; None if it proposes nothing.
+        last_made: when each id was proposed last, in POSIX seconds.
+        acted: whether a change was carried out in this turn. Then every proposal stands on what is no more.
+        now: POSIX seconds.
+    """
+    kept = [each for each in desk.posted if _stays(each, desk, made, last_made, acted=acted, now=now)]
+    is_new = made is not None and not acted and not book.refuses(made) and made not in {each.id for each in kept}
+    most = MOST_PROPOSALS - is_new
+    kept = sorted(kept, key=lambda each: (each.id == made, each.created, each.id))[-most:]
+    ids = {each.id for each in kept}
+    return Board(
+        kept=tuple((each.id, _state(each, desk, book, now)) for each in sorted(kept, key=lambda each: each.id)),
+        withdrawn=tuple(sorted({each.id for each in desk.posted} - ids)),
+        new=made if is_new and made not in {each.id for each in desk.posted} else None,
+    )
+
+
+def _stays(
+    posted: Posted, desk: Desk, made: str | None, last_made: dict[str, float], *, acted: bool, now: float
+) -> bool:
+    if acted or desk.standing(posted.id, now) is None:
+        return False
+    return posted.id == made or now - last_made.get(posted.id, now) < GRACE_SECONDS
+
+
+def _state(posted: Posted, desk: Desk, book: Book, now: float) -> Standing:
+    if desk.approval(book, posted.id, now) is not None:
+        return Standing.APPROVED
+    return Standing.REJECTED if book.refuses(posted.id) else Standing.OPEN
+
+
+def proposal_id(uid: str, generation: int, change: Change, after: Decision) -> str:
+    """Return the id of a proposal: it changes with the deployment's spec, the target, and the reason.
+
+    The figures of the load are no part of it, so that a proposal keeps its id while they wobble.
+    """
+    words = (uid, str(generation), type(change).__name__, change.reason.value, *map(_place, targets(after)))
+    return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
+
+
+def targets(decision: Decision) -> Sequence[PlannedPool]:
+    """Return the pools that serve after a decision, in a fixed order."""
+    serving = (pool for pool in decision.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0)
+    return sorted(serving, key=lambda pool: pool.name)
+
+
+def _place(pool: PlannedPool) -> str:
+    capacity = pool.target.capacity
+    parts: Iterable[object] = (
+        pool.gpu_type,
+        *pool.split,
+        "" if capacity is None else capacity.value,
+        pool.replicas,
+        pool.sequences,
+        pool.has_narrow_cache,
+    )
+    return " ".join(map(str, parts))

@@ -1,0 +1,43 @@
+"""The outcome of a PlacementApproval in one sentence."""
+
+from __future__ import annotations
+
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.names import PROPOSAL_PLURAL
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.rebalance.inbox import Outcome, Vote
+
+
+def outcome_sentence(outcome: Outcome, vote: Vote, deployment: ObjectKey, expires: float | None) -> str:
+    """Return what was done, or why nothing was. ``expires`` is when the proposal ends, in POSIX seconds."""
+    until = "its end" if expires is None else to_rfc3339(expires)
+    match outcome:
+        case Outcome.CARRIED_OUT:
+            return f"The change of {deployment.name} was carried out, as approved by {vote.by}."
+        case Outcome.REJECTED if vote.approves:
+            return "Nothing was changed: somebody rejected the same proposal at the same time or later."
+        case Outcome.REJECTED:
+            return f"Nothing was changed. The proposal is not made again before {until}, or before the spec changes."
+        case Outcome.STALE:
+            look = f"kubectl get {PROPOSAL_PLURAL} -n {deployment.namespace}"
+            return (
+                f"Nothing was changed: {deployment.name} has no proposal {vote.proposal} any more. "
+                f"Look up those that stand ({look}), and decide about one of them."
+            )
+        case Outcome.EXPIRED:
+            return f"Nothing was changed: the proposal expired at {until}. Decide about the next one."
+        case _ if not vote.approves:
+            return "The rejection counts from the next turn of the live loop."
+        case _:
+            return (
+                f"{deployment.name} is not changed yet: the live loop does not propose this change at the moment. "
+                f"It is carried out when it is proposed again before {until}."
+            )
+
+
+def orphan_sentence(deployment: ObjectKey) -> str:
+    """Return the answer to an approval of a deployment that does not exist."""
+    return (
+        f"Nothing was changed: namespace {deployment.namespace} has no InferenceDeployment {deployment.name}. "
+        "Write the name of one that it has into spec.deployment of another PlacementApproval."
+    )

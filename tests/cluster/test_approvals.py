@@ -1,0 +1,252 @@
+"""Proposals and approvals on a real API server: who may decide, what it brings, and what it leaves alone.
+
+The tests build on one another in the order of this file.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.approvals import Person, install_kinds, outcome_of, proposal_of
+from tests.support.live_loop import L4_POOL, L40S_POOL, PRESSURE, TIMING, Bench, bench_of, changes, stays
+
+pytestmark = pytest.mark.cluster
+
+ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}
+MOVES = {"mode": "Auto", "moves": "Recommend", "maxReplicas": 3, **TIMING}
+TOO_SMALL = {L4_POOL: 30_000}
+NOBODYS = "0" * 12
+QUIET_SECONDS = 15.0
+NAMES = ("adds", "moves", "rejects", "neighbour")
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    """The operator may hear approvals, and the cluster does not have the kinds yet."""
+    with bench_of("inbox", {"PLIMSOLL_APPROVALS": "true"}) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def deployed(bench: Bench) -> Bench:
+    for name, gpus in {"adds": {"L4": 2}, "moves": {"L4": 1, "L40S": 1}}.items():
+        bench.add_nodes(name, **gpus)
+    for name in ("rejects", "neighbour"):
+        bench.add_nodes(name, L4=2)
+    for name in NAMES:
+        bench.deploy(name, MOVES if name == "moves" else ADVICE, TOO_SMALL if name == "moves" else None)
+    for name in ("adds", "rejects", "neighbour"):
+        bench.view.wait_ready(name)
+        bench.load(name, kv_tokens=PRESSURE)
+    return bench
+
+
+@pytest.fixture(scope="module")
+def approver(deployed: Bench) -> Person:
+    """May create approvals, read proposals and approve, and nothing else."""
+    person = Person(deployed.view, "approver")
+    person.grant(
+        {"resources": ["placementapprovals"], "verbs": ["create"]},
+        {"resources": ["placementproposals"], "verbs": ["list"]},
+        {"resources": ["inferencedeployments"], "verbs": ["approve"]},
+    )
+    return person
+
+
+@pytest.fixture(scope="module")
+def stranger(deployed: Bench) -> Person:
+    """May create approvals, read proposals, and approve one deployment only."""
+    person = Person(deployed.view, "stranger")
+    person.grant(
+        {"resources": ["placementapprovals"], "verbs": ["create"]},
+        {"resources": ["placementproposals"], "verbs": ["list"]},
+        {"resources": ["inferencedeployments"], "verbs": ["approve"], "resourceNames": ["rejects"]},
+    )
+    return person
+
+
+def test_without_the_kinds_everything_is_served_and_it_is_said_once(deployed: Bench) -> None:
+    deployed.wait_reason("adds", "SustainedKvPressure")
+    assert "proposalId" not in deployed.rebalancing("adds")
+    log = deployed.operator.log.read_text()
+    assert log.count("placementproposals do not exist: proposals are in the status only") == 1
+    install_kinds(deployed.view.control_plane)
+
+
+def test_a_proposal_appears_with_everything_that_a_decision_needs(deployed: Bench) -> None:
+    body = proposal_of(deployed.view, "adds")
+    assert (body["deployment"], body["change"], body["reason"]) == ("adds", "AddReplica", "SustainedKvPressure")
+    assert (body["summary"], body["metadata"]["name"]) == ("1 on l4-24gb x 1 -> 2 on l4-24gb x 1", f"adds-{body['id']}")
+    [before], [after] = body["from"], body["to"]
+    assert (before["gpuType"], before["replicas"], after["replicas"]) == ("l4-24gb", 1, 2)
+    assert after["settings"]["maxNumSeqs"] > 0
+    assert float(body["bill"]["after"]) == pytest.approx(2 * float(body["bill"]["before"]), abs=0.02)
+    assert {each["name"] for each in body["figures"]} >= {"pressure_percent", "held_tokens"}
+    assert body["message"].startswith("One replica more is needed")
+    assert body["createdAt"] < body["expiresAt"]
+    assert deployed.rebalancing("adds")["proposalId"] == body["id"]
+    owner = deployed.view.get("adds")["metadata"]
+    assert [each["uid"] for each in body["metadata"]["ownerReferences"]] == [owner["uid"]]
+
+
+def test_kubectl_get_is_an_inbox(deployed: Bench) -> None:
+    for name in NAMES:
+        proposal_of(deployed.view, name)
+    table = deployed.view.control_plane.kubectl("get", "pprop", "-A")
+    head, *rows = table.splitlines()
+    assert head.split() == ["NAMESPACE", "NAME", "DEPLOYMENT", "CHANGE", "REASON", "$/H", "STATE", "AGE"]
+    assert len(rows) == len(NAMES)
+    assert all("Open" in row and " -> " in row for row in rows)
+
+
+def test_the_move_of_an_automatic_deployment_is_only_proposed(deployed: Bench) -> None:
+    body = proposal_of(deployed.view, "moves")
+    assert (body["change"], body["reason"]) == ("Move", "PlacementTooSmall")
+    assert [each["gpuType"] for each in body["to"]] == ["l40s-48gb"]
+    told = deployed.rebalancing("moves")
+    assert told["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. ")
+    assert deployed.settled("moves") == {L4_POOL: 1}
+
+
+def test_who_may_not_approve_is_refused(deployed: Bench, stranger: Person) -> None:
+    status, said = stranger.runs("approve", "adds")
+    assert status == 2
+    assert f'spec.deployment is "adds", and "{stranger.user}" may not approve it' in said
+    assert deployed.view.all("placementapprovals") == []
+
+
+def test_nobody_approves_in_the_name_of_another(deployed: Bench, approver: Person, stranger: Person) -> None:
+    known = proposal_of(deployed.view, "adds")["id"]
+    said = approver.creates("forged", deployment="adds", proposal=known, by=stranger.user)
+    assert f'spec.by is "{stranger.user}", and you are "{approver.user}"' in said
+    assert deployed.view.all("placementapprovals") == []
+
+
+def test_a_stale_id_changes_nothing_and_says_so(deployed: Bench, approver: Person) -> None:
+    since = deployed.now()
+    assert "created" in approver.creates("stale", deployment="neighbour", proposal=NOBODYS)
+    told = outcome_of(deployed.view, "stale")
+    assert told["state"] == "Stale"
+    assert told["message"].startswith(f"Nothing was changed: neighbour has no proposal {NOBODYS} any more.")
+    assert changes(deployed.writes(since, "neighbour")) == []
+    status, said = approver.runs("approve", "neighbour", "--proposal", NOBODYS)
+    assert status == 2
+    assert said.startswith(f"error: --proposal: '{NOBODYS}' cannot be used. Proposals of neighbour: ")
+
+
+def test_an_approved_replica_is_added_and_its_approver_is_named(deployed: Bench, approver: Person) -> None:
+    known = proposal_of(deployed.view, "adds")["id"]
+    spec = deployed.view.get("adds")["spec"]
+    status, said = approver.runs("approve", "adds", "--reason", "the launch is tomorrow")
+    assert (status, said.split("\n")[0]) == (
+        0,
+        f"{approver.user} approved proposal {known} of adds ({_described(said)}).",
+    )
+    deployed.wait_settled("adds", {L4_POOL: 2})
+    [made] = [each for each in deployed.view.all("placementapprovals") if each["spec"]["deployment"] == "adds"]
+    assert made["spec"]["reason"] == "the launch is tomorrow"
+    assert outcome_of(deployed.view, made["metadata"]["name"])["state"] == "CarriedOut"
+    told = deployed.rebalancing("adds")
+    assert told["lastChange"].endswith(f"Approved by {approver.user}.")
+    assert (told["baseReplicas"], told["targetReplicas"], told["approved"]) == (1, 2, True)
+    assert deployed.view.get("adds")["spec"] == spec, "an approval changes no spec"
+    deployed.view.wait(lambda: known not in _ids(deployed, "adds"), "the proposal withdrawn")
+
+
+def _described(said: str) -> str:
+    return said.split(" of adds (")[1].split(").\n", maxsplit=1)[0]
+
+
+def _ids(bench: Bench, name: str) -> list[str]:
+    return [body["id"] for body in bench.view.all("placementproposals", name)]
+
+
+def test_an_approval_can_be_changed_by_nobody(deployed: Bench) -> None:
+    """Not even by a cluster admin."""
+    patch = json.dumps({"spec": {"deployment": "neighbour"}})
+    words = ("patch", "placementapproval", "stale", "-n", "inbox", "--type=merge", "-p", patch)
+    said = deployed.view.control_plane.kubectl(*words, check=False)
+    assert "unchanged" in said or "no change" in said  # it named that deployment before
+    patch = json.dumps({"spec": {"proposal": "1" * 12}})
+    said = deployed.view.control_plane.kubectl(*words[:-1], patch, check=False)
+    assert "spec of a PlacementApproval cannot be changed" in said
+
+
+def test_the_content_of_a_proposal_can_be_changed_by_nobody(deployed: Bench) -> None:
+    name = proposal_of(deployed.view, "neighbour")["metadata"]["name"]
+    words = ("patch", "placementproposal", name, "-n", "inbox", "--type=merge", "-p")
+    attempts: tuple[dict[str, Any], ...] = ({"summary": "nothing"}, {"latency": None}, {"to": []})
+    for change in attempts:
+        said = deployed.view.control_plane.kubectl(*words, json.dumps(change), check=False)
+        assert "of a PlacementProposal cannot be changed" in said, change
+
+
+def test_an_approved_move_is_made_new_before_old(deployed: Bench, approver: Person) -> None:
+    known = proposal_of(deployed.view, "moves")["id"]
+    assert "created" in approver.creates("move-it", deployment="moves", proposal=known)
+    deployed.wait_settled("moves", {L40S_POOL: 1})
+    assert outcome_of(deployed.view, "move-it")["state"] == "CarriedOut"
+    assert deployed.rebalancing("moves")["lastChange"].endswith(f"Approved by {approver.user}.")
+
+
+def test_a_rejected_proposal_is_shown_and_not_made_again(deployed: Bench, stranger: Person) -> None:
+    known = proposal_of(deployed.view, "rejects")["id"]
+    status, said = stranger.runs("reject", "rejects", "--reason", "no budget")
+    assert (status, f"{stranger.user} rejected proposal {known} of rejects" in said) == (0, True)
+    [made] = [each for each in deployed.view.all("placementapprovals") if each["spec"]["deployment"] == "rejects"]
+    assert outcome_of(deployed.view, made["metadata"]["name"])["state"] == "Rejected"
+    [shown] = deployed.rebalancing("rejects")["rejected"]
+    assert (shown["proposal"], shown["by"], shown["reason"]) == (known, stranger.user, "no budget")
+    deployed.view.wait(lambda: "proposal" not in deployed.rebalancing("rejects"), "no proposal in the status")
+    labels = proposal_of(deployed.view, "rejects")["metadata"]["labels"]
+    assert labels["plimsoll.dev/state"] == "Rejected"
+    assert deployed.settled("rejects") == {L4_POOL: 1}
+    status, said = stranger.runs("reject", "rejects")
+    assert (status, "It has no open proposal in namespace inbox." in said) == (2, True)
+
+
+def test_the_neighbour_is_untouched_and_a_settled_inbox_is_silent(deployed: Bench) -> None:
+    known = proposal_of(deployed.view, "neighbour")
+    since, uids = deployed.now(), deployed.view.pod_uids("neighbour")
+    stays(lambda: deployed.settled("neighbour") == {L4_POOL: 1}, QUIET_SECONDS, "the neighbour changed")
+    assert deployed.view.pod_uids("neighbour") == uids
+    assert proposal_of(deployed.view, "neighbour")["metadata"]["uid"] == known["metadata"]["uid"]
+    written = [event for event in deployed.writes(since) if event.resource.startswith("placement")]
+    assert written == []
+
+
+def test_a_changed_spec_withdraws_the_proposal(deployed: Bench) -> None:
+    known = proposal_of(deployed.view, "neighbour")["id"]
+    deployed.view.patch("neighbour", {"rebalancing": {"windowSeconds": 9}})
+    deployed.view.wait(lambda: known not in _ids(deployed, "neighbour"), "the proposal of the old spec withdrawn")
+    started = time.monotonic()
+    assert proposal_of(deployed.view, "neighbour")["generation"] == 2
+    assert time.monotonic() - started < 60
+
+
+def test_an_approval_of_a_deployment_that_does_not_exist_is_stale(deployed: Bench, approver: Person) -> None:
+    assert "created" in approver.creates("lost", deployment="nobody", proposal=NOBODYS)
+    told = outcome_of(deployed.view, "lost")
+    assert told["state"] == "Stale"
+    assert told["message"].startswith("Nothing was changed: namespace inbox has no InferenceDeployment nobody.")
+
+
+def test_proposals_and_answers_of_the_command_end_with_their_deployment(deployed: Bench) -> None:
+    assert _ids(deployed, "rejects")
+    deployed.view.delete("inferencedeployments", "rejects")
+    deployed.view.wait(lambda: not _ids(deployed, "rejects"), "no proposal of a deleted deployment", 90)
+    deployed.view.wait(lambda: "rejects" not in _answered(deployed), "no answer to its proposals", 90)
+    assert {"adds", "moves", "neighbour"} <= {body["metadata"]["name"] for body in _all(deployed)}
+
+
+def _answered(bench: Bench) -> set[str]:
+    return {body["spec"]["deployment"] for body in bench.view.all("placementapprovals")}
+
+
+def _all(bench: Bench) -> list[dict[str, Any]]:
+    return bench.view.all("inferencedeployments")

@@ -1,0 +1,257 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.gpus import CapacityType
+from plimsoll.domain.reasons import Numbers
+from plimsoll.placement.pools import Decision, PoolState, as_it_is
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move
+from plimsoll.rebalance.inbox import (
+    GRACE_SECONDS,
+    LIFE_SECONDS,
+    MOST_ANSWERED,
+    MOST_PROPOSALS,
+    MOST_REMEMBERED,
+    Board,
+    Book,
+    Desk,
+    Outcome,
+    Posted,
+    Refusal,
+    Standing,
+    Vote,
+    board_of,
+    proposal_id,
+)
+from tests.support.planning import H100, L40S, pool, request
+
+NOW = 1_700_000_000.0
+PRESSURE = AddReplica(DecisionReason.SUSTAINED_KV_PRESSURE, (("pressure_percent", 91),))
+
+
+def decision(*places: tuple[str, int], **changed: Any) -> Decision:
+    pools = tuple(replace(as_it_is(pool(kind, replicas=replicas)), **changed) for kind, replicas in places)
+    return Decision(request(replicas=sum(replicas for _, replicas in places)), pools)
+
+
+def posted(name: str, ago: float = 60.0, **changed: Any) -> Posted:
+    created = NOW - ago
+    return replace(Posted(name, 1, created, created + LIFE_SECONDS), **changed)
+
+
+def vote(proposal: str, *, approves: bool = True, ago: float = 10.0, **changed: Any) -> Vote:
+    word = "yes" if approves else "no"
+    made = Vote(f"{word}-{proposal}-{ago:.0f}", proposal, "alex", approves, "", NOW - ago)
+    return replace(made, **changed)
+
+
+def desk(*parts: Posted | Vote, generation: int = 1) -> Desk:
+    votes = sorted((part for part in parts if isinstance(part, Vote)), key=lambda each: each.created)
+    return Desk("uid", generation, tuple(part for part in parts if isinstance(part, Posted)), tuple(votes))
+
+
+def board(at: Desk, made: str | None, **more: Any) -> Board:
+    given: dict[str, Any] = {"book": Book(), "last_made": {}, "acted": False, "now": NOW} | more
+    return board_of(at, given["book"], made, given["last_made"], acted=given["acted"], now=given["now"])
+
+
+# -- the id ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_id_is_twelve_hex_digits_and_the_figures_of_the_load_are_no_part_of_it() -> None:
+    after = decision((L40S, 2))
+    known = proposal_id("uid", 1, PRESSURE, after)
+    assert len(known) == 12
+    assert int(known, 16) >= 0
+    wobbled: Numbers = (("pressure_percent", 84),)
+    assert proposal_id("uid", 1, replace(PRESSURE, numbers=wobbled), after) == known
+
+
+def test_an_id_changes_with_the_object_the_spec_the_change_the_reason_and_the_target() -> None:
+    after = decision((L40S, 2))
+    others = [
+        proposal_id("other", 1, PRESSURE, after),
+        proposal_id("uid", 2, PRESSURE, after),
+        proposal_id("uid", 1, Move(PRESSURE.reason), after),
+        proposal_id("uid", 1, replace(PRESSURE, reason=DecisionReason.SUSTAINED_QUEUE), after),
+        proposal_id("uid", 1, PRESSURE, decision((L40S, 3))),
+        proposal_id("uid", 1, PRESSURE, decision((H100, 2))),
+        proposal_id("uid", 1, PRESSURE, decision((L40S, 1), (H100, 1))),
+        proposal_id("uid", 1, PRESSURE, decision((L40S, 2), max_sequences=7)),
+        proposal_id("uid", 1, PRESSURE, decision((L40S, 2), narrow_before=True)),
+        proposal_id(
+            "uid",
+            1,
+            PRESSURE,
+            decision((L40S, 2), target=replace(after.pools[0].target, capacity=CapacityType.SPOT)),
+        ),
+    ]
+    assert len({*others, proposal_id("uid", 1, PRESSURE, after)}) == len(others) + 1
+
+
+def test_the_order_of_pools_and_pools_on_their_way_out_are_no_part_of_the_id() -> None:
+    one = decision((L40S, 1), (H100, 1))
+    [first, second] = one.pools
+    leaving = replace(first, name="old", state=PoolState.RETIRING)
+    other = replace(one, pools=(leaving, second, first))
+    assert proposal_id("uid", 1, PRESSURE, other) == proposal_id("uid", 1, PRESSURE, one)
+
+
+# -- which approvals count ---------------------------------------------------------------------------------------------
+
+
+def test_an_approval_of_a_proposal_that_stands_counts_once() -> None:
+    approval = vote("a")
+    at = desk(posted("a"), approval)
+    assert at.approval(Book(), "a", NOW) == approval
+    book = Book().with_carried_out(approval)
+    assert at.approval(book, "a", NOW) is None
+    assert at.outcome(approval, book, NOW) is Outcome.CARRIED_OUT
+
+
+@pytest.mark.parametrize(
+    ("parts", "generation", "outcome"),
+    [
+        ((), 1, Outcome.STALE),
+        ((posted("b"),), 1, Outcome.STALE),
+        ((posted("a"),), 2, Outcome.STALE),
+        ((posted("a", ago=LIFE_SECONDS),), 1, Outcome.EXPIRED),
+        ((posted("a"), vote("a", approves=False, ago=5.0)), 1, Outcome.WAITING),
+    ],
+    ids=["no such proposal", "another proposal", "an older spec", "expired", "rejected later"],
+)
+def test_an_approval_does_not_count_for_what_cannot_be_decided(
+    parts: tuple[Posted | Vote, ...], generation: int, outcome: Outcome
+) -> None:
+    approval = vote("a")
+    at = desk(*parts, approval, generation=generation)
+    assert at.approval(Book(), "a", NOW) is None
+    assert at.outcome(approval, Book(), NOW) is outcome
+
+
+@pytest.mark.parametrize("outcome", ["CarriedOut", "Stale", "Expired", "Rejected"])
+def test_an_answered_approval_does_not_count_again(outcome: str) -> None:
+    assert desk(posted("a"), vote("a", outcome=outcome)).approval(Book(), "a", NOW) is None
+    assert desk(posted("a"), vote("a", outcome="Waiting")).approval(Book(), "a", NOW) is not None
+
+
+def test_an_approval_of_something_else_does_not_count() -> None:
+    assert desk(posted("a"), posted("b"), vote("b")).approval(Book(), "a", NOW) is None
+
+
+def test_the_oldest_approval_is_the_one_that_is_named() -> None:
+    at = desk(posted("a"), vote("a", ago=5.0, by="late"), vote("a", ago=50.0, by="early"))
+    counting = at.approval(Book(), "a", NOW)
+    assert counting is not None
+    assert counting.by == "early"
+
+
+# -- rejections --------------------------------------------------------------------------------------------------------
+
+
+def test_a_rejection_holds_until_the_proposal_would_have_ended() -> None:
+    stands = posted("a")
+    at = desk(stands, vote("a", approves=False, reason="no budget"))
+    book = at.heard(Book(), NOW)
+    assert book.refusals == (Refusal("a", "alex", "no budget", stands.expires, 1),)
+    assert book.refuses("a")
+    assert not book.refuses("b")
+    assert at.outcome(at.votes[0], book, NOW) is Outcome.REJECTED
+    later = desk().heard(book, stands.expires - 1)
+    assert later.refuses("a")
+    assert not desk().heard(book, stands.expires).refuses("a")
+
+
+def test_a_rejection_ends_with_the_spec_that_it_was_about() -> None:
+    book = Book((Refusal("a", "alex", "", NOW + 60, 1),))
+    assert desk().heard(book, NOW).refuses("a")
+    assert not desk(generation=2).heard(book, NOW).refuses("a")
+
+
+@pytest.mark.parametrize("stands", [None, posted("a", ago=LIFE_SECONDS), posted("a", generation=9)])
+def test_a_rejection_of_what_does_not_stand_is_not_recorded(stands: Posted | None) -> None:
+    at = desk(*([] if stands is None else [stands]), vote("a", approves=False))
+    assert at.heard(Book(), NOW) == Book()
+
+
+def test_a_rejection_at_the_same_time_or_later_overrules_an_approval_for_good() -> None:
+    approval, rejection = vote("a", ago=10.0), vote("a", approves=False, ago=10.0)
+    at = desk(posted("a"), approval, rejection)
+    book = at.heard(Book(), NOW)
+    assert at.approval(book, "a", NOW) is None
+    assert at.outcome(approval, book, NOW) is Outcome.REJECTED
+    answered = desk(posted("a"), approval, replace(rejection, outcome="Rejected"))
+    assert answered.approval(book, "a", NOW) is None
+
+
+def test_a_later_approval_lifts_the_rejection() -> None:
+    approval = vote("a", ago=1.0)
+    at = desk(posted("a"), vote("a", approves=False, ago=10.0, outcome="Rejected"), approval)
+    book = Book((Refusal("a", "alex", "", NOW + 60, 1),))
+    assert at.approval(book, "a", NOW) == approval
+    assert book.with_carried_out(approval) == Book((), (approval.uid,))
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    many = [posted(str(index)) for index in range(20)]
+    book = desk(*many, *(vote(each.id, approves=False) for each in many)).heard(Book(), NOW)
+    assert len(book.refusals) == MOST_REMEMBERED
+    for index in range(20):
+        book = book.with_carried_out(vote("a", uid=str(index)))
+    assert book.carried_out == tuple(map(str, range(20 - MOST_REMEMBERED, 20)))
+
+
+def test_answered_votes_that_are_too_many_are_spent_the_oldest_first() -> None:
+    answered = [vote(str(index), ago=float(index), outcome="Stale") for index in range(MOST_ANSWERED + 2)]
+    assert desk(*answered[:MOST_ANSWERED], vote("open", ago=999.0)).spent() == ()
+    assert desk(*answered).spent() == (answered[-1], answered[-2])
+
+
+# -- which proposals stand ---------------------------------------------------------------------------------------------
+
+
+def test_a_new_proposal_is_posted_and_one_that_stands_stays_as_it_is() -> None:
+    assert board(desk(), "a") == Board(new="a")
+    assert board(desk(posted("a")), "a") == Board(kept=(("a", Standing.OPEN),))
+    assert board(desk(), None) == Board()
+
+
+def test_a_proposal_that_comes_and_goes_is_kept_for_some_minutes() -> None:
+    at = desk(posted("a", ago=4000.0))
+    assert board(at, None, last_made={"a": NOW - GRACE_SECONDS + 1}).withdrawn == ()
+    assert board(at, None, last_made={"a": NOW - GRACE_SECONDS}).withdrawn == ("a",)
+    assert board(at, "b", last_made={"a": NOW - 60}) == Board(kept=(("a", Standing.OPEN),), new="b")
+
+
+@pytest.mark.parametrize("stands", [posted("a", ago=LIFE_SECONDS), posted("a", generation=9)], ids=["expired", "older"])
+def test_what_cannot_be_decided_any_more_is_withdrawn_first_and_made_again_in_the_next_pass(stands: Posted) -> None:
+    assert board(desk(stands), "a") == Board(withdrawn=("a",))
+    assert board(desk(), "a") == Board(new="a")
+
+
+def test_after_a_change_nothing_stands_that_was_proposed_before_it() -> None:
+    assert board(desk(posted("a"), posted("b")), None, acted=True) == Board(withdrawn=("a", "b"))
+
+
+def test_a_rejected_proposal_is_not_made_again_and_shows_its_state() -> None:
+    book = Book((Refusal("a", "alex", "", NOW + 60, 1),))
+    assert board(desk(), "a", book=book) == Board()
+    assert board(desk(posted("a")), "a", book=book).kept == (("a", Standing.REJECTED),)
+
+
+def test_an_approved_proposal_that_is_not_made_now_shows_its_state() -> None:
+    at = desk(posted("a"), vote("a"))
+    assert board(at, None, last_made={"a": NOW - 60}).kept == (("a", Standing.APPROVED),)
+
+
+def test_the_number_of_proposals_is_bounded_and_the_one_that_is_made_now_stays() -> None:
+    many = [posted(str(index), ago=100.0 - index) for index in range(MOST_PROPOSALS + 2)]
+    full = board(desk(*many), "0")
+    assert [name for name, _ in full.kept] == ["0", "3", "4", "5"]
+    assert full.withdrawn == ("1", "2")
+    with_new = board(desk(*many), "new")
+    assert (len(with_new.kept), with_new.new) == (MOST_PROPOSALS - 1, "new")
+    assert ("0" in with_new.withdrawn, "5" in with_new.withdrawn) == (True, False)

@@ -1,0 +1,105 @@
+"""People who decide about proposals on a real API server, and the parts of the chart that they need."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from testbed.control_plane import ControlPlane
+from testbed.established import wait_until_established
+from testbed.operator_process import NAMESPACE
+from testbed.versions import KUBERNETES
+from tests.support.installed import CHART, CRD, View
+
+KINDS = ("placementproposals", "placementapprovals")
+_POLICIES = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
+
+
+def install_kinds(control_plane: ControlPlane) -> None:
+    """Bring both kinds onto a control plane, and the chart's policy about approvals."""
+    for plural in KINDS:
+        control_plane.apply([yaml.safe_load((CRD.parent / f"plimsoll.dev_{plural}.yaml").read_text())])
+        wait_until_established(control_plane.kubectl, f"{plural}.plimsoll.dev")
+    words = ("--namespace", NAMESPACE, "--set", "image.registry=registry.example", "--kube-version", f"v{KUBERNETES}")
+    rendered = yaml.safe_load_all(control_plane.helm("template", "plimsoll", str(CHART), *words))
+    policies = [each for each in rendered if each and each["kind"] in _POLICIES]
+    control_plane.apply([each for each in policies if each["metadata"]["name"].endswith("-approvals")])
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A service account of a namespace, as somebody who decides."""
+
+    view: View
+    name: str
+
+    @property
+    def user(self) -> str:
+        """The name that the API server knows this person by."""
+        return f"system:serviceaccount:{self.view.namespace}:{self.name}"
+
+    def grant(self, *rules: dict[str, Any]) -> None:
+        """Create the account with exactly these rights in its namespace."""
+        head = {"name": self.name, "namespace": self.view.namespace}
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": self.name}
+        subject = {"kind": "ServiceAccount", **head}
+        self.view.control_plane.apply(
+            [
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": head},
+                {
+                    "apiVersion": "rbac.authorization.k8s.io/v1",
+                    "kind": "Role",
+                    "metadata": head,
+                    "rules": [{"apiGroups": ["plimsoll.dev"], **rule} for rule in rules],
+                },
+                {
+                    "apiVersion": "rbac.authorization.k8s.io/v1",
+                    "kind": "RoleBinding",
+                    "metadata": head,
+                    "roleRef": role,
+                    "subjects": [subject],
+                },
+            ]
+        )
+
+    def runs(self, *words: str) -> tuple[int, str]:
+        """Run the command line as this person: its exit status, and everything that it prints."""
+        config: Path = self.view.control_plane.service_account_kubeconfig(self.view.namespace, self.name)
+        command = [sys.executable, "-m", "plimsoll", *words, "-n", self.view.namespace, "--kubeconfig", str(config)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - our own
+        return ran.returncode, ran.stdout + ran.stderr
+
+    def creates(self, name: str, **spec: Any) -> str:
+        """Create an approval with kubectl, and return what it prints."""
+        body = {
+            "apiVersion": "plimsoll.dev/v1alpha1",
+            "kind": "PlacementApproval",
+            "metadata": {"name": name, "namespace": self.view.namespace},
+            "spec": {"decision": "approve", "by": self.user, **spec},
+        }
+        words = (f"--as={self.user}", "create", "-f", "-")
+        return self.view.control_plane.kubectl(*words, stdin=json.dumps(body), check=False)
+
+
+def proposal_of(view: View, name: str) -> dict[str, Any]:
+    """Wait for the only proposal of a deployment."""
+    found: list[dict[str, Any]] = view.wait(lambda: view.all("placementproposals", name), f"a proposal for {name}")
+    assert len(found) == 1, found
+    return found[0]
+
+
+def outcome_of(view: View, approval: str) -> dict[str, Any]:
+    """Wait for the final outcome of an approval."""
+
+    def final() -> dict[str, Any]:
+        status = dict(view.read("placementapprovals", approval).get("status") or {})
+        return {} if status.get("state") in (None, "Waiting") else status
+
+    answer: dict[str, Any] = view.wait(final, f"an outcome of {approval}")
+    return answer
