@@ -1,0 +1,115 @@
+"""Real parts together: control plane, process kubelet with vLLM, Prometheus that finds the pods, and the operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from testbed.control_plane import ControlPlane
+from testbed.fleet import gpu_node
+from testbed.kubelet.addresses import served_at
+from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
+from testbed.kubelet.kubelet import Kubelet
+from testbed.kubelet.scraping import ScrapeTargets
+from testbed.operator_process import OperatorProcess
+from testbed.prometheus import Prometheus
+from testbed.traffic.traffic import Load, Traffic
+from tests.support.installed import View, install
+
+START_SECONDS = 240.0
+"""Two engines that start together on two cores are ready after 60 to 100 s."""
+
+GPUS = 4
+NODE, POOL = "cpu-as-l4", "l4-24gb-tp1"
+
+MODEL: dict[str, Any] = {
+    "model": {"name": "meta-llama/Llama-3.1-8B-Instruct"},
+    "contextLength": 4096,
+    "concurrency": 8,
+    "expectedTokens": {"prompt": 100, "output": 50},
+    "engine": {"enforceEager": True, "gpuMemoryUtilizationPercent": 76},
+    "overrides": {"tensorParallel": 1},
+}
+"""The operator plans for this model. Beside its weights, an L4 has room for 10,976 tokens of KV cache at this share."""
+
+KV_BLOCKS = 86
+"""The engine with the tiny model gets the same cache, in blocks of 128 tokens: what the GPU would have given."""
+
+OVERLOAD = Load(per_second=20, users=24, prompt_tokens=1000, output_tokens=250)
+"""24 requests at a time want 240 blocks, almost three times the cache of one engine."""
+
+LIGHT = Load(per_second=0.5, users=2, prompt_tokens=60, output_tokens=20)
+
+TIMING = {"windowSeconds": 10, "cooldownSeconds": 5, "changesPerHour": 60}
+AUTO = {"mode": "Auto", "maxReplicas": 2, **TIMING}
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Everything that runs, and short questions to it."""
+
+    view: View
+    kubelet: Kubelet
+    prometheus: Prometheus
+    operator: OperatorProcess
+
+    def deploy(self, name: str, rebalancing: Mapping[str, Any]) -> None:
+        """A deployment whose engines get the KV cache that the operator counts on."""
+        annotations = {KV_BLOCKS_ANNOTATION: str(KV_BLOCKS)}
+        self.view.apply(name, **MODEL, podTemplate={"annotations": annotations}, rebalancing=dict(rebalancing))
+
+    def traffic(self, service: str) -> Traffic:
+        """Users of a deployment's Service, not started."""
+        return Traffic(self.view.control_plane.client, self.view.namespace, service, locate=served_at)
+
+    def rebalancing(self, name: str) -> dict[str, Any]:
+        """The live loop's part of the status."""
+        return dict((self.view.get(name).get("status") or {}).get("rebalancing") or {})
+
+    def wait_ready(self, name: str) -> dict[str, Any]:
+        """Wait until everything wanted serves; returns the object."""
+        return dict(self._explained(lambda: self.view.wait_ready(name, START_SECONDS)))
+
+    def wait(self, question: Any, what: str, seconds: float) -> Any:
+        """Ask until the answer is true."""
+        return self._explained(lambda: self.view.wait(question, what, seconds))
+
+    def ready_pods(self, name: str) -> list[str]:
+        """Names of the deployment's pods that are Ready and stay."""
+        return [
+            pod["metadata"]["name"]
+            for pod in self.view.pods(name)
+            if any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions") or [])
+        ]
+
+    def _explained(self, wait: Any) -> Any:
+        """Add what everybody said to the error of a wait."""
+        try:
+            return wait()
+        except AssertionError as error:
+            said = "\n".join(self.operator.log_lines()[-20:])
+            raise AssertionError(f"{error}\n== operator\n{said}\n{self.kubelet.logs()}") from error
+
+
+@contextmanager
+def bench_of(namespace: str, model_dir: Path) -> Iterator[Bench]:
+    """Start everything; one node of the process kubelet has four GPUs, and there is no other node."""
+    with ControlPlane() as control_plane:
+        install(control_plane)
+        view = View(control_plane, control_plane.create_namespace(namespace))
+        nodes = [gpu_node(NODE, "L4", GPUS)]
+        targets = ScrapeTargets(control_plane.client, control_plane.directory / "targets.json")
+        with (
+            targets,
+            Kubelet(control_plane, nodes, {ENGINE_IMAGE: engine_image(model_dir)}) as kubelet,
+            Prometheus(
+                control_plane.binaries, control_plane.directory / "prometheus", [], jobs=[targets.job()]
+            ) as prometheus,
+            OperatorProcess(
+                control_plane, prometheus_url=prometheus.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"}
+            ) as operator,
+        ):
+            yield Bench(view, kubelet, prometheus, operator)
