@@ -15,13 +15,17 @@ from testbed.engine.cpu_command import for_cpu
 from testbed.engine.environment import ensure_engine
 from testbed.engine.process_environment import engine_process_environment
 from testbed.engine.server import in_pod_root
+from testbed.engine_pods import POOL_LABEL
 from testbed.kubelet.images import CannotRun, Image, Place, Program, plain_environment
 
 ENGINE_IMAGE = "vllm/vllm-openai"
 """The image that the operator renders for NVIDIA GPUs, without its tag."""
 
 KV_BLOCKS_ANNOTATION = "testbed.plimsoll.dev/kv-blocks"
-"""KV cache of a pod's engine in blocks of 128 tokens, the reserved null block included; without it, 1 GiB."""
+"""KV cache of a pod's engine in blocks of 128 tokens, the reserved null block included; without it, 1 GiB.
+
+With ``.<pool>`` behind it, of the pods of that pool only: pods of one template share their annotations.
+"""
 
 _SCRIPT = Path(__file__).parents[1] / "engine" / "serve.py"
 _REPLACED = {
@@ -35,13 +39,12 @@ def engine_image(model_dir: Path) -> Image:
     """Return the image whose every container serves the tiny model of this folder."""
 
     def program(container: Mapping[str, Any], place: Place) -> Program:
-        blocks = place.annotations.get(KV_BLOCKS_ANNOTATION)
         arguments, differences = for_cpu(
             _rendered(container),
             model_dir=model_dir,
             port=_port(container),
             host=place.address,
-            kv_blocks=None if blocks is None else int(blocks),
+            kv_blocks=_kv_blocks(place),
         )
         root = in_pod_root(place.folder / f"root-{uuid.uuid4().hex[:6]}", model_dir)
         own = {name: value for name, (value, _) in _REPLACED.items()}
@@ -50,6 +53,12 @@ def engine_image(model_dir: Path) -> Image:
         return Program([*root, str(ensure_engine()), "-P", str(_SCRIPT), *arguments], environment, differences)
 
     return program
+
+
+def _kv_blocks(place: Place) -> int | None:
+    plain = place.annotations.get(KV_BLOCKS_ANNOTATION)
+    blocks = place.annotations.get(f"{KV_BLOCKS_ANNOTATION}.{place.labels.get(POOL_LABEL)}", plain)
+    return None if blocks is None else int(blocks)
 
 
 def _rendered(container: Mapping[str, Any]) -> list[str]:

@@ -23,11 +23,12 @@ class CannotRun(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a container gets from its pod: the address to listen at, a folder of its own, the pod's annotations."""
+    """What a container gets from its pod: the address to listen at, a folder of its own, labels and annotations."""
 
     address: str
     folder: Path
     annotations: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

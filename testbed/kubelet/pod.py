@@ -48,7 +48,7 @@ class Pod:
         self._wake = threading.Event()
         self._killed = threading.Event()
         folder.mkdir(parents=True)
-        place = Place(served_at(address), folder, head.get("annotations") or {})
+        place = Place(served_at(address), folder, head.get("annotations") or {}, head.get("labels") or {})
         self._containers = [Container(each, place, images) for each in body["spec"]["containers"]]
         self._thread = threading.Thread(target=self._live, name=f"kubelet-{self.name}", daemon=True)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from testbed.control_plane import ControlPlane
+from testbed.fault_proxy import FaultProxy
 from testbed.fleet import gpu_node
 from testbed.kubelet.addresses import served_at
 from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
@@ -22,24 +23,23 @@ from tests.support.installed import View, install
 START_SECONDS = 240.0
 """Two engines that start together on two cores are ready after 60 to 100 s."""
 
-GPUS = 4
-NODE, POOL = "cpu-as-l4", "l4-24gb-tp1"
+L4_NODE, L40S_NODE = "cpu-as-l4", "cpu-as-l40s"
+L4_POOL, L40S_POOL = "l4-24gb-tp1", "l40s-48gb-tp1"
 
-MODEL: dict[str, Any] = {
-    "model": {"name": "meta-llama/Llama-3.1-8B-Instruct"},
-    "contextLength": 4096,
-    "concurrency": 8,
-    "expectedTokens": {"prompt": 100, "output": 50},
-    "engine": {"enforceEager": True, "gpuMemoryUtilizationPercent": 76},
-    "overrides": {"tensorParallel": 1},
-}
-"""The operator plans for this model. Beside its weights, an L4 has room for 10,976 tokens of KV cache at this share."""
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+"""Beside its weights, an L4 has room for 10,976 tokens of KV cache."""
 
-KV_BLOCKS = 86
-"""The engine with the tiny model gets the same cache, in blocks of 128 tokens: what the GPU would have given."""
+QWEN = "Qwen/Qwen2.5-7B-Instruct"
+"""Another model, so that nothing is learned from the engines of the first."""
+
+LLAMA_BLOCKS = {L4_POOL: 86}
+"""KV blocks of 128 tokens: the engine with the tiny model gets the cache that the GPU would have given."""
+
+QWEN_BLOCKS = {L4_POOL: 17, L40S_POOL: 1000}
+"""On an L4 the engine finds 2,176 tokens, of 4,096 that are needed; on an L40S there are enough."""
 
 OVERLOAD = Load(per_second=20, users=24, prompt_tokens=1000, output_tokens=250)
-"""24 requests at a time want 240 blocks, almost three times the cache of one engine."""
+"""24 requests at a time want 240 blocks of 128 tokens, almost three times the cache of one engine."""
 
 LIGHT = Load(per_second=0.5, users=2, prompt_tokens=60, output_tokens=20)
 
@@ -54,12 +54,24 @@ class Bench:
     view: View
     kubelet: Kubelet
     prometheus: Prometheus
+    between: FaultProxy
+    """Carries the operator's questions to Prometheus, and can spoil the answers."""
     operator: OperatorProcess
 
-    def deploy(self, name: str, rebalancing: Mapping[str, Any]) -> None:
-        """A deployment whose engines get the KV cache that the operator counts on."""
-        annotations = {KV_BLOCKS_ANNOTATION: str(KV_BLOCKS)}
-        self.view.apply(name, **MODEL, podTemplate={"annotations": annotations}, rebalancing=dict(rebalancing))
+    def deploy(self, name: str, model: str, kv_blocks: Mapping[str, int]) -> None:
+        """A deployment in Auto mode. ``kv_blocks``: what its engines find for their KV cache, by pool."""
+        annotations = {f"{KV_BLOCKS_ANNOTATION}.{pool}": str(blocks) for pool, blocks in kv_blocks.items()}
+        self.view.apply(
+            name,
+            model={"name": model},
+            contextLength=4096,
+            concurrency=8,
+            expectedTokens={"prompt": 100, "output": 50},
+            engine={"enforceEager": True, "gpuMemoryUtilizationPercent": 76},
+            overrides={"tensorParallel": 1},
+            podTemplate={"annotations": annotations},
+            rebalancing=AUTO,
+        )
 
     def traffic(self, service: str) -> Traffic:
         """Users of a deployment's Service, not started."""
@@ -68,6 +80,15 @@ class Bench:
     def rebalancing(self, name: str) -> dict[str, Any]:
         """The live loop's part of the status."""
         return dict((self.view.get(name).get("status") or {}).get("rebalancing") or {})
+
+    def is_blind(self, name: str) -> bool:
+        """Whether the live loop says that Prometheus gives no answers."""
+        return self.rebalancing(name).get("reason") == "MetricsUnavailable"
+
+    def reported_pool(self, name: str) -> dict[str, Any]:
+        """The one pool of the status, once its engines have said how much KV cache they have."""
+        [pool] = self.view.pools(name)
+        return dict(pool) if "kvTokensReported" in pool else {}
 
     def wait_ready(self, name: str) -> dict[str, Any]:
         """Wait until everything wanted serves; returns the object."""
@@ -96,11 +117,11 @@ class Bench:
 
 @contextmanager
 def bench_of(namespace: str, model_dir: Path) -> Iterator[Bench]:
-    """Start everything; one node of the process kubelet has four GPUs, and there is no other node."""
+    """Start everything; the process kubelet has a node with three L4 and one with an L40S, and there is no other."""
     with ControlPlane() as control_plane:
         install(control_plane)
         view = View(control_plane, control_plane.create_namespace(namespace))
-        nodes = [gpu_node(NODE, "L4", GPUS)]
+        nodes = [gpu_node(L4_NODE, "L4", 3), gpu_node(L40S_NODE, "L40S", 1)]
         targets = ScrapeTargets(control_plane.client, control_plane.directory / "targets.json")
         with (
             targets,
@@ -108,8 +129,9 @@ def bench_of(namespace: str, model_dir: Path) -> Iterator[Bench]:
             Prometheus(
                 control_plane.binaries, control_plane.directory / "prometheus", [], jobs=[targets.job()]
             ) as prometheus,
+            FaultProxy(prometheus.url) as between,
             OperatorProcess(
-                control_plane, prometheus_url=prometheus.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"}
+                control_plane, prometheus_url=between.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"}
             ) as operator,
         ):
-            yield Bench(view, kubelet, prometheus, operator)
+            yield Bench(view, kubelet, prometheus, between, operator)

@@ -10,7 +10,7 @@ import pytest
 from testbed.engine.environment import ensure_engine
 from testbed.engine.tiny_model import write_tiny_model
 from testbed.traffic.traffic import Traffic
-from tests.live.bench import AUTO, LIGHT, Bench, bench_of
+from tests.live.bench import LIGHT, LLAMA, LLAMA_BLOCKS, QWEN, QWEN_BLOCKS, Bench, bench_of
 
 FIRST, NEIGHBOUR = "first", "neighbour"
 
@@ -20,8 +20,8 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Two deployments that serve; the engines start together, which takes a minute and more."""
     model = write_tiny_model(tmp_path_factory.mktemp("tiny-model"), engine_python=ensure_engine())
     with bench_of("live", Path(model)) as running:
-        for name in (FIRST, NEIGHBOUR):
-            running.deploy(name, AUTO)
+        running.deploy(FIRST, LLAMA, LLAMA_BLOCKS)
+        running.deploy(NEIGHBOUR, QWEN, QWEN_BLOCKS)
         for name in (FIRST, NEIGHBOUR):
             running.wait_ready(name)
         yield running
