@@ -12,11 +12,11 @@ import pytest
 
 from testbed.audit import AuditLog
 from testbed.engine.cpu_command import CPU_BLOCK_TOKENS
-from testbed.faults import Hang, Truncate
+from testbed.faults import Fault, Hang, Truncate
 from testbed.kubelet.addresses import served_at
 from testbed.traffic.completion import Question, ask
 from testbed.traffic.endpoints import Endpoints
-from testbed.traffic.traffic import Traffic
+from testbed.traffic.traffic import NOTHING, Traffic
 from tests.live.bench import (
     L4_NODE,
     L4_POOL,
@@ -41,8 +41,10 @@ SEES_SECONDS = 60.0
 GOES_SECONDS = 240.0
 """For a superfluous replica to be decided on, to be left by its users, and to end."""
 
-BLIND_SECONDS = 2.0 * TIMING["windowSeconds"]
-"""Under overload and with metrics, a replica is added within one window and a bit."""
+BLIND_SECONDS = 1.5 * TIMING["windowSeconds"]
+"""Under overload and with metrics, a replica is wanted after 10 to 11 s."""
+
+ENOUGH_ANSWERS = 3
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +70,8 @@ def test_the_status_shows_the_kv_cache_that_the_engine_really_has(bench: Bench) 
 
 def test_an_engine_with_too_little_kv_cache_is_moved_while_its_users_go_on(bench: Bench, neighbours: Traffic) -> None:
     began = time.time()
-    moved = bench.wait(lambda: _alone_on(bench, L40S_NODE), f"{NEIGHBOUR} alone on {L40S_NODE}", START_SECONDS)
-    [pod] = moved
-    bench.wait(lambda: neighbours.tally.by_pod()[pod] > 0, "answers of the new place", SEES_SECONDS)
+    [new] = bench.wait(lambda: _ready_on(bench, L40S_NODE), f"{NEIGHBOUR} ready on {L40S_NODE}", START_SECONDS)
+    bench.wait(lambda: neighbours.tally.by_pod()[new] > 0, "answers of the new place", SEES_SECONDS)
     log.info("moved after %.0f s; %s: %s", time.time() - began, NEIGHBOUR, neighbours.tally.line())
     few = QWEN_BLOCKS[L4_POOL] * CPU_BLOCK_TOKENS
     assert f"an engine got a KV cache of {few} tokens" in bench.rebalancing(NEIGHBOUR)["lastChange"]
@@ -78,10 +79,11 @@ def test_an_engine_with_too_little_kv_cache_is_moved_while_its_users_go_on(bench
     assert neighbours.tally.lost() == []
 
 
-def _alone_on(bench: Bench, node: str) -> list[str]:
-    """Names of the neighbour's pods, if all of them, those that end included, are on this node."""
+def _ready_on(bench: Bench, node: str) -> list[str]:
+    """Names of the neighbour's ready pods on a node."""
+    ready = bench.ready_pods(NEIGHBOUR)
     pods = bench.view.all("pods", NEIGHBOUR)
-    return [pod["metadata"]["name"] for pod in pods] if {pod["spec"].get("nodeName") for pod in pods} == {node} else []
+    return [name for pod in pods if (name := pod["metadata"]["name"]) in ready and pod["spec"]["nodeName"] == node]
 
 
 def test_sustained_overload_brings_a_replica_that_takes_traffic(
@@ -101,20 +103,38 @@ def test_sustained_overload_brings_a_replica_that_takes_traffic(
     assert neighbours.tally.lost(began) == []
 
 
-def test_the_replica_goes_when_the_load_falls_and_no_request_is_lost(
-    bench: Bench, users: Traffic, neighbours: Traffic
-) -> None:
+def test_the_replica_goes_when_the_load_falls(bench: Bench, users: Traffic) -> None:
     began = time.time()
     users.set(LIGHT)
-    bench.wait(lambda: len(bench.view.all("pods", FIRST)) == 1, "one pod, and none that ends", GOES_SECONDS)
-    log.info("one replica after %.0f s; %s", time.time() - began, users.tally.line(began))
+    bench.wait(lambda: len(bench.view.pods(FIRST)) == 1, "one pod that stays", GOES_SECONDS)
+    log.info("one replica that stays after %.0f s; %s", time.time() - began, users.tally.line(began))
     assert bench.rebalancing(FIRST)["targetReplicas"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [(Truncate(), "Prometheus did not answer with JSON"), (Hang(), "Prometheus did not answer within 5 s")],
+    ids=["half a sentence", "no answer"],
+)
+def test_the_status_says_what_is_wrong_with_prometheus(bench: Bench, fault: Fault, words: str) -> None:
+    with bench.between.fault(fault):
+        bench.wait(lambda: bench.is_blind(FIRST), "the status says why", SEES_SECONDS)
+        assert words in _message(bench)
+    bench.wait(lambda: not bench.is_blind(FIRST), "the status says something else", SEES_SECONDS)
+
+
+def test_a_move_and_a_removal_have_ended_and_no_request_was_lost(
+    bench: Bench, users: Traffic, neighbours: Traffic
+) -> None:
+    for name, node in ((FIRST, L4_NODE), (NEIGHBOUR, L40S_NODE)):
+        bench.wait(lambda name=name: len(bench.view.all("pods", name)) == 1, f"one pod of {name}", GOES_SECONDS)
+        assert bench.view.nodes_of(name) == [node]
     for traffic in (users, neighbours):
-        assert traffic.tally.served(began) > 0
+        assert traffic.tally.served() > 0
         assert traffic.tally.lost() == []
 
 
-def test_without_prometheus_nothing_moves_and_the_status_says_why(
+def test_without_prometheus_nothing_moves_under_overload_and_both_serve(
     bench: Bench, users: Traffic, neighbours: Traffic
 ) -> None:
     bench.prometheus.kill()
@@ -124,25 +144,21 @@ def test_without_prometheus_nothing_moves_and_the_status_says_why(
     pods = bench.view.pod_uids(FIRST)
     users.set(OVERLOAD)
     _nothing_is_decided(bench)
-    assert condition(bench.view.get(FIRST), "Ready")["status"] == "True"
-    assert changes(operator_writes(bench.view.control_plane, since)) == []
-    assert bench.view.pod_uids(FIRST) == pods
-    log.info("%s: %s", FIRST, users.tally.line(began))
-    log.info("%s: %s", NEIGHBOUR, neighbours.tally.line(began))
-    assert neighbours.tally.served(began) > BLIND_SECONDS / 4
 
-
-def test_a_prometheus_that_hangs_or_speaks_half_sentences_moves_nothing_either(bench: Bench) -> None:
     hangs = bench.between.add(Hang())
-    bench.prometheus.start()
-    bench.wait(lambda: "within 5 s" in _message(bench), "the status says how long it waited", SEES_SECONDS)
+    bench.prometheus.start()  # from now on there is a window full of overload to be read
     _nothing_is_decided(bench)
-
-    bench.between.add(Truncate())
+    garbles = bench.between.add(Truncate())
     bench.between.remove(hangs)
-    bench.wait(lambda: "within 5 s" not in _message(bench), "the status says something else", SEES_SECONDS)
-    log.info("half a sentence: %s", _message(bench))
-    _nothing_is_decided(bench)
+    bench.wait(lambda: garbles.hits >= ENOUGH_ANSWERS, "several answers in half sentences", SEES_SECONDS)
+    assert (bench.is_blind(FIRST), hangs.hits > 0) == (True, True)
+
+    assert changes(operator_writes(bench.view.control_plane, since)) == []
+    assert (bench.view.pod_uids(FIRST), bench.rebalancing(FIRST)["targetReplicas"]) == (pods, 1)
+    assert condition(bench.view.get(FIRST), "Ready")["status"] == "True"
+    for name, traffic in ((FIRST, users), (NEIGHBOUR, neighbours)):
+        log.info("%s: %s", name, traffic.tally.line(began))
+        assert traffic.tally.served(began) > 0
 
 
 def test_with_prometheus_again_the_same_overload_brings_a_replica(
@@ -150,19 +166,19 @@ def test_with_prometheus_again_the_same_overload_brings_a_replica(
 ) -> None:
     bench.between.clear()
     bench.wait(lambda: bench.rebalancing(FIRST).get("targetReplicas") == 2, "another replica wanted", SEES_SECONDS)
+    users.set(NOTHING)
     assert len(bench.view.pods(NEIGHBOUR)) == 1
     for traffic in (users, neighbours):
         assert traffic.tally.lost() == []
 
 
 def _nothing_is_decided(bench: Bench) -> None:
-    """Through two windows of an overload that was decided on within one, while Prometheus answered."""
+    """For longer than it took to decide on the same overload while Prometheus answered."""
 
     def holds() -> bool:
         return bench.is_blind(FIRST) and bench.rebalancing(FIRST)["targetReplicas"] == 1
 
     stays(holds, BLIND_SECONDS, "something was decided without metrics")
-    assert "Prometheus" in _message(bench)
 
 
 def _message(bench: Bench) -> str:
