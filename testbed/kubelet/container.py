@@ -120,6 +120,7 @@ class Container:
     def _start(self, now: float) -> None:
         try:
             program = program_of(self._spec, self._place, self._images)
+            probes = Probes(self._spec, self._place.address, now)
         except CannotRun as error:
             self._waiting = (error.reason, str(error))
             self._next_start = now + _BACKOFF_FIRST
@@ -129,7 +130,6 @@ class Container:
         child = Child(self.name, program.command, log=self.log, environment=program.environment)
         child.start()
         self._starts += 1
-        probes = Probes(self._spec, self._place.address, now)
         self._run = _Run(child, program.environment, probes, now, log_start)
 
     def _end(self, grace: float) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from testbed.kubelet.images import CannotRun
+
 Ask = Callable[[str, int, str, float], bool]
 """Address, port, path and seconds: whether the answer is good."""
 
@@ -41,13 +43,13 @@ class Probe:
         """Read ``startupProbe`` and so on, with the defaults of the API.
 
         Raises:
-            ValueError: a probe of another kind than ``httpGet``.
+            CannotRun: a probe of another kind than ``httpGet``.
         """
         probe = container.get(kind)
         if not probe:
             return None
         if "httpGet" not in probe:
-            raise ValueError(f"{kind}: this kubelet knows httpGet probes only")
+            raise CannotRun("RunContainerError", f"{kind}: this kubelet knows httpGet probes only")
         return Probe(
             path=probe["httpGet"].get("path", "/"),
             port=port_number(container, probe["httpGet"]["port"]),
@@ -104,6 +106,9 @@ class Probes:
         address: where it listens.
         begun: when this run began.
         ask: how to ask, for tests.
+
+    Raises:
+        CannotRun: a probe of a kind that cannot be asked.
     """
 
     def __init__(self, container: Mapping[str, Any], address: str, begun: float, ask: Ask = http_answers) -> None:

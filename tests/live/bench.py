@@ -58,20 +58,20 @@ class Bench:
     """Carries the operator's questions to Prometheus, and can spoil the answers."""
     operator: OperatorProcess
 
-    def deploy(self, name: str, model: str, kv_blocks: Mapping[str, int]) -> None:
+    def deploy(self, name: str, model: str, kv_blocks: Mapping[str, int], **spec: Any) -> None:
         """A deployment in Auto mode. ``kv_blocks``: what its engines find for their KV cache, by pool."""
         annotations = {f"{KV_BLOCKS_ANNOTATION}.{pool}": str(blocks) for pool, blocks in kv_blocks.items()}
-        self.view.apply(
-            name,
-            model={"name": model},
-            contextLength=4096,
-            concurrency=8,
-            expectedTokens={"prompt": 100, "output": 50},
-            engine={"enforceEager": True, "gpuMemoryUtilizationPercent": 76},
-            overrides={"tensorParallel": 1},
-            podTemplate={"annotations": annotations},
-            rebalancing=AUTO,
-        )
+        usual: dict[str, Any] = {
+            "model": {"name": model},
+            "contextLength": 4096,
+            "concurrency": 8,
+            "expectedTokens": {"prompt": 100, "output": 50},
+            "engine": {"enforceEager": True, "gpuMemoryUtilizationPercent": 76},
+            "overrides": {"tensorParallel": 1},
+            "podTemplate": {"annotations": annotations},
+            "rebalancing": AUTO,
+        }
+        self.view.apply(name, **usual | spec)
 
     def traffic(self, service: str) -> Traffic:
         """Users of a deployment's Service, not started."""

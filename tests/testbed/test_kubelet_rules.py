@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from testbed.engine_pods import POOL_LABEL
 from testbed.kubelet.addresses import PodAddresses, is_served, served_at
 from testbed.kubelet.container import backoff_seconds
-from testbed.kubelet.images import CannotRun, Place, Program, plain_environment, program_of, repository
+from testbed.kubelet.engine_image import ENGINE_IMAGE, KV_BLOCKS_ANNOTATION, engine_image
+from testbed.kubelet.images import CannotRun, Image, Place, Program, plain_environment, program_of, repository
 from testbed.kubelet.last_words import last_words
 from testbed.kubelet.node import not_played
 from testbed.kubelet.pod_status import Conditions, pod_status
@@ -39,7 +42,7 @@ def test_a_probe_asks_the_named_port_and_has_the_defaults_of_the_api() -> None:
     probe = Probe.read({"ports": PORTS, "livenessProbe": {"httpGet": {"port": "http"}}}, "livenessProbe")
     assert probe == Probe("/", 8000, delay=0, period=10, timeout=1, successes=1, failures=3)
     assert Probe.read({}, "livenessProbe") is None
-    with pytest.raises(ValueError, match="startupProbe"):
+    with pytest.raises(CannotRun, match="startupProbe"):
         Probe.read({"startupProbe": {"exec": {"command": ["true"]}}}, "startupProbe")
 
 
@@ -105,7 +108,7 @@ def test_the_image_is_looked_up_without_its_tag(image: str, name: str) -> None:
     assert repository(image) == name
 
 
-def test_a_container_that_nothing_stands_for_is_refused_with_a_kubelets_word(tmp_path: Any) -> None:
+def test_a_container_that_nothing_stands_for_is_refused_with_a_kubelets_word(tmp_path: Path) -> None:
     place = Place("127.0.0.2", tmp_path)
     program = Program(["true"], {})
     assert program_of({"image": "a/b:1"}, place, {"a/b": lambda *_: program}) is program
@@ -171,3 +174,45 @@ def test_prometheus_gets_a_target_for_each_running_pod_of_its_own() -> None:
     ]
     pods.append({"metadata": {"name": "unbound"}, "spec": {}, "status": {}})
     assert targets_of(pods) == [{"targets": ["127.1.0.1:8000"], "labels": {"namespace": "here", "pod": "up"}}]
+
+
+@pytest.fixture
+def image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Image:
+    monkeypatch.setattr("testbed.kubelet.engine_image.ensure_engine", lambda: Path("/engine/python"))
+    return engine_image(tmp_path / "model")
+
+
+ENGINE = {
+    "name": "engine",
+    "image": f"{ENGINE_IMAGE}:v0.32.0",
+    "args": ["a/b", "--served-model-name", "first", "--max-num-seqs", "16", "-tp", "2", "--port", "8000"],
+    "env": [{"name": "TMPDIR", "value": "/tmp"}],  # noqa: S108 -- a path of the container
+    "ports": PORTS,
+}
+
+
+def test_the_engine_gets_the_rendered_command_at_its_own_address(image: Image, tmp_path: Path) -> None:
+    program = image(ENGINE, Place("127.1.0.1", tmp_path))
+    words = list(program.command)
+    rendered = words[words.index("/engine/python") + 3 :]
+    assert rendered[:7] == [str(tmp_path / "model"), "--served-model-name", "first", "--max-num-seqs", "16", "-tp", "1"]
+    assert rendered[rendered.index("--host") + 1] == "127.1.0.1"
+    assert rendered[rendered.index("--port") + 1] == "8000"
+    assert "--num-gpu-blocks-override" not in rendered
+    assert program.environment["TMPDIR"] == "/tmp"  # noqa: S108
+    assert program.environment["OMP_NUM_THREADS"] == "1"
+    assert any(line.startswith("-tp 2 -> -tp 1") for line in program.differences)
+    assert any(line.startswith("OMP_NUM_THREADS=1") for line in program.differences)
+
+
+@pytest.mark.parametrize(("pool", "blocks"), [("l4-tp1", "65"), ("l40s-tp1", "1000")])
+def test_the_size_of_its_kv_cache_depends_on_the_pool(image: Image, tmp_path: Path, pool: str, blocks: str) -> None:
+    annotations = {KV_BLOCKS_ANNOTATION: "65", f"{KV_BLOCKS_ANNOTATION}.l40s-tp1": "1000"}
+    command = image(ENGINE, Place("127.1.0.1", tmp_path, annotations, {POOL_LABEL: pool})).command
+    assert list(command)[command.index("--num-gpu-blocks-override") + 1] == blocks
+
+
+@pytest.mark.parametrize("change", [{"command": ["bash"]}, {"ports": []}], ids=["another command", "no port"])
+def test_what_is_no_engine_is_refused(image: Image, tmp_path: Path, change: dict[str, Any]) -> None:
+    with pytest.raises(CannotRun):
+        image(ENGINE | change, Place("127.1.0.1", tmp_path))
