@@ -24,7 +24,6 @@ from tests.live.bench import (
     LIGHT,
     LLAMA_BLOCKS,
     OVERLOAD,
-    QWEN_BLOCKS,
     START_SECONDS,
     TIMING,
     Bench,
@@ -73,8 +72,8 @@ def test_an_engine_with_too_little_kv_cache_is_moved_while_its_users_go_on(bench
     [new] = bench.wait(lambda: _ready_on(bench, L40S_NODE), f"{NEIGHBOUR} ready on {L40S_NODE}", START_SECONDS)
     bench.wait(lambda: neighbours.tally.by_pod()[new] > 0, "answers of the new place", SEES_SECONDS)
     log.info("moved after %.0f s; %s: %s", time.time() - began, NEIGHBOUR, neighbours.tally.line())
-    few = QWEN_BLOCKS[L4_POOL] * CPU_BLOCK_TOKENS
-    assert f"an engine got a KV cache of {few} tokens" in bench.rebalancing(NEIGHBOUR)["lastChange"]
+    # Said of the cache that the engine got, or of the memory that this makes known, whichever is seen first.
+    assert "Another placement is needed" in bench.rebalancing(NEIGHBOUR)["lastChange"]
     assert len(neighbours.tally.by_pod()) == 2
     assert neighbours.tally.lost() == []
 
