@@ -19,10 +19,10 @@ demo: $(READY) ## a live demonstration on an embedded control plane; Ctrl-C ends
 
 ##@ Test it
 test: $(READY) build ## everything but the real engine: unit, stories, laws, cluster
-	$(PYTEST) -m "not engine" $(TWO_AT_A_TIME) $(ARGS)
+	$(PYTEST) -m "not engine and not live" $(TWO_AT_A_TIME) $(ARGS)
 
 test-unit: $(READY) ## the fast part: no cluster, no engine
-	$(PYTEST) -m "not cluster and not engine" $(ARGS)
+	$(PYTEST) -m "not cluster and not engine and not live" $(ARGS)
 
 test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
 	$(PYTEST) -m cluster $(TWO_AT_A_TIME) $(ARGS)
@@ -40,6 +40,10 @@ scale: $(READY) build ## 300 and 1,000 objects on 1,250 nodes, with and without 
 test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on first use)
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/engine $(TWO_AT_A_TIME) $(ARGS)
+
+test-live: $(READY) build ## real engines as pods of a real control plane, under the operator and a load (five minutes)
+	$(BIN)/python -m testbed.engine install
+	$(PYTEST) tests/live --log-cli-level=INFO $(ARGS)
 
 check: $(READY) ## format, lint, types, import contracts, generated files
 	$(BIN)/ruff format --check .
@@ -100,4 +104,4 @@ $(RUNS): pyproject.toml constraints.txt
 $(READY): pyproject.toml constraints.txt
 	scripts/make_venv.sh all
 
-.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens build constraints clean help
+.PHONY: try demo test test-unit test-cluster poison chaos scale test-engine test-live check accuracy bench-placement bench-rebalance latency-accuracy latency-fit mutants init format crds goldens build constraints clean help

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlencode
 
 import yaml
@@ -31,21 +31,24 @@ class Sample:
 
 
 class Prometheus:
-    """One server with static targets, on a port that stays the same over :meth:`kill` and :meth:`start`.
+    """One server, on a port that stays the same over :meth:`kill` and :meth:`start`.
 
     Args:
         binaries: where the program is.
         directory: for configuration, data and log; made if missing.
         targets: ``host:port`` of exporters; their own ``namespace`` and ``pod`` labels are honoured.
+        jobs: more scrape configurations, as in Prometheus' file.
     """
 
-    def __init__(self, binaries: Binaries, directory: Path, targets: Sequence[str]) -> None:
+    def __init__(
+        self, binaries: Binaries, directory: Path, targets: Sequence[str], *, jobs: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
         self._reservation = PortReservation()
         port = self._reservation.take()
         self.url = f"http://127.0.0.1:{port}"
         directory.mkdir(parents=True, exist_ok=True)
         config = directory / "prometheus.yaml"
-        config.write_text(prometheus_configuration(targets))
+        config.write_text(prometheus_configuration(targets, jobs))
         self._child = Child(
             "prometheus",
             [
@@ -116,13 +119,12 @@ class Prometheus:
         return True
 
 
-def prometheus_configuration(targets: Sequence[str]) -> str:
-    """The configuration file for static targets, scraped every second."""
+def prometheus_configuration(targets: Sequence[str], jobs: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The configuration file for static targets and further jobs, scraped every second."""
+    engines = {"job_name": "engines", "honor_labels": True, "static_configs": [{"targets": list(targets)}]}
     return yaml.safe_dump(
         {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-            "scrape_configs": [
-                {"job_name": "engines", "honor_labels": True, "static_configs": [{"targets": list(targets)}]},
-            ],
+            "scrape_configs": [engines, *(dict(job) for job in jobs)] if targets else [dict(job) for job in jobs],
         }
     )
