@@ -10,7 +10,7 @@ from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.situation import Situation
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.trend import rise_within
-from plimsoll.rebalance.wishes import LEAST_BACKLOG_SECONDS, Load, Wish, wish_of
+from plimsoll.rebalance.wishes import LEAST_BACKLOG_SECONDS, LONG_QUEUE, Load, Wish, wish_of
 
 SETTLED_SECONDS = 45.0
 """How long every replica must have served before a long queue alone asks for more: three scrapes of 15 s."""
@@ -44,7 +44,8 @@ def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) ->
     model, keep = situation.placement.model, max(TREND_SECONDS, 2 * memory.expected_startup_seconds)
     if model is not None:
         memory = memory.with_speed(traffic, model, situation.now)
-    return memory.with_arrivals(traffic, keep, situation.now)
+    has_queue = traffic.waiting >= LONG_QUEUE * traffic.pods and _is_settled(situation)
+    return memory.with_work(traffic, is_saturated=has_queue).with_arrivals(traffic, keep, situation.now)
 
 
 def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:
@@ -56,6 +57,7 @@ def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[W
         max(1, situation.load.held_tokens // traffic.pods),
         rise=rise_within(memory.points, startup + traffic.steady.seconds / 2),
         is_settled=_is_settled(situation),
+        most_work=memory.most_work,
         backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
     )
     return wish_of(load, model), model

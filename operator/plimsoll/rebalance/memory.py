@@ -38,20 +38,21 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """What the status keeps across restarts. ``slowness`` belongs to the replicas of ``pool``."""
+    """What the status keeps across restarts, of the replicas of ``pool``; see :class:`LoopMemory`."""
 
     pool: str
     slowness: float = 1.0
     startup_seconds: float | None = None
+    most_work: float | None = None
 
     def is_like(self, other: Learned) -> bool:
-        """Whether the difference is too small to write it: 10 % of either figure."""
-        ours, theirs = self.startup_seconds or 0.0, other.startup_seconds or 0.0
-        return (
-            self.pool == other.pool
-            and abs(self.slowness - other.slowness) <= UNIMPORTANT * other.slowness
-            and abs(ours - theirs) <= UNIMPORTANT * theirs
+        """Whether the difference is too small to write it: 10 % of each figure."""
+        pairs = (
+            (self.slowness, other.slowness),
+            (self.startup_seconds or 0.0, other.startup_seconds or 0.0),
+            (self.most_work or 0.0, other.most_work or 0.0),
         )
+        return self.pool == other.pool and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class LoopMemory:
         slowness: the measured time of a token over that of the performance model.
         compared_at: when these were last compared, POSIX seconds.
         startup_seconds: the longest start-up that was seen; None: none.
+        most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
+            begins); None: no long queue was seen.
     """
 
     pool: str = ""
@@ -73,16 +76,22 @@ class LoopMemory:
     slowness: float = 1.0
     compared_at: float = 0.0
     startup_seconds: float | None = None
+    most_work: float | None = None
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
         """Return the memory of a new process."""
-        return LoopMemory(learned.pool, slowness=learned.slowness, startup_seconds=learned.startup_seconds)
+        return LoopMemory(
+            learned.pool,
+            slowness=learned.slowness,
+            startup_seconds=learned.startup_seconds,
+            most_work=learned.most_work,
+        )
 
     @property
     def learned(self) -> Learned:
         """The part that survives a restart."""
-        return Learned(self.pool, self.slowness, self.startup_seconds)
+        return Learned(self.pool, self.slowness, self.startup_seconds, self.most_work)
 
     def about(self, pool: str) -> LoopMemory:
         """Return the memory for a pool. Other replicas are another kind, of which nothing is known."""
@@ -118,6 +127,21 @@ class LoopMemory:
         ratio = min(MOST_WRONG, max(1 / MOST_WRONG, measured / expected))
         slowness = self.slowness * (ratio / self.slowness) ** LEARNED_SHARE
         return replace(self, slowness=slowness, compared_at=now)
+
+    def with_work(self, traffic: Traffic, *, is_saturated: bool) -> LoopMemory:
+        """Return the memory with what a replica does at most.
+
+        With a long queue at replicas that have all served for a while, this is measured. Without one, a replica that
+        does more proves that the figure is too low.
+        """
+        if traffic.lengths is None:
+            return self
+        work = traffic.served * traffic.lengths.work / traffic.pods
+        if is_saturated and work > 0:
+            known = work if self.most_work is None else self.most_work
+            return replace(self, most_work=known + LEARNED_SHARE * (work - known))
+        is_more = self.most_work is not None and traffic.waiting < traffic.pods and work > self.most_work
+        return replace(self, most_work=work) if is_more else self
 
     def with_arrivals(self, traffic: Traffic, keep_seconds: float, now: float) -> LoopMemory:
         """Return the memory with one more point for each new window without a queue.

@@ -19,6 +19,10 @@ ENOUGH_FINISHED = 150
 FEW_FINISHED = 20
 """With fewer, the tokens of running requests count too: short answers end first."""
 
+OUTPUT_WORK = 4.0
+"""A generated token costs a replica about as much time as so many prompt tokens. It only has to be right enough to
+compare traffic of different lengths."""
+
 SIGNIFICANT = 3.0
 """The recent rate counts if it differs from the steady one by more than so many standard deviations of chance."""
 
@@ -34,6 +38,11 @@ class Lengths:
     output: float
     cached: float
     in_cache: float
+
+    @property
+    def work(self) -> float:
+        """The work of a request, in prompt tokens that are computed."""
+        return max(1.0, self.prompt - self.cached) + OUTPUT_WORK * self.output
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ class Traffic:
         steady: requests that came, over the window.
         recent: the same over the last scrapes.
         lengths: of the requests; None before one has got a token.
+        served: requests a second that got their first token, over the last scrapes.
         waiting: requests in queues now.
         running: requests in batches now.
         used_tokens: KV tokens in use now.
@@ -93,6 +103,7 @@ class Traffic:
     recent: Rate
     latest: Rate
     lengths: Lengths | None
+    served: float
     waiting: float
     running: float
     used_tokens: float
@@ -134,6 +145,7 @@ def traffic_of(
         recent=_arrivals(found, lately, end, recent_seconds, lengths),
         latest=_latest(found, lengths),
         lengths=lengths,
+        served=sum(_started(track, lately, end, lengths) for track in found) / max(1.0, end - lately),
         waiting=sum(sample.waiting or 0.0 for sample in newest),
         running=sum(sample.running or 0.0 for sample in newest),
         used_tokens=sum((one.kv_usage or 0.0) * (one.kv_capacity_tokens or capacity_tokens) for one in newest),

@@ -6,7 +6,7 @@ Every need is an absolute number, so replicas that still start count, and no wai
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.rebalance.capacity import Capacity, ReplicaModel, capacity_of
@@ -73,7 +73,8 @@ class Load:
     """The traffic, on so many known replicas with so much KV cache each.
 
     ``rise`` is by how much arrivals will have risen until a new replica serves. ``is_settled`` means that every replica
-    has served for a while. ``backlog_seconds`` is the time in which a backlog shall be served.
+    has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second.
+    ``backlog_seconds`` is the time in which a backlog shall be served.
     """
 
     traffic: Traffic
@@ -81,6 +82,7 @@ class Load:
     kv_tokens: int
     rise: float = 0.0
     is_settled: bool = False
+    most_work: float | None = None
     backlog_seconds: float = LEAST_BACKLOG_SECONDS
 
 
@@ -90,7 +92,7 @@ def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
     enough = _kv_in_use(load) / (SPARE_KV_USE * load.kv_tokens)
     capacity = None
     if replica is not None and lengths is not None:
-        capacity = capacity_of(replica, lengths)
+        capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
         needs |= {
             Need.ARRIVALS: _whole(rate / (NEEDED_USE * capacity.per_second)),
             Need.BACKLOG: _for_backlog(load, replica, lengths),
@@ -101,17 +103,28 @@ def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
     return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
 
 
+def is_saturated(load: Load) -> bool:
+    """Whether replicas that have all served for a while have a long queue."""
+    return load.is_settled and load.traffic.waiting >= LONG_QUEUE * load.replicas
+
+
+def _within(most_work: float | None, capacity: Capacity, lengths: Lengths) -> Capacity:
+    """Return no more capacity than a replica has shown with a long queue: the model may be too hopeful."""
+    if most_work is None or most_work >= capacity.per_second * lengths.work:
+        return capacity
+    return replace(capacity, per_second=most_work / lengths.work)
+
+
 def is_storm(traffic: Traffic) -> bool:
     """Whether so many requests lose their KV cache that the engines mostly compute prompts again."""
     return (traffic.preempted_share or 0.0) >= STORM_SHARE
 
 
 def _without_model(load: Load) -> dict[Need, int]:
-    has_long_queue = load.is_settled and load.traffic.waiting >= LONG_QUEUE * load.replicas
     return {
         Need.KV_CACHE: _whole(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
         Need.PREEMPTIONS: load.replicas + 1 if load.is_settled and is_storm(load.traffic) else 0,
-        Need.QUEUE: math.ceil(GROWTH * load.replicas) if has_long_queue else 0,
+        Need.QUEUE: math.ceil(GROWTH * load.replicas) if is_saturated(load) else 0,
     }
 
 
@@ -127,7 +140,7 @@ def _for_backlog(load: Load, replica: ReplicaModel, lengths: Lengths) -> int:
     backlog = load.traffic.waiting - NORMAL_QUEUE * load.replicas
     if backlog <= 0:
         return 0
-    most = capacity_of(replica, lengths, promised=False)
+    most = _within(load.most_work, capacity_of(replica, lengths, promised=False), lengths)
     return _whole((load.traffic.arrivals.per_second + backlog / load.backlog_seconds) / most.per_second)
 
 

@@ -396,6 +396,7 @@ def _learned(learned: Learned) -> dict[str, Any]:
         "pool": learned.pool,
         "tokenTimePercent": round(100 * learned.slowness),
         "startupSeconds": None if startup is None else round(startup),
+        "mostWork": None if learned.most_work is None else round(learned.most_work),
     }
 
 

@@ -358,6 +358,10 @@ class LearnedStatus(ApiModel):
     pool: str = Field(description="Pool whose replicas were measured.")
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
     startup_seconds: int | None = Field(default=None, description="Longest start-up of a replica that was seen.")
+    most_work: int | None = Field(
+        default=None,
+        description="Prompt tokens and 4 x generated tokens a second of a replica at its limit.",
+    )
 
 
 class RejectedProposalStatus(ApiModel):

@@ -156,7 +156,8 @@ def learned_of(entry: RebalancingStatus | None) -> Learned | None:
     if learned is None or learned.token_time_percent <= 0:
         return None
     startup = None if learned.startup_seconds is None else float(learned.startup_seconds)
-    return Learned(learned.pool, learned.token_time_percent / 100, startup)
+    most = float(learned.most_work) if learned.most_work else None
+    return Learned(learned.pool, learned.token_time_percent / 100, startup, most)
 
 
 def book_of(entry: RebalancingStatus | None) -> Book:
