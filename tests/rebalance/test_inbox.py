@@ -8,7 +8,7 @@ import pytest
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Decision, PoolState, as_it_is
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move
+from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move
 from plimsoll.rebalance.inbox import (
     GRACE_SECONDS,
     LIFE_SECONDS,
@@ -53,6 +53,10 @@ def desk(*parts: Posted | Vote, generation: int = 1) -> Desk:
     return Desk("uid", generation, tuple(part for part in parts if isinstance(part, Posted)), tuple(votes))
 
 
+def identity(uid: str, generation: int, change: Change, after: Decision, before: Decision | None = None) -> str:
+    return proposal_id(uid, generation, change, decision((L40S, 1)) if before is None else before, after)
+
+
 def board(at: Desk, made: str | None, **more: Any) -> Board:
     given: dict[str, Any] = {"book": Book(), "last_made": {}, "acted": False, "now": NOW} | more
     return board_of(at, given["book"], made, given["last_made"], acted=given["acted"], now=given["now"])
@@ -63,33 +67,38 @@ def board(at: Desk, made: str | None, **more: Any) -> Board:
 
 def test_an_id_is_twelve_hex_digits_and_the_figures_of_the_load_are_no_part_of_it() -> None:
     after = decision((L40S, 2))
-    known = proposal_id("uid", 1, PRESSURE, after)
+    known = identity("uid", 1, PRESSURE, after)
     assert len(known) == 12
     assert int(known, 16) >= 0
     wobbled: Numbers = (("pressure_percent", 84),)
-    assert proposal_id("uid", 1, replace(PRESSURE, numbers=wobbled), after) == known
+    assert identity("uid", 1, replace(PRESSURE, numbers=wobbled), after) == known
 
 
 def test_an_id_changes_with_the_object_the_spec_the_change_the_reason_and_the_target() -> None:
     after = decision((L40S, 2))
     others = [
-        proposal_id("other", 1, PRESSURE, after),
-        proposal_id("uid", 2, PRESSURE, after),
-        proposal_id("uid", 1, Move(PRESSURE.reason), after),
-        proposal_id("uid", 1, replace(PRESSURE, reason=DecisionReason.SUSTAINED_QUEUE), after),
-        proposal_id("uid", 1, PRESSURE, decision((L40S, 3))),
-        proposal_id("uid", 1, PRESSURE, decision((H100, 2))),
-        proposal_id("uid", 1, PRESSURE, decision((L40S, 1), (H100, 1))),
-        proposal_id("uid", 1, PRESSURE, decision((L40S, 2), max_sequences=7)),
-        proposal_id("uid", 1, PRESSURE, decision((L40S, 2), narrow_before=True)),
-        proposal_id(
+        identity("other", 1, PRESSURE, after),
+        identity("uid", 2, PRESSURE, after),
+        identity("uid", 1, Move(PRESSURE.reason), after),
+        identity("uid", 1, replace(PRESSURE, reason=DecisionReason.SUSTAINED_QUEUE), after),
+        identity("uid", 1, PRESSURE, decision((L40S, 3))),
+        identity("uid", 1, PRESSURE, decision((H100, 2))),
+        identity("uid", 1, PRESSURE, decision((L40S, 1), (H100, 1))),
+        identity(
             "uid",
             1,
             PRESSURE,
             decision((L40S, 2), target=replace(after.pools[0].target, capacity=CapacityType.SPOT)),
         ),
     ]
-    assert len({*others, proposal_id("uid", 1, PRESSURE, after)}) == len(others) + 1
+    assert len({*others, identity("uid", 1, PRESSURE, after)}) == len(others) + 1
+
+
+def test_settings_that_are_learned_meanwhile_are_no_part_of_the_id_unless_only_they_change() -> None:
+    after = decision((L40S, 2))
+    for learned in (decision((L40S, 2), max_sequences=7), decision((L40S, 2), narrow_before=True)):
+        assert identity("uid", 1, PRESSURE, learned) == identity("uid", 1, PRESSURE, after)
+        assert identity("uid", 1, PRESSURE, learned, before=after) != identity("uid", 1, PRESSURE, after, before=after)
 
 
 def test_the_order_of_pools_and_pools_on_their_way_out_are_no_part_of_the_id() -> None:
@@ -97,7 +106,7 @@ def test_the_order_of_pools_and_pools_on_their_way_out_are_no_part_of_the_id() -
     [first, second] = one.pools
     leaving = replace(first, name="old", state=PoolState.RETIRING)
     other = replace(one, pools=(leaving, second, first))
-    assert proposal_id("uid", 1, PRESSURE, other) == proposal_id("uid", 1, PRESSURE, one)
+    assert identity("uid", 1, PRESSURE, other) == identity("uid", 1, PRESSURE, one)
 
 
 # -- which approvals count ---------------------------------------------------------------------------------------------

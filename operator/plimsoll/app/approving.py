@@ -42,8 +42,8 @@ def offered_by(spec: InferenceDeploymentSpec, decided: Decided, what_if: WhatIf,
     change, answer = decided.decision, decided.answer
     if desk is None or answer is None or not is_change(change) or is_carried_out(spec, decided):
         return None
-    then = answer.decision
-    return Offered(proposal_id(desk.uid, desk.generation, change, then), what_if.decision, then)
+    now, then = what_if.decision, answer.decision
+    return Offered(proposal_id(desk.uid, desk.generation, change, now, then), now, then)
 
 
 def approval_of(offered: Offered | None, desk: Desk | None, book: Book, now: float) -> Vote | None:

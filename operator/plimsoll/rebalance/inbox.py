@@ -7,7 +7,7 @@ approved. So an old approval cannot carry out anything that the loop would not p
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -228,12 +228,16 @@ def _state(posted: Posted, desk: Desk, book: Book, now: float) -> Standing:
     return Standing.REJECTED if book.refuses(posted.id) else Standing.OPEN
 
 
-def proposal_id(uid: str, generation: int, change: Change, after: Decision) -> str:
+def proposal_id(uid: str, generation: int, change: Change, before: Decision, after: Decision) -> str:
     """Return the id of a proposal: it changes with the deployment's spec, the target, and the reason.
 
-    The figures of the load are no part of it, so that a proposal keeps its id while they wobble.
+    The figures of the load are no part of it, so that a proposal keeps its id while they wobble. Engine settings follow
+    from the place and from what engines report, which is learned while a proposal stands. So they are part of the id
+    only where nothing else changes.
     """
-    words = (uid, str(generation), type(change).__name__, change.reason.value, *map(_place, targets(after)))
+    places, settings = _each(_place, after), _each(_settings, after)
+    target = settings if places == _each(_place, before) else places
+    words = (uid, str(generation), type(change).__name__, change.reason.value, *target)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
 
 
@@ -243,14 +247,15 @@ def targets(decision: Decision) -> Sequence[PlannedPool]:
     return sorted(serving, key=lambda pool: pool.name)
 
 
+def _each(words: Callable[[PlannedPool], str], decision: Decision) -> list[str]:
+    return [words(pool) for pool in targets(decision)]
+
+
 def _place(pool: PlannedPool) -> str:
     capacity = pool.target.capacity
-    parts: Iterable[object] = (
-        pool.gpu_type,
-        *pool.split,
-        "" if capacity is None else capacity.value,
-        pool.replicas,
-        pool.sequences,
-        pool.has_narrow_cache,
-    )
-    return " ".join(map(str, parts))
+    where = (pool.gpu_type, *pool.split, "" if capacity is None else capacity.value, pool.replicas)
+    return " ".join(map(str, where))
+
+
+def _settings(pool: PlannedPool) -> str:
+    return f"{_place(pool)} {pool.sequences} {pool.has_narrow_cache}"
