@@ -13,8 +13,8 @@ LENGTHS_SECONDS = (120.0, 300.0, 600.0)
 """Lengths are means of the shortest of these times in which enough requests ended, so that a new kind of use is soon
 noticed, and few requests give no wild means."""
 
-ENOUGH_FINISHED = 150
-"""The mean of so many lengths with the spread of public traces (0.8 to 1.0) is within 8 % (one standard deviation)."""
+ENOUGH_FINISHED = 60
+"""The mean of so many lengths with the spread of public traces (0.8 to 1.0) is within 13 % (one standard deviation)."""
 
 FEW_FINISHED = 20
 """With fewer, the tokens of running requests count too: short answers end first."""
