@@ -20,12 +20,14 @@ from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
+from tests.support.live_situations import enough_for
 
-AUTO = {"mode": "Auto", "maxReplicas": 4, "windowSeconds": 20, "cooldownSeconds": 30}
+AUTO_COOLDOWN = 30
+AUTO = {"mode": "Auto", "maxReplicas": 4, "windowSeconds": 20, "cooldownSeconds": AUTO_COOLDOWN}
 NOW = 1_795_300_000.0
 """A day after the pods of :func:`benchmarks.planning.pictures.carry_out` became ready."""
 
-PRESSURE, EASY, SLACK = 0.95, 0.6, 0.0
+PRESSURE, EASY, SLACK = 1.0, 0.6, 0.0
 PRODUCTS = {"l4-24gb": "L4", "l40s-48gb": "L40S", "h100-sxm-80gb": "H100-80GB-HBM3"}
 
 L4, L40S, H100 = "l4-24gb", "l40s-48gb", "h100-sxm-80gb"
@@ -99,6 +101,10 @@ class LivePasses:
         pods = [pod.name for pod in case.around.ready_pods()]
         samples = tuple(_sample(self.now - ago, usage, held) for ago in (19.0, 10.0, 1.0))
         self.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples) for pod in pods})
+
+    def has_been_enough(self, case: Case, replicas: int = 1) -> None:
+        """Let fewer replicas have been enough for as long as :data:`AUTO` asks for."""
+        self.passes.memories[case.uid] = enough_for(replicas, AUTO_COOLDOWN, now=self.now)
 
     def _pass(self) -> PassResult:
         return self.passes.make(self.store.picture(), {}, self.now)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from operator import attrgetter
 from statistics import median
 
 from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState, worst
@@ -30,6 +31,14 @@ age of a sample means nothing."""
 
 LARGEST_COUNT = 2**53
 """The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
+
+
+COUNTS: tuple[Callable[[EngineSample], float | None], ...] = tuple(
+    attrgetter(each.name)
+    for each in fields(EngineSample)
+    if each.name not in ("at", "kv_capacity_tokens", "rank_usages")
+)
+"""Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +132,8 @@ class _Judged:
 
     @staticmethod
     def of(pod: str, samples: Sequence[EngineSample], ready_since: float | None, now: float) -> _Judged:
-        mine = sorted(
-            (each for each in samples if ready_since is None or not each.at < ready_since), key=lambda each: each.at
-        )
-        usable = [each for each in mine if is_usable(each, now)]
+        mine = sorted((each for each in samples if ready_since is None or not each.at < ready_since), key=_moment)
+        usable = list({each.at: each for each in mine if is_usable(each, now)}.values())  # the last one of a moment
         if not usable:
             return _Judged(PodState(pod, _without_samples(mine), _age(mine, now)))
         track, age = Track(pod, usable, ready_since), max(0.0, now - usable[-1].at)
@@ -139,18 +146,14 @@ class _Judged:
         return _Judged(state, track, _capacity(usable))
 
 
+def _moment(sample: EngineSample) -> float:
+    """Return the time to sort by. One that is no number would leave the others in disorder, so it comes first."""
+    return -math.inf if math.isnan(sample.at) else sample.at
+
+
 def is_usable(sample: EngineSample, now: float) -> bool:
     """Whether a sample can decide something: all of its numbers are possible, and use and queue of the engine known."""
-    counts = (
-        sample.kv_usage,
-        sample.waiting,
-        sample.running,
-        sample.preemptions_total,
-        sample.prompt_tokens_total,
-        sample.generation_tokens_total,
-        sample.first_tokens_total,
-        sample.finished_total,
-    )
+    counts = [read(sample) for read in COUNTS]
     return (
         sample.kv_usage is not None
         and sample.waiting is not None
