@@ -102,7 +102,8 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.rehomings == (Rehoming("l4-24gb", Split(1), 1_799_996_400.0, "InsufficientGpus"),)
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
     assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
-    assert record.history == ChangeHistory((NOW,), Ceiling(NOW, 4.0, None))
+    assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
+    assert record.learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0)
 
 
 def test_a_pool_on_nodes_with_several_labels_has_them_all_and_one_that_names_none_is_left_out() -> None:

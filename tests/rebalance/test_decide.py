@@ -15,7 +15,7 @@ from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.signals import PodState, SignalState
-from tests.support.engine_loads import KV_TOKENS, NOW, Serves
+from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, pod, summary
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, EASY, IDLE, NEED, enough_for, loads_of, situation
 
@@ -103,6 +103,17 @@ def test_an_unknown_pod_forbids_removals_and_no_additions() -> None:
     assert said(EASY, IDLE, load=load, **where) == (Wait, DecisionReason.METRICS_STALE)
     busy = replace(load, traffic=loads_of(BUSY, BUSY).traffic)
     assert said(EASY, IDLE, load=busy, **where)[0] is AddReplica
+
+
+def test_a_replica_that_has_just_begun_to_serve_is_supply_although_nobody_has_seen_it() -> None:
+    """It was added for the load of the known ones; to count it as unknown would add another one each time."""
+    needed = int(made(BUSY).decision.number("needed"))
+    seen = pod("p0", BUSY)
+    names = [f"p{index}" for index in range(needed)]
+    for ready_since, kind in ((NOW - 10, Wait), (LONG_AGO, AddReplica)):
+        since = {name: ready_since for name in names} | {"p0": LONG_AGO}
+        load = summary(seen, expected=names, ready_since=since)
+        assert said(BUSY, load=load, replicas=needed, ready=needed)[0] is kind
 
 
 def test_nothing_is_changed_while_metrics_are_unavailable() -> None:

@@ -197,3 +197,12 @@ def test_a_sample_that_was_read_twice_counts_once() -> None:
 def test_the_order_in_which_samples_were_read_does_not_matter() -> None:
     backwards = replace(steady("a"), samples=tuple(reversed(steady("a").samples)))
     assert summary(steady("b"), backwards, expected=("a", "b")) == summary(steady("a"), steady("b"))
+
+
+def test_a_pod_that_has_just_begun_to_serve_is_new_until_its_first_scrape() -> None:
+    for ready_since, new in ((NOW - 10, 1), (LONG_AGO, 0)):
+        load = summary(steady("a"), expected=("a", "b"), ready_since={"a": LONG_AGO, "b": ready_since})
+        assert (load.fresh_pods, load.new_pods) == (1, new)
+    scraped = summary(steady("a"), steady("b", times=[NOW]), ready_since={"a": LONG_AGO, "b": NOW - 10})
+    assert (scraped.fresh_pods, scraped.new_pods) == (2, 0)
+    assert summary(steady("a"), expected=("a", "b"), ready_since={}).new_pods == 0

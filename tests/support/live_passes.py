@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from plimsoll.app.passes import Passes, PassResult
 from plimsoll.app.snapshot import Snapshot
 from plimsoll.app.store import Store
 from plimsoll.placement.demand import Demand
+from plimsoll.placement.pools import PoolState
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 from testbed.fleet import gpu_node
@@ -104,7 +105,9 @@ class LivePasses:
 
     def has_been_enough(self, case: Case, replicas: int = 1) -> None:
         """Let fewer replicas have been enough for as long as :data:`AUTO` asks for."""
-        self.passes.memories[case.uid] = enough_for(replicas, AUTO_COOLDOWN, now=self.now)
+        [active] = [pool.name for pool in case.pools if pool.state is PoolState.ACTIVE]
+        seen = enough_for(replicas, AUTO_COOLDOWN, now=self.now)
+        self.passes.memories[case.uid] = replace(seen, pool=active)
 
     def _pass(self) -> PassResult:
         return self.passes.make(self.store.picture(), {}, self.now)

@@ -10,7 +10,7 @@ from operator import attrgetter
 from statistics import median
 
 from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState, worst
-from plimsoll.rebalance.tracks import Track
+from plimsoll.rebalance.tracks import NEW_SECONDS, Track
 from plimsoll.rebalance.traffic import Traffic, traffic_of
 
 OLDEST_SAMPLE_SECONDS = 60.0
@@ -52,6 +52,7 @@ class LoadSummary:
         held_tokens: the KV cache of the known pods.
         smallest_capacity_tokens: the smallest KV cache that a pod reports, known or not; None where none does.
         period_seconds: the time between two scrapes; None where no pod has two samples.
+        new_pods: pods that are not known yet, because they have just begun to serve.
     """
 
     state: SignalState
@@ -60,6 +61,7 @@ class LoadSummary:
     held_tokens: int = 0
     smallest_capacity_tokens: int | None = None
     period_seconds: float | None = None
+    new_pods: int = 0
 
     @property
     def fresh_pods(self) -> int:
@@ -119,6 +121,7 @@ def summarize(
         held_tokens=sum(_capacity(track.samples) or capacity_tokens for track in known),
         smallest_capacity_tokens=min((each.capacity for each in judged if each.capacity is not None), default=None),
         period_seconds=period,
+        new_pods=sum(each.track is None and now - since.get(each.state.pod, -math.inf) <= NEW_SECONDS for each in judged),
     )
 
 
