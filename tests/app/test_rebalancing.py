@@ -217,7 +217,9 @@ def test_it_does_not_move_where_the_placement_would_not_call_it_too_small(figure
 
 
 def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
-    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2, "changes": [{**ADDED, "at": to_rfc3339(NOW - 60)}]}}
+    previous = {
+        "rebalancing": {"baseReplicas": 1, "targetReplicas": 2, "changes": [{**ADDED, "at": to_rfc3339(NOW - 60)}]}
+    }
     turn = turn_of(
         spec_of(), previous, replicas=2, reading=Reading(state=SignalState.UNAVAILABLE, error="Connection refused")
     )

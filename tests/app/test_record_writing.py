@@ -200,9 +200,7 @@ def test_the_live_loop_is_written_field_by_field() -> None:
         "lastChange": "the last",
         "learned": {"pool": "p", "tokenTimePercent": 125, "startupSeconds": 90},
     }
-    bare = RebalancingReport(
-        "Keep", "R", "why", changes=(Mark(EARLIER_POSIX, ChangeKind.ADD),), learned=Learned("p")
-    )
+    bare = RebalancingReport("Keep", "R", "why", changes=(Mark(EARLIER_POSIX, ChangeKind.ADD),), learned=Learned("p"))
     assert written(serving(rebalancing=bare))["rebalancing"] == {
         "decision": "Keep",
         "reason": "R",

@@ -60,7 +60,7 @@ def test_ours_decides_what_the_operator_decides_on_the_same_signals() -> None:
 
 
 def test_ours_waits_where_it_may_not_change_anything() -> None:
-    assert ours_after(ours(SCENARIO), view(*pods(2, kv=0.3))) == (2, DecisionReason.WITHIN_BAND)
+    assert ours_after(ours(SCENARIO), view(*pods(2, kv=0.3, running=20))) == (2, DecisionReason.WITHIN_BAND)
     full = pods(2, kv=0.99, running=60)
     assert ours_after(ours(SCENARIO), view(*full, has_metrics=False)) == (2, DecisionReason.METRICS_UNAVAILABLE)
     assert ours_after(ours(SCENARIO), view(pod(kv=0.1), stale())) == (2, DecisionReason.METRICS_STALE)
@@ -141,7 +141,7 @@ def test_no_law_changes_anything_in_an_outage(name: str) -> None:
 @pytest.mark.parametrize("name", LAWS)
 def test_every_law_survives_numbers_that_are_none(name: str) -> None:
     def spoiled(now: float) -> View:
-        engines = pods(2, now=now)
+        engines = pods(2, now=now, running=20)
         first = replace(engines[0], samples=tuple(replace(each, **NO_NUMBERS) for each in engines[0].samples))
         return view(first, engines[1], now=now)
 

@@ -164,9 +164,7 @@ class Replay:
             kv_capacity_tokens=KV_TOKENS,
             budget_bytes_per_gpu=80,
             model=MODEL,
-            starting_since=tuple(
-                START + pod.ready_at - self.startup_seconds for pod in self._pods if pod.ready_at > t
-            ),
+            starting_since=tuple(START + pod.ready_at - self.startup_seconds for pod in self._pods if pod.ready_at > t),
             settled_since=max((START + pod.ready_at for pod in ready), default=None),
             startup_seconds=self.startup_seconds if len(ready) > self.replicas else None,
         )

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, LoopDecision, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.decisions import (
+    AddReplica,
+    DecisionReason,
+    Keep,
+    LoopDecision,
+    Move,
+    RemoveReplica,
+    Retune,
+    Wait,
+)
 from plimsoll.rebalance.diagnose import DiagnosisKind
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.load import LoadSummary

@@ -118,9 +118,7 @@ def test_a_replica_less_is_carried_out_although_another_one_has_been_without_a_p
 
 def test_a_place_that_is_too_small_is_left_for_another_one() -> None:
     seen = (ObservedCapacity(L40S, Split(1), 499),)
-    decided = decide(
-        too_small(), about(running(observed=seen), fleet(node("l", L40S, 2, held=1), node("h", H100)))
-    )
+    decided = decide(too_small(), about(running(observed=seen), fleet(node("l", L40S, 2, held=1), node("h", H100))))
     assert isinstance(decided.decision, Move)
     assert shares(decided.proposal) == ({L40S: 1}, {H100: 1})
     assert decided.answer is not None

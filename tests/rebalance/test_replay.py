@@ -156,7 +156,9 @@ def test_growth_is_followed_up_to_the_most_allowed_and_no_further() -> None:
 def test_a_steady_rise_is_met_before_requests_wait() -> None:
     """Arrivals grow by a replica's worth in an hour. A queue as long as a scrape's requests never stays."""
     replay = Replay(POLICY, lambda t: MOST * (0.5 + max(0.0, t) / HOUR), startup_seconds=240).run(2 * HOUR)
-    waiting = [int(decision.number("waiting")) for _, decision in replay.decisions if "waiting" in dict(decision.numbers)]
+    waiting = [
+        int(decision.number("waiting")) for _, decision in replay.decisions if "waiting" in dict(decision.numbers)
+    ]
     assert max(waiting) < 15 * MOST
     assert all(isinstance(change, AddReplica) for _, change in replay.changes)
     assert 3 <= replay.counts[-1] <= 5

@@ -103,7 +103,9 @@ def test_a_removal_of_this_moment_leaves_some_time_to_count() -> None:
 
 
 def test_prompts_count_where_first_tokens_are_not_reported() -> None:
-    samples = tuple(replace(each, first_tokens_total=None, ttft_seconds_total=None) for each in pod("a", STEADY).samples)
+    samples = tuple(
+        replace(each, first_tokens_total=None, ttft_seconds_total=None) for each in pod("a", STEADY).samples
+    )
     found = seen(PodSignals("a", samples))
     assert found.steady.per_second == pytest.approx(2.0)
     assert found.ttft_seconds is None

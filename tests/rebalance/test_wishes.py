@@ -1,4 +1,4 @@
-"""How many replicas a load needs: by arrivals, by the backlog, by the cache, and by the queue where no more is known."""
+"""How many replicas a load needs: by arrivals, by the backlog, by the cache, and by the queue."""
 
 from __future__ import annotations
 
@@ -149,7 +149,12 @@ def test_a_long_queue_needs_more_where_the_speed_is_not_known() -> None:
     st.sampled_from([None, MODEL]),
 )
 def test_every_load_has_a_wish(
-    rate: float, usage: float, waiting: float, pods: int, is_settled: bool, model: object
+    rate: float,
+    usage: float,
+    waiting: float,
+    pods: int,
+    is_settled: bool,  # noqa: FBT001 - drawn
+    model: object,
 ) -> None:
     each = replace(USUAL, rate=rate, kv_usage=usage, waiting=waiting)
     wish = wish_of(load(*pods * [each], is_settled=is_settled), model and MODEL)

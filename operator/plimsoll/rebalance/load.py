@@ -121,7 +121,9 @@ def summarize(
         held_tokens=sum(_capacity(track.samples) or capacity_tokens for track in known),
         smallest_capacity_tokens=min((each.capacity for each in judged if each.capacity is not None), default=None),
         period_seconds=period,
-        new_pods=sum(each.track is None and now - since.get(each.state.pod, -math.inf) <= NEW_SECONDS for each in judged),
+        new_pods=sum(
+            each.track is None and now - since.get(each.state.pod, -math.inf) <= NEW_SECONDS for each in judged
+        ),
     )
 
 

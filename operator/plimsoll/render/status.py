@@ -83,9 +83,7 @@ def status(report: Report, earlier: Mapping[str, Since], now: str) -> dict[str, 
     if report.rebalancing is not None:
         document["rebalancing"] = _rebalancing(report.rebalancing)
     elif report.rebalancing_off:
-        document["rebalancing"] = (
-            None  # otherwise it stays: a pass without a turn keeps what is known
-        )
+        document["rebalancing"] = None  # otherwise it stays: a pass without a turn keeps what is known
     return document
 
 
