@@ -19,11 +19,11 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import ObservedCapacity
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.performance.cost import cost
 from plimsoll.placement.speed import load_of
-from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.history import ChangeKind, Mark
 from plimsoll.rebalance.memory import Learned
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report

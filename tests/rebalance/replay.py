@@ -81,7 +81,7 @@ class _Pod:
 class Replay:
     """One run. ``exporter`` may spoil or drop a sample; ``outage`` says when Prometheus is away.
 
-    ``restarts`` says when the operator has restarted: it keeps the history as ``remember`` returns it, and nothing else.
+    ``restarts`` says when the operator has restarted: it keeps the history as ``remember`` returns it, and no more.
     """
 
     policy: RebalancePolicy

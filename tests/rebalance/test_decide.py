@@ -120,7 +120,7 @@ def test_a_replica_that_has_just_begun_to_serve_is_supply_although_nobody_has_se
     seen = pod("p0", BUSY)
     names = [f"p{index}" for index in range(needed)]
     for ready_since, kind in ((NOW - 10, Wait), (LONG_AGO, AddReplica)):
-        since = {name: ready_since for name in names} | {"p0": LONG_AGO}
+        since = dict.fromkeys(names, ready_since) | {"p0": LONG_AGO}
         load = summary(seen, expected=names, ready_since=since)
         assert said(BUSY, load=load, replicas=needed, ready=needed)[0] is kind
 

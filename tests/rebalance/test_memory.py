@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_arrivals_are_kept_once_for_each_window_and_not_for_ever() -> None:
         memory = memory.with_arrivals(traffic(LOAD), 600, NOW + 5.0 * index)
     ages = [NOW + 995 - point.at for point in memory.points]
     assert max(ages) <= 600 + 30
-    assert min(earlier - later for earlier, later in zip(ages, ages[1:], strict=False)) >= 30
+    assert min(earlier - later for earlier, later in pairwise(ages)) >= 30
     assert {round(point.per_second, 6) for point in memory.points} == {4.0}
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -153,7 +154,7 @@ def test_nothing_is_done_on_stale_data(
     scraped_often = [replace(each, samples=each.samples[-2:]) for each in old]
     within = replace(policy, min_replicas=1, max_replicas=6)
     for found in (old, scraped_often):
-        gaps = [b.at - a.at for each in found for a, b in zip(each.samples, each.samples[1:], strict=False)]
+        gaps = [b.at - a.at for each in found for a, b in pairwise(each.samples)]
         if not all(0 <= gap <= 60 for gap in gaps):
             continue
         decision = decided(found, ready, ready, ChangeHistory(), within, memory, model)
@@ -229,8 +230,8 @@ class Deployment:
     policy: RebalancePolicy
     replicas: int
     now: float = NOW
-    history: ChangeHistory = ChangeHistory()
-    memory: LoopMemory = LoopMemory()
+    history: ChangeHistory = field(default_factory=ChangeHistory)
+    memory: LoopMemory = field(default_factory=LoopMemory)
 
     def turn(self, step: Step) -> Decided:
         """Take one turn, and carry out what it decides."""
@@ -272,7 +273,7 @@ def test_no_sequence_of_turns_breaks_a_bound(policy: RebalancePolicy, taken: lis
     scales = [(at, each) for at, each in made if isinstance(each, AddReplica | RemoveReplica)]
     reversals = [
         later
-        for (earlier, before), (later, after) in zip(scales, scales[1:], strict=False)
+        for (earlier, before), (later, after) in pairwise(scales)
         if isinstance(before, RemoveReplica) and isinstance(after, AddReplica) and later - earlier <= REVERSAL_SECONDS
     ]
     others = [at for at, each in made if not isinstance(each, AddReplica)]

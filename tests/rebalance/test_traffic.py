@@ -14,6 +14,14 @@ from plimsoll.rebalance.traffic import ENOUGH_FINISHED, FEW_FINISHED, LENGTHS_SE
 from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, pod, summary
 
 STEADY = Serves(rate=2.0)
+COUNTERS = (
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "finished_total",
+    "finished_prompt_tokens_total",
+    "finished_output_tokens_total",
+    "first_tokens_total",
+)
 
 
 def seen(*pods: PodSignals, **how: object) -> Traffic:
@@ -169,11 +177,7 @@ def test_a_new_kind_of_use_is_soon_noticed() -> None:
         samples.append(
             replace(
                 new.sample(at, more),
-                **{
-                    name: getattr(first, name) + getattr(new.sample(at, more), name)
-                    for name in ("prompt_tokens_total", "generation_tokens_total", "finished_total")
-                    + ("finished_prompt_tokens_total", "finished_output_tokens_total", "first_tokens_total")
-                },
+                **{name: getattr(first, name) + getattr(new.sample(at, more), name) for name in COUNTERS},
             )
         )
     assert 4.0 * LENGTHS_SECONDS[0] >= ENOUGH_FINISHED

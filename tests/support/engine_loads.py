@@ -108,7 +108,7 @@ def summary(
         now,
         window_seconds=window,
         capacity_tokens=capacity,
-        ready_since={name: LONG_AGO for name in names} if ready_since is None else ready_since,
+        ready_since=dict.fromkeys(names, LONG_AGO) if ready_since is None else ready_since,
         removed_at=removed_at,
         available=available,
     )

@@ -136,7 +136,7 @@ def _by_estimate(need: DeclaredNeed, placement: PlacementState, load: LoadSummar
 
 
 def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
-    """Find whether the load needs more replicas than are wanted. Those that start count, those that are stuck do not."""
+    """Find whether the load needs more replicas than are wanted. Those that start count; stuck ones do not."""
     wish, replicas, stuck = judged.wish, situation.placement.replicas, situation.stuck
     if wish is None or wish.replicas + stuck <= replicas:
         return None
