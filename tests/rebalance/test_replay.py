@@ -142,7 +142,7 @@ def test_a_loop_that_forgets_its_history_breaks_the_bounds() -> None:
 
 
 def test_a_replica_that_starts_is_supply() -> None:
-    replay = Replay(POLICY, lambda _: 0.97 * MOST, startup_seconds=400).run(HOUR)
+    replay = Replay(POLICY, lambda _: 0.97 * MOST, startup_seconds=405).run(HOUR)
     assert [type(change) for _, change in replay.changes] == [AddReplica]
     assert replay.counts[-1] == 2
 

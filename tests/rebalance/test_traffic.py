@@ -139,6 +139,18 @@ def test_chance_is_no_news() -> None:
     assert mean == pytest.approx(2.0, rel=0.05)
 
 
+def test_a_few_requests_in_the_first_second_of_a_new_pod_are_no_rise() -> None:
+    """The next scrapes are a whole period apart, and would show one."""
+    known = [pod(f"p{index}", STEADY) for index in range(4)]
+    since = {each.pod: LONG_AGO for each in known}
+    begun = pod("new", STEADY, [NOW], came=lambda _: 6.0)
+    found = seen(*known, begun, ready_since=since | {"new": NOW - 1})
+    assert found.arrivals.per_second == pytest.approx(8.0, rel=0.05)
+    later = pod("new", STEADY, [NOW - 15, NOW], came=lambda at: 6.0 + 12.0 * (at - NOW + 15))
+    found = seen(*known, later, ready_since=since | {"new": NOW - 16})
+    assert found.arrivals.per_second == pytest.approx(20.0, rel=0.05)
+
+
 def test_the_error_of_a_rate_is_that_of_chance_and_never_zero() -> None:
     rate = seen(pod("a", STEADY)).steady
     assert rate.error_within(100.0) == pytest.approx(math.sqrt(2.0 * 100) / 100, rel=0.01)

@@ -23,7 +23,7 @@ KV_SHARE = 0.95
 """The part of the KV cache that requests may fill, chance included. Blocks are taken as a whole."""
 
 TOKEN_SHARE = 0.85
-"""The part of the promised time per token that the mean may take: requests that share steps with prompts take longer."""
+"""The part of the promised time per token that the mean may take: requests that share steps with prompts take more."""
 
 FIRST_TOKEN_SHARE = 0.35
 """The same for the time to the first token. Prompts are of different lengths, and wait for each other by chance.
