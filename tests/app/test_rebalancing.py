@@ -472,7 +472,7 @@ def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
 
 def test_a_turn_that_changes_nothing_writes_nothing_new() -> None:
     """A settled object causes no writes, whatever its figures do."""
-    spec, status = spec_of(), {}
+    spec, status = spec_of(), dict[str, Any]()
     for usage in (0.5, 0.52, 0.49, 0.51):
         turn = turn_of(spec, status, usage=usage)
         written = status_of(turn.report(recorded(status), RebalancingMode.AUTO))

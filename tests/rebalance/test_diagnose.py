@@ -27,8 +27,8 @@ NEED = DeclaredNeed(kv_tokens=500, bytes_per_gpu=60)
 
 
 def found(*loads: Serves, **changed: Any) -> Diagnosis:
-    where = situation(*(loads or (EASY, EASY)), **{"policy": SHUT, "need": NEED} | changed)
-    return _of(where)
+    facts: dict[str, Any] = {"policy": SHUT, "need": NEED}
+    return _of(situation(*(loads or (EASY, EASY)), **facts | changed))
 
 
 def _of(where: Situation) -> Diagnosis:

@@ -21,6 +21,12 @@ def steady(name: str = "a", *, times: list[float] | None = None, **changes: Any)
     return replace(found, samples=tuple(replace(each, **changes) for each in found.samples))
 
 
+def with_number(name: str, number: float | None) -> EngineSample:
+    """The sample with another number in one field."""
+    changes: dict[str, Any] = {name: number}
+    return replace(SAMPLE, **changes)
+
+
 def spoiled(**changes: Any) -> PodSignals:
     """A pod of whose last ten samples one is spoiled."""
     samples = list(steady().samples)
@@ -83,16 +89,16 @@ def test_every_number_of_a_sample_must_be_possible() -> None:
     names = [name for name in type(SAMPLE).__dataclass_fields__ if name not in ("at", "rank_usages")]
     assert len(names) == len(COUNTS) + 1, "the capacity is judged on its own"
     for name in names:
-        assert not is_usable(replace(SAMPLE, **{name: math.nan}), NOW), name
-        assert not is_usable(replace(SAMPLE, **{name: -1}), NOW), name
+        assert not is_usable(with_number(name, math.nan), NOW), name
+        assert not is_usable(with_number(name, -1), NOW), name
         optional = name not in ("kv_usage", "waiting")
-        assert is_usable(replace(SAMPLE, **{name: None}), NOW) is optional, name
+        assert is_usable(with_number(name, None), NOW) is optional, name
 
 
 def test_the_largest_exact_count_is_possible_and_a_larger_one_is_not() -> None:
     for name in ("kv_capacity_tokens", "prompt_tokens_total"):
-        assert is_usable(replace(SAMPLE, **{name: LARGEST_COUNT}), NOW)
-        assert not is_usable(replace(SAMPLE, **{name: LARGEST_COUNT + 2}), NOW)
+        assert is_usable(with_number(name, LARGEST_COUNT), NOW)
+        assert not is_usable(with_number(name, LARGEST_COUNT + 2), NOW)
 
 
 def test_a_clock_may_be_five_seconds_ahead_and_no_more() -> None:

@@ -234,7 +234,8 @@ def eight_at_a_time(**wanted: Any) -> Tenant:
 
 
 def filled(**changed: Any) -> Situation:
-    return live.situation(FILLED, **{"model": NARROW, "most_sequences": 64} | changed)
+    facts: dict[str, Any] = {"model": NARROW, "most_sequences": 64}
+    return live.situation(FILLED, **facts | changed)
 
 
 def test_engines_whose_batch_limit_binds_get_a_larger_one_and_no_replica_is_added() -> None:
@@ -296,7 +297,8 @@ def test_a_new_remedy_is_one_file_and_decides_before_those_that_come_after_it() 
     usual = decide(PRESSED, about(running(), WIDE))
     toy = decide(PRESSED, about(running(), WIDE), WITH_TOY)
     assert (ready_ones(usual), ready_ones(toy)) == (2, 3)
-    assert toy.decision == replace(usual.decision, count=2)  # type: ignore[call-arg]
+    assert isinstance(usual.decision, AddReplica)
+    assert toy.decision == replace(usual.decision, count=2)
     assert toy.answer is not None
     assert (toy.answer.decision.request.replicas, toy.answer.decision.missing) == (3, 0)
 

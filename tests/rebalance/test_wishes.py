@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plimsoll.rebalance.capacity import capacity_of
+from plimsoll.rebalance.capacity import ReplicaModel, capacity_of
 from plimsoll.rebalance.wishes import LONG_QUEUE, NORMAL_QUEUE, Load, Need, Wish, wish_of
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 
@@ -104,12 +104,12 @@ def test_a_queue_as_usual_is_no_backlog() -> None:
 
 
 @pytest.mark.parametrize("model", [MODEL, None], ids=["model", "no model"])
-def test_a_full_cache_needs_more_whatever_the_model_says(model: object) -> None:
+def test_a_full_cache_needs_more_whatever_the_model_says(model: ReplicaModel | None) -> None:
     full = replace(USUAL, kv_usage=0.99)
-    wish = wish_of(load(full, full), model and MODEL)
+    wish = wish_of(load(full, full), model)
     assert (wish.need, wish.replicas) == (Need.KV_CACHE, 3)
     free = replace(USUAL, kv_usage=0.5)
-    assert wish_of(load(free, free), model and MODEL).replicas <= 2
+    assert wish_of(load(free, free), model).replicas <= 2
 
 
 def test_without_a_model_arrivals_decide_nothing() -> None:
@@ -154,8 +154,8 @@ def test_every_load_has_a_wish(
     waiting: float,
     pods: int,
     is_settled: bool,  # noqa: FBT001 - drawn
-    model: object,
+    model: ReplicaModel | None,
 ) -> None:
     each = replace(USUAL, rate=rate, kv_usage=usage, waiting=waiting)
-    wish = wish_of(load(*pods * [each], is_settled=is_settled), model and MODEL)
+    wish = wish_of(load(*pods * [each], is_settled=is_settled), model)
     assert 1 <= wish.replicas <= wish.enough
