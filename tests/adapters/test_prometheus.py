@@ -17,7 +17,6 @@ from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading
 from plimsoll.engines.vllm.metrics import capacity_tokens
 from plimsoll.rebalance.load import summarize
-from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, SignalState
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving, success
 
@@ -88,10 +87,10 @@ def test_the_age_of_a_silent_pod_is_its_last_scrapes_and_not_the_questions() -> 
     silent = dict.fromkeys(range(-295, -200, 15), "0.5")
 
     reading = read(replying(*pod_series({float(at): value for at, value in silent.items()})))
-    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, RebalancePolicy(), request_tokens=100)
+    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, window_seconds=120, capacity_tokens=1500)
 
     assert load.state is SignalState.STALE
-    assert load.oldest_age_seconds == 205
+    assert load.pods[0].age_seconds == 205
 
 
 def test_ranks_of_a_pod_are_put_together() -> None:
@@ -209,7 +208,7 @@ def test_an_impossible_use_between_good_ones_leaves_the_window_usable() -> None:
     points[-90.0] = "NaN"
 
     reading = read(replying(*pod_series(points)))
-    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, RebalancePolicy(), request_tokens=100)
+    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, window_seconds=120, capacity_tokens=1000)
 
     assert load.state is SignalState.FRESH
     assert [(s.at - NOW, s.waiting) for s in samples(reading) if s.kv_usage is None] == [(-90, 1.0)]
@@ -221,7 +220,7 @@ def test_three_impossible_uses_in_a_row_are_an_invalid_engine(wrong: int, state:
     points = dict.fromkeys(times, "0.5") | dict.fromkeys(times[-wrong:], "1.5")
 
     reading = read(replying(*pod_series(points)))
-    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, RebalancePolicy(), request_tokens=100)
+    load = summarize(list(reading.pods.values()), ["llama-0"], NOW, window_seconds=120, capacity_tokens=1000)
 
     assert load.state is state
 

@@ -16,7 +16,7 @@ from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.public_words import ConditionReason, EventReason
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, Move, RemoveReplica, Retune
 from plimsoll.render.report import Problem
 from tests.support.bodies import inference_deployment_body
 from tests.support.planning import H100, L4, fleet, node, pool, request, tenant
@@ -76,7 +76,7 @@ def test_only_a_problem_that_does_not_end_by_itself_is_an_event(permanent: bool)
     assert notes_of(case) == (said if permanent else [])
 
 
-@pytest.mark.parametrize("change", [AddReplica, RemoveReplica, Move])
+@pytest.mark.parametrize("change", [AddReplica, RemoveReplica, Retune, Move])
 def test_a_change_of_the_live_loop_is_an_event_of_its_own_with_its_sentence(change: type[AddReplica]) -> None:
     decision: LoopDecision = change(DecisionReason.SUSTAINED_QUEUE)
     case = case_of(PLACED)

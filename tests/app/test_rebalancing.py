@@ -9,31 +9,30 @@ import pytest
 
 from plimsoll.adapters.readings import Reading
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, InferenceDeploymentStatus, PoolStatus, RebalancingMode
-from plimsoll.app import rebalancing
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.objects import Surroundings
-from plimsoll.app.rebalancing import Standing, Turn, load_of, policy_of, take_turn
+from plimsoll.app.rebalancing import Running, Standing, Turn, load_of, policy_of, take_turn
 from plimsoll.app.record.reading import Record, read
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
-from plimsoll.domain.serving import ObservedCapacity, ServingShape
+from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Pool, PoolState
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
-from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.inbox import Book, Desk, Refusal
-from plimsoll.rebalance.load import summarize
+from plimsoll.rebalance.memory import Learned, LoopMemory
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import RebalancingReport, Report
 from tests.support.hypotheses import no_room, room_for_all
+from tests.support.live_situations import enough_for
 from tests.support.terms import terms_of
 
 NOW = 1_700_000_000.0
 CAPACITY = 100_000
-SHAPE = ServingShape(context_tokens=4096, concurrency=16)
 FIGURES = MemoryEstimate(
     terms=terms_of(weights=10, kv_cache=10),
     margin_bytes=0,
@@ -44,7 +43,8 @@ FIGURES = MemoryEstimate(
     kv_needed_tokens=65_536,
     kv_capacity_tokens=CAPACITY,
 )
-PRESSURE, SLACK, EASY = 0.9, 0.0, 0.6
+PRESSURE, SLACK, EASY = 1.0, 0.0, 0.6
+ENOUGH = enough_for(1, 30, now=NOW)
 L40S_TARGET = Target("l40s-48gb", Split(1), ("k", "v"), "nvidia.com/gpu")
 
 
@@ -94,14 +94,17 @@ def turn_of(
     figures: MemoryEstimate | None = FIGURES,
     reading: Reading | None = None,
     moving: bool = False,
+    memory: LoopMemory | None = None,
     what_if: Callable[[int], WhatIf] = room_for_all,
     desk: Desk | None = None,
 ) -> Turn:
     around = pods_of(replicas)
     standing = Standing.read(spec, recorded(status or {}))
+    if memory is not None:
+        standing = replace(standing, memory=memory)
     signals = reading_of(around, usage) if reading is None else reading
     about = what_if(standing.target_replicas)
-    return take_turn(spec, standing, figures, SHAPE, around, signals, about, now=NOW, moving=moving, desk=desk)
+    return take_turn(spec, standing, Running(figures, moving=moving), around, signals, about, now=NOW, desk=desk)
 
 
 def destination(turn: Turn) -> dict[str, int]:
@@ -132,11 +135,14 @@ def test_the_target_is_kept_while_the_user_says_the_same() -> None:
     assert Standing.read(spec_of(1), recorded(previous)).target_replicas == 3
 
 
+ADDED = {"at": to_rfc3339(NOW), "kind": "Add", "reason": "SustainedQueue", "replicas": 3}
+
+
 def test_a_new_number_of_the_users_resets_the_target_and_not_the_budget() -> None:
-    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "changeTimes": [to_rfc3339(NOW)]}}
+    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "changes": [ADDED]}}
     standing = Standing.read(spec_of(2), recorded(previous))
     assert (standing.base_replicas, standing.target_replicas) == (2, 2)
-    assert standing.history.changes == (NOW,)
+    assert standing.history.changes == (Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),)
 
 
 @pytest.mark.parametrize("mode", ["Off", "Recommend"])
@@ -165,13 +171,23 @@ def test_answers_read_back_as_they_were_and_one_without_a_time_is_left_out() -> 
     assert Standing.read(spec_of(1), recorded(written)).book.refusals == book.refusals[1:]
 
 
-def test_what_a_status_tells_reads_back_as_it_was_and_what_is_no_time_is_left_out() -> None:
-    standing = Standing(1, 2, ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 120.9, None)), "the last one")
+def test_what_a_status_says_reads_back_as_it_was_and_what_is_no_change_is_left_out() -> None:
+    history = ChangeHistory((Mark(NOW - 60, ChangeKind.REMOVE, "SustainedSlack", 1), Mark(NOW, ChangeKind.ADD)))
+    learned = Learned("a", 1.25, 90.0)
+    standing = Standing(1, 2, history, "the last one", memory=LoopMemory.of(learned), learned=learned)
     written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.AUTO))
-    kept = replace(standing, history=ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 120.0, None)))
-    assert Standing.read(spec_of(1), recorded(written)) == kept
-    written["rebalancing"]["changeTimes"] = ["yesterday", to_rfc3339(NOW)]
-    assert Standing.read(spec_of(1), recorded(written)).history.changes == (NOW,)
+    assert Standing.read(spec_of(1), recorded(written)) == standing
+    changes = written["rebalancing"]["changes"]
+    written["rebalancing"]["changes"] = [{**changes[0], "at": "yesterday"}, {**changes[0], "kind": "Guess"}, changes[1]]
+    assert Standing.read(spec_of(1), recorded(written)).history.changes == history.changes[1:]
+
+
+def test_a_speed_that_nobody_could_have_measured_is_not_believed() -> None:
+    for percent, known in ((125, True), (0, False), (-5, False)):
+        entry = {"learned": {"pool": "a", "tokenTimePercent": percent}}
+        standing = Standing.read(spec_of(1), recorded({"rebalancing": entry}))
+        assert (standing.learned is not None) is known
+        assert standing.memory.slowness == (1.25 if known else 1.0)
 
 
 # -- one turn ----------------------------------------------------------------------------------------------------------
@@ -181,15 +197,14 @@ def test_auto_carries_a_change_into_the_target_and_the_history() -> None:
     turn = turn_of(spec_of(), usage=PRESSURE)
     assert isinstance(turn.decision, AddReplica)
     assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 2, {"l40s-48gb": 2})
-    assert turn.standing.history.changes == (NOW,)
-    assert turn.standing.history.ceiling is not None
+    assert turn.standing.history.changes == (Mark(NOW, ChangeKind.ADD, "SustainedKvPressure", 2),)
     assert turn.standing.last_change is not None
-    assert turn.standing.last_change.startswith(f"{to_rfc3339(NOW)}: One replica more is needed")
+    assert turn.standing.last_change.startswith(f"{to_rfc3339(NOW)}: 2 replicas are needed")
 
 
 def test_auto_takes_a_replica_away_under_slack() -> None:
     previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2}}
-    turn = turn_of(spec_of(), previous, usage=SLACK, replicas=2)
+    turn = turn_of(spec_of(), previous, usage=SLACK, replicas=2, memory=ENOUGH)
     assert isinstance(turn.decision, RemoveReplica)
     assert (turn.acted, turn.standing.target_replicas, destination(turn)) == (True, 1, {"l40s-48gb": 1})
 
@@ -199,7 +214,8 @@ def test_recommend_says_the_same_and_does_nothing(what_if: Callable[[int], WhatI
     """It says so without a place as well: the reader may make one."""
     turn = turn_of(spec_of(mode="Recommend"), usage=PRESSURE, what_if=what_if)
     assert isinstance(turn.decision, AddReplica)
-    assert (turn.acted, turn.answer, turn.standing) == (False, None, Standing(1, 1, ChangeHistory()))
+    assert (turn.acted, turn.answer, turn.standing.history) == (False, None, ChangeHistory())
+    assert turn.standing.target_replicas == 1
     assert (turn.proposal is None) is (what_if is no_room)
 
 
@@ -246,23 +262,21 @@ def test_it_does_not_move_where_the_placement_would_not_call_it_too_small(figure
 
 
 def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
-    previous = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 2, "changeTimes": [to_rfc3339(NOW - 60)]}}
+    previous = {
+        "rebalancing": {"baseReplicas": 1, "targetReplicas": 2, "changes": [{**ADDED, "at": to_rfc3339(NOW - 60)}]}
+    }
     turn = turn_of(
         spec_of(), previous, replicas=2, reading=Reading(state=SignalState.UNAVAILABLE, error="Connection refused")
     )
     assert turn.decision.reason is DecisionReason.METRICS_UNAVAILABLE
-    assert (turn.standing.target_replicas, turn.standing.history.changes) == (2, (NOW - 60,))
+    assert turn.standing.target_replicas == 2
+    assert [mark.at for mark in turn.standing.history.changes] == [NOW - 60]
     report = turn.report(recorded(previous), RebalancingMode.AUTO)
     assert report.message == "Waiting: Prometheus gave no usable answer. Connection refused."
 
 
-def test_half_a_window_without_samples_is_too_long() -> None:
-    assert policy_of(spec_of(windowSeconds=20)).max_age_seconds == 10
-    assert policy_of(spec_of(windowSeconds=86_400)).max_age_seconds == 60
-
-
 def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
-    bounds = ("mode", "min_replicas", "changes_per_hour", "window_seconds", "cooldown_seconds", "max_age_seconds")
+    bounds = ("mode", "min_replicas", "changes_per_hour", "reversals_per_hour", "window_seconds", "cooldown_seconds")
     silent = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096, "concurrency": 16}
     plain, given = RebalancePolicy(), policy_of(InferenceDeploymentSpec.model_validate(silent))
     assert [getattr(given, bound) for bound in bounds] == [getattr(plain, bound) for bound in bounds]
@@ -273,19 +287,19 @@ def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
 
 def test_the_words_stay_while_the_decision_does_whatever_the_figures() -> None:
     spec = spec_of(mode="Recommend")
-    first = turn_of(spec, usage=0.90).report(Record(), RebalancingMode.RECOMMEND)
-    later = turn_of(spec, usage=0.95).report(read(status_of(first)), RebalancingMode.RECOMMEND)
-    assert "90 %" in first.message
+    first = turn_of(spec, usage=0.98).report(Record(), RebalancingMode.RECOMMEND)
+    later = turn_of(spec, usage=0.99).report(read(status_of(first)), RebalancingMode.RECOMMEND)
+    assert "98 %" in first.message
     assert later == first
 
 
 def test_another_number_of_replicas_deserves_new_words() -> None:
-    first = turn_of(spec_of(mode="Recommend"), usage=0.90).report(Record(), RebalancingMode.RECOMMEND)
-    second = turn_of(spec_of(2, mode="Recommend"), usage=0.95, replicas=2)
+    first = turn_of(spec_of(mode="Recommend"), usage=0.98).report(Record(), RebalancingMode.RECOMMEND)
+    second = turn_of(spec_of(2, mode="Recommend"), usage=0.99, replicas=2)
     previous = second.report(read(status_of(first)), RebalancingMode.RECOMMEND)
     assert previous.proposal is not None
     assert previous.proposal.startswith("Set spec.replicas to 3. ")
-    assert "of 2 replicas" in previous.message
+    assert "2 replicas wanted so far" in previous.message
 
 
 def test_a_change_carried_out_is_told_anew() -> None:
@@ -300,13 +314,13 @@ def test_a_change_carried_out_is_told_anew() -> None:
     }
     report = turn_of(spec_of(), previous, usage=PRESSURE, replicas=2).report(recorded(previous), RebalancingMode.AUTO)
     assert report.target_replicas == 3
-    assert report.message.startswith("One replica more is needed")
+    assert report.message.startswith("3 replicas are needed")
 
 
 def test_proposals_are_for_recommend_mode_and_for_changes_only() -> None:
     recommend = spec_of(2, mode="Recommend")
-    slack = turn_of(recommend, usage=SLACK, replicas=2).report(Record(), RebalancingMode.RECOMMEND)
-    assert (slack.proposal or "").startswith("Set spec.replicas to 1. One of 2 replicas is superfluous")
+    slack = turn_of(recommend, usage=SLACK, replicas=2, memory=ENOUGH).report(Record(), RebalancingMode.RECOMMEND)
+    assert (slack.proposal or "").startswith("Set spec.replicas to 1. 1 of 2 replicas have been enough")
     assert turn_of(recommend, replicas=2).report(Record(), RebalancingMode.RECOMMEND).proposal is None
     assert turn_of(spec_of(), usage=PRESSURE).report(Record(), RebalancingMode.AUTO).proposal is None
     small = reading_of(pods_of(1), EASY, capacity=60_000)
@@ -316,14 +330,15 @@ def test_proposals_are_for_recommend_mode_and_for_changes_only() -> None:
 
 def test_a_change_without_a_place_is_not_made_is_said_with_its_reason_and_costs_no_budget() -> None:
     turn = turn_of(spec_of(), usage=PRESSURE, what_if=no_room)
-    assert (turn.acted, turn.proposal, turn.standing) == (False, None, Standing.read(spec_of(), Record()))
+    assert (turn.acted, turn.proposal, turn.standing.history) == (False, None, ChangeHistory())
+    assert turn.standing.target_replicas == 1
     report = turn.report(Record(), RebalancingMode.AUTO)
     assert (report.decision, report.reason, report.target_replicas) == ("Wait", "NoPlaceFound", 1)
     assert report.message == (
         "Waiting (SustainedKvPressure): no place was found for it; nearest: l4-24gb x 1 fits, but takes 1 GPUs on one "
         "node and at most 0 are free."
     )
-    again = turn_of(spec_of(), usage=0.95, what_if=partial(no_room, nearest="h100-sxm-80gb"))
+    again = turn_of(spec_of(), usage=0.99, what_if=partial(no_room, nearest="h100-sxm-80gb"))
     assert again.decision != turn.decision
     assert again.report(read(status_of(report)), RebalancingMode.AUTO) == report
 
@@ -402,25 +417,6 @@ def test_no_more_are_kept_than_the_upper_limit_allows() -> None:
     assert policy_of(spec_of(minReplicas=2, maxReplicas=3)).min_replicas == 2
 
 
-@pytest.mark.parametrize(
-    ("prompt", "output", "tokens"), [(None, None, 4096), (100, None, 4096), (None, 50, 4096), (100, 50, 150)]
-)
-def test_a_request_is_as_long_as_expected_and_fills_the_context_where_that_is_unknown(
-    monkeypatch: pytest.MonkeyPatch, prompt: int | None, output: int | None, tokens: int
-) -> None:
-    asked: list[int] = []
-
-    def summarized(*arguments: Any, request_tokens: int, **options: Any) -> Any:
-        asked.append(request_tokens)
-        return summarize(*arguments, request_tokens=request_tokens, **options)
-
-    monkeypatch.setattr(rebalancing, "summarize", summarized)
-    around = pods_of(1)
-    shape = replace(SHAPE, expected_prompt_tokens=prompt, expected_output_tokens=output)
-    load_of(shape, around, reading_of(around, EASY), policy_of(spec_of()), now=NOW)
-    assert asked == [tokens]
-
-
 def test_only_auto_with_the_number_that_it_began_with_keeps_its_target() -> None:
     entry = {"rebalancing": {"baseReplicas": 1, "targetReplicas": 3, "lastChange": "03:00: one replica more"}}
     kept = Standing.read(spec_of(1), recorded(entry))
@@ -441,11 +437,96 @@ def test_an_engine_counts_with_its_latest_figure_and_a_pool_with_its_smallest_en
     assert told_now(starting, reading) == {"a": 700}
 
 
-def test_a_silent_engine_adds_no_cache_where_the_estimate_is_unknown() -> None:
+def test_a_silent_engine_has_the_cache_of_the_estimate() -> None:
     standing = Standing(2, 2, ChangeHistory())
-    around, reading = pods_of(2), reading_of(pods_of(1), PRESSURE)
-    spec = spec_of(2, mode="Recommend")
-    unknown = take_turn(spec, standing, None, SHAPE, around, reading, room_for_all(2), now=NOW)
-    assert dict(unknown.decision.numbers)["held_tokens"] == CAPACITY
-    known = take_turn(spec, standing, FIGURES, SHAPE, around, reading, room_for_all(2), now=NOW)
-    assert known.decision.reason is DecisionReason.METRICS_MISSING, "twice the cache is no pressure"
+    around = pods_of(2)
+    silent = reading_of(around, PRESSURE)
+    samples = tuple(replace(each, kv_capacity_tokens=None) for each in silent.pods["a-1"].samples)
+    reading = Reading({**silent.pods, "a-1": PodSignals("a-1", samples)})
+    policy = policy_of(spec_of(2))
+    for figures, held in ((None, CAPACITY), (FIGURES, 2 * CAPACITY)):
+        load = load_of(Running(figures), around, reading, policy, standing.history, now=NOW)
+        assert load.held_tokens == held
+
+
+# -- what the turn reads of the pods, and what it learns ---------------------------------------------------------------
+
+
+def starting_pod(name: str, **changes: Any) -> PodFacts:
+    return replace(
+        PodFacts(name, bound=True, ready=False, ended=False, terminating=False, bound_since=NOW - 9999), **changes
+    )
+
+
+@pytest.mark.parametrize(
+    ("pod", "added"),
+    [
+        (starting_pod("b"), True),
+        (starting_pod("b", bound_since=NOW - 60), False),
+        (starting_pod("b", bound_since=None), False),
+        (starting_pod("b", terminating=True), False),
+        (starting_pod("b", ended=True), False),
+    ],
+    ids=["stuck", "starts", "waits for a node", "ends", "ended"],
+)
+def test_a_pod_that_does_not_get_ready_is_no_supply(pod: PodFacts, added: bool) -> None:  # noqa: FBT001
+    """Two replicas are needed and two are wanted; one of these serves."""
+    one = pods_of(1)
+    around = Surroundings({"a": (*one.pods["a"], pod)}, {})
+    standing = Standing(2, 2, ChangeHistory())
+    full = reading_of(one, PRESSURE)
+    turn = take_turn(spec_of(2), standing, Running(FIGURES), around, full, room_for_all(2), now=NOW)
+    assert isinstance(turn.decision, AddReplica) is added
+    assert (turn.decision.reason is DecisionReason.REPLICAS_STUCK) is added
+
+
+def test_a_removed_replica_takes_its_traffic_out_of_the_window() -> None:
+    around, policy = pods_of(1), policy_of(spec_of(windowSeconds=120))
+    reading = reading_of(around, EASY)
+    removed = ChangeHistory((Mark(NOW - 10, ChangeKind.REMOVE),))
+    for history, seconds in ((ChangeHistory(), 18.0), (removed, 15.0)):
+        load = load_of(Running(FIGURES), around, reading, policy, history, now=NOW)
+        assert load.traffic is not None
+        assert load.traffic.steady.seconds == seconds
+
+
+def learned_after(standing: Standing, startup: float | None, pool: str = "a") -> Standing:
+    around = pods_of(1)
+    pods = tuple(replace(pod, startup_seconds=startup) for pod in around.pods["a"])
+    around = Surroundings({"a": pods}, {})
+    reading = reading_of(around, EASY)
+    running = Running(FIGURES, pool=pool)
+    return take_turn(spec_of(), standing, running, around, reading, room_for_all(1), now=NOW).standing
+
+
+def test_what_is_learned_is_written_and_small_differences_are_not() -> None:
+    fresh = Standing(1, 1, ChangeHistory())
+    assert learned_after(fresh, None).learned is None, "nothing was learned"
+    first = learned_after(fresh, 100.0)
+    assert first.learned == Learned("a", 1.0, 100.0)
+    similar = learned_after(first, 104.0)
+    assert (similar.learned, similar.memory.startup_seconds) == (first.learned, 104.0)
+    assert learned_after(similar, 200.0).learned == Learned("a", 1.0, 200.0)
+
+
+def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
+    first = learned_after(Standing(1, 1, ChangeHistory()), 100.0)
+    other = learned_after(first, None, pool="b")
+    assert (other.memory.startup_seconds, other.learned) == (None, Learned("b"))
+
+
+def test_a_turn_that_changes_nothing_writes_nothing_new() -> None:
+    """A settled object causes no writes, whatever its figures do."""
+    spec, status = spec_of(), dict[str, Any]()
+    for usage in (0.5, 0.52, 0.49, 0.51):
+        turn = turn_of(spec, status, usage=usage)
+        written = status_of(turn.report(recorded(status), RebalancingMode.AUTO))
+        assert not status or written == status
+        status = written
+
+
+def test_a_change_of_settings_is_proposed_by_its_field() -> None:
+    numbers = (("replicas", 1), ("needed", 2), ("waiting", 0), ("prompt_tokens", 9), ("output_tokens", 9))
+    turn = Turn(Standing(1, 1, ChangeHistory()), Retune(DecisionReason.BATCH_LIMIT_BINDS, numbers, 64))
+    report = turn.report(Record(), RebalancingMode.RECOMMEND)
+    assert (report.proposal or "").startswith("Set spec.engine.maxSequences to 64. ")

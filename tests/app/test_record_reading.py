@@ -19,7 +19,8 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
-from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.memory import Learned
 from tests.support.bodies import POOL, inference_deployment_body
 
 Json = dict[str, Any]
@@ -44,7 +45,8 @@ SEEN: Json = {
 TOO_SMALL: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 5, "spec": "s"}
 LOOP: Json = {
     "decision": "Keep", "reason": "WithinBand", "message": "", "baseReplicas": 1, "targetReplicas": 3,
-    "changeTimes": ["2027-01-15T08:00:00Z"], "ceiling": {"at": "2027-01-15T08:00:00Z", "promptTokensPerSecond": 4},
+    "changes": [{"at": "2027-01-15T08:00:00Z", "kind": "Add", "reason": "SustainedQueue", "replicas": 3}],
+    "learned": {"pool": "h100-sxm-80gb-tp1", "tokenTimePercent": 125, "startupSeconds": 90}, "diagnosis": "Healthy",
 }  # fmt: skip
 PLANNED: Json = {
     "type": "Planned", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z",
@@ -100,7 +102,8 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.rehomings == (Rehoming("l4-24gb", Split(1), 1_799_996_400.0, "InsufficientGpus"),)
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
     assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
-    assert record.history == ChangeHistory((NOW,), Ceiling(NOW, 4.0, None))
+    assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
+    assert record.learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0)
 
 
 def test_a_pool_on_nodes_with_several_labels_has_them_all_and_one_that_names_none_is_left_out() -> None:
@@ -133,7 +136,7 @@ def test_fields_of_a_later_release_do_no_harm_and_are_not_kept() -> None:
         **GOOD,
         "mood": "good",
         "pools": [{**ENTRY, "zone": "a"}],
-        "rebalancing": {**LOOP, "mood": "good", "ceiling": {**LOOP["ceiling"], "shape": 1}},
+        "rebalancing": {**LOOP, "mood": "good", "learned": {**LOOP["learned"], "shape": 1}},
         "placement": {**PLACEMENT, "engine": {**PLACEMENT["engine"], "flag": {"of": "tomorrow"}}},
     }
     assert read(later) == read(GOOD)
@@ -279,9 +282,9 @@ PARTS: list[tuple[str, Any, str]] = [
     ("rebalancing", {**LOOP, "targetReplicas": 1001}, "targetReplicas 1001 is not between 0 and 1000"),
     ("rebalancing", {**LOOP, "targetReplicas": -1}, "targetReplicas -1 is not between 0 and 1000"),
     ("rebalancing", {**LOOP, "baseReplicas": 1001}, "baseReplicas 1001 is not between 0 and 1000"),
-    ("rebalancing", {**LOOP, "changeTimes": "now"}, "changeTimes: Input should be a valid list"),
+    ("rebalancing", {**LOOP, "changes": "now"}, "changes: Input should be a valid list"),
     ("rebalancing", {**LOOP, "reason": 5}, f"reason: {TEXT}"),
-    ("rebalancing", {**LOOP, "ceiling": {"at": 5}}, f"ceiling.at: {TEXT}"),
+    ("rebalancing", {**LOOP, "learned": {**LOOP["learned"], "pool": 5}}, f"learned.pool: {TEXT}"),
     ("rebalancing", [LOOP], "it is no mapping"),
     ("estimate", {**ESTIMATE, "weightsBytes": -1}, "weightsBytes: Input should be greater than or equal to 0"),
     ("placement", {**PLACEMENT, "engine": {}}, "engine.maxModelLen: Field required"),
@@ -318,9 +321,18 @@ def test_without_a_live_loop_there_is_no_history() -> None:
     assert read({}).history == ChangeHistory()
 
 
-def test_texts_that_are_no_times_are_left_out_of_the_history() -> None:
-    loop = {**LOOP, "changeTimes": ["yesterday", *LOOP["changeTimes"]], "ceiling": {"at": "never"}}
-    assert read({"rebalancing": loop}).history == ChangeHistory((NOW,), None)
+def test_changes_without_a_time_or_of_an_unknown_kind_are_left_out_of_the_history() -> None:
+    [known] = LOOP["changes"]
+    loop = {**LOOP, "changes": [{**known, "at": "yesterday"}, {**known, "kind": "Guess"}, known]}
+    record = read({"rebalancing": loop})
+    assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
+    assert record.learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0)
+
+
+def test_a_speed_that_nobody_could_have_measured_is_left_out() -> None:
+    loop = {**LOOP, "learned": {**LOOP["learned"], "tokenTimePercent": 0}}
+    assert read({"rebalancing": loop}).learned is None
+    assert read({}).learned is None
 
 
 def test_the_store_reads_a_status_once_and_says_the_same() -> None:

@@ -19,17 +19,21 @@ from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import RemedyKind
 from plimsoll.domain.serving import ObservedCapacity
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.performance.cost import cost
 from plimsoll.placement.speed import load_of
-from plimsoll.rebalance.history import Ceiling
+from plimsoll.rebalance.history import ChangeKind, Mark
+from plimsoll.rebalance.memory import Learned
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
+from plimsoll.render.status import MAX_CHANGES
 from tests.app.test_record_reading import GOOD
 from tests.render.workloads import decision
 from tests.support.planning import L4, model, request
 
 EARLIER, NOW = "2026-01-01T00:00:00Z", "2026-01-01T00:10:00Z"
+EARLIER_POSIX = 1_767_225_600.0
 POOL = "h100-sxm-80gb-tp1"
 SELECTOR = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
 BROKEN = Report("llama", 4, 2, problem=Problem(ConditionReason.INVALID_SPEC, "spec.model", permanent=True))
@@ -178,25 +182,31 @@ def test_what_engines_reported_is_written_field_by_field() -> None:
 
 
 def test_the_live_loop_is_written_field_by_field() -> None:
-    times = tuple(f"2026-01-01T{hour:02}:{minute:02}:00Z" for hour in range(3) for minute in range(60))
-    loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, times, "the last", Ceiling(1_767_225_600.9, 4000.9, 900.9))
+    marks = tuple(Mark(EARLIER_POSIX + 0.9 + 60 * number, ChangeKind.MOVE, "R", 2) for number in range(300))
+    learned = Learned("p", 1.254, 89.6)
+    loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, marks, "the last", learned, "Healthy")
+    changes = [
+        {"at": to_rfc3339(mark.at), "kind": "Move", "reason": "R", "replicas": 2} for mark in marks[-MAX_CHANGES:]
+    ]
     assert written(serving(rebalancing=loop))["rebalancing"] == {
         "decision": "Keep",
         "reason": "R",
         "message": "why",
+        "diagnosis": "Healthy",
         "proposal": "do",
         "baseReplicas": 1,
         "targetReplicas": 2,
-        "changeTimes": list(times[-120:]),
+        "changes": changes,
         "lastChange": "the last",
-        "ceiling": {"at": EARLIER, "promptTokensPerSecond": 4000, "generationTokensPerSecond": 900},
+        "learned": {"pool": "p", "tokenTimePercent": 125, "startupSeconds": 90},
     }
-    bare = RebalancingReport("Keep", "R", "why", ceiling=Ceiling(1_767_225_600.0))
+    bare = RebalancingReport("Keep", "R", "why", changes=(Mark(EARLIER_POSIX, ChangeKind.ADD),), learned=Learned("p"))
     assert written(serving(rebalancing=bare))["rebalancing"] == {
         "decision": "Keep",
         "reason": "R",
         "message": "why",
-        "ceiling": {"at": EARLIER},
+        "changes": [{"at": EARLIER, "kind": "Add"}],
+        "learned": {"pool": "p", "tokenTimePercent": 100},
     }
 
 

@@ -12,7 +12,6 @@ from plimsoll.adapters.impossible_numbers import ERRORS_IN_A_ROW
 from plimsoll.app.live import HISTORY_SECONDS
 from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
 from plimsoll.rebalance.load import summarize
-from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 
 NOW = 1_700_000_000.0
@@ -95,10 +94,9 @@ def test_thinning_again_and_again_makes_no_hole() -> None:
 
 
 def test_a_long_window_is_still_covered() -> None:
-    policy = RebalancePolicy(window_seconds=600)
     memory = after({}, signals("p", scrapes(NOW - 660, NOW)), NOW)
 
-    load = summarize(list(signals_of(memory).values()), ["p"], NOW, policy, request_tokens=10)
+    load = summarize(list(signals_of(memory).values()), ["p"], NOW, window_seconds=600, capacity_tokens=1000)
 
     assert load.state is SignalState.FRESH
 
@@ -128,7 +126,7 @@ def test_an_impossible_number_now_and_then_costs_itself_and_in_a_row_the_pod() -
         now = NOW + 15 * step
         usage = 1.5 if step <= ERRORS_IN_A_ROW else 0.5
         memory = after(memory, signals("p", [sample(now, usage)]), now)
-        load = summarize(list(signals_of(memory).values()), ["p"], now, RebalancePolicy(), request_tokens=10)
+        load = summarize(list(signals_of(memory).values()), ["p"], now, window_seconds=120, capacity_tokens=1000)
         states.append(load.state)
 
     assert SignalState.INVALID not in states[:2]

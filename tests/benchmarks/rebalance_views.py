@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks.rebalance.policies.hpa import Behavior, Rules
-from benchmarks.rebalance.values import EngineSpec, PodView, Policy, Sample, Scenario, View
+from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Sample, Scenario, View
 
 NOW = 1500.0
 ENGINE = EngineSpec("Qwen/Qwen3-32B", "h100-sxm-80gb", 2, 100_000, 256, 8192, 13.76)
@@ -100,7 +100,13 @@ def pods(count: int, *, now: float = NOW, **load: float) -> tuple[PodView, ...]:
 
 def over_time(policy: Policy, seconds: int, look: Callable[[float], View], every: int = 15) -> list[int]:
     """The answers of a policy while nothing that it asks for is carried out."""
-    return [policy(look(NOW + at)) for at in range(0, seconds + 1, every)]
+    return [wanted_by(policy, look(NOW + at)) for at in range(0, seconds + 1, every)]
+
+
+def wanted_by(policy: Policy, look: View) -> int:
+    """The replicas that a policy asks for."""
+    answer = policy(look)
+    return answer.replicas if isinstance(answer, Order) else answer
 
 
 def near(value: float | tuple[float, ...]) -> Any:

@@ -13,7 +13,7 @@ from plimsoll.domain.proposals import ProposalReason
 from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
 from plimsoll.domain.reasons import NodeReason, PriceDoubt, Reason, RemedyKind, SuggestionKind
 from plimsoll.facts.cluster.scheduler_words import Obstacle
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "operator" / "plimsoll"
@@ -34,7 +34,7 @@ KINDS = (
     EventReason,
     ProposalReason,
 )
-DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Wait)}
+DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Retune, Wait)}
 KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"}
 NOT_A_REASON = KUBERNETES | {"Decide", "Rebalanced", "Entry"}
 """Words of Kubernetes, of log lines and types, and the first half of the events of the live loop."""

@@ -5,57 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from plimsoll.rebalance.decide import ceiling_of, decide
+from plimsoll.rebalance.capacity import capacity_of, times_of
+from plimsoll.rebalance.decide import decide, kind_of
 from plimsoll.rebalance.decisions import AddReplica, LoopDecision, RemoveReplica
-from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.load import summarize
+from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.traffic import Lengths
+from tests.support.engine_loads import replica_model
 from tests.support.hypotheses import room_for_all
 
-CAPACITY = 100_000
-REQUEST_TOKENS = 1_000
-SCRAPE_SECONDS = 15
+KV_TOKENS = 400_000
+PROMPT, OUTPUT = 1_000, 200
+LENGTHS = Lengths(PROMPT, OUTPUT, 0.0, PROMPT + OUTPUT / 2)
+MODEL = replica_model(max_sequences=64)
+MOST = capacity_of(replace(MODEL, max_sequences=80), LENGTHS, promised=False).per_second
+"""Requests a second that a toy engine serves at the most; others wait."""
+STEP_SECONDS = SCRAPE_SECONDS = 15
+BEFORE = 300
+"""Seconds before the first turn."""
 START = 1_700_000_000.0
 
-
-@dataclass(frozen=True)
-class EngineLoad:
-    """What one of the ready replicas does right now."""
-
-    usage: float
-    waiting: float = 0.0
-    running: float = 0.0
-    prompt_rate: float = 0.0
-    generation_rate: float = 0.0
-
-
-Engine = Callable[[float, int], EngineLoad]
-"""Seconds since the start, and the number of ready replicas over which the load is spread evenly."""
-
-
-def memory_bound(demand: Callable[[float], float]) -> Engine:
-    """Requests that hold ``demand(t)`` tokens in all, and queue for what does not fit."""
-
-    def load(t: float, ready: int) -> EngineLoad:
-        share = demand(t) / ready
-        used = min(share, CAPACITY)
-        rate = used / 60
-        return EngineLoad(used / CAPACITY, (share - used) / REQUEST_TOKENS, used / REQUEST_TOKENS, rate, rate)
-
-    return load
-
-
-def compute_bound(arrival_rate: float, replica_rate: float) -> Engine:
-    """Tokens arrive at a steady rate; a replica that gets too many of them queues, with its KV cache nearly empty."""
-
-    def load(_t: float, ready: int) -> EngineLoad:
-        share = arrival_rate / ready
-        done = min(share, replica_rate)
-        return EngineLoad(0.15 if share > done else 0.08, 15.0 if share > done else 0.0, 8.0, done, done / 10)
-
-    return load
+Rate = Callable[[float], float]
+"""Requests a second to all replicas, at so many seconds since the start."""
 
 
 def _untouched(_t: float, sample: EngineSample) -> EngineSample | None:
@@ -66,37 +41,72 @@ def _untouched(_t: float, sample: EngineSample) -> EngineSample | None:
 class _Pod:
     name: str
     ready_at: float
+    served: float = 0.0
+    running: float = 0.0
+    waiting: float = 0.0
+    busy_seconds: float = 0.0
     samples: list[EngineSample] = field(default_factory=list)
-    prompt: float = 0.0
-    generation: float = 0.0
+
+    def serve(self, came: float) -> None:
+        """Serve for one step, as much as an engine can; as fast as the model says."""
+        done = min(self.waiting + came, MOST * STEP_SECONDS)
+        self.waiting += came - done
+        self.served += done
+        self.running = 64 * done / STEP_SECONDS / MOST
+        self.busy_seconds += done * (OUTPUT - 1) * times_of(MODEL, LENGTHS, self.running).token
+
+    def sample(self, at: float) -> EngineSample:
+        """Return what the engine exports: gauges, counters, and the sums and counts of its histograms."""
+        held = self.running * (PROMPT + OUTPUT / 2)
+        return EngineSample(
+            at=at,
+            kv_usage=min(1.0, held / KV_TOKENS),
+            waiting=self.waiting,
+            running=self.running,
+            preemptions_total=0.0,
+            kv_capacity_tokens=KV_TOKENS,
+            prompt_tokens_total=self.served * PROMPT,
+            generation_tokens_total=self.served * OUTPUT,
+            finished_total=self.served,
+            finished_prompt_tokens_total=self.served * PROMPT,
+            finished_output_tokens_total=self.served * OUTPUT,
+            ttft_seconds_total=self.served * 0.1,
+            first_tokens_total=self.served,
+            token_gap_seconds_total=self.busy_seconds,
+            token_gaps_total=self.served * (OUTPUT - 1),
+        )
 
 
 @dataclass
 class Replay:
-    """One run. ``exporter`` may spoil or drop a sample; ``outage`` says when Prometheus is away."""
+    """One run. ``exporter`` may spoil or drop a sample; ``outage`` says when Prometheus is away.
+
+    ``restarts`` says when the operator has restarted: it keeps the history as ``remember`` returns it, and no more.
+    """
 
     policy: RebalancePolicy
-    engine: Engine
+    rate: Rate
     replicas: int = 1
     startup_seconds: float = 100.0
     exporter: Callable[[float, EngineSample], EngineSample | None] = _untouched
     outage: Callable[[float], bool] = lambda _t: False
+    restarts: Callable[[float], bool] = lambda _t: False
     remember: Callable[[ChangeHistory], ChangeHistory] = lambda history: history
 
     def run(self, seconds: int) -> Replay:
-        """Scrape and decide every 15 s, and carry out what is decided."""
+        """Serve, scrape and decide every 15 s, and carry out what is decided."""
         self.decisions: list[tuple[float, LoopDecision]] = []
         self.changes: list[tuple[float, LoopDecision]] = []
         self.counts: list[int] = []
+        self.history, self.memory = ChangeHistory(), LoopMemory()
         self._made = 0
-        self._pods = [self._pod(-float(self.policy.window_seconds)) for _ in range(self.replicas)]
-        history = ChangeHistory()
-        for t in range(-self.policy.window_seconds, seconds, SCRAPE_SECONDS):
+        self._pods = [self._pod(-9999.0) for _ in range(self.replicas)]
+        for t in range(-BEFORE, seconds, STEP_SECONDS):
+            self._serve(t)
             self._scrape(t)
-            if t < 0:
-                continue
-            history = self._decide(t, self.remember(history))
-            self.counts.append(len(self._pods))
+            if t >= 0:
+                self._turn(t)
+                self.counts.append(len(self._pods))
         return self
 
     def _pod(self, ready_at: float) -> _Pod:
@@ -106,58 +116,60 @@ class Replay:
     def _ready(self, t: float) -> list[_Pod]:
         return [pod for pod in self._pods if pod.ready_at <= t]
 
-    def _scrape(self, t: float) -> None:
+    def _serve(self, t: float) -> None:
         ready = self._ready(t)
         for pod in ready:
-            load = self.engine(t, len(ready))
-            pod.prompt += load.prompt_rate * SCRAPE_SECONDS
-            pod.generation += load.generation_rate * SCRAPE_SECONDS
-            sample = self.exporter(
-                t,
-                EngineSample(
-                    at=START + t,
-                    kv_usage=load.usage,
-                    waiting=load.waiting,
-                    running=load.running,
-                    preemptions_total=0.0,
-                    kv_capacity_tokens=CAPACITY,
-                    prompt_tokens_total=pod.prompt,
-                    generation_tokens_total=pod.generation,
-                ),
-            )
+            pod.serve(self.rate(t) * STEP_SECONDS / len(ready))
+
+    def _scrape(self, t: float) -> None:
+        for pod in self._ready(t):
+            sample = self.exporter(t, pod.sample(START + t))
             if sample is not None:
                 pod.samples.append(sample)
 
-    def _decide(self, t: float, history: ChangeHistory) -> ChangeHistory:
-        now = START + t
-        ready = self._ready(t)
+    def _turn(self, t: float) -> None:
+        if self.restarts(t):
+            self.history, self.memory = self.remember(self.history), LoopMemory()
+        where = self._situation(t)
+        decided = decide(where, room_for_all(where.placement.replicas))
+        self.memory = decided.memory
+        self.decisions.append((t, decided.decision))
+        if isinstance(decided.decision, AddReplica | RemoveReplica):
+            self._carry_out(t, decided.decision)
+
+    def _carry_out(self, t: float, change: AddReplica | RemoveReplica) -> None:
+        for _ in range(change.count):
+            if isinstance(change, AddReplica):
+                self._pods.append(self._pod(t + self.startup_seconds))
+            else:
+                self._pods.remove(max(self._pods, key=lambda pod: pod.ready_at))
+        self.changes.append((t, change))
+        self.history = self.history.recorded(Mark(START + t, kind_of(change), change.reason.value, len(self._pods)))
+
+    def _situation(self, t: float) -> Situation:
+        now, ready = START + t, self._ready(t)
         load = summarize(
-            [PodSignals(pod.name, tuple(pod.samples[-40:])) for pod in ready],
+            [PodSignals(pod.name, tuple(pod.samples[-45:])) for pod in ready],
             [pod.name for pod in ready],
             now,
-            self.policy,
-            request_tokens=REQUEST_TOKENS,
+            window_seconds=self.policy.window_seconds,
+            capacity_tokens=KV_TOKENS,
+            ready_since={pod.name: START + pod.ready_at for pod in ready},
+            removed_at=self.history.last(ChangeKind.REMOVE),
             available=not self.outage(t),
         )
         placement = PlacementState(
             replicas=len(self._pods),
             ready=len(ready),
-            kv_capacity_tokens=CAPACITY,
+            kv_capacity_tokens=KV_TOKENS,
             budget_bytes_per_gpu=80,
-            startup_seconds=self.startup_seconds,
+            model=MODEL,
+            starting_since=tuple(START + pod.ready_at - self.startup_seconds for pod in self._pods if pod.ready_at > t),
+            settled_since=max((START + pod.ready_at for pod in ready), default=None),
+            startup_seconds=self.startup_seconds if len(ready) > self.replicas else None,
         )
-        need = DeclaredNeed(kv_tokens=CAPACITY // 2, bytes_per_gpu=60)
-        situation = Situation(need, placement, load, history, now, self.policy)
-        decision = decide(situation, room_for_all(placement.replicas)).decision
-        self.decisions.append((t, decision))
-        if isinstance(decision, AddReplica):
-            self._pods.append(self._pod(t + self.startup_seconds))
-        elif isinstance(decision, RemoveReplica):
-            self._pods.remove(max(self._pods, key=lambda pod: pod.ready_at))
-        else:
-            return history
-        self.changes.append((t, decision))
-        return history.recorded(now, ceiling_of(decision, placement, load, now))
+        need = DeclaredNeed(kv_tokens=KV_TOKENS // 2, bytes_per_gpu=60)
+        return Situation(need, placement, load, self.history, now, self.policy, self.memory)
 
 
 def spoiled(sample: EngineSample, usage: float) -> EngineSample:

@@ -1,4 +1,4 @@
-"""Each kind of diagnosis at its edge, with its numbers. No bound of the policy takes part."""
+"""Each kind of diagnosis, with its numbers. No bound of the policy takes part."""
 
 from __future__ import annotations
 
@@ -7,238 +7,288 @@ from typing import Any
 
 import pytest
 
+from plimsoll.domain.latency import Slo
+from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decisions import DecisionReason
 from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
-from plimsoll.rebalance.history import Ceiling, ChangeHistory
+from plimsoll.rebalance.judging import judged
+from plimsoll.rebalance.load import LoadSummary
+from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import LoadSummary, PodState, SignalState
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.signals import PodState, SignalState
+from plimsoll.rebalance.situation import DeclaredNeed, Situation
+from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, replica_model
+from tests.support.live_situations import BUSY, EASY, IDLE, enough_for, loads_of, situation
 
-NOW = 1_700_000_000.0
-FRESH = tuple(PodState(name, SignalState.FRESH, 1.0) for name in "ab")
-SITUATION = Situation(
-    need=DeclaredNeed(kv_tokens=500, bytes_per_gpu=60),
-    placement=PlacementState(replicas=2, ready=2, kv_capacity_tokens=1000, budget_bytes_per_gpu=80),
-    load=LoadSummary(
-        SignalState.FRESH,
-        FRESH,
-        window_seconds=300,
-        demanded_sustained_tokens=1200,
-        demanded_peak_tokens=1300,
-        held_tokens=2000,
-        largest_capacity_tokens=1000,
-        smallest_capacity_tokens=1000,
-        preemptions=0,
-        prompt_tokens_per_second=10.0,
-        generation_tokens_per_second=10.0,
-    ),
-    history=ChangeHistory(),
-    now=NOW,
-    policy=RebalancePolicy(min_replicas=2, max_replicas=2, window_seconds=300, changes_per_hour=0),
-)
+SHUT = RebalancePolicy(min_replicas=2, max_replicas=2, changes_per_hour=0, reversals_per_hour=0)
 """Neither a replica more nor one less is allowed, and no change at all: a diagnosis knows no bounds."""
+FULL = replace(EASY, rate=1.0, kv_usage=0.99, running=250)
+NEED = DeclaredNeed(kv_tokens=500, bytes_per_gpu=60)
 
 
-def found(**changed: Any) -> Diagnosis:
-    """The diagnosis with other facts; each is looked up in the load, the placement and the need."""
-    where = SITUATION
-    for part in ("load", "placement", "need", "policy"):
-        whole = getattr(where, part)
-        own = {name: value for name, value in changed.items() if name in type(whole).__dataclass_fields__}
-        where = replace(where, **{part: replace(whole, **own)})
-    if "history" in changed:
-        where = replace(where, history=changed["history"])
-    return diagnose(where)
+def found(*loads: Serves, **changed: Any) -> Diagnosis:
+    facts: dict[str, Any] = {"policy": SHUT, "need": NEED}
+    return _of(situation(*(loads or (EASY, EASY)), **facts | changed))
 
 
-def kind_and_reason(**changed: Any) -> tuple[DiagnosisKind, DecisionReason]:
-    diagnosis = found(**changed)
+def _of(where: Situation) -> Diagnosis:
+    look = judged(where)
+    return diagnose(replace(where, memory=look.memory), look)
+
+
+def kind_and_reason(*loads: Serves, **changed: Any) -> tuple[DiagnosisKind, DecisionReason]:
+    diagnosis = found(*loads, **changed)
     return diagnosis.kind, diagnosis.reason
 
 
 HEALTHY = DiagnosisKind.HEALTHY, DecisionReason.WITHIN_BAND
+ENGINES = loads_of(EASY, EASY)
+NOTHING = LoadSummary(SignalState.UNAVAILABLE)
 
 
-def test_a_load_within_the_band_is_healthy() -> None:
-    assert found() == Diagnosis(
-        *HEALTHY,
-        (("pressure_percent", 60), ("peak_percent", 65), ("bound_percent", 80), ("replicas", 2), ("seconds", 300)),
-    )
+def test_a_load_that_its_replicas_carry_is_healthy_and_has_its_figures() -> None:
+    diagnosis = found(replace(EASY, rate=18.0), replace(EASY, rate=18.0))
+    assert (diagnosis.kind, diagnosis.reason) == HEALTHY
+    numbers = dict(diagnosis.numbers)
+    assert (numbers["replicas"], numbers["needed"], numbers["waiting"]) == (2, 2, 0)
+    assert (numbers["arrivals_per_minute"], numbers["prompt_tokens"], numbers["output_tokens"]) == (2160, 1000, 200)
 
 
-def test_a_peak_is_rounded_up_and_sustained_demand_down() -> None:
-    numbers = dict(found(demanded_sustained_tokens=1219, demanded_peak_tokens=1301).numbers)
-    assert (numbers["pressure_percent"], numbers["peak_percent"]) == (60, 66)
+# -- bounds and declarations -------------------------------------------------------------------------------------------
 
 
 def test_one_replica_fewer_than_the_minimum_is_too_few_whatever_the_signals() -> None:
-    numbers = (("replicas", 2), ("min", 3), ("max", 4))
-    assert found(min_replicas=3, max_replicas=4, pods=(), state=SignalState.MISSING) == Diagnosis(
-        DiagnosisKind.TOO_FEW_REPLICAS, DecisionReason.BELOW_MIN_REPLICAS, numbers
-    )
+    for load in (ENGINES, NOTHING):
+        assert found(load=load, policy=RebalancePolicy(min_replicas=3, max_replicas=4)) == Diagnosis(
+            DiagnosisKind.TOO_FEW_REPLICAS,
+            DecisionReason.BELOW_MIN_REPLICAS,
+            (("replicas", 2), ("min", 3), ("max", 4)),
+            3,
+        )
 
 
 def test_one_replica_more_than_the_maximum_is_too_many_whatever_the_signals() -> None:
-    numbers = (("replicas", 3), ("min", 2), ("max", 2))
-    assert found(replicas=3, pods=(), state=SignalState.MISSING) == Diagnosis(
-        DiagnosisKind.TOO_MANY_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS, numbers
-    )
+    for load in (ENGINES, NOTHING):
+        assert found(load=load, replicas=3) == Diagnosis(
+            DiagnosisKind.TOO_MANY_REPLICAS,
+            DecisionReason.ABOVE_MAX_REPLICAS,
+            (("replicas", 3), ("min", 2), ("max", 2)),
+            2,
+        )
 
 
 def test_an_engine_with_one_token_less_than_declared_has_outgrown_its_place() -> None:
-    assert found(smallest_capacity_tokens=499) == Diagnosis(
+    small = replace(ENGINES, smallest_capacity_tokens=499)
+    assert found(load=small) == Diagnosis(
         DiagnosisKind.OUTGROWN,
         DecisionReason.PLACEMENT_TOO_SMALL,
         (("held_tokens", 499), ("needed_tokens", 500)),
     )
-    assert kind_and_reason(smallest_capacity_tokens=500) == HEALTHY
-    assert kind_and_reason(smallest_capacity_tokens=None) == HEALTHY
+    assert found(load=replace(small, smallest_capacity_tokens=500)).kind is not DiagnosisKind.OUTGROWN
 
 
-def test_an_estimate_above_the_gpu_counts_where_no_engine_refutes_it() -> None:
-    outgrown = Diagnosis(
-        DiagnosisKind.OUTGROWN,
-        DecisionReason.NEED_OUTGREW_PLACEMENT,
-        (("needed_bytes", 81), ("budget_bytes", 80)),
+def test_an_estimate_that_outgrew_its_gpu_needs_no_metrics_and_engines_refute_it() -> None:
+    outgrown = DiagnosisKind.OUTGROWN, DecisionReason.NEED_OUTGREW_PLACEMENT
+    large = replace(NEED, bytes_per_gpu=81)
+    assert kind_and_reason(load=NOTHING, need=large) == outgrown
+    assert kind_and_reason(load=NOTHING, need=replace(NEED, bytes_per_gpu=80))[0] is not DiagnosisKind.OUTGROWN
+    assert kind_and_reason(need=large)[0] is not DiagnosisKind.OUTGROWN, "engines that serve hold what is declared"
+    forced = replace(large, kv_tokens=0)
+    assert kind_and_reason(need=forced) == outgrown, "an admin's figure is not refuted by engines"
+
+
+# -- more --------------------------------------------------------------------------------------------------------------
+
+LONG_PROMPTS = Serves(rate=9.0, prompt=6000, kv_usage=0.01, running=30, capacity=10**7)
+
+
+@pytest.mark.parametrize(
+    ("model", "load", "kind"),
+    [
+        (replica_model(), BUSY, DiagnosisKind.BATCH_BOUND),
+        (replica_model(kv_tokens=20_000), replace(BUSY, capacity=20_000), DiagnosisKind.KV_BOUND),
+        (replace(replica_model(), slo=Slo(None, 0.02)), BUSY, DiagnosisKind.DECODE_BOUND),
+        (replace(replica_model(kv_tokens=10**7), slo=Slo(1.0, None)), LONG_PROMPTS, DiagnosisKind.PREFILL_BOUND),
+    ],
+    ids=lambda each: each.value if isinstance(each, DiagnosisKind) else "",
+)
+def test_what_limits_a_replica_is_named(model: ReplicaModel, load: Serves, kind: DiagnosisKind) -> None:
+    diagnosis = found(load, load, model=model)
+    assert (diagnosis.kind, diagnosis.reason) == (kind, DecisionReason.ARRIVALS_EXCEED_CAPACITY)
+    assert diagnosis.replicas > 2
+    numbers = dict(diagnosis.numbers)
+    assert numbers["needed"] == diagnosis.replicas
+    assert int(numbers["capacity_per_minute"]) * 2 < int(numbers["arrivals_per_minute"])
+
+
+def test_a_full_cache_is_named_whatever_else_is_known() -> None:
+    for model in (replica_model(), None):
+        assert kind_and_reason(FULL, FULL, model=model) == (
+            DiagnosisKind.KV_BOUND,
+            DecisionReason.SUSTAINED_KV_PRESSURE,
+        )
+
+
+def test_a_queue_without_a_known_speed_is_named() -> None:
+    queued = replace(EASY, waiting=9)
+    assert kind_and_reason(queued, queued, model=None) == (DiagnosisKind.QUEUE_BOUND, DecisionReason.SUSTAINED_QUEUE)
+    for young in (NOW - 5, None):
+        assert found(queued, queued, model=None, settled_since=young).kind is not DiagnosisKind.QUEUE_BOUND
+    starting = {"model": None, "replicas": 3, "policy": replace(SHUT, max_replicas=3)}
+    assert found(queued, queued, **starting).kind is not DiagnosisKind.QUEUE_BOUND
+    assert found(queued, queued, **starting, new_replicas=1).kind is not DiagnosisKind.HEALTHY
+
+
+def test_a_backlog_is_named() -> None:
+    queued = replace(EASY, waiting=4000)
+    assert kind_and_reason(queued, queued)[1] is DecisionReason.BACKLOG_TOO_LONG
+    assert kind_and_reason(EASY, EASY)[1] is not DecisionReason.BACKLOG_TOO_LONG
+
+
+def test_replicas_that_start_are_supply() -> None:
+    wanted = found(BUSY, BUSY).replicas
+    policy = RebalancePolicy(min_replicas=1, max_replicas=20)
+    for replicas, more in ((wanted - 1, True), (wanted, False), (wanted + 1, False)):
+        diagnosis = found(BUSY, BUSY, replicas=replicas, policy=policy, starting_since=(NOW - 60,))
+        assert (diagnosis.reason is DecisionReason.ARRIVALS_EXCEED_CAPACITY) is more
+
+
+def test_a_stuck_replica_is_no_supply() -> None:
+    policy, memory = RebalancePolicy(max_replicas=20), LoopMemory(startup_seconds=100.0)
+    wanted = found(BUSY, BUSY).replicas
+    late, usual = NOW - memory.stuck_after_seconds - 1, NOW - memory.stuck_after_seconds + 1
+    where = {"replicas": wanted, "policy": policy, "memory": memory}
+    stuck = found(BUSY, BUSY, **where, starting_since=(late, usual))
+    assert (stuck.kind, stuck.reason) == (DiagnosisKind.STUCK_REPLICA, DecisionReason.REPLICAS_STUCK)
+    assert (stuck.replicas, dict(stuck.numbers)["stuck"]) == (wanted + 1, 1)
+    assert found(BUSY, BUSY, **where, starting_since=(usual, usual)).kind is not DiagnosisKind.STUCK_REPLICA
+    easy = found(EASY, EASY, **where, starting_since=(late, usual))
+    assert easy.kind is not DiagnosisKind.STUCK_REPLICA, "nobody misses it"
+
+
+# -- what is not known -------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_is_unknown_carries_its_own_load_and_no_other() -> None:
+    """Two of three are known. Those two need two, so three are enough and none is superfluous."""
+    half = replace(
+        loads_of(EASY, EASY),
+        state=SignalState.MISSING,
+        pods=(*loads_of(EASY, EASY).pods, PodState("z", SignalState.MISSING)),
     )
-    assert found(bytes_per_gpu=81, smallest_capacity_tokens=None) == outgrown
-    assert found(bytes_per_gpu=81, kv_tokens=0) == outgrown
-    assert kind_and_reason(bytes_per_gpu=80, smallest_capacity_tokens=None) == HEALTHY
-    assert kind_and_reason(bytes_per_gpu=81, smallest_capacity_tokens=500) == HEALTHY
-    assert kind_and_reason(bytes_per_gpu=81, kv_tokens=1) == HEALTHY, "a minimum of one token is a minimum"
+    policy = RebalancePolicy(max_replicas=20)
+    with_one_unknown = found(EASY, EASY, load=half, replicas=3, ready=3, policy=policy)
+    assert (with_one_unknown.kind, with_one_unknown.reason) == (DiagnosisKind.UNKNOWN, DecisionReason.METRICS_MISSING)
+    busy = replace(half, traffic=loads_of(BUSY, BUSY).traffic)
+    more = found(EASY, EASY, load=busy, replicas=3, ready=3, policy=policy)
+    assert more.replicas == found(BUSY, BUSY, policy=policy).replicas + 1
 
 
-def test_pressure_begins_at_the_bound() -> None:
-    assert found(demanded_sustained_tokens=1600, demanded_peak_tokens=1600) == Diagnosis(
-        DiagnosisKind.KV_BOUND,
-        DecisionReason.SUSTAINED_KV_PRESSURE,
-        (
-            ("pressure_percent", 80),
-            ("bound_percent", 80),
-            ("demanded_tokens", 1600),
-            ("held_tokens", 2000),
-            ("replicas", 2),
-            ("unknown", 0),
-            ("seconds", 300),
-        ),
-    )
-    assert kind_and_reason(demanded_sustained_tokens=1599) == HEALTHY
-
-
-def test_pressure_is_reported_in_percent_of_the_capacity_and_may_exceed_it() -> None:
-    pressures = (1999, 2000, 5000)
-    found_percents = [dict(found(demanded_sustained_tokens=each).numbers)["pressure_percent"] for each in pressures]
-    assert found_percents == [99, 100, 250]
-
-
-def test_a_queue_counts_from_the_bound_of_all_replicas_on() -> None:
-    assert found(waiting_sustained=10) == Diagnosis(
-        DiagnosisKind.QUEUE_BOUND,
-        DecisionReason.SUSTAINED_QUEUE,
-        (("waiting", 10), ("bound", 10), ("replicas", 2), ("unknown", 0), ("seconds", 300)),
-    )
-    assert kind_and_reason(waiting_sustained=9) == HEALTHY
-
-
-@pytest.mark.parametrize("known_of", [{"replicas": 3, "min_replicas": 3, "max_replicas": 3}, {"ready": 3}], ids=str)
-def test_pressure_of_the_known_is_measured_against_all_replicas_and_all_pods(known_of: dict[str, Any]) -> None:
-    third = (*FRESH, PodState("c", SignalState.COLD))
-    pods = {"pods": third, "state": SignalState.COLD} | known_of
-    diagnosis = found(demanded_sustained_tokens=2400, **pods)
-    assert (diagnosis.kind, dict(diagnosis.numbers)["unknown"]) == (DiagnosisKind.KV_BOUND, 1)
-    assert dict(diagnosis.numbers)["held_tokens"] == 3000
-    assert found(demanded_sustained_tokens=2399, **pods).kind is DiagnosisKind.UNKNOWN
-    assert found(waiting_sustained=15, **pods).kind is DiagnosisKind.QUEUE_BOUND
-    assert found(waiting_sustained=14, **pods).kind is DiagnosisKind.UNKNOWN
-
-
-def test_engines_that_hold_nothing_are_under_no_pressure_of_memory() -> None:
-    nothing = {"held_tokens": 0, "demanded_sustained_tokens": 0, "ready": 0}
-    assert kind_and_reason(**nothing) == (DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING)
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        (SignalState.STALE, DecisionReason.METRICS_STALE),
+        (SignalState.MISSING, DecisionReason.METRICS_MISSING),
+        (SignalState.INVALID, DecisionReason.METRICS_INVALID),
+        (SignalState.COLD, DecisionReason.WINDOW_NOT_COVERED),
+        (SignalState.UNAVAILABLE, DecisionReason.METRICS_UNAVAILABLE),
+    ],
+)
+def test_a_pod_that_is_unknown_holds_up_slack_and_the_all_clear(state: SignalState, reason: DecisionReason) -> None:
+    known = loads_of(IDLE)
+    load = replace(known, state=state, pods=(*known.pods, PodState("z", state, 70.9)))
+    diagnosis = found(IDLE, IDLE, load=load, memory=enough_for(1, 9999))
+    assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.UNKNOWN, reason)
+    assert diagnosis.numbers == (("fresh", 1), ("ready", 2), ("pod", "z"), ("age_seconds", 70))
 
 
 def test_nobody_ready_is_said_with_the_number() -> None:
-    assert found(ready=0, pods=(), state=SignalState.MISSING) == Diagnosis(
+    assert found(load=LoadSummary(SignalState.MISSING), replicas=2, ready=0) == Diagnosis(
         DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, (("replicas", 2), ("ready", 0))
     )
 
 
-def test_the_least_known_pod_is_named_with_its_age_and_the_bounds() -> None:
-    pods = (PodState("a", SignalState.COLD, 3.0), PodState("b", SignalState.STALE, 70.9))
-    assert found(pods=pods, state=SignalState.STALE, held_tokens=0) == Diagnosis(
-        DiagnosisKind.UNKNOWN,
-        DecisionReason.METRICS_STALE,
-        (
-            ("fresh", 0),
-            ("ready", 2),
-            ("pod", "b"),
-            ("age_seconds", 70),
-            ("bound_seconds", 60),
-            ("window_seconds", 300),
-        ),
-    )
-    ageless = (FRESH[0], PodState("b", SignalState.MISSING))
-    numbers = dict(found(pods=ageless, state=SignalState.MISSING, held_tokens=1000).numbers)
-    assert (numbers["pod"], numbers["fresh"]) == ("b", 1)
-    assert "age_seconds" not in numbers
-
-
 def test_a_ready_pod_that_nobody_knows_is_missing_without_a_name() -> None:
-    assert found(pods=FRESH[:1], held_tokens=1000, demanded_sustained_tokens=0) == Diagnosis(
-        DiagnosisKind.UNKNOWN, DecisionReason.METRICS_MISSING, (("fresh", 1), ("ready", 2), ("pod", ""))
-    )
-    nobody = found(pods=(), state=SignalState.UNAVAILABLE)
+    diagnosis = found(EASY, EASY, load=loads_of(EASY))
+    assert diagnosis.reason is DecisionReason.METRICS_MISSING
+    assert diagnosis.numbers == (("fresh", 1), ("ready", 2), ("pod", ""))
+    nobody = found(EASY, EASY, load=NOTHING)
     assert (nobody.reason, dict(nobody.numbers)["pod"]) == (DecisionReason.METRICS_UNAVAILABLE, "")
 
 
-IDLE = {"demanded_sustained_tokens": 100, "demanded_peak_tokens": 500}
+# -- the batch limit ---------------------------------------------------------------------------------------------------
+
+NARROW = replica_model(max_sequences=16)
+FILLED = Serves(rate=2.2, running=15, kv_usage=0.05)
+"""With sixteen requests at the same time a replica carries a little more; with more of them, much more."""
 
 
-def test_slack_ends_at_its_bound_on_the_replicas_that_remain() -> None:
-    assert found(**IDLE) == Diagnosis(
+def test_a_batch_limit_that_binds_is_named_before_it_is_too_late() -> None:
+    loads = 4 * (FILLED,)
+    four = {"policy": RebalancePolicy(min_replicas=4, max_replicas=4)}
+    diagnosis = found(*loads, model=NARROW, **four)
+    assert (diagnosis.kind, diagnosis.reason) == (DiagnosisKind.BATCH_BOUND, DecisionReason.BATCH_LIMIT_BINDS)
+    others = {
+        "the limit does not bind": {"model": replica_model()},
+        "no higher one is possible": {"model": NARROW, "most_sequences": 16},
+        "nobody knows the highest one": {"model": NARROW, "most_sequences": None},
+        "nobody knows the speed": {"model": None},
+    }
+    for why, changed in others.items():
+        assert found(*loads, **changed, **four).reason is not DecisionReason.BATCH_LIMIT_BINDS, why  # type: ignore[arg-type]
+    empty = 4 * (replace(FILLED, running=3),)
+    assert found(*empty, model=NARROW, **four).reason is not DecisionReason.BATCH_LIMIT_BINDS, "most of it is free"
+
+
+# -- less --------------------------------------------------------------------------------------------------------------
+
+
+def test_fewer_replicas_that_have_been_enough_for_the_time_make_some_superfluous() -> None:
+    policy = replace(SHUT, cooldown_seconds=600)
+    diagnosis = found(EASY, IDLE, policy=policy, memory=enough_for(1, 599))
+    assert (diagnosis.kind, diagnosis.reason, diagnosis.replicas) == (
         DiagnosisKind.IDLE,
         DecisionReason.SUSTAINED_SLACK,
-        (
-            ("pressure_percent", 50),
-            ("bound_percent", 50),
-            ("demanded_tokens", 500),
-            ("held_tokens", 1000),
-            ("replicas", 2),
-            ("remaining", 1),
-            ("seconds", 300),
-        ),
+        1,
     )
-    assert kind_and_reason(**IDLE | {"demanded_peak_tokens": 501}) == HEALTHY
-    assert dict(found(**IDLE | {"demanded_peak_tokens": 401}).numbers)["pressure_percent"] == 41
+    assert dict(diagnosis.numbers)["enough"] == 1
+    assert found(EASY, IDLE, policy=policy, memory=enough_for(1, 500)).kind is DiagnosisKind.HEALTHY
+    assert found(EASY, IDLE, policy=policy).kind is DiagnosisKind.HEALTHY, "a new process has seen nothing yet"
+
+
+def test_one_look_at_which_all_were_needed_is_enough_to_keep_them() -> None:
+    memory = enough_for(1, 599)
+    looks = (*memory.looks[:60], replace(memory.looks[60], enough=2), *memory.looks[61:])
+    assert found(EASY, IDLE, memory=replace(memory, looks=looks)).kind is DiagnosisKind.HEALTHY
+
+
+def test_while_a_request_waits_none_is_superfluous() -> None:
+    waiting = replace(EASY, waiting=1)
+    assert found(waiting, IDLE, memory=enough_for(1, 599)).kind is DiagnosisKind.HEALTHY
+
+
+def test_at_most_half_of_the_replicas_are_superfluous_at_once() -> None:
+    policy = RebalancePolicy(min_replicas=9, max_replicas=9)
+    assert found(*9 * (IDLE,), policy=policy, memory=enough_for(1, 599)).replicas == 5
 
 
 def test_the_only_replica_is_never_superfluous() -> None:
-    one = {"replicas": 1, "ready": 1, "min_replicas": 1, "pods": FRESH[:1], "held_tokens": 1000}
-    assert kind_and_reason(**IDLE, **one) == HEALTHY
-    assert kind_and_reason(demanded_sustained_tokens=0, demanded_peak_tokens=0, **one) == HEALTHY
-    updating = one | {"ready": 2, "pods": FRESH, "held_tokens": 2000}
-    assert kind_and_reason(**IDLE, **updating) == HEALTHY, "an update runs a second pod only for a while"
+    policy = RebalancePolicy(min_replicas=1, max_replicas=1)
+    assert found(IDLE, policy=policy, memory=enough_for(1, 599)).kind is DiagnosisKind.HEALTHY
+    updating = found(IDLE, IDLE, replicas=1, policy=policy, memory=enough_for(1, 599))
+    assert updating.kind is DiagnosisKind.HEALTHY, "an update runs a second pod only for a while"
 
 
-def test_a_replica_that_does_not_start_is_superfluous_where_all_that_serve_may_stay() -> None:
-    stuck = {"replicas": 3, "min_replicas": 3, "max_replicas": 3}
-    diagnosis = found(demanded_sustained_tokens=100, demanded_peak_tokens=1000, **stuck)
-    numbers = dict(diagnosis.numbers)
-    assert (diagnosis.kind, numbers["held_tokens"], numbers["remaining"]) == (DiagnosisKind.IDLE, 2000, 2)
-    assert found(demanded_sustained_tokens=100, demanded_peak_tokens=1001, **stuck) == Diagnosis(
+def test_a_replica_that_does_not_start_is_superfluous_where_those_that_serve_are_enough() -> None:
+    three = {"replicas": 3, "policy": RebalancePolicy(min_replicas=3, max_replicas=3), "starting_since": (LONG_AGO,)}
+    diagnosis = found(EASY, EASY, memory=enough_for(2, 599), **three)
+    assert (diagnosis.kind, diagnosis.replicas) == (DiagnosisKind.IDLE, 2)
+    assert found(EASY, EASY, memory=enough_for(3, 599), **three) == Diagnosis(
         DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, (("replicas", 3), ("ready", 2))
     )
 
 
-@pytest.mark.parametrize("whose", ["prompt_tokens_per_second", "generation_tokens_per_second"])
-def test_traffic_near_the_ceiling_keeps_a_replica_that_memory_could_spare(whose: str) -> None:
-    """A ceiling of 16 a replica at 80 % load leaves 10 for the one that would remain at 50 %."""
-    history = ChangeHistory((), Ceiling(NOW - 4000, 16.0, 16.0))
-    assert kind_and_reason(history=history, **IDLE) == (DiagnosisKind.IDLE, DecisionReason.SUSTAINED_SLACK)
-    needed = DiagnosisKind.HEALTHY, DecisionReason.THROUGHPUT_NEEDED
-    assert kind_and_reason(history=history, **IDLE, **{whose: 10.1}) == needed
-    forgotten = ChangeHistory((), Ceiling(NOW - 86_400, 1.0, 1.0))
-    assert found(history=forgotten, **IDLE).kind is DiagnosisKind.IDLE
-    assert kind_and_reason(history=ChangeHistory((), Ceiling(NOW - 86_399, 1.0, 1.0)), **IDLE) == needed
-    ahead = ChangeHistory((), Ceiling(NOW + 9, 1.0, 1.0))
-    assert kind_and_reason(history=ahead, **IDLE) == needed, "a clock that was set back forgets nothing"
+def test_the_caches_of_the_known_pods_are_in_the_numbers() -> None:
+    numbers = dict(found(FULL, FULL).numbers)
+    assert numbers["held_tokens"] == 2 * KV_TOKENS
+    assert numbers["kv_percent"] == 99

@@ -8,27 +8,36 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.reasons import Numbers
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Wait
-from plimsoll.rebalance.guard import held_back, under_way
-from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.guard import cooldown_seconds, held_back, under_way
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import LoadSummary, SignalState
+from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 
 NOW = 1_700_000_000.0
-ADD, REMOVE, MOVE = (
+ADD, REMOVE, MOVE, RETUNE = (
     AddReplica(DecisionReason.SUSTAINED_QUEUE),
     RemoveReplica(DecisionReason.SUSTAINED_SLACK),
     Move(DecisionReason.PLACEMENT_TOO_SMALL),
+    Retune(DecisionReason.BATCH_LIMIT_BINDS),
 )
-EVERY_CHANGE = pytest.mark.parametrize("change", [ADD, REMOVE, MOVE], ids=lambda each: type(each).__name__)
-POLICY = RebalancePolicy(min_replicas=1, max_replicas=3, changes_per_hour=2, window_seconds=100, cooldown_seconds=200)
+
+
+def each_of(*changes: Change) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("change", changes, ids=lambda each: type(each).__name__)
+
+
+POLICY = RebalancePolicy(
+    min_replicas=1, max_replicas=3, changes_per_hour=2, reversals_per_hour=1, window_seconds=100, cooldown_seconds=200
+)
 TWO_OF_TWO = PlacementState(replicas=2, ready=2, kv_capacity_tokens=1, budget_bytes_per_gpu=1)
 
 
-def situation(*ages: float, policy: RebalancePolicy = POLICY, **placement: Any) -> Situation:
+def situation(*changes: tuple[float, ChangeKind], policy: RebalancePolicy = POLICY, **placement: Any) -> Situation:
     """Two ready replicas, and changes of these ages in seconds."""
-    history = ChangeHistory(tuple(NOW - age for age in ages))
+    history = ChangeHistory(tuple(Mark(NOW - age, kind) for age, kind in changes))
     state = replace(TWO_OF_TWO, **placement)
     return Situation(DeclaredNeed(0, 0), state, LoadSummary(SignalState.FRESH), history, NOW, policy)
 
@@ -38,7 +47,7 @@ def held(change: Change, where: Situation) -> tuple[DecisionReason, Numbers] | N
     return None if wait is None else (wait.reason, wait.numbers)
 
 
-@EVERY_CHANGE
+@each_of(ADD, REMOVE, MOVE, RETUNE)
 def test_within_all_bounds_every_change_is_free(change: Change) -> None:
     assert held_back(change, situation()) is None
 
@@ -48,9 +57,13 @@ def test_a_replica_is_added_up_to_the_maximum_and_not_beyond() -> None:
         DecisionReason.AT_MAX_REPLICAS,
         (("wanted", "SustainedQueue"), ("max", 3)),
     )
-    assert held(ADD, situation(replicas=2)) is None
-    for other in (REMOVE, MOVE):
+    for other in (REMOVE, MOVE, RETUNE):
         assert held(other, situation(replicas=3, ready=3)) is None
+
+
+def test_an_addition_waits_for_nothing_but_the_maximum() -> None:
+    spent = ((500.0, ChangeKind.REMOVE), (300.0, ChangeKind.ADD), (200.0, ChangeKind.MOVE), (1.0, ChangeKind.REMOVE))
+    assert held(ADD, situation(*spent, ready=0, new_replicas=2)) is None
 
 
 def test_a_replica_is_removed_down_to_the_minimum_and_not_below() -> None:
@@ -58,78 +71,101 @@ def test_a_replica_is_removed_down_to_the_minimum_and_not_below() -> None:
         DecisionReason.AT_MIN_REPLICAS,
         (("wanted", "SustainedSlack"), ("min", 1)),
     )
-    assert held(REMOVE, situation(replicas=2)) is None
-    for other in (ADD, MOVE):
+    for other in (ADD, MOVE, RETUNE):
         assert held(other, situation(replicas=1, ready=1)) is None
 
 
-@pytest.mark.parametrize("change", [ADD, MOVE], ids=lambda each: type(each).__name__)
-def test_replicas_that_do_not_serve_yet_hold_up_what_needs_a_place(change: Change) -> None:
-    assert held(change, situation(ready=1)) == (
-        DecisionReason.REPLICAS_STARTING,
-        (("replicas", 2), ("ready", 1), ("wanted", change.reason.value)),
-    )
+@each_of(MOVE, RETUNE)
+def test_replicas_that_do_not_serve_yet_hold_up_what_restarts_all(change: Change) -> None:
+    starting = DecisionReason.REPLICAS_STARTING, (("replicas", 2), ("ready", 1), ("wanted", change.reason.value))
+    assert held(change, situation(ready=1)) == starting
+    assert held(change, situation(ready=3, new_replicas=1)) == starting, "the plan has just placed one of them"
     assert held(change, situation(ready=3)) is None, "a pod too many, in the middle of an update"
+    assert held(REMOVE, situation(ready=1)) is None, "a replica that does not start can be given up"
 
 
-def test_a_replica_that_does_not_start_can_be_given_up() -> None:
-    assert held(REMOVE, situation(ready=1)) is None
-
-
-@pytest.mark.parametrize("change", [ADD, MOVE], ids=lambda each: type(each).__name__)
-def test_replicas_that_this_plan_places_or_misses_count_as_starting_whoever_is_ready(change: Change) -> None:
-    assert held(change, situation(ready=3, new_replicas=1)) == (
-        DecisionReason.REPLICAS_STARTING,
-        (("replicas", 2), ("ready", 1), ("wanted", change.reason.value)),
-    )
-    assert held(REMOVE, situation(ready=3, new_replicas=1)) is None
-
-
-@EVERY_CHANGE
+@each_of(REMOVE, MOVE, RETUNE)
 def test_the_budget_is_for_any_hour_and_ends_with_it(change: Change) -> None:
-    assert held(change, situation(3599.0, 300.0)) == (
+    assert held(change, situation((3599.0, ChangeKind.MOVE), (300.0, ChangeKind.REMOVE))) == (
         DecisionReason.HOURLY_BUDGET_SPENT,
         (("wanted", change.reason.value), ("changes", 2), ("bound", 2)),
     )
-    assert held(change, situation(3600.0, 300.0)) is None
+    assert held(change, situation((3600.0, ChangeKind.MOVE), (300.0, ChangeKind.REMOVE))) is None
+    assert held(change, situation(*((age, ChangeKind.ADD) for age in (900.0, 800.0, 700.0)))) is None
 
 
-@EVERY_CHANGE
-def test_the_cooldown_ends_at_its_last_second(change: Change) -> None:
-    assert held(change, situation(199.0)) == (
-        DecisionReason.COOLING_DOWN,
-        (("wanted", change.reason.value), ("seconds", 199), ("bound_seconds", 200)),
+def test_after_as_many_reversals_as_allowed_nothing_is_removed() -> None:
+    reversed_once = ((2000.0, ChangeKind.REMOVE), (1000.0, ChangeKind.ADD))
+    assert held(REMOVE, situation(*reversed_once)) == (
+        DecisionReason.REVERSALS_SPENT,
+        (("wanted", "SustainedSlack"), ("reversals", 1), ("bound", 1)),
     )
-    assert held(change, situation(200.0)) is None
+    assert held(REMOVE, situation(*reversed_once, policy=replace(POLICY, reversals_per_hour=2))) is None
+    assert held(REMOVE, situation((4600.0, ChangeKind.REMOVE), (3600.0, ChangeKind.ADD))) is None
+    for other in (ADD, MOVE, RETUNE):
+        assert held(other, situation(*reversed_once)) is None
 
 
-@pytest.mark.parametrize(
-    ("changed", "seconds"),
-    [
-        ({"policy": POLICY}, 200),
-        ({"startup_seconds": 160.0}, 200),
-        ({"startup_seconds": 200.0}, 250),
-        ({"policy": replace(POLICY, window_seconds=300)}, 300),
-    ],
-    ids=str,
-)
-def test_the_cooldown_is_the_longest_of_setting_startup_and_window(changed: dict[str, Any], seconds: int) -> None:
-    assert held_back(ADD, situation(seconds, **changed)) is None
-    assert held_back(ADD, situation(seconds - 1, **changed)) is not None
+@each_of(MOVE, RETUNE)
+def test_what_restarts_all_waits_after_every_change(change: Change) -> None:
+    for kind in ChangeKind:
+        assert held(change, situation((199.0, kind))) == (
+            DecisionReason.COOLING_DOWN,
+            (("wanted", change.reason.value), ("seconds", 199), ("bound_seconds", 200)),
+        )
+        assert held(change, situation((200.0, kind))) is None
+
+
+def test_a_removal_waits_after_everything_but_a_removal() -> None:
+    """That fewer replicas were enough for the time is its own condition."""
+    for kind in (ChangeKind.ADD, ChangeKind.MOVE, ChangeKind.RETUNE):
+        assert held_back(REMOVE, situation((199.0, kind))) is not None
+        assert held_back(REMOVE, situation((200.0, kind))) is None
+    assert held_back(REMOVE, situation((1.0, ChangeKind.REMOVE))) is None
+
+
+def test_a_reversal_makes_the_wait_longer() -> None:
+    policy = replace(POLICY, reversals_per_hour=9, changes_per_hour=9)
+    calm = situation(policy=policy)
+    once = situation((2000.0, ChangeKind.REMOVE), (1900.0, ChangeKind.ADD), policy=policy)
+    twice = situation(
+        (2000.0, ChangeKind.REMOVE),
+        (1900.0, ChangeKind.ADD),
+        (1500.0, ChangeKind.REMOVE),
+        (1400.0, ChangeKind.ADD),
+        policy=policy,
+    )
+    assert cooldown_seconds(calm) == 200
+    assert cooldown_seconds(calm) < cooldown_seconds(once) < cooldown_seconds(twice)
+
+
+def test_a_clock_set_back_neither_skips_the_cooldown_nor_makes_it_endless() -> None:
+    ahead = situation((-3600.0, ChangeKind.ADD))
+    assert held_back(REMOVE, ahead) is not None
+    noticed = ahead.history.clamped(NOW)
+    assert held_back(REMOVE, replace(ahead, history=noticed, now=NOW + 200)) is None
+
+
+def test_the_users_bounds_are_carried_out_at_once() -> None:
+    spent = ((500.0, ChangeKind.REMOVE), (300.0, ChangeKind.ADD), (200.0, ChangeKind.MOVE), (1.0, ChangeKind.ADD))
+    too_many = RemoveReplica(DecisionReason.ABOVE_MAX_REPLICAS)
+    assert held(too_many, situation(*spent, replicas=4, ready=4)) is None
+    assert held(REMOVE, situation(*spent)) is not None
 
 
 def test_the_bound_that_lasts_longest_is_named() -> None:
-    """Setting, then pods, then the hour, then the cool-down."""
+    """Setting, then the hour, then the reversals, then the cool-down."""
+    reversal = ((500.0, ChangeKind.REMOVE), (100.0, ChangeKind.ADD))
     named = [
-        held_back(ADD, situation(10.0, 20.0, policy=replace(POLICY, max_replicas=2), ready=1)),
-        held_back(ADD, situation(10.0, 20.0, ready=1)),
-        held_back(ADD, situation(10.0, 20.0)),
-        held_back(ADD, situation(10.0)),
+        held_back(REMOVE, situation(*reversal, (90.0, ChangeKind.MOVE), policy=replace(POLICY, min_replicas=2))),
+        held_back(REMOVE, situation(*reversal, (90.0, ChangeKind.MOVE))),
+        held_back(REMOVE, situation(*reversal)),
+        held_back(REMOVE, situation((100.0, ChangeKind.ADD))),
     ]
     assert [wait and wait.reason for wait in named] == [
-        DecisionReason.AT_MAX_REPLICAS,
-        DecisionReason.REPLICAS_STARTING,
+        DecisionReason.AT_MIN_REPLICAS,
         DecisionReason.HOURLY_BUDGET_SPENT,
+        DecisionReason.REVERSALS_SPENT,
         DecisionReason.COOLING_DOWN,
     ]
 

@@ -2,39 +2,94 @@
 
 from __future__ import annotations
 
-from plimsoll.rebalance.history import HOUR_SECONDS, Ceiling, ChangeHistory
+from plimsoll.rebalance.history import (
+    HOUR_SECONDS,
+    KEPT,
+    ONE_ADDITION_SECONDS,
+    READ_SECONDS,
+    REVERSAL_SECONDS,
+    ChangeHistory,
+    ChangeKind,
+    Mark,
+)
 
 NOW = 1_800_000_000.0
-AN_HOUR_AGO = NOW - HOUR_SECONDS
+ADD, REMOVE, MOVE, RETUNE = ChangeKind.ADD, ChangeKind.REMOVE, ChangeKind.MOVE, ChangeKind.RETUNE
 
 
-def test_a_change_counts_for_less_than_an_hour() -> None:
-    assert HOUR_SECONDS == 3600
-    history = ChangeHistory((AN_HOUR_AGO - 1, AN_HOUR_AGO, AN_HOUR_AGO + 1, NOW))
-    assert history.within_last_hour(NOW) == 2
-    assert ChangeHistory().within_last_hour(NOW) == 0
+def history(*changes: tuple[float, ChangeKind]) -> ChangeHistory:
+    """Changes of these ages in seconds."""
+    return ChangeHistory(tuple(Mark(NOW - age, kind) for age, kind in changes))
 
 
-def test_a_new_change_is_the_latest_and_drops_those_of_an_hour_ago() -> None:
-    history = ChangeHistory((AN_HOUR_AGO, AN_HOUR_AGO + 1, NOW - 60))
-    assert history.recorded(NOW).changes == (AN_HOUR_AGO + 1, NOW - 60, NOW)
+def recorded(*changes: tuple[float, ChangeKind]) -> ChangeHistory:
+    """The same, recorded one after another."""
+    found = ChangeHistory()
+    for age, kind in changes:
+        found = found.recorded(Mark(NOW - age, kind))
+    return found
 
 
-def test_a_change_without_a_ceiling_keeps_the_last_one_and_another_ceiling_replaces_it() -> None:
-    first, second = Ceiling(NOW - 60, 100.0, 10.0), Ceiling(NOW, 200.0, 20.0)
-    history = ChangeHistory((NOW - 60,), first)
-    assert history.recorded(NOW).ceiling == first
-    assert history.recorded(NOW, second).ceiling == second
+def test_removals_moves_and_settings_count_for_an_hour_and_additions_never() -> None:
+    assert history((3600, REMOVE), (3599, REMOVE), (900, MOVE), (60, RETUNE), (5, ADD)).budget_spent(NOW) == 3
+    assert ChangeHistory().budget_spent(NOW) == 0
 
 
-def test_times_in_the_future_become_now_and_stay_in_order() -> None:
-    history = ChangeHistory((NOW + 900, NOW - 60), Ceiling(NOW + 5, 100.0, 10.0))
-    assert history.clamped(NOW) == ChangeHistory((NOW - 60, NOW), Ceiling(NOW, 100.0, 10.0))
-    past = ChangeHistory((NOW - 60,), Ceiling(NOW - 90, 100.0, 10.0))
+def test_an_addition_soon_after_a_removal_is_a_reversal() -> None:
+    assert history((2000, REMOVE), (100, REMOVE), (50, ADD)).reversals(NOW) == 1
+    assert history((REVERSAL_SECONDS + 50, REMOVE), (50, ADD)).reversals(NOW) == 1
+    assert history((REVERSAL_SECONDS + 51, REMOVE), (50, ADD)).reversals(NOW) == 0
+    assert history((100, ADD), (50, REMOVE)).reversals(NOW) == 0
+    assert history((100, REMOVE), (70, MOVE), (50, ADD)).reversals(NOW) == 1, "a move between them excuses nothing"
+
+
+def test_of_several_additions_only_the_first_takes_a_removal_back() -> None:
+    assert history((900, REMOVE), (800, ADD), (700, ADD), (600, ADD)).reversals(NOW) == 1
+    assert history((900, REMOVE), (800, ADD), (700, REMOVE), (600, ADD)).reversals(NOW) == 2
+
+
+def test_a_reversal_counts_for_an_hour_from_the_addition_on() -> None:
+    """The removal that it takes back may be older than an hour."""
+    assert history((HOUR_SECONDS + 900, REMOVE), (HOUR_SECONDS - 1, ADD)).reversals(NOW) == 1
+    assert history((HOUR_SECONDS + 900, REMOVE), (HOUR_SECONDS, ADD)).reversals(NOW) == 0
+
+
+def test_what_no_bound_reads_is_forgotten_but_the_last_ones() -> None:
+    old = [(READ_SECONDS + 900.0 * count, MOVE) for count in range(30, 0, -1)]
+    kept = recorded(*old, (READ_SECONDS - 1, REMOVE), (0, ADD)).changes
+    assert len(kept) == KEPT + 1
+    assert kept[0].at < NOW - READ_SECONDS < kept[-2].at
+    assert [mark.kind for mark in kept[-2:]] == [REMOVE, ADD]
+
+
+def test_many_changes_of_the_last_hour_are_all_kept() -> None:
+    assert len(recorded(*((float(age), MOVE) for age in range(3000, 0, -60))).changes) == 50
+
+
+def test_of_additions_within_a_minute_the_last_one_is_kept_and_the_first_one_too() -> None:
+    kept = recorded((900, REMOVE), (100, ADD), (95, ADD), (60, ADD), (5, ADD), (0, ADD)).changes
+    assert [(NOW - mark.at, mark.kind) for mark in kept] == [(900, REMOVE), (100, ADD), (0, ADD)]
+    apart = recorded((2 * ONE_ADDITION_SECONDS, ADD), (ONE_ADDITION_SECONDS, ADD), (0, ADD))
+    assert len(apart.changes) == 3
+
+
+def test_additions_without_an_end_hide_no_reversal() -> None:
+    rising = recorded((3000, REMOVE), *((float(age), ADD) for age in range(2900, 0, -30)))
+    assert rising.reversals(NOW) == 1
+    assert len(rising.changes) == 3
+
+
+def test_times_in_the_future_become_now() -> None:
+    assert history((-900, REMOVE), (-60, ADD)).clamped(NOW) == history((0, REMOVE), (0, ADD))
+    past = history((90, REMOVE), (60, ADD))
     assert past.clamped(NOW) == past
+    assert history((-900, MOVE)).budget_spent(NOW) == 1
+    assert history((-900, REMOVE), (-60, ADD)).reversals(NOW) == 1
 
 
-def test_the_pause_since_the_last_change_is_never_negative_and_unknown_without_one() -> None:
-    assert ChangeHistory((NOW - 90, NOW - 30)).seconds_since_last(NOW) == 30
-    assert ChangeHistory((NOW + 30,)).seconds_since_last(NOW) == 0
-    assert ChangeHistory().seconds_since_last(NOW) is None
+def test_the_last_change_of_a_kind() -> None:
+    changes = history((90, REMOVE), (60, ADD), (30, MOVE))
+    assert changes.last(ADD) == NOW - 60
+    assert changes.last(ADD, REMOVE) == NOW - 60
+    assert changes.last(*ChangeKind) == NOW - 30
+    assert changes.last(RETUNE) is None

@@ -1,221 +1,214 @@
+"""Which pods are known, with every way in which a sample can be unusable, and what the known ones add up to."""
+
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from plimsoll.rebalance.load import summarize
-from plimsoll.rebalance.pod_window import counter_increase
-from plimsoll.rebalance.policy import RebalancePolicy
-from plimsoll.rebalance.signals import EngineSample, LoadSummary, PodSignals, SignalState
+from plimsoll.rebalance.load import COUNTS, LARGEST_COUNT, LoadSummary, is_usable
+from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState
+from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, summary
 
-NOW = 1_700_000_000.0
-POLICY = RebalancePolicy(max_replicas=4, window_seconds=300)
-SAMPLE = EngineSample(NOW, kv_usage=0.5, waiting=0, running=5, preemptions_total=7, kv_capacity_tokens=1000)
+STEADY = Serves(rate=2.0)
+SAMPLE = STEADY.sample(NOW)
 
 
-def steady(pod: str = "a", *, sample: EngineSample = SAMPLE, ages: range = range(0, 300, 15)) -> PodSignals:
-    return PodSignals(pod, tuple(replace(sample, at=NOW - age) for age in ages))
+def steady(name: str = "a", *, times: list[float] | None = None, **changes: Any) -> PodSignals:
+    found = pod(name, STEADY, times)
+    return replace(found, samples=tuple(replace(each, **changes) for each in found.samples))
 
 
-def waving(pod: str, usage: Callable[[int], float], *, ages: range = range(0, 300, 15)) -> PodSignals:
-    return PodSignals(pod, tuple(replace(SAMPLE, at=NOW - age, kv_usage=usage(age)) for age in ages))
+def with_number(name: str, number: float | None) -> EngineSample:
+    """The sample with another number in one field."""
+    changes: dict[str, Any] = {name: number}
+    return replace(SAMPLE, **changes)
 
 
-def summed(*pods: PodSignals, expected: tuple[str, ...] = ("a",)) -> LoadSummary:
-    return summarize(pods, expected, NOW, POLICY, request_tokens=40)
+def spoiled(**changes: Any) -> PodSignals:
+    """A pod of whose last ten samples one is spoiled."""
+    samples = list(steady().samples)
+    samples[-5] = replace(samples[-5], **changes)
+    return PodSignals("a", tuple(samples))
 
 
-def test_a_whole_window_is_fresh_and_says_how_old_it_is() -> None:
-    load = summed(steady(ages=range(5, 300, 15)))
-
-    assert load.state is SignalState.FRESH
-    assert load.oldest_age_seconds == 5
-    assert (load.used_tokens, load.held_tokens, load.sustained_percent, load.preemptions) == (500, 1000, 50, 0)
-
-
-def test_waiting_requests_need_what_the_running_ones_hold_on_average() -> None:
-    assert summed(steady(sample=replace(SAMPLE, waiting=2))).demanded_tokens == 500 + 2 * 100
-
-
-@pytest.mark.parametrize(("running", "usage"), [(0, 0.5), (None, 0.5), (5, 0.0)])
-def test_without_a_mean_a_waiting_request_needs_what_is_declared(running: float | None, usage: float) -> None:
-    load = summed(steady(sample=replace(SAMPLE, waiting=2, running=running, kv_usage=usage)))
-
-    assert load.demanded_tokens == int(usage * 1000) + 2 * 40
-
-
-def test_sustained_is_the_lowest_sum_and_peak_the_highest() -> None:
-    wave = waving("a", lambda age: {150: 0.2, 30: 0.9}.get(age, 0.5))
-    load = summed(wave, steady("b"), expected=("a", "b"))
-
-    assert (load.demanded_sustained_tokens, load.demanded_tokens, load.demanded_peak_tokens) == (700, 1000, 1400)
-
-
-def test_pods_scraped_at_different_moments_are_added_at_their_latest_sample() -> None:
-    high_then_low = waving("a", lambda age: 0.9 if age > 150 else 0.1)
-    low_then_high = waving("b", lambda age: 0.1 if age > 150 else 0.9, ages=range(7, 300, 15))
-
-    load = summed(high_then_low, low_then_high, expected=("a", "b"))
-
-    assert load.demanded_peak_tokens == 1000
-    assert load.demanded_sustained_tokens == 200, "between the two scrapes that saw the swap"
+def test_a_pod_that_is_scraped_is_known() -> None:
+    load = summary(steady(times=moments(phase=5.0)))
+    assert (load.state, load.fresh_pods, load.period_seconds) == (SignalState.FRESH, 1, 15)
+    assert load.pods == (PodState("a", SignalState.FRESH, 5.0),)
+    assert (load.held_tokens, load.smallest_capacity_tokens) == (KV_TOKENS, KV_TOKENS)
+    assert load.traffic is not None
 
 
 @pytest.mark.parametrize(
-    ("pod", "state"),
+    ("signals", "state"),
     [
-        (steady(ages=range(0)), SignalState.MISSING),
-        (steady(ages=range(61, 300, 15)), SignalState.STALE),
-        (steady(ages=range(400, 600, 15)), SignalState.STALE),
-        (steady(ages=range(0, 200, 15)), SignalState.COLD),
-        (steady(ages=range(0, 300, 75)), SignalState.COLD),
-        (steady(sample=replace(SAMPLE, kv_usage=None)), SignalState.MISSING),
-        (steady(sample=replace(SAMPLE, waiting=None)), SignalState.MISSING),
-        (steady(sample=replace(SAMPLE, kv_capacity_tokens=None)), SignalState.MISSING),
-        (steady(sample=replace(SAMPLE, kv_capacity_tokens=0)), SignalState.INVALID),
-        (steady(sample=replace(SAMPLE, kv_usage=math.nan)), SignalState.INVALID),
-        (steady(sample=replace(SAMPLE, kv_usage=1.0001)), SignalState.INVALID),
-        (steady(sample=replace(SAMPLE, waiting=-1)), SignalState.INVALID),
-        (steady(sample=replace(SAMPLE, waiting=math.inf)), SignalState.INVALID),
-        (steady(sample=replace(SAMPLE, preemptions_total=math.nan)), SignalState.INVALID),
-        (steady(sample=replace(SAMPLE, running=1e300)), SignalState.INVALID),
-        (steady(ages=range(-60, 300, 15)), SignalState.INVALID),
-        (steady(ages=range(-5, 300, 15)), SignalState.FRESH),
+        (PodSignals("a"), SignalState.MISSING),
+        (steady(times=[NOW]), SignalState.COLD),
+        (steady(times=moments(phase=60.0)), SignalState.FRESH),
+        (steady(times=moments(phase=61.0)), SignalState.STALE),
+        (steady(times=moments(phase=400.0)), SignalState.STALE),
+        (steady(kv_usage=None), SignalState.MISSING),
+        (steady(waiting=None), SignalState.MISSING),
+        (steady(kv_capacity_tokens=None), SignalState.FRESH),
+        (steady(kv_capacity_tokens=0), SignalState.INVALID),
+        (steady(kv_usage=math.nan), SignalState.INVALID),
+        (steady(kv_usage=1.0001), SignalState.INVALID),
+        (steady(waiting=-1), SignalState.INVALID),
+        (steady(waiting=math.inf), SignalState.INVALID),
+        (steady(preemptions_total=math.nan), SignalState.INVALID),
+        (steady(running=1e300), SignalState.INVALID),
+        (steady(times=[NOW + 60, NOW + 75]), SignalState.INVALID),
+        (steady(times=[NOW - 10, NOW + 5]), SignalState.FRESH),
     ],
 )
-def test_every_kind_of_not_a_number_has_its_name(pod: PodSignals, state: SignalState) -> None:
-    load = summed(pod)
-
-    assert load.state is state
-    assert load.pods[0].state is state
-    assert state is SignalState.FRESH or load.held_tokens == 0
+def test_every_kind_of_not_a_number_has_its_name(signals: PodSignals, state: SignalState) -> None:
+    load = summary(signals)
+    assert (load.state, load.pods[0].state) == (state, state)
+    assert (load.traffic is None) is (load.held_tokens == 0) is (state is not SignalState.FRESH)
 
 
-def test_an_outage_is_told_from_pods_without_series() -> None:
-    load = summarize([], ["a"], NOW, POLICY, request_tokens=40, available=False)
+@pytest.mark.parametrize("number", [math.nan, math.inf, -1.0])
+@pytest.mark.parametrize("name", ["kv_usage", "first_tokens_total", "ttft_seconds_total", "prefix_hit_tokens_total"])
+def test_a_number_that_cannot_be_costs_its_sample_only(name: str, number: float) -> None:
+    load = summary(spoiled(**{name: number}))
+    assert load.state is SignalState.FRESH
+    assert load.traffic == summary(replace(steady(), samples=_without(steady(), -5))).traffic
 
-    assert load.state is SignalState.UNAVAILABLE
-    assert load.pods[0].state is SignalState.UNAVAILABLE
+
+def _without(signals: PodSignals, index: int) -> tuple[EngineSample, ...]:
+    kept = list(signals.samples)
+    del kept[index]
+    return tuple(kept)
 
 
-def test_the_worst_pod_names_the_state_and_the_fresh_ones_make_the_figures() -> None:
-    load = summed(steady("a"), steady("b", ages=range(90, 300, 15)), expected=("a", "b", "c"))
+def test_every_number_of_a_sample_must_be_possible() -> None:
+    assert is_usable(SAMPLE, NOW)
+    names = [name for name in type(SAMPLE).__dataclass_fields__ if name not in ("at", "rank_usages")]
+    assert len(names) == len(COUNTS) + 1, "the capacity is judged on its own"
+    for name in names:
+        assert not is_usable(with_number(name, math.nan), NOW), name
+        assert not is_usable(with_number(name, -1), NOW), name
+        optional = name not in ("kv_usage", "waiting")
+        assert is_usable(with_number(name, None), NOW) is optional, name
 
+
+def test_the_largest_exact_count_is_possible_and_a_larger_one_is_not() -> None:
+    for name in ("kv_capacity_tokens", "prompt_tokens_total"):
+        assert is_usable(with_number(name, LARGEST_COUNT), NOW)
+        assert not is_usable(with_number(name, LARGEST_COUNT + 2), NOW)
+
+
+def test_a_clock_may_be_five_seconds_ahead_and_no_more() -> None:
+    assert is_usable(replace(SAMPLE, at=NOW + 5), NOW)
+    assert not is_usable(replace(SAMPLE, at=NOW + 5.5), NOW)
+    for time in (math.inf, math.nan):
+        assert not is_usable(replace(SAMPLE, at=time), NOW)
+
+
+def test_the_newest_samples_of_a_pod_may_be_impossible_for_a_while() -> None:
+    """Then it is known by those before; later it is invalid, and not only stale."""
+
+    def last(count: int) -> PodSignals:
+        samples = list(steady().samples)
+        return PodSignals("a", (*samples[:-count], *(replace(each, kv_usage=math.nan) for each in samples[-count:])))
+
+    assert summary(last(2)).state is SignalState.FRESH
+    assert summary(last(6)).state is SignalState.INVALID
+
+
+def test_a_sample_without_a_real_time_has_no_age_and_disturbs_no_other() -> None:
+    lost = replace(SAMPLE, at=math.nan)
+    assert summary(PodSignals("a", (lost,))).pods == (PodState("a", SignalState.INVALID, None),)
+    samples = steady().samples
+    assert summary(PodSignals("a", (*samples[5:], lost, *samples[:5]))).traffic == summary(steady()).traffic
+
+
+@pytest.mark.parametrize("every", [5, 15, 30, 60])
+def test_scrapes_that_are_far_apart_decide_with_a_short_window(every: float) -> None:
+    load = summary(steady(times=moments(900, every=every, phase=every - 1)), window=60)
+    assert load.state is SignalState.FRESH
+    assert load.traffic is not None
+    assert load.traffic.arrivals.per_second == pytest.approx(2.0)
+    assert load.traffic.steady.seconds >= 2 * every
+
+
+def test_a_pod_with_far_scrapes_is_known_although_one_of_them_is_lost() -> None:
+    times = moments(900, every=60)
+    assert summary(steady(times=times[:-2])).state is SignalState.FRESH, "120 s old"
+    assert summary(steady(times=times[:-3])).state is SignalState.STALE, "180 s old"
+
+
+def test_a_pod_with_one_sample_is_known_where_its_whole_life_is() -> None:
+    once = steady(times=[NOW])
+    assert summary(once, ready_since={"a": LONG_AGO}).state is SignalState.COLD
+    assert summary(once, ready_since={"a": NOW - 20}).state is SignalState.FRESH
+
+
+def test_an_outage_is_told_apart_from_pods_without_series() -> None:
+    load = summary(steady(), available=False)
+    assert (load.state, load.pods[0].state) == (SignalState.UNAVAILABLE, SignalState.UNAVAILABLE)
+    assert (load.traffic, load.held_tokens, load.smallest_capacity_tokens) == (None, 0, None)
+
+
+def test_the_worst_pod_names_the_state_and_the_known_ones_make_the_figures() -> None:
+    load = summary(steady("a"), steady("b", times=moments(phase=90.0)), expected=("a", "b", "c"))
     assert load.state is SignalState.MISSING
-    assert load.worst_pod is not None
-    assert load.worst_pod.pod == "c"
-    assert load.fresh_pods == 1
-    assert load.held_tokens == 1000
-    assert load.oldest_age_seconds == 90
+    assert load.worst_pod == PodState("c", SignalState.MISSING)
+    assert (load.fresh_pods, load.held_tokens) == (1, KV_TOKENS)
+    assert load.traffic is not None
+    assert load.traffic.pods == 1
+
+
+def test_the_worst_pod_is_the_first_by_name_among_equals() -> None:
+    load = summary(expected=("b", "a"))
+    assert load.worst_pod == PodState("a", SignalState.MISSING)
+    assert LoadSummary(SignalState.MISSING).worst_pod is None
 
 
 def test_samples_of_an_earlier_pod_of_the_same_name_do_not_count() -> None:
-    load = summarize([steady()], ["a"], NOW, POLICY, request_tokens=40, ready_since={"a": NOW - 100})
-
-    assert load.state is SignalState.COLD
-
-
-def test_pods_nobody_expects_are_left_out() -> None:
-    assert summed(steady("a"), steady("gone")).held_tokens == 1000
+    load = summary(steady(), ready_since={"a": NOW - 14})
+    assert load.traffic is not None
+    assert load.traffic.pods == 1
+    assert summary(steady(times=moments(phase=20.0)), ready_since={"a": NOW - 14}).state is SignalState.MISSING
 
 
-def test_a_young_pod_already_tells_its_capacity() -> None:
-    assert summed(steady(ages=range(0, 30, 15))).smallest_capacity_tokens == 1000
+def test_pods_that_nobody_expects_are_left_out() -> None:
+    assert summary(steady("a"), steady("gone"), expected=("a",)) == summary(steady("a"))
 
 
-@pytest.mark.parametrize(
-    ("values", "increase"),
-    [
-        ([], None),
-        ([None, 5, None], None),
-        ([5, 5], 0),
-        ([5, 8, 9], 4),
-        ([5, 8, 1, 3], 6),
-        ([9, None, 2], 2),
-    ],
-)
-def test_counters_are_read_across_resets(values: list[float | None], increase: float | None) -> None:
-    assert counter_increase(values) == increase
+def test_capacities_add_up_and_the_smallest_one_is_kept() -> None:
+    large, silent = steady("b", kv_capacity_tokens=3 * KV_TOKENS), steady("c", kv_capacity_tokens=None)
+    load = summary(steady("a"), large, silent, capacity=7)
+    assert (load.held_tokens, load.smallest_capacity_tokens) == (4 * KV_TOKENS + 7, KV_TOKENS)
+    assert summary(silent).smallest_capacity_tokens is None
 
 
-def test_throughput_is_the_counters_growth_over_the_time_it_took() -> None:
-    samples = tuple(
-        replace(SAMPLE, at=NOW - age, prompt_tokens_total=10_000 - 2 * age, generation_tokens_total=5_000 - age)
-        for age in range(0, 300, 15)
-    )
-
-    load = summed(PodSignals("a", samples))
-
-    assert load.prompt_tokens_per_second == pytest.approx(2.0)
-    assert load.generation_tokens_per_second == pytest.approx(1.0)
-    assert summed(steady()).prompt_tokens_per_second is None
-
-
-def test_without_a_fresh_pod_every_figure_is_zero_or_unknown() -> None:
-    load = summed(steady(ages=range(0, 200, 15)))
-
-    assert load.state is SignalState.COLD
-    assert (load.used_tokens, load.demanded_tokens, load.held_tokens, load.largest_capacity_tokens) == (0, 0, 0, 0)
-    assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (0, 0)
-    assert (load.waiting_sustained, load.waiting_peak) == (0, 0)
-    assert (load.preemptions, load.prompt_tokens_per_second, load.generation_tokens_per_second) == (None, None, None)
-
-
-def test_pods_add_up_and_the_extremes_of_their_capacities_are_kept() -> None:
-    large = steady("b", sample=replace(SAMPLE, kv_capacity_tokens=3000, waiting=2, preemptions_total=9))
-    load = summed(steady("a"), large, expected=("a", "b"))
-
-    assert (load.held_tokens, load.smallest_capacity_tokens, load.largest_capacity_tokens) == (4000, 1000, 3000)
-    assert (load.used_tokens, load.demanded_tokens) == (2000, 2000 + 2 * 300)
-    assert (load.waiting_sustained, load.waiting_peak, load.fresh_pods) == (2, 2, 2)
-    assert (load.state, load.window_seconds) == (SignalState.FRESH, 300)
-
-
-def test_the_sum_begins_when_every_pod_has_a_sample() -> None:
-    early = waving("a", lambda age: 0.9 if age > 285 else 0.3, ages=range(0, 301, 15))
-    late = steady("b", ages=range(0, 286, 15))
-    load = summed(early, late, expected=("a", "b"))
-
-    assert load.state is SignalState.FRESH
-    assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (800, 800)
-
-
-def test_the_first_moment_with_every_pod_counts() -> None:
-    first_is_highest = waving("a", lambda age: 0.9 if age == 285 else 0.3, ages=range(0, 286, 15))
-    load = summed(first_is_highest, steady("b"), expected=("a", "b"))
-
-    assert (load.demanded_sustained_tokens, load.demanded_peak_tokens) == (800, 1400)
-    assert (load.used_tokens, load.demanded_tokens) == (800, 800), "those of the latest moment"
+def test_a_pod_with_one_sample_already_reports_its_capacity() -> None:
+    assert summary(steady(times=[NOW])).smallest_capacity_tokens == KV_TOKENS
 
 
 def test_a_sample_that_was_read_twice_counts_once() -> None:
-    once = steady("a")
-    assert summed(PodSignals("a", (*once.samples, *once.samples))) == summed(once)
+    """Two Prometheus servers may answer together."""
+    once = steady()
+    assert summary(PodSignals("a", (*once.samples, *once.samples))) == summary(once)
+    corrected = replace(once.samples[-1], kv_usage=0.7)
+    found = summary(PodSignals("a", (*once.samples, corrected))).traffic
+    assert found is not None
+    assert found.used_tokens == pytest.approx(0.7 * KV_TOKENS), "of two readings of one moment the last one counts"
 
 
-def test_of_two_readings_of_one_moment_the_last_one_counts() -> None:
-    corrected = waving("a", lambda _: 0.7)
-    load = summed(PodSignals("a", (*steady("a").samples, *corrected.samples)))
-    assert (load.used_tokens, load.demanded_sustained_tokens, load.demanded_peak_tokens) == (700, 700, 700)
+def test_the_order_in_which_samples_were_read_does_not_matter() -> None:
+    backwards = replace(steady("a"), samples=tuple(reversed(steady("a").samples)))
+    assert summary(steady("b"), backwards, expected=("a", "b")) == summary(steady("a"), steady("b"))
 
 
-def test_a_sum_of_rates_is_unknown_where_one_pod_reports_none() -> None:
-    counting = tuple(
-        replace(SAMPLE, at=NOW - age, prompt_tokens_total=10_000 - 2 * age, generation_tokens_total=5_000 - age)
-        for age in range(0, 300, 15)
-    )
-    both = summed(PodSignals("a", counting), PodSignals("b", counting), expected=("a", "b"))
-    assert both.prompt_tokens_per_second == pytest.approx(4.0)
-    assert both.generation_tokens_per_second == pytest.approx(2.0)
-    one = summed(PodSignals("a", counting), steady("b"), expected=("a", "b"))
-    assert (one.prompt_tokens_per_second, one.generation_tokens_per_second) == (None, None)
-
-
-def test_a_pod_counts_from_the_moment_since_when_it_serves() -> None:
-    served = summarize([steady()], ["a"], NOW, POLICY, request_tokens=40, ready_since={"a": NOW - 285})
-    assert served.state is SignalState.FRESH
-    later = summarize([steady()], ["a"], NOW, POLICY, request_tokens=40, ready_since={"a": NOW - 200})
-    assert later.state is SignalState.COLD
+def test_a_pod_that_has_just_begun_to_serve_is_new_until_its_first_scrape() -> None:
+    for ready_since, new in ((NOW - 10, 1), (LONG_AGO, 0)):
+        load = summary(steady("a"), expected=("a", "b"), ready_since={"a": LONG_AGO, "b": ready_since})
+        assert (load.fresh_pods, load.new_pods) == (1, new)
+    scraped = summary(steady("a"), steady("b", times=[NOW]), ready_since={"a": LONG_AGO, "b": NOW - 10})
+    assert (scraped.fresh_pods, scraped.new_pods) == (2, 0)
+    assert summary(steady("a"), expected=("a", "b"), ready_since={}).new_pods == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -15,50 +16,47 @@ from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Tenant
 from plimsoll.rebalance.asking import shares_of
 from plimsoll.rebalance.decide import Decided, decide
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Wait
-from plimsoll.rebalance.history import ChangeHistory
-from plimsoll.rebalance.policy import Mode, RebalancePolicy
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.load import LoadSummary
+from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
-from plimsoll.rebalance.signals import LoadSummary, PodState, SignalState
-from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
+from plimsoll.rebalance.signals import PodState, SignalState
+from plimsoll.rebalance.situation import Situation
+from tests.support import live_situations as live
+from tests.support.engine_loads import NOW, Serves, replica_model
 from tests.support.hypotheses import no_room, room_for_all
-from tests.support.planning import H100, L4, L40S, fleet, node, pool, request, tenant
-from tests.support.toy_remedy import whole_step
+from tests.support.live_situations import AUTO
+from tests.support.planning import ENGINE, H100, L4, L40S, fleet, node, pool, request, tenant
+from tests.support.toy_remedy import one_to_spare
 from tests.support.world_plans import planned
 
-NOW = 1_700_000_000.0
-AUTO = RebalancePolicy(mode=Mode.AUTO, min_replicas=1, max_replicas=9)
-LOAD = LoadSummary(
-    SignalState.FRESH,
-    (PodState("a", SignalState.FRESH, 1.0),),
-    window_seconds=120,
-    demanded_sustained_tokens=600,
-    demanded_peak_tokens=600,
-    held_tokens=1000,
-    largest_capacity_tokens=1000,
-    smallest_capacity_tokens=1000,
-    preemptions=0,
-)
-PRESSED = replace(LOAD, demanded_sustained_tokens=2000, demanded_peak_tokens=2000)
-QUEUED = replace(LOAD, waiting_sustained=5)
-TOO_SMALL = replace(LOAD, smallest_capacity_tokens=499)
-TWO_IDLE = replace(
-    LOAD,
-    pods=tuple(PodState(name, SignalState.FRESH, 1.0) for name in "ab"),
-    held_tokens=2000,
-    demanded_sustained_tokens=0,
-    demanded_peak_tokens=100,
-)
+ONE_OF_ONE: dict[str, Any] = {"model": None}
+"""Where the speed is not known, the cache and the queue decide: one replica more for each of these loads."""
+PRESSING = Serves(rate=1.0, kv_usage=0.99, running=250)
+QUEUED = Serves(rate=1.0, waiting=5)
+CALM = Serves(rate=1.0)
 WIDE = fleet(node("l", L40S, 8, held=1), node("h", H100, 8))
 FULL = fleet(node("l", L40S, 1, held=1), node("h", H100, 8, held=8))
 
 
-def situation(
-    load: LoadSummary, replicas: int = 1, *, ready: int | None = None, policy: RebalancePolicy = AUTO
-) -> Situation:
-    serving = replicas if ready is None else ready
-    state = PlacementState(replicas, serving, kv_capacity_tokens=1000, budget_bytes_per_gpu=80)
-    return Situation(DeclaredNeed(kv_tokens=500, bytes_per_gpu=60), state, load, ChangeHistory(), NOW, policy)
+def situation(*loads: Serves, replicas: int | None = None, **changed: Any) -> Situation:
+    return live.situation(*(loads or (CALM,)), replicas=replicas, **ONE_OF_ONE | changed)
+
+
+def too_small(**changed: Any) -> Situation:
+    load = replace(live.loads_of(CALM), smallest_capacity_tokens=live.NEED.kv_tokens - 1)
+    return situation(CALM, load=load, **changed)
+
+
+def idle(replicas: int, ready: int = 2) -> Situation:
+    return live.for_long(situation(*ready * (live.IDLE,), replicas=replicas, ready=ready), replicas - 1)
+
+
+PRESSED = situation(PRESSING)
+WAITING = situation(QUEUED)
+UNKNOWN = LoadSummary(SignalState.MISSING)
+JUST_ADDED = ChangeHistory((Mark(NOW - 1, ChangeKind.ADD),))
 
 
 def running(replicas: int = 1, observed: tuple[ObservedCapacity, ...] = ()) -> Tenant:
@@ -78,7 +76,7 @@ def shares(proposal: Proposal | None) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def test_a_replica_more_has_its_place_in_the_proposal() -> None:
-    decided = decide(situation(PRESSED), about(running(), WIDE))
+    decided = decide(PRESSED, about(running(), WIDE))
     assert isinstance(decided.decision, AddReplica)
     assert shares(decided.proposal) == ({L40S: 1}, {L40S: 2})
     assert decided.proposal is not None
@@ -88,31 +86,31 @@ def test_a_replica_more_has_its_place_in_the_proposal() -> None:
 
 
 def test_a_queue_asks_for_a_replica_more_as_well() -> None:
-    decided = decide(situation(QUEUED), about(running(), WIDE))
+    decided = decide(WAITING, about(running(), WIDE))
     assert (type(decided.decision), shares(decided.proposal)) == (AddReplica, ({L40S: 1}, {L40S: 2}))
 
 
 def test_too_few_replicas_are_made_more_without_any_signal() -> None:
-    fewer = situation(LoadSummary(SignalState.MISSING), policy=replace(AUTO, min_replicas=2))
+    fewer = situation(load=UNKNOWN, policy=replace(AUTO, min_replicas=2))
     decided = decide(fewer, about(running(), WIDE))
     assert (type(decided.decision), decided.decision.reason) == (AddReplica, DecisionReason.BELOW_MIN_REPLICAS)
 
 
 def test_a_replica_less_needs_no_place() -> None:
-    decided = decide(situation(TWO_IDLE, 2), about(running(2), FULL))
+    decided = decide(idle(2), about(running(2), FULL))
     assert isinstance(decided.decision, RemoveReplica)
     assert shares(decided.proposal) == ({L40S: 2}, {L40S: 1})
 
 
 def test_too_many_replicas_are_made_fewer_without_any_signal() -> None:
-    more = situation(LoadSummary(SignalState.MISSING), 2, policy=replace(AUTO, max_replicas=1))
+    more = situation(CALM, CALM, load=UNKNOWN, policy=replace(AUTO, max_replicas=1))
     decided = decide(more, about(running(2), FULL))
     assert (type(decided.decision), decided.decision.reason) == (RemoveReplica, DecisionReason.ABOVE_MAX_REPLICAS)
 
 
 def test_a_replica_less_is_carried_out_although_another_one_has_been_without_a_place_for_long() -> None:
     short = tenant(request(replicas=4), pool(L40S, replicas=2))
-    decided = decide(situation(TWO_IDLE, 4, ready=2), about(short, FULL))
+    decided = decide(idle(4), about(short, FULL))
     assert isinstance(decided.decision, RemoveReplica)
     assert decided.answer is not None
     assert (decided.answer.tenant.request.replicas, decided.answer.decision.missing) == (3, 1)
@@ -120,9 +118,7 @@ def test_a_replica_less_is_carried_out_although_another_one_has_been_without_a_p
 
 def test_a_place_that_is_too_small_is_left_for_another_one() -> None:
     seen = (ObservedCapacity(L40S, Split(1), 499),)
-    decided = decide(
-        situation(TOO_SMALL), about(running(observed=seen), fleet(node("l", L40S, 2, held=1), node("h", H100)))
-    )
+    decided = decide(too_small(), about(running(observed=seen), fleet(node("l", L40S, 2, held=1), node("h", H100))))
     assert isinstance(decided.decision, Move)
     assert shares(decided.proposal) == ({L40S: 1}, {H100: 1})
     assert decided.answer is not None
@@ -134,7 +130,7 @@ def test_a_place_that_is_too_small_is_left_for_another_one() -> None:
 
 def test_a_move_that_would_leave_everything_as_it_is_is_not_ordered() -> None:
     """The engine that reports too little ends already, and the one that takes its place fits."""
-    decided = decide(situation(TOO_SMALL), about(running(), WIDE))
+    decided = decide(too_small(), about(running(), WIDE))
     assert (decided.proposal, decided.answer) == (None, None)
     assert decided.decision == Wait(DecisionReason.NO_PLACE_FOUND, (("wanted", "PlacementTooSmall"), ("nearest", "")))
 
@@ -142,7 +138,7 @@ def test_a_move_that_would_leave_everything_as_it_is_is_not_ordered() -> None:
 def test_a_move_that_only_changes_the_settings_of_its_engines_is_ordered() -> None:
     """The step with which they run does not fit any more, and a smaller one does."""
     tight = tenant(request(context=4096, concurrency=8), pool(L4, batched_tokens=8192))
-    decided = decide(situation(TOO_SMALL), about(tight, fleet(node("4", L4, 1, held=1))))
+    decided = decide(too_small(), about(tight, fleet(node("4", L4, 1, held=1))))
     assert isinstance(decided.decision, Move)
     assert shares(decided.proposal) == ({L4: 1}, {L4: 1})
     assert decided.answer is not None
@@ -150,18 +146,18 @@ def test_a_move_that_only_changes_the_settings_of_its_engines_is_ordered() -> No
 
 
 @pytest.mark.parametrize(
-    ("load", "seen", "wanted"),
+    ("where", "seen", "wanted"),
     [
         (PRESSED, (), DecisionReason.SUSTAINED_KV_PRESSURE),
-        (QUEUED, (), DecisionReason.SUSTAINED_QUEUE),
-        (TOO_SMALL, (ObservedCapacity(L40S, Split(1), 499),), DecisionReason.PLACEMENT_TOO_SMALL),
+        (WAITING, (), DecisionReason.SUSTAINED_QUEUE),
+        (too_small(), (ObservedCapacity(L40S, Split(1), 499),), DecisionReason.PLACEMENT_TOO_SMALL),
     ],
     ids=["pressure", "queue", "too small"],
 )
 def test_without_a_place_nothing_is_ordered_and_the_nearest_is_named(
-    load: LoadSummary, seen: tuple[ObservedCapacity, ...], wanted: DecisionReason
+    where: Situation, seen: tuple[ObservedCapacity, ...], wanted: DecisionReason
 ) -> None:
-    decided = decide(situation(load), about(running(observed=seen), FULL))
+    decided = decide(where, about(running(observed=seen), FULL))
     assert (decided.proposal, decided.answer) == (None, None)
     assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.NO_PLACE_FOUND)
     assert decided.decision.number("wanted") == wanted.value
@@ -171,9 +167,9 @@ def test_without_a_place_nothing_is_ordered_and_the_nearest_is_named(
 
 def test_a_recommendation_is_made_without_a_place_too_and_has_no_proposal_then() -> None:
     advice = replace(AUTO, mode=Mode.RECOMMEND)
-    without = decide(situation(PRESSED, policy=advice), about(running(), FULL))
+    without = decide(situation(PRESSING, policy=advice), about(running(), FULL))
     assert (type(without.decision), without.proposal, without.answer) == (AddReplica, None, None)
-    having = decide(situation(PRESSED, policy=advice), about(running(), WIDE))
+    having = decide(situation(PRESSING, policy=advice), about(running(), WIDE))
     assert having.decision == without.decision
     assert shares(having.proposal) == ({L40S: 1}, {L40S: 2})
 
@@ -181,11 +177,11 @@ def test_a_recommendation_is_made_without_a_place_too_and_has_no_proposal_then()
 @pytest.mark.parametrize(
     "held",
     [
-        replace(situation(PRESSED), history=ChangeHistory((NOW - 1,))),
-        replace(situation(PRESSED), policy=replace(AUTO, mode=Mode.OFF)),
-        replace(situation(PRESSED), placement=replace(situation(PRESSED).placement, moving=True)),
-        situation(LOAD),
-        situation(replace(LOAD, state=SignalState.STALE, pods=(PodState("a", SignalState.STALE, 99.0),))),
+        replace(idle(2), history=JUST_ADDED),
+        replace(PRESSED, policy=replace(AUTO, mode=Mode.OFF)),
+        replace(PRESSED, placement=replace(PRESSED.placement, moving=True)),
+        situation(),
+        situation(load=LoadSummary(SignalState.STALE, (PodState("a", SignalState.STALE, 99.0),))),
     ],
     ids=["cooling down", "off", "moving", "healthy", "unknown"],
 )
@@ -193,12 +189,12 @@ def test_the_solver_is_not_asked_for_what_may_not_be_or_need_not_be(held: Situat
     def never(_: Tenant) -> Answer:
         pytest.fail("the solver was asked")
 
-    decided = decide(held, replace(room_for_all(1), ask=never))
+    decided = decide(held, replace(room_for_all(held.placement.replicas), ask=never))
     assert isinstance(decided.decision, Keep | Wait)
 
 
 def test_off_comes_before_a_move_under_way() -> None:
-    off = replace(situation(PRESSED), policy=replace(AUTO, mode=Mode.OFF))
+    off = replace(PRESSED, policy=replace(AUTO, mode=Mode.OFF))
     assert decide(replace(off, placement=replace(off.placement, moving=True)), no_room(1)).decision.reason is (
         DecisionReason.MODE_OFF
     )
@@ -210,9 +206,86 @@ def test_a_pool_that_holds_its_place_with_no_replicas_is_no_share() -> None:
     assert shares_of(held) == ()
 
 
+# -- fewer than needed, where not all have a place ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("free", "added"), [(0, 0), (1, 1), (2, 2), (3, 2), (4, 2), (5, 5), (20, 5)])
+def test_as_many_replicas_are_added_as_have_a_place(free: int, added: int) -> None:
+    """Five are needed. With each try, half as many are asked for; the next turn asks for the rest."""
+    six = replace(AUTO, min_replicas=6)
+    decided = decide(situation(policy=six), about(running(), fleet(node("l", L40S, 1 + free, held=1))))
+    if not added:
+        assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.NO_PLACE_FOUND)
+        return
+    assert isinstance(decided.decision, AddReplica)
+    assert shares(decided.proposal) == ({L40S: 1}, {L40S: 1 + decided.decision.count})
+    assert decided.decision.count == added
+
+
+# -- more requests at the same time ------------------------------------------------------------------------------------
+
+NARROW = replica_model(max_sequences=8)
+FILLED = Serves(rate=8.0, running=8)
+"""More than a replica carries with eight requests at the same time, and less than it could with more of them."""
+
+
+def eight_at_a_time(**wanted: Any) -> Tenant:
+    return tenant(request(concurrency=8, **wanted), pool(H100, max_sequences=8))
+
+
+def filled(**changed: Any) -> Situation:
+    facts: dict[str, Any] = {"model": NARROW, "most_sequences": 64}
+    return live.situation(FILLED, **facts | changed)
+
+
+def test_engines_whose_batch_limit_binds_get_a_larger_one_and_no_replica_is_added() -> None:
+    decided = decide(filled(), about(eight_at_a_time(), fleet(node("h", H100, 2, held=1))))
+    assert isinstance(decided.decision, Retune)
+    assert decided.decision.reason is DecisionReason.BATCH_LIMIT_BINDS or decided.decision.number("limit") == "Batch"
+    assert decided.answer is not None
+    [planned_pool] = decided.answer.decision.pools
+    assert planned_pool.sequences == decided.decision.sequences > 8
+    assert shares(decided.proposal) == ({H100: 1}, {H100: 1})
+    assert decided.decision.number("to_sequences") == decided.decision.sequences
+
+
+def test_a_larger_limit_needs_room_for_a_replica_that_starts_before_another_one_ends() -> None:
+    decided = decide(filled(), about(eight_at_a_time(), fleet(node("h", H100, 1, held=1))))
+    assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.NO_PLACE_FOUND)
+
+
+def test_a_limit_that_the_user_has_written_stays() -> None:
+    fixed = eight_at_a_time(engine=replace(ENGINE, max_sequences=8))
+    decided = decide(filled(), about(fixed, fleet(node("h", H100, 4, held=1))))
+    assert isinstance(decided.decision, AddReplica)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"model": replica_model(kv_tokens=9_000, max_sequences=64)},
+        {"most_sequences": 9},
+        {"most_sequences": None},
+    ],
+    ids=["the cache limits", "hardly more is gained", "the highest one is unknown"],
+)
+def test_where_a_larger_limit_does_not_help_replicas_are_added(changed: dict[str, Any]) -> None:
+    decided = decide(filled(**changed), about(eight_at_a_time(), fleet(node("h", H100, 8, held=1))))
+    assert isinstance(decided.decision, AddReplica)
+
+
+def test_after_a_restart_of_all_engines_a_larger_limit_waits_and_nothing_is_added_meanwhile() -> None:
+    """It is in the bounds that a removal is in as well."""
+    where = about(eight_at_a_time(), fleet(node("h", H100, 2, held=1)))
+    held = decide(filled(history=JUST_ADDED), where)
+    assert not isinstance(held.decision, Retune)
+    spent = ChangeHistory(tuple(Mark(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
+    assert not isinstance(decide(filled(history=spent), where).decision, Retune)
+
+
 # -- another remedy ----------------------------------------------------------------------------------------------------
 
-WITH_TOY: tuple[Remedy, ...] = (whole_step, *REMEDIES)
+WITH_TOY: tuple[Remedy, ...] = (one_to_spare, *REMEDIES)
 
 
 def ready_ones(decided: Decided) -> int:
@@ -221,29 +294,29 @@ def ready_ones(decided: Decided) -> int:
 
 
 def test_a_new_remedy_is_one_file_and_decides_before_those_that_come_after_it() -> None:
-    usual = decide(situation(PRESSED), about(running(), WIDE))
-    toy = decide(situation(PRESSED), about(running(), WIDE), WITH_TOY)
+    usual = decide(PRESSED, about(running(), WIDE))
+    toy = decide(PRESSED, about(running(), WIDE), WITH_TOY)
     assert (ready_ones(usual), ready_ones(toy)) == (2, 3)
-    assert toy.decision == usual.decision
+    assert isinstance(usual.decision, AddReplica)
+    assert toy.decision == replace(usual.decision, count=2)
     assert toy.answer is not None
     assert (toy.answer.decision.request.replicas, toy.answer.decision.missing) == (3, 0)
 
 
 def test_where_a_remedy_finds_no_place_the_next_one_is_asked() -> None:
     narrow = fleet(node("l", L40S, 2, held=1))
-    assert ready_ones(decide(situation(PRESSED), about(running(), narrow), WITH_TOY)) == 2
+    assert ready_ones(decide(PRESSED, about(running(), narrow), WITH_TOY)) == 2
 
 
-@pytest.mark.parametrize("load", [QUEUED, TOO_SMALL, LOAD], ids=["queue", "too small", "healthy"])
-def test_what_a_remedy_does_not_treat_is_left_to_the_others(load: LoadSummary) -> None:
-    usual = decide(situation(load), room_for_all(1))
-    assert decide(situation(load), room_for_all(1), WITH_TOY) == usual
+@pytest.mark.parametrize("where", [WAITING, too_small(), situation()], ids=["queue", "too small", "healthy"])
+def test_what_a_remedy_does_not_treat_is_left_to_the_others(where: Situation) -> None:
+    assert decide(where, room_for_all(1), WITH_TOY) == decide(where, room_for_all(1))
 
 
 def test_a_new_remedy_is_within_the_same_bounds() -> None:
-    held = replace(situation(PRESSED), history=ChangeHistory((NOW - 1,)))
+    held = replace(PRESSED, policy=replace(AUTO, max_replicas=1))
     decided = decide(held, about(running(), WIDE), WITH_TOY)
-    assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.COOLING_DOWN)
+    assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.AT_MAX_REPLICAS)
 
 
 def test_of_several_waits_the_first_is_reported() -> None:
@@ -252,12 +325,12 @@ def test_of_several_waits_the_first_is_reported() -> None:
     def full(*_: object) -> Wait:
         return other
 
-    asked = situation(PRESSED), about(running(), FULL)
+    asked = PRESSED, about(running(), FULL)
     assert decide(*asked, (full, *REMEDIES)).decision == other
     assert decide(*asked, (*REMEDIES, full)).decision.reason is DecisionReason.NO_PLACE_FOUND
 
 
 def test_what_no_remedy_treats_is_kept_with_its_diagnosis() -> None:
-    assert decide(situation(QUEUED), room_for_all(1), ()).decision == Keep(
-        DecisionReason.SUSTAINED_QUEUE, decide(situation(QUEUED), room_for_all(1)).decision.numbers
+    assert decide(WAITING, room_for_all(1), ()).decision == Keep(
+        DecisionReason.SUSTAINED_QUEUE, decide(WAITING, room_for_all(1)).decision.numbers
     )

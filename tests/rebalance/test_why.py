@@ -6,30 +6,35 @@ import string
 import pytest
 
 from plimsoll.rebalance import why
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, Wait
+from plimsoll.rebalance.capacity import Limit
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, Retune, Wait
 from plimsoll.rebalance.why import sentence
 
 
 def test_every_reason_has_a_sentence() -> None:
     assert set(why._SENTENCES) == set(DecisionReason)  # noqa: SLF001 - the table is what is tested
     for text in why._SENTENCES.values():  # noqa: SLF001
-        assert re.fullmatch(r"[A-Z].*\.", text), text
+        assert re.fullmatch(r"[A-Z{].*\.", text), text
         assert all(name is None or name.isidentifier() for _, name, _, _ in string.Formatter().parse(text))
 
 
+KNOWN = (
+    ("replicas", 1),
+    ("needed", 3),
+    ("waiting", 0),
+    ("prompt_tokens", 1000),
+    ("output_tokens", 200),
+    ("arrivals_per_minute", 600),
+    ("capacity_per_minute", 240),
+    ("limit", "KvCache"),
+    ("stuck", 0),
+)
+
+
 def test_sentences_carry_their_numbers() -> None:
-    numbers = (
-        ("pressure_percent", 91),
-        ("bound_percent", 80),
-        ("demanded_tokens", 91000),
-        ("held_tokens", 100000),
-        ("replicas", 1),
-        ("unknown", 0),
-        ("seconds", 300),
-    )
-    assert sentence(AddReplica(DecisionReason.SUSTAINED_KV_PRESSURE, numbers)) == (
-        "One replica more is needed: for 300 s the requests needed at least 91 % of the KV cache of 1 replica "
-        "(91000 of 100000 tokens), and 80 % is too much."
+    assert sentence(AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, KNOWN)) == (
+        "3 replicas are needed and 1 replica wanted so far: 600 requests a minute with prompts of 1000 and answers of "
+        "200 tokens, of which a replica carries 240 (the KV cache limits it)."
     )
     assert sentence(
         Move(DecisionReason.NEED_OUTGREW_PLACEMENT, (("needed_bytes", 2**36), ("budget_bytes", 2**35)))
@@ -39,8 +44,41 @@ def test_sentences_carry_their_numbers() -> None:
     )
 
 
+@pytest.mark.parametrize("limit", Limit)
+def test_every_limit_has_its_words(limit: Limit) -> None:
+    numbers = (*(each for each in KNOWN if each[0] != "limit"), ("limit", limit.value))
+    assert "limits it)" in sentence(AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, numbers))
+
+
+def test_what_is_not_known_of_the_requests_is_not_said() -> None:
+    unknown = (("replicas", 2), ("needed", 3), ("waiting", 12), ("stuck", 1))
+    assert sentence(AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, unknown)) == (
+        "3 replicas are needed and 2 replicas wanted so far: nothing is known of the requests yet; 12 requests wait; 1 "
+        "of them do not get ready."
+    )
+    lengths = (*unknown, ("prompt_tokens", 10), ("output_tokens", 20))
+    assert "requests with prompts of 10 and answers of 20 tokens; 12" in sentence(
+        AddReplica(DecisionReason.ARRIVALS_EXCEED_CAPACITY, lengths)
+    )
+
+
+def test_a_stuck_replica_is_counted() -> None:
+    numbers = (*(each for each in KNOWN if each[0] != "stuck"), ("stuck", 1), ("bound_seconds", 450))
+    assert sentence(AddReplica(DecisionReason.REPLICAS_STUCK, numbers)).startswith(
+        "1 replica did not get ready within 450 s, so others are needed in their place: 600 requests a minute"
+    )
+
+
+def test_another_limit_is_said_with_what_it_gains() -> None:
+    numbers = (*KNOWN, ("sequences", 16), ("to_sequences", 64), ("to_capacity_per_minute", 900))
+    assert sentence(Retune(DecisionReason.BATCH_LIMIT_BINDS, numbers, 64)).endswith(
+        "; --max-num-seqs 64 instead of 16 lets a replica carry 900."
+    )
+    assert "--max-num-seqs 64" not in sentence(Retune(DecisionReason.BATCH_LIMIT_BINDS, KNOWN, 64))
+
+
 def test_a_number_that_lacks_is_an_error_and_not_a_hole_in_the_prose() -> None:
-    with pytest.raises(KeyError, match="seconds"):
+    with pytest.raises(KeyError, match="replicas"):
         sentence(Keep(DecisionReason.WITHIN_BAND))
 
 
@@ -58,11 +96,3 @@ def test_a_pod_is_named_where_it_is_known() -> None:
 def test_the_nearest_place_is_named_where_there_is_one(nearest: str, end: str) -> None:
     wait = Wait(DecisionReason.NO_PLACE_FOUND, (("wanted", "SustainedQueue"), ("nearest", nearest)))
     assert sentence(wait) == f"Waiting (SustainedQueue): no place was found for it{end}"
-
-
-def test_unknown_replicas_are_counted_where_there_are_any() -> None:
-    numbers = (("seconds", 120), ("waiting", 15), ("replicas", 3), ("unknown", 1), ("bound", 15))
-    assert sentence(AddReplica(DecisionReason.SUSTAINED_QUEUE, numbers)) == (
-        "One replica more is needed: for 120 s at least 15 requests waited at 3 replicas, 1 of them unknown, and 15 "
-        "are too many."
-    )

@@ -17,7 +17,8 @@ from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
 from plimsoll.placement.rehoming import Rehoming
-from plimsoll.rebalance.history import Ceiling
+from plimsoll.rebalance.history import ChangeKind, Mark
+from plimsoll.rebalance.memory import Learned
 from plimsoll.render.report import PoolView, Problem, RebalancingReport, Report
 from plimsoll.render.status import MAX_REJECTIONS
 from tests.render.workloads import decision
@@ -32,9 +33,10 @@ LIVE = RebalancingReport(
     proposal="3 replicas",
     base_replicas=1,
     target_replicas=3,
-    change_times=(NOW,),
+    changes=(Mark(1_767_226_200.0, ChangeKind.ADD, "SustainedKvPressure", 3),),
     last_change="1 to 2 replicas",
-    ceiling=Ceiling(1_767_226_200.0, 4000.9, 900.0),
+    learned=Learned(POOL, 1.25, 90.4),
+    diagnosis="KvBound",
 )
 
 
@@ -111,7 +113,9 @@ def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
     (pool,) = document["pools"]
     assert (pool["kvTokensReported"], pool["state"], pool["generation"]) == (400_000, "Active", 1)
     assert pool["kvTokensPredicted"] == document["estimate"]["kvCapacityTokens"]
-    assert document["rebalancing"]["ceiling"]["promptTokensPerSecond"] == 4000
+    loop = document["rebalancing"]
+    assert loop["changes"] == [{"at": NOW, "kind": "Add", "reason": "SustainedKvPressure", "replicas": 3}]
+    assert loop["learned"] == {"pool": POOL, "tokenTimePercent": 125, "startupSeconds": 90}
 
 
 def test_the_url_is_there_from_the_plan_on_and_stays_while_a_source_is_down() -> None:

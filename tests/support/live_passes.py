@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,21 @@ from plimsoll.app.case import Case
 from plimsoll.app.passes import Passes, PassResult
 from plimsoll.app.snapshot import Snapshot
 from plimsoll.app.store import Store
+from plimsoll.app.turn_memo import TurnMemo
 from plimsoll.placement.demand import Demand
+from plimsoll.placement.pools import PoolState
 from plimsoll.placement.solvers import DEFAULT_SOLVER, Award, Stock
 from plimsoll.rebalance.signals import EngineSample, PodSignals
 from testbed.fleet import gpu_node
 from tests.support.bodies import Body, inference_deployment_body
+from tests.support.live_situations import enough_for
 
-AUTO = {"mode": "Auto", "maxReplicas": 4, "windowSeconds": 20, "cooldownSeconds": 30}
+AUTO_COOLDOWN = 30
+AUTO = {"mode": "Auto", "maxReplicas": 4, "windowSeconds": 20, "cooldownSeconds": AUTO_COOLDOWN}
 NOW = 1_795_300_000.0
 """A day after the pods of :func:`benchmarks.planning.pictures.carry_out` became ready."""
 
-PRESSURE, EASY, SLACK = 0.95, 0.6, 0.0
+PRESSURE, EASY, SLACK = 1.0, 0.6, 0.0
 PRODUCTS = {"l4-24gb": "L4", "l40s-48gb": "L40S", "h100-sxm-80gb": "H100-80GB-HBM3"}
 
 L4, L40S, H100 = "l4-24gb", "l40s-48gb", "h100-sxm-80gb"
@@ -104,6 +108,12 @@ class LivePasses:
         pods = [pod.name for pod in case.around.ready_pods()]
         samples = tuple(_sample(self.now - ago, usage, held) for ago in (19.0, 10.0, 1.0))
         self.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples) for pod in pods})
+
+    def has_been_enough(self, case: Case, replicas: int = 1) -> None:
+        """Let fewer replicas have been enough for as long as :data:`AUTO` asks for."""
+        [active] = [pool.name for pool in case.pools if pool.state is PoolState.ACTIVE]
+        seen = enough_for(replicas, AUTO_COOLDOWN, now=self.now)
+        self.passes.turns = TurnMemo(self.passes.turns.memories | {case.uid: replace(seen, pool=active)})
 
     def _pass(self) -> PassResult:
         return self.passes.make(self.store.picture(), {}, self.now)

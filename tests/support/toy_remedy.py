@@ -1,4 +1,4 @@
-"""A remedy in one file: all the replicas that the demand needs, in one step."""
+"""A remedy in one file: more replicas than the usual remedy adds, in one step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from plimsoll.rebalance.remedies import Ask, Offer
 from plimsoll.rebalance.situation import Situation
 
 
-def whole_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
-    """Add as many replicas as bring the sustained demand below the bound."""
+def one_to_spare(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait | None:
+    """Add one replica more than a full cache needs."""
     if diagnosis.kind is not DiagnosisKind.KV_BOUND:
         return None
-    load = situation.load
-    of_one = situation.policy.high_percent * load.held_tokens // load.fresh_pods
-    needed = load.demanded_sustained_tokens * 100 // of_one + 1
-    wanted = replace(ask.tenant, request=replace(ask.tenant.request, replicas=needed))
-    return ask(AddReplica(diagnosis.reason, diagnosis.numbers), wanted)
+    more = diagnosis.replicas + 1 - situation.placement.replicas
+    wanted = replace(ask.tenant, request=replace(ask.tenant.request, replicas=diagnosis.replicas + 1))
+    return ask(AddReplica(diagnosis.reason, diagnosis.numbers, more), wanted)

@@ -438,7 +438,7 @@ class Passes:
         estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
         figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
         standing, running = case.standing, running_of(case, figures, fleet)
-        remembered = self.turns.memory(case.uid)
+        remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
         asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))
         try:

@@ -30,19 +30,16 @@ class _Last:
 
 @dataclass(slots=True)
 class TurnMemo:
-    """The last turns, by uid, with what the live loop remembers of each object."""
+    """The last turns, and ``memories``: what the live loop remembers of each object. Both by uid."""
 
+    memories: dict[str, LoopMemory] = field(default_factory=dict, repr=False)
     _last: dict[str, _Last] = field(default_factory=dict, repr=False)
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget objects that are gone."""
         living = set(uids)
         self._last = {uid: last for uid, last in self._last.items() if uid in living}
-
-    def memory(self, uid: str) -> LoopMemory | None:
-        """Return what the last turn left behind; None after a restart."""
-        last = self._last.get(uid)
-        return None if last is None else last.turn.standing.memory
+        self.memories = {uid: memory for uid, memory in self.memories.items() if uid in living}
 
     def recall(self, case: Case, reading: Reading, desk: Desk | None, now: float) -> Turn | None:
         """Return the last turn if no sample and no answer has come since, and all else is unchanged."""
@@ -54,6 +51,7 @@ class TurnMemo:
 
     def keep(self, case: Case, reading: Reading, desk: Desk | None, turn: Turn, now: float) -> None:
         """Keep a turn that was taken for a case as it is now."""
+        self.memories[case.uid] = turn.standing.memory
         self._last[case.uid] = _Last(_objects(case), _load(reading), desk, now, turn)
 
 

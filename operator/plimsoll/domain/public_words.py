@@ -67,6 +67,7 @@ class EventReason(StrEnum):
     PLACEMENT_IMPOSSIBLE = "PlacementImpossible"
     REBALANCED_ADD_REPLICA = "RebalancedAddReplica"
     REBALANCED_REMOVE_REPLICA = "RebalancedRemoveReplica"
+    REBALANCED_RETUNE = "RebalancedRetune"
     REBALANCED_MOVE = "RebalancedMove"
 
 

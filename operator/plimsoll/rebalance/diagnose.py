@@ -223,7 +223,7 @@ def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
 def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find what is wrong although there are enough replicas: then no number of them is the remedy."""
     traffic, wish = situation.load.traffic, judged.wish
-    if traffic is None or wish is None:
+    if traffic is None or wish is None or not traffic.loads:
         return None
     numbers, busiest = load_numbers(situation, wish), max(traffic.loads, key=lambda load: load.waiting)
     others = (traffic.waiting - busiest.waiting) / max(1, traffic.pods - 1)

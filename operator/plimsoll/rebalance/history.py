@@ -17,6 +17,9 @@ ONE_ADDITION_SECONDS = 60.0
 REVERSAL_SECONDS = 1800.0
 """An addition so soon after a removal says that the removal was wrong."""
 
+READ_SECONDS = HOUR_SECONDS + REVERSAL_SECONDS
+"""How long bounds read a change: the removal before an addition of the last hour is older."""
+
 
 class ChangeKind(StrEnum):
     """The kind of a change."""
@@ -46,13 +49,15 @@ class ChangeHistory:
     def recorded(self, mark: Mark) -> ChangeHistory:
         """Return the history with one more change, without those that no bound reads and that are not among the last.
 
-        Of additions within a minute only the last one is kept, so that the status stays short.
+        Of additions within a minute only the last one is kept, so that the status stays short. The first one after
+        another change stays, because it shows whether a removal was wrong.
         """
         known = self.clamped(mark.at).changes
-        if known and known[-1].kind is mark.kind is ChangeKind.ADD and mark.at - known[-1].at < ONE_ADDITION_SECONDS:
+        kinds = [each.kind for each in known[-2:]] + [mark.kind]
+        if kinds == 3 * [ChangeKind.ADD] and mark.at - known[-1].at < ONE_ADDITION_SECONDS:
             known = known[:-1]
         old = len(known) - KEPT
-        kept = [each for number, each in enumerate(known) if mark.at - each.at < HOUR_SECONDS or number >= old]
+        kept = [each for number, each in enumerate(known) if mark.at - each.at < READ_SECONDS or number >= old]
         return ChangeHistory((*kept, mark))
 
     def clamped(self, now: float) -> ChangeHistory:
@@ -69,11 +74,11 @@ class ChangeHistory:
 
     def reversals(self, now: float) -> int:
         """Return how often in the last hour an addition followed a removal within :data:`REVERSAL_SECONDS`."""
-        scales = [mark for mark in self._of_last_hour(now) if mark.kind in (ChangeKind.ADD, ChangeKind.REMOVE)]
+        scales = [mark for mark in self.clamped(now).changes if mark.kind in (ChangeKind.ADD, ChangeKind.REMOVE)]
         return sum(
             earlier.kind is ChangeKind.REMOVE and later.kind is ChangeKind.ADD
             for earlier, later in pairwise(scales)
-            if later.at - earlier.at <= REVERSAL_SECONDS
+            if later.at - earlier.at <= REVERSAL_SECONDS and now - later.at < HOUR_SECONDS
         )
 
     def last(self, *kinds: ChangeKind) -> float | None:

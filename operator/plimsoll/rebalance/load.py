@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from itertools import pairwise
+from operator import attrgetter
 from statistics import median
 
 from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState, worst
-from plimsoll.rebalance.tracks import Track
+from plimsoll.rebalance.tracks import NEW_SECONDS, Track
 from plimsoll.rebalance.traffic import Traffic, traffic_of
 
 OLDEST_SAMPLE_SECONDS = 60.0
@@ -32,6 +33,14 @@ LARGEST_COUNT = 2**53
 """The largest count that a float holds exactly (IEEE 754 doubles, the only number type of Prometheus)."""
 
 
+COUNTS: tuple[Callable[[EngineSample], float | None], ...] = tuple(
+    attrgetter(each.name)
+    for each in fields(EngineSample)
+    if each.name not in ("at", "kv_capacity_tokens", "rank_usages")
+)
+"""Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
+
+
 @dataclass(frozen=True, slots=True)
 class LoadSummary:
     """The load of one deployment.
@@ -43,6 +52,7 @@ class LoadSummary:
         held_tokens: the KV cache of the known pods.
         smallest_capacity_tokens: the smallest KV cache that a pod reports, known or not; None where none does.
         period_seconds: the time between two scrapes; None where no pod has two samples.
+        new_pods: pods that are not known yet, because they have just begun to serve.
     """
 
     state: SignalState
@@ -51,6 +61,7 @@ class LoadSummary:
     held_tokens: int = 0
     smallest_capacity_tokens: int | None = None
     period_seconds: float | None = None
+    new_pods: int = 0
 
     @property
     def fresh_pods(self) -> int:
@@ -110,6 +121,9 @@ def summarize(
         held_tokens=sum(_capacity(track.samples) or capacity_tokens for track in known),
         smallest_capacity_tokens=min((each.capacity for each in judged if each.capacity is not None), default=None),
         period_seconds=period,
+        new_pods=sum(
+            each.track is None and now - since.get(each.state.pod, -math.inf) <= NEW_SECONDS for each in judged
+        ),
     )
 
 
@@ -123,48 +137,41 @@ class _Judged:
 
     @staticmethod
     def of(pod: str, samples: Sequence[EngineSample], ready_since: float | None, now: float) -> _Judged:
-        mine = sorted(
-            (each for each in samples if ready_since is None or not each.at < ready_since), key=lambda each: each.at
-        )
-        usable = [each for each in mine if is_usable(each, now)]
+        mine = sorted((each for each in samples if ready_since is None or not each.at < ready_since), key=_moment)
+        if mine and not is_possible(mine[-1], now):
+            return _Judged(PodState(pod, SignalState.INVALID, _age(mine, now)))
+        usable = list({each.at: each for each in mine if is_usable(each, now)}.values())  # the last one of a moment
         if not usable:
-            return _Judged(PodState(pod, _without_samples(mine), _age(mine, now)))
+            return _Judged(PodState(pod, SignalState.MISSING, _age(mine, now)))
         track, age = Track(pod, usable, ready_since), max(0.0, now - usable[-1].at)
         oldest = max(OLDEST_SAMPLE_SECONDS, MISSED_SCRAPES * (_period([track]) or USUAL_PERIOD_SECONDS))
         if age > oldest:
-            is_invalid = mine[-1].at > usable[-1].at
-            return _Judged(PodState(pod, SignalState.INVALID if is_invalid else SignalState.STALE, age))
+            return _Judged(PodState(pod, SignalState.STALE, age))
         is_cold = len(usable) == 1 and not track.is_new
         state = PodState(pod, SignalState.COLD if is_cold else SignalState.FRESH, age)
         return _Judged(state, track, _capacity(usable))
 
 
+def _moment(sample: EngineSample) -> float:
+    """Return the time to sort by. One that is no number would leave the others in disorder, so it comes first."""
+    return -math.inf if math.isnan(sample.at) else sample.at
+
+
 def is_usable(sample: EngineSample, now: float) -> bool:
     """Whether a sample can decide something: all of its numbers are possible, and use and queue of the engine known."""
-    counts = (
-        sample.kv_usage,
-        sample.waiting,
-        sample.running,
-        sample.preemptions_total,
-        sample.prompt_tokens_total,
-        sample.generation_tokens_total,
-        sample.first_tokens_total,
-        sample.finished_total,
-    )
+    return sample.kv_usage is not None and sample.waiting is not None and is_possible(sample, now)
+
+
+def is_possible(sample: EngineSample, now: float) -> bool:
+    """Whether all numbers of a sample can be. A lone impossible one is left out when the sample is read."""
+    counts = [read(sample) for read in COUNTS]
     return (
-        sample.kv_usage is not None
-        and sample.waiting is not None
-        and math.isfinite(sample.at)
+        math.isfinite(sample.at)
         and sample.at <= now + CLOCK_TOLERANCE_SECONDS
         and all(count is None or 0 <= count <= LARGEST_COUNT for count in counts)
-        and sample.kv_usage <= 1
+        and (sample.kv_usage is None or sample.kv_usage <= 1)
         and (sample.kv_capacity_tokens is None or 0 < sample.kv_capacity_tokens <= LARGEST_COUNT)
     )
-
-
-def _without_samples(samples: Sequence[EngineSample]) -> SignalState:
-    incomplete = any(each.kv_usage is None or each.waiting is None for each in samples)
-    return SignalState.MISSING if not samples or incomplete else SignalState.INVALID
 
 
 def _age(samples: Sequence[EngineSample], now: float) -> float | None:

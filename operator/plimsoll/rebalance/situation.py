@@ -82,5 +82,8 @@ class Situation:
 
     @property
     def unknown(self) -> int:
-        """Ready replicas of which nothing is known. Each is taken to carry its own load, no more and no less."""
-        return max(0, self.placement.ready - self.load.fresh_pods)
+        """Ready replicas of which nothing is known. Each is taken to carry its own load, no more and no less.
+
+        Those that have just begun to serve are not among them: what they will carry is still counted at the others.
+        """
+        return max(0, self.placement.ready - self.load.fresh_pods - self.load.new_pods)

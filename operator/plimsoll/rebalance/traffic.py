@@ -103,14 +103,14 @@ class Traffic:
     recent: Rate
     latest: Rate
     lengths: Lengths | None
-    served: float
     waiting: float
     running: float
     used_tokens: float
-    preempted_share: float | None
-    loads: tuple[PodLoad, ...]
     ttft_seconds: float | None
     token_seconds: float | None
+    served: float = 0.0
+    preempted_share: float | None = None
+    loads: tuple[PodLoad, ...] = ()
 
     @property
     def arrivals(self) -> Rate:
@@ -187,15 +187,18 @@ def _arrivals(found: Sequence[Track], start: float, end: float, least_seconds: f
 
 
 def _latest(found: Sequence[Track], lengths: Lengths | None) -> Rate:
-    """Return the arrivals between the last two scrapes of each pod."""
-    rate, longest = 0.0, 0.0
+    """Return the arrivals between the last two scrapes of each pod.
+
+    Chance is largest in the shortest of these times: a new pod may be scraped a moment after it began to serve.
+    """
+    rate, shortest = 0.0, math.inf
     for track in found:
         end = track.newest.at
         start = track.samples[-2].at if len(track.samples) > 1 else track.begins_at
         if end > start:
             came = _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0)
-            rate, longest = rate + max(0.0, came) / (end - start), max(longest, end - start)
-    return Rate(rate, longest or 1.0)
+            rate, shortest = rate + max(0.0, came) / (end - start), min(shortest, end - start)
+    return Rate(rate, shortest if math.isfinite(shortest) else 1.0)
 
 
 def _started(track: Track, start: float, end: float, lengths: Lengths | None) -> float:

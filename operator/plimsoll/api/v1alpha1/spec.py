@@ -399,7 +399,7 @@ class RebalancingSpec(ApiModel):
         description="Seconds over which arrivals are counted. A sudden rise is seen in the last scrapes already.",
     )
     cooldown_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
-        default=600, description="Seconds for which fewer replicas must have been enough before some are removed."
+        default=1800, description="Seconds for which fewer replicas must have been enough before some are removed."
     )
 
 

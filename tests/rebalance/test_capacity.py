@@ -1,0 +1,131 @@
+"""The load that a replica carries: it falls with everything that makes requests dearer, and its limit has a name."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll.domain.latency import Slo
+from plimsoll.rebalance.capacity import Limit, ReplicaModel, capacity_of, times_of
+from plimsoll.rebalance.traffic import Lengths
+from tests.support.engine_loads import replica_model
+
+MODEL = replica_model()
+NO_PROMISE = Slo(None, None)
+
+
+def lengths(prompt: float = 1000, output: float = 200, cached: float = 0) -> Lengths:
+    return Lengths(prompt, output, cached, prompt + output / 2)
+
+
+LIMITED: dict[Limit, tuple[ReplicaModel, Lengths]] = {
+    Limit.KV_CACHE: (replica_model(kv_tokens=20_000), lengths()),
+    Limit.BATCH: (replica_model(max_sequences=8), lengths()),
+    Limit.TOKEN_TIME: (replace(MODEL, slo=Slo(None, 0.012)), lengths()),
+    Limit.FIRST_TOKEN_TIME: (replace(MODEL, slo=Slo(0.15, None)), lengths()),
+}
+EVERY_LIMIT = pytest.mark.parametrize(("limit", "case"), LIMITED.items(), ids=[each.value for each in LIMITED])
+
+
+@EVERY_LIMIT
+def test_the_limit_is_named(limit: Limit, case: tuple[ReplicaModel, Lengths]) -> None:
+    assert capacity_of(*case).limit is limit
+
+
+@EVERY_LIMIT
+def test_a_replica_carries_less_of_longer_requests_and_on_a_slower_engine(
+    limit: Limit, case: tuple[ReplicaModel, Lengths]
+) -> None:
+    model, usual = case
+    now = capacity_of(model, usual).per_second
+    for dearer in (lengths(prompt=2000), lengths(output=400), lengths(2000, 400)):
+        assert capacity_of(model, dearer).per_second < now, limit
+    assert capacity_of(replace(model, slowness=1.5), usual).per_second < now
+
+
+@EVERY_LIMIT
+def test_more_of_what_limits_carries_more(limit: Limit, case: tuple[ReplicaModel, Lengths]) -> None:
+    model, usual = case
+    wider = {
+        Limit.KV_CACHE: replace(model, kv_tokens=2 * model.kv_tokens),
+        Limit.BATCH: replace(model, max_sequences=2 * model.max_sequences),
+        Limit.TOKEN_TIME: replace(model, slo=Slo(None, 0.02)),
+        Limit.FIRST_TOKEN_TIME: replace(model, slo=Slo(0.3, None)),
+    }[limit]
+    assert capacity_of(wider, usual).per_second > capacity_of(model, usual).per_second
+
+
+def test_a_tighter_promise_never_lets_a_replica_carry_more() -> None:
+    for promises in (
+        [Slo(seconds, None) for seconds in (10, 5, 1, 0.3, 0.1, 0.01)],
+        [Slo(None, seconds) for seconds in (1, 0.1, 0.05, 0.02, 0.01, 0.001)],
+    ):
+        carried = [capacity_of(replace(MODEL, slo=promise), lengths()).per_second for promise in promises]
+        assert carried == sorted(carried, reverse=True)
+        assert carried[-1] < carried[0]
+
+
+def test_a_promise_that_is_never_kept_still_leaves_one_request_at_a_time() -> None:
+    found = capacity_of(replace(MODEL, slo=Slo(1e-6, 1e-6)), lengths())
+    assert found.running == pytest.approx(1.0)
+    assert found.per_second > 0
+
+
+def test_without_its_promises_a_replica_carries_at_least_as_much() -> None:
+    tight = replace(MODEL, slo=Slo(0.15, 0.012))
+    most = capacity_of(tight, lengths(), promised=False)
+    assert most.per_second > capacity_of(tight, lengths()).per_second
+    assert most == capacity_of(replace(MODEL, slo=NO_PROMISE), lengths())
+
+
+def test_prompts_in_the_prefix_cache_cost_less_time() -> None:
+    tight = replace(MODEL, slo=Slo(0.6, None))
+    long = lengths(prompt=6000)
+    cached = replace(long, cached=5000.0)
+    assert capacity_of(tight, cached).per_second > capacity_of(tight, long).per_second
+    assert times_of(MODEL, cached, 10).first_token < times_of(MODEL, long, 10).first_token
+
+
+def test_the_cache_that_requests_hold_limits_whatever_their_lengths() -> None:
+    """Long answers stay longer than short ones, so the mean over running requests may be more than expected."""
+    usual = lengths()
+    held = replace(usual, in_cache=2 * usual.in_cache)
+    small = replica_model(kv_tokens=20_000)
+    assert capacity_of(small, held).running < capacity_of(small, usual).running
+
+
+def test_room_for_chance_stays_free_below_a_hard_limit() -> None:
+    for sequences in (4, 16, 256):
+        found = capacity_of(replica_model(kv_tokens=10**8, max_sequences=sequences), lengths(100, 100))
+        assert found.limit is Limit.BATCH
+        assert found.running + math.sqrt(found.running) <= sequences
+        assert found.running >= sequences / 4
+
+
+def test_small_differences_of_the_lengths_are_answered_alike() -> None:
+    model = replica_model(kv_tokens=20_000)
+    assert capacity_of(model, lengths(1000.0)) is capacity_of(model, lengths(1001.0))
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.floats(0, 200_000),
+    st.floats(0, 50_000),
+    st.floats(0, 1),
+    st.sampled_from([1 / 3, 1.0, 3.0]),
+    st.sampled_from([1, 2_000, 400_000]),
+)
+def test_every_capacity_is_a_number_of_which_something_can_be_said(
+    prompt: float, output: float, cached: float, slowness: float, kv_tokens: int
+) -> None:
+    prompt, output = max(1.0, prompt), max(1.0, output)
+    of = Lengths(prompt, output, cached * prompt, prompt + output / 2)
+    found = capacity_of(replace(replica_model(kv_tokens=kv_tokens), slowness=slowness), of)
+    assert found.running >= 1 - 1e-9
+    assert 0 < found.per_second < math.inf
+    most = capacity_of(replace(replica_model(kv_tokens=kv_tokens), slowness=slowness), of, promised=False)
+    assert most.running >= found.running

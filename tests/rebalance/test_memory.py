@@ -1,0 +1,147 @@
+"""What a turn leaves behind: a speed that is learned slowly and within bounds, arrivals, looks and start-ups."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from plimsoll.rebalance.capacity import times_of
+from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS, LONGEST_GAP_SECONDS, MOST_WRONG, Learned, Look, LoopMemory
+from plimsoll.rebalance.traffic import Lengths
+from tests.support.engine_loads import NOW, Serves, replica_model, traffic
+
+MODEL = replica_model()
+LOAD = Serves(rate=4.0, running=20, kv_usage=0.05)
+EXPECTED = times_of(MODEL, Lengths(1000, 200, 0, 1100), 20).token
+
+
+def taught(ratio: float, looks: int = 60, start: LoopMemory | None = None, load: Serves = LOAD) -> list[float]:
+    """The slowness after each look at engines whose tokens take so many times as long as the model says."""
+    memory, found = start or LoopMemory(), []
+    seen = traffic(replace(load, token_seconds=ratio * EXPECTED))
+    for index in range(looks):
+        memory = memory.with_speed(seen, MODEL, NOW + 30.0 * index)
+        found.append(memory.slowness)
+    return found
+
+
+@pytest.mark.parametrize("ratio", [0.5, 1.3, 2.0])
+def test_a_speed_is_learned_step_by_step(ratio: float) -> None:
+    found = taught(ratio)
+    assert found == sorted(found, reverse=ratio < 1)
+    assert abs(found[0] - 1) < abs(ratio - 1) / 2, "one look is not believed"
+    assert found[-1] == pytest.approx(ratio, rel=0.02)
+
+
+@pytest.mark.parametrize("ratio", [1e-6, 1e6])
+def test_what_is_learned_is_bounded(ratio: float) -> None:
+    assert all(1 / MOST_WRONG <= each <= MOST_WRONG for each in taught(ratio, looks=300))
+
+
+def test_what_was_learned_is_unlearned_when_it_is_over() -> None:
+    slow = LoopMemory(slowness=MOST_WRONG)
+    assert taught(1.0, start=slow)[-1] == pytest.approx(1.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [replace(LOAD, waiting=1), replace(LOAD, running=0), replace(LOAD, rate=0.0)],
+    ids=["queue", "nothing runs", "nothing came"],
+)
+def test_a_load_that_the_model_does_not_mean_teaches_nothing(load: Serves) -> None:
+    assert taught(2.0, load=load)[-1] == 1.0
+
+
+def test_a_window_teaches_once() -> None:
+    seen = traffic(replace(LOAD, token_seconds=2 * EXPECTED))
+    once = LoopMemory().with_speed(seen, MODEL, NOW)
+    assert once.slowness > 1
+    assert once.with_speed(seen, MODEL, NOW + seen.recent.seconds - 1) == once
+    assert once.with_speed(seen, MODEL, NOW + seen.recent.seconds).slowness > once.slowness
+
+
+# -- arrivals ----------------------------------------------------------------------------------------------------------
+
+
+def test_arrivals_are_kept_once_for_each_window_and_not_for_ever() -> None:
+    memory = LoopMemory()
+    for index in range(200):
+        memory = memory.with_arrivals(traffic(LOAD), 600, NOW + 5.0 * index)
+    ages = [NOW + 995 - point.at for point in memory.points]
+    assert max(ages) <= 600 + 30
+    assert min(earlier - later for earlier, later in pairwise(ages)) >= 30
+    assert {round(point.per_second, 6) for point in memory.points} == {4.0}
+
+
+def test_while_requests_wait_arrivals_are_not_believed() -> None:
+    assert LoopMemory().with_arrivals(traffic(replace(LOAD, waiting=2)), 600, NOW).points == ()
+    assert len(LoopMemory().with_arrivals(traffic(replace(LOAD, waiting=1)), 600, NOW).points) == 1
+
+
+# -- looks -------------------------------------------------------------------------------------------------------------
+
+
+def test_looks_are_kept_for_the_time_and_no_longer() -> None:
+    memory = LoopMemory()
+    for age in (700, 650, 600, 550):
+        memory = memory.with_look(2, 600, NOW - age)
+    assert memory.with_look(1, 600, NOW - 520).looks[-1] == Look(NOW - 520, 1)
+    assert [look.at - NOW for look in memory.with_look(1, 100, NOW - 500).looks] == [-600, -550, -500]
+
+
+def test_after_a_gap_nothing_from_before_counts() -> None:
+    memory = LoopMemory().with_look(2, 600, NOW - LONGEST_GAP_SECONDS - 1)
+    assert [look.at for look in memory.with_look(1, 600, NOW).looks] == [NOW]
+    memory = LoopMemory().with_look(2, 600, NOW - LONGEST_GAP_SECONDS)
+    assert len(memory.with_look(1, 600, NOW).looks) == 2
+
+
+# -- start-ups ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_longest_start_that_was_seen_is_expected() -> None:
+    memory = LoopMemory()
+    assert memory.expected_startup_seconds == FIRST_STARTUP_SECONDS
+    assert memory.with_startup(None) == memory
+    memory = memory.with_startup(90.0)
+    assert memory.expected_startup_seconds == 90
+    assert memory.with_startup(60.0).expected_startup_seconds == 90
+    assert memory.with_startup(400.0).expected_startup_seconds == 400
+    assert memory.stuck_after_seconds > 90, "a start that takes as long as the longest one is not stuck"
+
+
+# -- what survives -----------------------------------------------------------------------------------------------------
+
+
+def test_a_new_process_knows_what_was_learned_and_nothing_that_was_seen() -> None:
+    memory = LoopMemory("pool", slowness=1.4, startup_seconds=90.0).with_look(1, 600, NOW)
+    again = LoopMemory.of(memory.learned)
+    assert again == LoopMemory("pool", slowness=1.4, startup_seconds=90.0)
+
+
+def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
+    memory = LoopMemory("pool", slowness=1.4, startup_seconds=90.0)
+    assert memory.about("pool") is memory
+    assert memory.about("other") == LoopMemory("other")
+
+
+@pytest.mark.parametrize(
+    ("other", "like"),
+    [
+        (Learned("p", 1.4, 100.0), True),
+        (Learned("p", 1.42, 104.0), True),
+        (Learned("p", 1.8, 100.0), False),
+        (Learned("p", 1.4, 130.0), False),
+        (Learned("p", 1.4, None), False),
+        (Learned("q", 1.4, 100.0), False),
+    ],
+    ids=str,
+)
+def test_a_small_difference_is_no_news(other: Learned, like: bool) -> None:  # noqa: FBT001 - a table's column
+    assert other.is_like(Learned("p", 1.4, 100.0)) is like
+
+
+def test_a_first_start_is_news() -> None:
+    assert not Learned("p", 1.0, 100.0).is_like(Learned("p", 1.0, None))

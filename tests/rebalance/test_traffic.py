@@ -1,0 +1,257 @@
+"""What arrives, and how long it is: pods add up whenever they were scraped, and chance is no news."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from plimsoll.rebalance.signals import PodSignals
+from plimsoll.rebalance.traffic import ENOUGH_FINISHED, FEW_FINISHED, LENGTHS_SECONDS, Traffic
+from tests.support.engine_loads import LONG_AGO, NOW, Serves, moments, pod, summary
+
+STEADY = Serves(rate=2.0)
+COUNTERS = (
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "finished_total",
+    "finished_prompt_tokens_total",
+    "finished_output_tokens_total",
+    "first_tokens_total",
+)
+
+
+def seen(*pods: PodSignals, **how: object) -> Traffic:
+    found = summary(*pods, **how).traffic  # type: ignore[arg-type]
+    assert found is not None
+    return found
+
+
+def stepping(before: float, after: float, at: float) -> Callable[[float], float]:
+    """Requests until a moment, where their rate changes at a given one."""
+    return lambda moment: 1000 + before * (min(moment, at) - LONG_AGO) + after * max(0.0, moment - at)
+
+
+def by_chance(rate: float, seed: int) -> Callable[[float], float]:
+    """Requests that come by chance (Poisson), counted until a moment."""
+    rng, at, times = Random(seed), NOW - 900, []  # noqa: S311 - a simulation
+    while (at := at + rng.expovariate(rate)) < NOW:
+        times.append(at)
+    return lambda moment: 1000.0 + sum(each <= moment for each in times)
+
+
+# -- arrivals ----------------------------------------------------------------------------------------------------------
+
+
+def test_pods_that_are_scraped_at_different_moments_add_up() -> None:
+    phases = (0.0, 3.0, 7.5, 14.0)
+    found = seen(*(pod(f"p{phase}", STEADY, moments(phase=phase)) for phase in phases))
+    assert found.pods == 4
+    for rate in (found.steady, found.recent, found.latest, found.arrivals):
+        assert rate.per_second == pytest.approx(8.0)
+
+
+def test_traffic_that_changes_its_pod_is_counted_once() -> None:
+    first = pod("a", STEADY, moments(), came=stepping(4.0, 0.0, NOW - 60))
+    second = pod("b", STEADY, moments(phase=7.5), came=stepping(0.0, 4.0, NOW - 60))
+    assert seen(first, second).steady.per_second == pytest.approx(4.0, rel=0.02)
+
+
+def test_requests_that_only_wait_have_arrived_as_well() -> None:
+    times = moments()
+    samples = [STEADY.sample(at) for at in times]
+    filling = tuple(replace(each, waiting=max(0.0, each.at - NOW + 120)) for each in samples)
+    assert seen(PodSignals("a", filling)).steady.per_second == pytest.approx(3.0), "2 begin and 1 joins the queue"
+    draining = tuple(replace(each, waiting=max(0.0, NOW - each.at)) for each in samples)
+    assert seen(PodSignals("a", draining)).steady.per_second == pytest.approx(1.0), "1 of those that begin has waited"
+
+
+def test_there_are_never_fewer_than_no_arrivals() -> None:
+    idle = Serves(rate=0.0)
+    emptied = tuple(replace(idle.sample(at), waiting=max(0.0, NOW - at)) for at in moments())
+    found = seen(PodSignals("a", emptied))
+    assert [rate.per_second for rate in (found.steady, found.recent, found.latest)] == [0.0, 0.0, 0.0]
+
+
+def test_a_restarted_engine_begins_again_and_loses_only_its_last_requests() -> None:
+    reset = NOW - 60
+    found = seen(pod("a", STEADY, moments(), came=lambda at: 2.0 * (at - (LONG_AGO if at < reset else reset))))
+    assert found.steady.per_second == pytest.approx(2.0, rel=0.13), "one period of 120 s is unseen"
+
+
+def test_a_new_pod_is_counted_from_zero() -> None:
+    since = NOW - 60
+    young = pod("b", STEADY, moments(seconds=45), came=lambda at: 3.0 * (at - since))
+    found = seen(pod("a", STEADY), young, ready_since={"a": LONG_AGO, "b": since})
+    assert found.recent.per_second == pytest.approx(5.0)
+    assert found.steady.per_second == pytest.approx(2.0 + 3.0 * 60 / 120)
+
+
+def test_a_new_pod_with_one_sample_is_counted_from_its_readiness() -> None:
+    once = pod("b", STEADY, [NOW], came=lambda _: 30.0)
+    found = seen(pod("a", STEADY), once, ready_since={"a": LONG_AGO, "b": NOW - 10})
+    assert found.pods == 2
+    assert found.steady.per_second == pytest.approx(2.0 + 30 / 120)
+
+
+def test_the_window_begins_after_the_last_removal() -> None:
+    """What the removed pod took until then is in no count."""
+    moved = pod("a", STEADY, moments(), came=stepping(2.0, 4.0, NOW - 60))
+    assert seen(moved).steady.per_second == pytest.approx(3.0)
+    assert seen(moved, removed_at=NOW - 60).steady.per_second == pytest.approx(4.0)
+
+
+def test_a_removal_of_this_moment_leaves_some_time_to_count() -> None:
+    found = seen(pod("a", STEADY), removed_at=NOW)
+    assert found.steady.seconds > 0
+    assert found.steady.per_second == pytest.approx(2.0)
+
+
+def test_prompts_count_where_first_tokens_are_not_reported() -> None:
+    samples = tuple(
+        replace(each, first_tokens_total=None, ttft_seconds_total=None) for each in pod("a", STEADY).samples
+    )
+    found = seen(PodSignals("a", samples))
+    assert found.steady.per_second == pytest.approx(2.0)
+    assert found.ttft_seconds is None
+
+
+@pytest.mark.parametrize("after", [6.0, 0.2])
+def test_a_step_is_seen_in_the_last_scrapes(after: float) -> None:
+    found = seen(*(pod(f"p{n}", STEADY, moments(), came=stepping(4.0, after, NOW - 30)) for n in range(4)))
+    assert found.steady.per_second != pytest.approx(4 * after, rel=0.2)
+    assert found.arrivals.per_second == pytest.approx(4 * after, rel=0.05)
+
+
+def test_a_large_step_is_seen_in_one_scrape() -> None:
+    found = seen(*(pod(f"p{n}", STEADY, moments(), came=stepping(4.0, 12.0, NOW - 15)) for n in range(4)))
+    assert found.arrivals.per_second == pytest.approx(48.0, rel=0.05)
+
+
+def test_chance_is_no_news() -> None:
+    """Of a hundred and fifty windows of random arrivals, hardly one looks like a change of the load."""
+    found = [seen(pod("a", STEADY, moments(), came=by_chance(2.0, seed))) for seed in range(150)]
+    assert sum(each.arrivals is not each.steady for each in found) <= 8
+    mean = sum(each.arrivals.per_second for each in found) / len(found)
+    assert mean == pytest.approx(2.0, rel=0.05)
+
+
+def test_a_few_requests_in_the_first_second_of_a_new_pod_are_no_rise() -> None:
+    """The next scrapes are a whole period apart, and would show one."""
+    known = [pod(f"p{index}", STEADY) for index in range(4)]
+    since = {each.pod: LONG_AGO for each in known}
+    begun = pod("new", STEADY, [NOW], came=lambda _: 6.0)
+    found = seen(*known, begun, ready_since=since | {"new": NOW - 1})
+    assert found.arrivals.per_second == pytest.approx(8.0, rel=0.05)
+    later = pod("new", STEADY, [NOW - 15, NOW], came=lambda at: 6.0 + 12.0 * (at - NOW + 15))
+    found = seen(*known, later, ready_since=since | {"new": NOW - 16})
+    assert found.arrivals.per_second == pytest.approx(20.0, rel=0.05)
+
+
+def test_the_error_of_a_rate_is_that_of_chance_and_never_zero() -> None:
+    rate = seen(pod("a", STEADY)).steady
+    assert rate.error_within(100.0) == pytest.approx(math.sqrt(2.0 * 100) / 100, rel=0.01)
+    assert replace(rate, per_second=0.0).error_within(30.0) == pytest.approx(1 / 30), "one request in that time"
+
+
+# -- lengths -----------------------------------------------------------------------------------------------------------
+
+
+def test_lengths_are_means_of_what_came() -> None:
+    lengths = seen(pod("a", replace(STEADY, cached=0.4))).lengths
+    assert lengths is not None
+    assert lengths.prompt == pytest.approx(1000)
+    assert lengths.output == pytest.approx(200)
+    assert lengths.cached == pytest.approx(400)
+    assert lengths.in_cache >= lengths.prompt + lengths.output / 2 - 1e-6
+
+
+def test_requests_hold_what_is_measured_where_it_is_more_than_expected() -> None:
+    full = replace(STEADY, running=10, kv_usage=0.1)
+    lengths = seen(pod("a", full)).lengths
+    assert lengths is not None
+    assert lengths.in_cache == pytest.approx(0.1 * 400_000 / 10)
+    little = seen(pod("a", replace(full, kv_usage=0.001))).lengths
+    assert little is not None
+    assert little.in_cache == pytest.approx(1100)
+
+
+def test_a_new_kind_of_use_is_soon_noticed() -> None:
+    """Enough requests ended in the shortest time, so older ones do not count."""
+    change = NOW - LENGTHS_SECONDS[0]
+    old, new = Serves(rate=4.0, prompt=500), Serves(rate=4.0, prompt=3000)
+    samples = []
+    for at in moments():
+        first, since = old.sample(min(at, change)), max(0.0, at - change)
+        more = 4.0 * since
+        samples.append(
+            replace(
+                new.sample(at, more),
+                **{name: getattr(first, name) + getattr(new.sample(at, more), name) for name in COUNTERS},
+            )
+        )
+    assert 4.0 * LENGTHS_SECONDS[0] >= ENOUGH_FINISHED
+    lengths = seen(PodSignals("a", tuple(samples))).lengths
+    assert lengths is not None
+    assert lengths.prompt == pytest.approx(3000)
+
+
+def test_few_finished_requests_are_looked_for_in_a_longer_time() -> None:
+    """One request in a minute: its length alone would be a wild mean."""
+    rare = Serves(rate=0.1)
+    came = stepping(0.1, 0.0, NOW - 200)
+    lengths = seen(pod("a", rare, moments(), came=came)).lengths
+    assert lengths is not None
+    assert lengths.prompt == pytest.approx(1000)
+
+
+def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
+    """Ten requests have begun and generated 900 tokens each; the two that ended were short."""
+    end = Serves(rate=0.0)
+    first = replace(end.sample(NOW - 300, 0.0))
+    last = replace(
+        end.sample(NOW, 0.0),
+        first_tokens_total=10.0,
+        prompt_tokens_total=10_000.0,
+        generation_tokens_total=9000.0,
+        finished_total=2.0,
+        finished_prompt_tokens_total=2000.0,
+        finished_output_tokens_total=100.0,
+    )
+    middle = replace(first, at=NOW - 15)
+    lengths = seen(PodSignals("a", (first, middle, last))).lengths
+    assert lengths is not None
+    assert lengths.output == pytest.approx(900)
+    many = replace(last, finished_total=float(FEW_FINISHED), finished_output_tokens_total=50.0 * FEW_FINISHED)
+    lengths = seen(PodSignals("a", (first, middle, many))).lengths
+    assert lengths is not None
+    assert lengths.output == pytest.approx(50), "with enough of them, those that ended are the mean"
+
+
+def test_before_the_first_token_nothing_is_known_of_the_lengths() -> None:
+    found = seen(pod("a", Serves(rate=0.0)))
+    assert found.lengths is None
+    assert (found.ttft_seconds, found.token_seconds) == (None, None)
+
+
+def test_times_are_means_of_the_last_scrapes() -> None:
+    found = seen(pod("a", STEADY), pod("b", replace(STEADY, token_seconds=0.04)))
+    assert found.token_seconds == pytest.approx(0.03)
+    assert found.ttft_seconds == pytest.approx(0.2)
+
+
+# -- what is held now --------------------------------------------------------------------------------------------------
+
+
+def test_what_is_held_now_is_summed_over_the_newest_samples() -> None:
+    silent = replace(STEADY, kv_usage=0.5, capacity=None, waiting=3)
+    found = seen(pod("a", replace(STEADY, kv_usage=0.25, running=4)), pod("b", silent), capacity=1000)
+    assert found.used_tokens == pytest.approx(0.25 * 400_000 + 500), "one reports no capacity, so it is assumed"
+    assert (found.waiting, found.running) == (3, 12)
+
+
+def test_an_unknown_queue_holds_nobody_up() -> None:
+    assert seen(pod("a", STEADY)).waiting == 0

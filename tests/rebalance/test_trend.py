@@ -1,0 +1,67 @@
+"""A rise is extrapolated where it is steady; a step, a fall and chance are not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from random import Random
+
+import pytest
+
+from plimsoll.rebalance.trend import FEWEST_POINTS, LEAST_SECONDS, Point, rise_within
+
+
+def points(rate: Callable[[float], float], seconds: float = 600, every: float = 15) -> list[Point]:
+    """Arrivals at the scrapes of this time."""
+    return [Point(1e9 + every * index, rate(every * index)) for index in range(int(seconds // every) + 1)]
+
+
+def test_a_steady_rise_goes_on() -> None:
+    assert rise_within(points(lambda at: 5 + at / 100), 300) == pytest.approx(3.0)
+    assert rise_within(points(lambda at: 5 + at / 100), 0) == 0
+
+
+def test_a_rise_with_chance_in_it_goes_on_about_as_fast() -> None:
+    rng = Random(1)  # noqa: S311 - a simulation
+    assert rise_within(points(lambda at: 20 + at / 30 + rng.gauss(0, 1)), 300) == pytest.approx(10, rel=0.2)
+
+
+@pytest.mark.parametrize("step_at", [60, 150, 300, 450, 540, 585])
+@pytest.mark.parametrize("height", [1, 10, 100])
+def test_a_step_does_not_go_on(step_at: float, height: float) -> None:
+    assert rise_within(points(lambda at: 5 + (height if at >= step_at else 0)), 300) == 0
+
+
+def test_noise_is_no_rise() -> None:
+    found = []
+    for seed in range(200):
+        rng = Random(seed)  # noqa: S311 - a simulation
+        found.append(rise_within(points(lambda _, dice=rng: 20 + dice.gauss(0, 1)), 300))  # type: ignore[misc]
+    assert sum(rise > 0 for rise in found) <= 4
+
+
+def test_a_fall_and_a_flat_line_are_no_rise() -> None:
+    assert rise_within(points(lambda at: 50 - at / 100), 300) == 0
+    assert rise_within(points(lambda _: 5), 300) == 0
+
+
+def test_a_wave_at_its_top_is_no_rise() -> None:
+    assert rise_within(points(lambda at: 50 + 10 * math.sin(math.pi * at / 600)), 300) == 0
+
+
+def test_too_few_points_or_too_short_a_time_say_nothing() -> None:
+    def rising(at: float) -> float:
+        return 5 + at / 10
+
+    assert rise_within([], 300) == 0
+    assert rise_within(points(rising, LEAST_SECONDS - 15), 300) == 0
+    few = points(rising, 600, every=600 / (FEWEST_POINTS - 2))
+    assert len(few) == FEWEST_POINTS - 1
+    assert rise_within(few, 300) == 0
+
+
+def test_points_of_one_moment_are_no_rise() -> None:
+    same = [Point(1e9, float(index)) for index in range(20)]
+    late = Point(1e9 + 400, 30.0)
+    assert rise_within(same, 300) == 0
+    assert rise_within([*same, late], 300) == 0

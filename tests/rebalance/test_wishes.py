@@ -1,0 +1,161 @@
+"""How many replicas a load needs: by arrivals, by the backlog, by the cache, and by the queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from plimsoll.rebalance.capacity import ReplicaModel, capacity_of
+from plimsoll.rebalance.wishes import LONG_QUEUE, NORMAL_QUEUE, Load, Need, Wish, wish_of
+from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
+
+MODEL = replica_model()
+USUAL = Serves()
+
+
+def load(*pods: Serves, **changes: float) -> Load:
+    return Load(traffic(*pods), len(pods), KV_TOKENS, **changes)  # type: ignore[arg-type]
+
+
+def carried() -> float:
+    """Requests a second that a replica carries of the usual load."""
+    lengths = traffic(USUAL).lengths
+    assert lengths is not None
+    return capacity_of(MODEL, lengths).per_second
+
+
+def of_rate(replicas_worth: float, pods: int = 2, **changes: float) -> Wish:
+    """The wish where so many replicas' worth of requests come."""
+    return wish_of(load(*pods * [replace(USUAL, rate=replicas_worth * carried() / pods)], **changes), MODEL)
+
+
+@pytest.mark.parametrize(("worth", "replicas"), [(0.1, 1), (0.8, 1), (1.5, 2), (2.5, 3), (9.2, 11)])
+def test_arrivals_need_as_many_replicas_as_carry_them(worth: float, replicas: int) -> None:
+    wish = of_rate(worth)
+    assert abs(wish.replicas - replicas) <= (worth > 9)
+    assert wish.replicas >= worth
+    assert wish.rate == pytest.approx(worth * carried())
+
+
+def test_the_number_of_pods_that_serve_it_does_not_change_the_need() -> None:
+    assert {of_rate(2.5, pods).replicas for pods in (1, 2, 3, 5)} == {3}
+
+
+def test_more_arrivals_never_need_fewer_replicas() -> None:
+    wishes = [of_rate(0.2 * step) for step in range(30)]
+    assert [each.replicas for each in wishes] == sorted(each.replicas for each in wishes)
+    assert [each.enough for each in wishes] == sorted(each.enough for each in wishes)
+
+
+def test_what_is_enough_has_room_to_spare() -> None:
+    wishes = [of_rate(0.1 * step) for step in range(1, 60)]
+    assert all(each.enough >= each.replicas for each in wishes)
+    assert any(each.enough > each.replicas for each in wishes)
+
+
+def test_an_expected_rise_counts_like_arrivals() -> None:
+    assert of_rate(1.5, rise=carried()).replicas == of_rate(2.5).replicas > of_rate(1.5).replicas
+
+
+def test_nothing_to_do_needs_one_replica() -> None:
+    idle = load(Serves(rate=0.0, running=0, kv_usage=0.0))
+    for model in (MODEL, None):
+        wish = wish_of(idle, model)
+        assert (wish.replicas, wish.enough, wish.capacity) == (1, 1, None)
+
+
+def test_chance_does_not_change_the_wish() -> None:
+    """A rate in the middle between two numbers of replicas, in a hundred windows of random arrivals."""
+    rate, found = 1.4 * carried(), []
+    for seed in range(100):
+        rng, at, times = Random(seed), NOW - 200, []  # noqa: S311 - a simulation
+        while (at := at + rng.expovariate(rate)) < NOW:
+            times.append(at)
+        seen = summary(
+            pod("a", USUAL, moments(180), came=lambda at, came=times: 1000.0 + sum(each <= at for each in came))  # type: ignore[misc]
+        ).traffic
+        assert seen is not None
+        found.append(wish_of(Load(seen, 1, KV_TOKENS), MODEL).replicas)
+    assert set(found) == {2}
+
+
+# -- the backlog -------------------------------------------------------------------------------------------------------
+
+
+def test_a_backlog_needs_replicas_beyond_those_for_the_arrivals() -> None:
+    waiting = replace(USUAL, rate=carried() / 4, waiting=40 * carried())
+    wish = wish_of(load(waiting, waiting), MODEL)
+    assert wish.need is Need.BACKLOG
+    assert wish.replicas > of_rate(0.5).replicas
+    slow = wish_of(load(waiting, waiting, backlog_seconds=600.0), MODEL)
+    assert slow.replicas < wish.replicas, "with more time, fewer do"
+
+
+def test_a_queue_as_usual_is_no_backlog() -> None:
+    waiting = replace(USUAL, waiting=NORMAL_QUEUE)
+    assert wish_of(load(waiting, waiting), MODEL).need is not Need.BACKLOG
+
+
+# -- the cache ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [MODEL, None], ids=["model", "no model"])
+def test_a_full_cache_needs_more_whatever_the_model_says(model: ReplicaModel | None) -> None:
+    full = replace(USUAL, kv_usage=0.99)
+    wish = wish_of(load(full, full), model)
+    assert (wish.need, wish.replicas) == (Need.KV_CACHE, 3)
+    free = replace(USUAL, kv_usage=0.5)
+    assert wish_of(load(free, free), model).replicas <= 2
+
+
+def test_without_a_model_arrivals_decide_nothing() -> None:
+    many = replace(USUAL, rate=100 * carried())
+    wish = wish_of(load(many, many), None)
+    assert (wish.replicas, wish.capacity) == (1, None)
+
+
+def test_requests_that_wait_as_usual_hold_cache_soon() -> None:
+    lengths = traffic(USUAL).lengths
+    assert lengths is not None
+    nearly = replace(USUAL, kv_usage=0.9, running=250)
+    now, soon = (wish_of(load(replace(nearly, waiting=waiting)), None) for waiting in (0, NORMAL_QUEUE))
+    assert now.need is soon.need is Need.KV_CACHE
+    assert soon.enough >= now.enough
+
+
+# -- the queue ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_queue_needs_more_where_the_speed_is_not_known() -> None:
+    long = replace(USUAL, waiting=LONG_QUEUE)
+    wish = wish_of(load(long, long, is_settled=True), None)
+    assert (wish.need, wish.replicas) == (Need.QUEUE, 3)
+    assert wish_of(load(long, long, is_settled=False), None).replicas < 3, "what is left of a start is no news"
+    short = replace(long, waiting=LONG_QUEUE - 1)
+    assert wish_of(load(short, short, is_settled=True), None).replicas < 3
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.floats(0, 500),
+    st.floats(0, 1),
+    st.floats(0, 10_000),
+    st.integers(1, 4),
+    st.booleans(),
+    st.sampled_from([None, MODEL]),
+)
+def test_every_load_has_a_wish(
+    rate: float,
+    usage: float,
+    waiting: float,
+    pods: int,
+    is_settled: bool,  # noqa: FBT001 - drawn
+    model: ReplicaModel | None,
+) -> None:
+    each = replace(USUAL, rate=rate, kv_usage=usage, waiting=waiting)
+    wish = wish_of(load(*pods * [each], is_settled=is_settled), model)
+    assert 1 <= wish.replicas <= wish.enough
