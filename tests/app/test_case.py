@@ -29,6 +29,7 @@ from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.rebalance.traffic import LENGTHS_SECONDS
 from plimsoll.render.report import Problem
 from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
@@ -103,11 +104,11 @@ def test_the_window_is_that_of_the_loop_and_a_short_one_where_the_loop_is_off_or
         body = inference_deployment_body("chat")
         case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}))
         if mode is not None:
-            case.resource = deployment(rebalancing={"mode": mode, "windowSeconds": 300})
+            case.resource = deployment(rebalancing={"mode": mode, "windowSeconds": 3000})
         return wanted_signals(case).window_seconds
 
     assert (window(None), window("Off")) == (CAPACITY_WINDOW_SECONDS, CAPACITY_WINDOW_SECONDS)
-    assert (window("Recommend"), window("Auto")) == (300 + STALE_MEMORY_SECONDS, 300 + STALE_MEMORY_SECONDS)
+    assert (window("Recommend"), window("Auto")) == (3000 + STALE_MEMORY_SECONDS, 3000 + STALE_MEMORY_SECONDS)
 
 
 @pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])
@@ -268,12 +269,14 @@ def test_the_objects_of_a_decision_are_a_service_a_budget_and_a_deployment_for_e
     assert manifests_of(case) == []
 
 
-def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_longer_than_its_window() -> None:
+def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_longer_than_it_looks_back() -> None:
     case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
     case.resource = deployment(rebalancing={"mode": "Off"})
     assert wanted_signals(case).window_seconds == 60
     case.resource = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 300})
-    assert wanted_signals(case).window_seconds == 360
+    assert wanted_signals(case).window_seconds == LENGTHS_SECONDS[-1] + 60
+    case.resource = deployment(rebalancing={"mode": "Recommend", "windowSeconds": 3000})
+    assert wanted_signals(case).window_seconds == 3060
 
 
 def test_the_order_in_which_a_spec_is_written_does_not_bear_on_memory() -> None:
