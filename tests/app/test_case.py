@@ -280,7 +280,7 @@ def test_the_objects_of_a_decision_are_a_service_a_budget_and_a_deployment_for_e
     assert manifests_of(case) == []
 
 
-def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_longer_than_its_window() -> None:
+def test_signals_are_read_over_one_minute_where_the_loop_is_off_and_one_minute_longer_than_it_looks_back() -> None:
     case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
     case.resource = deployment(rebalancing={"mode": "Off"})
     assert wanted_signals(case).window_seconds == 60

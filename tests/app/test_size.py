@@ -64,7 +64,9 @@ async def test_the_live_loop_adds_replicas_and_never_goes_below_the_chosen_numbe
     there = opened(l4=8)
     put(there, "idle", L4, **TOTAL, rebalancing=AUTO)
     await there.settle()
-    there.load(there.make()["idle"], SLACK)
+    served = there.make()["idle"]
+    there.load(served, SLACK)
+    there.has_been_enough(served)
     idle = there.make()["idle"]
     assert (live_part(idle)["reason"], live_part(idle)["targetReplicas"]) == ("AtMinReplicas", 3)
     assert live_part(idle)["baseReplicas"] == 3

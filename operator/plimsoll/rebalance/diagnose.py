@@ -94,9 +94,6 @@ _KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: Diag
 
 PER_MINUTE = 60
 
-LONGEST_TURN_SECONDS = 10.0
-"""Turns come every 5 s. The oldest turn that counts may be so much younger than the time to look back."""
-
 BINDING_SHARE = 0.6
 """The part of the engines' own limit that is in use when it is called full. Chance leaves some of it free."""
 
@@ -256,7 +253,7 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
     enough = max(look.enough for look in judged.memory.looks)
     is_quiet = situation.load.traffic is not None and situation.load.traffic.waiting < 1
     seconds = situation.now - judged.memory.looks[0].at
-    if enough >= placement.replicas or not is_quiet or seconds < cooldown_seconds(situation) - LONGEST_TURN_SECONDS:
+    if enough >= placement.replicas or not is_quiet or seconds < cooldown_seconds(situation):
         return _starting(placement) if placement.ready < placement.replicas else None
     return Diagnosis(
         DiagnosisKind.IDLE,

@@ -54,6 +54,7 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
         _budget_spent(situation, wanted)
         or _reversals_spent(situation, wanted)
         or _cooling_down(situation, wanted, ChangeKind.ADD, ChangeKind.MOVE, ChangeKind.RETUNE)
+        or _settling(situation, wanted)
     )
 
 
@@ -70,6 +71,15 @@ def _reversals_spent(situation: Situation, wanted: Numbers) -> Wait | None:
     if done < bound:
         return None
     return Wait(DecisionReason.REVERSALS_SPENT, (*wanted, ("reversals", done), ("bound", bound)))
+
+
+def _settling(situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait until the remaining replicas have been seen with the load of those that were removed last."""
+    last, bound = situation.history.clamped(situation.now).last(ChangeKind.REMOVE), situation.policy.window_seconds
+    if last is None or situation.now - last >= bound:
+        return None
+    since = int(situation.now - last)
+    return Wait(DecisionReason.COOLING_DOWN, (*wanted, ("seconds", since), ("bound_seconds", bound)))
 
 
 def _cooling_down(situation: Situation, wanted: Numbers, *kinds: ChangeKind) -> Wait | None:

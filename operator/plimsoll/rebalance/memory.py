@@ -157,5 +157,6 @@ class LoopMemory:
     def with_look(self, enough: int, keep_seconds: float, now: float) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap."""
         has_gap = bool(self.looks) and now - self.looks[-1].at > LONGEST_GAP_SECONDS
-        kept = () if has_gap else tuple(look for look in self.looks if now - look.at <= keep_seconds)
+        old = sum(now - look.at >= keep_seconds for look in self.looks)
+        kept = () if has_gap else self.looks[max(0, old - 1) :]  # the newest of the old ones covers the time's begin
         return replace(self, looks=(*kept, Look(now, enough)))
