@@ -162,7 +162,7 @@ async def test_an_approved_replica_is_added_as_in_auto_mode_and_stays(opened: Op
     told = live_part(case)
     assert (pools(case), told["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
     assert (told["baseReplicas"], told["targetReplicas"], told["approved"]) == (1, 2, True)
-    assert (len(told["changeTimes"]), told["lastChange"].endswith(" Approved by alex.")) == (1, True)
+    assert (len(told["changes"]), told["lastChange"].endswith(" Approved by alex.")) == (1, True)
     assert "proposal" not in told
     assert (room.outcome(answer), room.proposals()) == ("CarriedOut", [])
     room.there.load((await room.turn())["asks"], EASY)
@@ -204,7 +204,7 @@ async def test_an_approval_is_carried_out_once_even_if_its_answer_was_not_writte
     room.there.now += 60
     room.there.load((await room.turn())["asks"], EASY)
     after = (await room.turn())["asks"]
-    assert (pools(after), len(live_part(after)["changeTimes"])) == ({(L40S, "Active"): 2}, 1)
+    assert (pools(after), len(live_part(after)["changes"])) == ({(L40S, "Active"): 2}, 1)
     assert room.outcome(answer) == "CarriedOut"
 
 

@@ -272,7 +272,7 @@ def test_prometheus_away_is_a_wait_that_keeps_the_standing() -> None:
     assert turn.standing.target_replicas == 2
     assert [mark.at for mark in turn.standing.history.changes] == [NOW - 60]
     report = turn.report(recorded(previous), RebalancingMode.AUTO)
-    assert report.message == "Waiting: Prometheus gave no usable answer. Connection refused."
+    assert report.message == "Waiting: there are no usable metrics. Connection refused."
 
 
 def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.impossible_numbers import ERRORS_IN_A_ROW
 from plimsoll.app.live import HISTORY_SECONDS
 from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
-from plimsoll.rebalance.load import summarize
+from plimsoll.rebalance.load import ERRORS_IN_A_ROW, summarize
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 
 NOW = 1_700_000_000.0

@@ -28,7 +28,7 @@ from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, pod, su
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, EASY, IDLE, NEED, enough_for, loads_of, situation
 
-LONG_ENOUGH = enough_for(1, 599)
+LONG_ENOUGH = enough_for(1, 600)
 AWAY = LoadSummary(SignalState.UNAVAILABLE)
 
 
@@ -80,7 +80,7 @@ def test_a_removal_waits_for_the_time_the_reversals_and_the_budget() -> None:
     added = marks((599, ChangeKind.ADD))
     assert said(EASY, IDLE, memory=LONG_ENOUGH, history=added) == (Wait, DecisionReason.COOLING_DOWN)
     reversals = marks(*((age, kind) for age in (3400, 2400) for kind in (ChangeKind.REMOVE, ChangeKind.ADD)))
-    patient = enough_for(1, 1199)
+    patient = enough_for(1, 1200)
     assert said(EASY, IDLE, memory=patient, history=reversals) == (Wait, DecisionReason.REVERSALS_SPENT)
     spent = marks(*((age, ChangeKind.REMOVE) for age in (3000, 2500, 2000, 1500, 1000, 500)))
     assert said(EASY, IDLE, memory=LONG_ENOUGH, history=spent) == (Wait, DecisionReason.HOURLY_BUDGET_SPENT)
@@ -89,7 +89,7 @@ def test_a_removal_waits_for_the_time_the_reversals_and_the_budget() -> None:
 def test_a_reversal_asks_for_slack_that_lasts_longer() -> None:
     once = marks((3400, ChangeKind.REMOVE), (2400, ChangeKind.ADD))
     assert said(EASY, IDLE, memory=LONG_ENOUGH, history=once) == (Keep, DecisionReason.WITHIN_BAND)
-    assert said(EASY, IDLE, memory=enough_for(1, 899), history=once)[0] is RemoveReplica
+    assert said(EASY, IDLE, memory=enough_for(1, 900), history=once)[0] is RemoveReplica
 
 
 def test_removals_leave_what_is_enough_and_what_the_user_wants() -> None:
@@ -108,7 +108,7 @@ def test_removals_leave_what_is_enough_and_what_the_user_wants() -> None:
 def test_an_unknown_pod_forbids_removals_and_no_additions() -> None:
     known = loads_of(EASY, IDLE)
     load = replace(known, state=SignalState.STALE, pods=(*known.pods, PodState("z", SignalState.STALE, 70.0)))
-    where: dict[str, Any] = {"replicas": 3, "ready": 3, "memory": enough_for(1, 599)}
+    where: dict[str, Any] = {"replicas": 3, "ready": 3, "memory": enough_for(1, 600)}
     assert said(EASY, IDLE, load=load, **where) == (Wait, DecisionReason.METRICS_STALE)
     busy = replace(load, traffic=loads_of(BUSY, BUSY).traffic)
     assert said(EASY, IDLE, load=busy, **where)[0] is AddReplica

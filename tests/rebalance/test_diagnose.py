@@ -245,7 +245,7 @@ def test_a_batch_limit_that_binds_is_named_before_it_is_too_late() -> None:
 
 def test_fewer_replicas_that_have_been_enough_for_the_time_make_some_superfluous() -> None:
     policy = replace(SHUT, cooldown_seconds=600)
-    diagnosis = found(EASY, IDLE, policy=policy, memory=enough_for(1, 599))
+    diagnosis = found(EASY, IDLE, policy=policy, memory=enough_for(1, 600))
     assert (diagnosis.kind, diagnosis.reason, diagnosis.replicas) == (
         DiagnosisKind.IDLE,
         DecisionReason.SUSTAINED_SLACK,
@@ -257,33 +257,37 @@ def test_fewer_replicas_that_have_been_enough_for_the_time_make_some_superfluous
 
 
 def test_one_look_at_which_all_were_needed_is_enough_to_keep_them() -> None:
-    memory = enough_for(1, 599)
+    memory = enough_for(1, 600)
     looks = (*memory.looks[:60], replace(memory.looks[60], enough=2), *memory.looks[61:])
     assert found(EASY, IDLE, memory=replace(memory, looks=looks)).kind is DiagnosisKind.HEALTHY
 
 
 def test_while_a_request_waits_none_is_superfluous() -> None:
     waiting = replace(EASY, waiting=1)
-    assert found(waiting, IDLE, memory=enough_for(1, 599)).kind is DiagnosisKind.HEALTHY
+    assert found(waiting, IDLE, memory=enough_for(1, 600)).kind is DiagnosisKind.HEALTHY
 
 
 def test_at_most_half_of_the_replicas_are_superfluous_at_once() -> None:
-    policy = RebalancePolicy(min_replicas=9, max_replicas=9)
-    assert found(*9 * (IDLE,), policy=policy, memory=enough_for(1, 599)).replicas == 5
+    policy = RebalancePolicy(min_replicas=9, max_replicas=9, cooldown_seconds=600)
+    assert found(*9 * (IDLE,), policy=policy, memory=enough_for(1, 600)).replicas == 5
 
 
 def test_the_only_replica_is_never_superfluous() -> None:
-    policy = RebalancePolicy(min_replicas=1, max_replicas=1)
-    assert found(IDLE, policy=policy, memory=enough_for(1, 599)).kind is DiagnosisKind.HEALTHY
-    updating = found(IDLE, IDLE, replicas=1, policy=policy, memory=enough_for(1, 599))
+    policy = RebalancePolicy(min_replicas=1, max_replicas=1, cooldown_seconds=600)
+    assert found(IDLE, policy=policy, memory=enough_for(1, 600)).kind is DiagnosisKind.HEALTHY
+    updating = found(IDLE, IDLE, replicas=1, policy=policy, memory=enough_for(1, 600))
     assert updating.kind is DiagnosisKind.HEALTHY, "an update runs a second pod only for a while"
 
 
 def test_a_replica_that_does_not_start_is_superfluous_where_those_that_serve_are_enough() -> None:
-    three = {"replicas": 3, "policy": RebalancePolicy(min_replicas=3, max_replicas=3), "starting_since": (LONG_AGO,)}
-    diagnosis = found(EASY, EASY, memory=enough_for(2, 599), **three)
+    three = {
+        "replicas": 3,
+        "policy": RebalancePolicy(min_replicas=3, max_replicas=3, cooldown_seconds=600),
+        "starting_since": (LONG_AGO,),
+    }
+    diagnosis = found(EASY, EASY, memory=enough_for(2, 600), **three)
     assert (diagnosis.kind, diagnosis.replicas) == (DiagnosisKind.IDLE, 2)
-    assert found(EASY, EASY, memory=enough_for(3, 599), **three) == Diagnosis(
+    assert found(EASY, EASY, memory=enough_for(3, 600), **three) == Diagnosis(
         DiagnosisKind.UNKNOWN, DecisionReason.REPLICAS_STARTING, (("replicas", 3), ("ready", 2))
     )
 

@@ -107,13 +107,15 @@ def test_after_as_many_reversals_as_allowed_nothing_is_removed() -> None:
 
 
 @each_of(MOVE, RETUNE)
-def test_what_restarts_all_waits_after_every_change(change: Change) -> None:
-    for kind in ChangeKind:
+def test_what_restarts_all_waits_after_another_of_its_kind(change: Change) -> None:
+    for kind in (ChangeKind.MOVE, ChangeKind.RETUNE):
         assert held(change, situation((199.0, kind))) == (
             DecisionReason.COOLING_DOWN,
             (("wanted", change.reason.value), ("seconds", 199), ("bound_seconds", 200)),
         )
         assert held(change, situation((200.0, kind))) is None
+    for kind in (ChangeKind.ADD, ChangeKind.REMOVE):
+        assert held(change, situation((1.0, kind))) is None
 
 
 def test_a_removal_waits_after_everything_but_a_removal() -> None:
@@ -121,7 +123,11 @@ def test_a_removal_waits_after_everything_but_a_removal() -> None:
     for kind in (ChangeKind.ADD, ChangeKind.MOVE, ChangeKind.RETUNE):
         assert held_back(REMOVE, situation((199.0, kind))) is not None
         assert held_back(REMOVE, situation((200.0, kind))) is None
-    assert held_back(REMOVE, situation((1.0, ChangeKind.REMOVE))) is None
+
+
+def test_a_removal_waits_until_the_load_of_the_last_removal_is_seen_on_the_others() -> None:
+    assert held_back(REMOVE, situation((99.0, ChangeKind.REMOVE))) is not None
+    assert held_back(REMOVE, situation((100.0, ChangeKind.REMOVE))) is None
 
 
 def test_a_reversal_makes_the_wait_longer() -> None:

@@ -284,8 +284,8 @@ def test_no_sequence_of_turns_breaks_a_bound(policy: RebalancePolicy, taken: lis
 def test_sequences_of_turns_do_add_and_remove() -> None:
     """The neighbour of the test above: its turns change something."""
     one = Deployment(RebalancePolicy(Mode.AUTO, 1, 6, reversals_per_hour=2, cooldown_seconds=10), 1)
-    busy, idle = (Step(300, rate, 0.0, 0, 0, restarts=False) for rate in (70.0, 0.0))
-    found = [type(one.turn(step).decision) for step in 4 * (busy, idle)]
+    busy, idle = (Step(60, rate, 0.0, 0, 0, restarts=False) for rate in (70.0, 0.0))
+    found = [type(one.turn(step).decision) for step in 4 * (busy, *3 * (idle,))]
     assert AddReplica in found
     assert RemoveReplica in found
 

@@ -277,7 +277,8 @@ def test_where_a_larger_limit_does_not_help_replicas_are_added(changed: dict[str
 def test_after_a_restart_of_all_engines_a_larger_limit_waits_and_nothing_is_added_meanwhile() -> None:
     """It is in the bounds that a removal is in as well."""
     where = about(eight_at_a_time(), fleet(node("h", H100, 2, held=1)))
-    held = decide(filled(history=JUST_ADDED), where)
+    restarted = ChangeHistory((Mark(NOW - 60, ChangeKind.RETUNE),))
+    held = decide(filled(history=restarted), where)
     assert not isinstance(held.decision, Retune)
     spent = ChangeHistory(tuple(Mark(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
     assert not isinstance(decide(filled(history=spent), where).decision, Retune)

@@ -13,7 +13,7 @@ from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, replica_model, summary
 
-AUTO = RebalancePolicy(mode=Mode.AUTO, min_replicas=1, max_replicas=9)
+AUTO = RebalancePolicy(mode=Mode.AUTO, min_replicas=1, max_replicas=9, cooldown_seconds=600)
 NEED = DeclaredNeed(kv_tokens=KV_TOKENS // 2, bytes_per_gpu=60)
 
 CAPACITY = 22.0
@@ -59,7 +59,7 @@ def situation(
 
 
 def enough_for(replicas: int, seconds: float, *, now: float = NOW, every: float = 5.0) -> LoopMemory:
-    """Return the memory of turns in which so many replicas would have been enough."""
+    """Return the memory of turns in which so many replicas would have been enough, for so many seconds."""
     ages: Iterable[float] = (seconds - every * index for index in range(int(seconds // every)))
     return LoopMemory(looks=tuple(Look(now - age, replicas) for age in ages))
 

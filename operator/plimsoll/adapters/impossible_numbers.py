@@ -10,12 +10,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from plimsoll.rebalance.load import LARGEST_COUNT
+from plimsoll.rebalance.load import ERRORS_IN_A_ROW, LARGEST_COUNT
 from plimsoll.rebalance.signals import EngineSample
-
-ERRORS_IN_A_ROW = 3
-"""Scrapes with an impossible number, the newest of all, after which the engine's numbers count as invalid. Two scrapes
-of 30 s are the longest hole that a window may have, so that a third one without a number is more than a hole."""
 
 _NEEDED = ("kv_usage", "waiting")
 """The figures that every decision needs. Only they tell an engine with wrong numbers from one without numbers."""

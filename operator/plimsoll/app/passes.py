@@ -429,14 +429,14 @@ class Passes:
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
         if off or reading is None or not any(pool.replicas for pool in case.pools):
             return
+        fleet = planned.left.fleet
+        estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
+        figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
         desk = None if case.tray is None else case.tray.desk
         known = self.turns.recall(case, reading, desk, now)
         if known is not None:
             case.turn, case.standing = known, known.standing
             return
-        fleet = planned.left.fleet
-        estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
-        figures = self.reading.figures(case.uid, case.request, case.pools, fleet, estimate) if is_judged(case) else None
         standing, running = case.standing, running_of(case, figures, fleet)
         remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)

@@ -22,6 +22,9 @@ MISSED_SCRAPES = 2.5
 USUAL_PERIOD_SECONDS = 15.0
 """The time between two scrapes that is assumed of a pod with one sample."""
 
+ERRORS_IN_A_ROW = 3
+"""Scrapes with an impossible number, the newest of all, after which the numbers of a pod count as invalid."""
+
 LEAST_RECENT_SECONDS = 30.0
 """The shortest time over which recent arrivals are counted; at least two scrapes."""
 
@@ -138,7 +141,7 @@ class _Judged:
     @staticmethod
     def of(pod: str, samples: Sequence[EngineSample], ready_since: float | None, now: float) -> _Judged:
         mine = sorted((each for each in samples if ready_since is None or not each.at < ready_since), key=_moment)
-        if mine and not is_possible(mine[-1], now):
+        if mine and not any(is_possible(each, now) for each in mine[-ERRORS_IN_A_ROW:]):
             return _Judged(PodState(pod, SignalState.INVALID, _age(mine, now)))
         usable = list({each.at: each for each in mine if is_usable(each, now)}.values())  # the last one of a moment
         if not usable:
