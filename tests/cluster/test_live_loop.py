@@ -78,7 +78,7 @@ def beginning(bench: Bench) -> Beginning:
         "budget": {"L4": 3},
         "cooling": {"L4": 3},
         "faulty": {"L4": 2},
-        "half": {"L4": 3},
+        "half": {"L4": 2},
         "silent": {"L4": 2},
     }.items():
         bench.add_nodes(name, **gpus)
