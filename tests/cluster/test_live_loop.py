@@ -24,7 +24,7 @@ pytestmark = pytest.mark.cluster
 AUTO = {"mode": "Auto", "maxReplicas": 3, **TIMING}
 ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour"}
 TOO_SMALL = {L4_POOL: 30_000}
-QUIET_SECONDS = 15.0
+QUIET_SECONDS = 12.0
 CALM_WITHIN_SECONDS = 90.0
 """A queue is news after 45 s of service by all, and a pod is silent after 60 s."""
 QUIET = {

@@ -48,7 +48,10 @@ class Bench:
     def deploy(
         self, name: str, rebalancing: Mapping[str, Any], capacities: Mapping[str, int] | None = None, **spec: Any
     ) -> None:
-        """A deployment on its own nodes. ``capacities`` gives KV tokens by pool where they are not the usual ones."""
+        """A deployment on its own nodes. ``capacities`` gives KV tokens by pool where they are not the usual ones.
+
+        Each replica gets one GPU, so that its pool is known before.
+        """
         more = {f"{CAPACITY_ANNOTATION}.{pool}": str(tokens) for pool, tokens in (capacities or {}).items()}
         template = {"nodeSelector": {"bench": name}, "annotations": {CAPACITY_ANNOTATION: str(CAPACITY)} | more}
         self.view.apply(
@@ -57,6 +60,7 @@ class Bench:
             contextLength=16_384,
             concurrency=16,
             expectedTokens={"prompt": 1500, "output": 500},
+            gpu={"maxPerReplica": 1},
             podTemplate=template,
             rebalancing=dict(rebalancing),
             **spec,
