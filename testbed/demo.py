@@ -221,8 +221,8 @@ def _add_pressure(engines: Engines, story: Story) -> None:
     story.tell("Live load: Prometheus sees the KV cache of a 7B fill up, and rebalancing may act")
     name = story.apply("05-rebalancing")
     story.wait_serving(name)
-    engines.load(f"default/{name}", kv_usage=0.95, running=16, waiting=6)
-    story.say("the engine now reports 95 % of its KV cache in use and 6 waiting requests")
+    engines.load(f"default/{name}", kv_usage=1.0, running=16, waiting=6)
+    story.say("the engine now reports 100 % of its KV cache in use and 6 waiting requests")
     story.wait(lambda: story.status(name).get("readyReplicas", 0) > 1, f"a second replica of {name}")
     live = story.status(name)["rebalancing"]
     story.say(f"-> {live['lastChange']}")

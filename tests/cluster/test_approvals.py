@@ -86,8 +86,8 @@ def test_a_proposal_appears_with_everything_that_a_decision_needs(deployed: Benc
     assert (before["gpuType"], before["replicas"], after["replicas"]) == ("l4-24gb", 1, 2)
     assert after["settings"]["maxNumSeqs"] > 0
     assert float(body["bill"]["after"]) == pytest.approx(2 * float(body["bill"]["before"]), abs=0.02)
-    assert {each["name"] for each in body["figures"]} >= {"pressure_percent", "held_tokens"}
-    assert body["message"].startswith("One replica more is needed")
+    assert {each["name"] for each in body["figures"]} >= {"kv_percent", "held_tokens"}
+    assert body["message"].startswith("2 replicas are needed and 1 replica wanted so far: ")
     assert body["createdAt"] < body["expiresAt"]
     assert deployed.rebalancing("adds")["proposalId"] == body["id"]
     owner = deployed.view.get("adds")["metadata"]

@@ -112,6 +112,14 @@ def test_the_longest_start_that_was_seen_is_expected() -> None:
     assert memory.stuck_after_seconds > 90, "a start that takes as long as the longest one is not stuck"
 
 
+@pytest.mark.parametrize(("seen", "stuck_after"), [(1.0, 60), (40.0, 60), (100.0, 150)])
+def test_a_short_start_on_one_node_makes_no_longer_one_on_another_node_a_stuck_one(
+    seen: float, stuck_after: float
+) -> None:
+    """A node that has no image yet takes longer."""
+    assert LoopMemory().with_startup(seen).stuck_after_seconds == pytest.approx(stuck_after)
+
+
 # -- what survives -----------------------------------------------------------------------------------------------------
 
 

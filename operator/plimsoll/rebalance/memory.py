@@ -27,6 +27,9 @@ LONGEST_GAP_SECONDS = 90.0
 STUCK_STARTUPS = 1.5
 """A replica is stuck if it has started for longer than the longest start-up seen, times this factor."""
 
+LEAST_STUCK_SECONDS = 60.0
+"""No replica is stuck sooner: where the image is on one node already, another node may take this long to pull it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
@@ -105,7 +108,7 @@ class LoopMemory:
     @property
     def stuck_after_seconds(self) -> float:
         """How long a replica may start before it is no supply."""
-        return STUCK_STARTUPS * self.expected_startup_seconds
+        return max(LEAST_STUCK_SECONDS, STUCK_STARTUPS * self.expected_startup_seconds)
 
     def with_startup(self, seconds: float | None) -> LoopMemory:
         """Return the memory with a start-up that was seen; None: none was."""
