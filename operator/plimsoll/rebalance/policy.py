@@ -32,8 +32,8 @@ class RebalancePolicy:
         window_seconds: the time over which arrivals are counted. 120: two minutes are longer than most bursts. A rise
             beyond chance is seen in the last scrapes already.
         cooldown_seconds: how long fewer replicas must have been enough before some are removed, and the shortest time
-            from an addition to a removal. 1800: in simulations of 18 situations (docs/rebalance-benchmark.md) 600 s
-            cost 16 % fewer GPU-hours, kept 2.9 % fewer promises, and turned round 19 times instead of never.
+            from an addition to a removal. 1800: half an hour is longer than most pauses between bursts, and a replica
+            that is missed costs its start-up each time (docs/rebalance-benchmark.md compares it with shorter times).
     """
 
     mode: Mode = Mode.RECOMMEND

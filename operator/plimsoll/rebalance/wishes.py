@@ -18,7 +18,7 @@ NEEDED_USE = 0.92
 SPARE_USE = 0.8
 """The part that they may take for a replica to be superfluous. The difference keeps chance from adding it again."""
 
-NEEDED_KV_USE = 0.92
+NEEDED_KV_USE = 0.96
 SPARE_KV_USE = 0.85
 """The same for the KV cache that is in use now, whatever the model says."""
 
@@ -122,7 +122,7 @@ def is_storm(traffic: Traffic) -> bool:
 
 def _without_model(load: Load) -> dict[Need, int]:
     return {
-        Need.KV_CACHE: _whole(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
+        Need.KV_CACHE: math.ceil(_kv_in_use(load) / (NEEDED_KV_USE * load.kv_tokens)),
         Need.PREEMPTIONS: load.replicas + 1 if load.is_settled and is_storm(load.traffic) else 0,
         Need.QUEUE: math.ceil(GROWTH * load.replicas) if is_saturated(load) else 0,
     }
