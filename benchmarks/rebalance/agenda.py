@@ -1,4 +1,4 @@
-"""What happens next: actions in the order of their times."""
+"""The agenda: actions in the order of their times."""
 
 from __future__ import annotations
 

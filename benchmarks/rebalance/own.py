@@ -19,7 +19,7 @@ from plimsoll.adapters.catalog import load_model_facts
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """A trace and all that a run needs beside it. Times are in seconds, the units are those of :class:`Scenario`."""
+    """A trace and all else that a run needs. Times are in seconds, the units are those of :class:`Scenario`."""
 
     trace: Path
     model: str = "Qwen/Qwen3-32B"

@@ -1,4 +1,4 @@
-"""What Prometheus knows of each pod: samples at the pod's own phase, and what the policy gets to see of them."""
+"""The scrapes of each pod at its own phase, and the part of them that a policy sees."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class PodView:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What a policy sees at one tick. ``has_metrics`` is False while Prometheus does not answer.
+    """The view of a policy at one tick. ``has_metrics`` is False while Prometheus does not answer.
 
     ``held`` are the requests that wait in the gateway because no replica is ready. The gateway is always seen.
     """
@@ -221,7 +221,7 @@ Maker = Callable[[Scenario], Policy]
 
 
 class Fate(StrEnum):
-    """What became of a request."""
+    """The ends of a request."""
 
     SERVED = "served"
     GAVE_UP = "gave-up"
@@ -251,7 +251,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one run. ``replica_seconds`` counts replicas while they hold their GPUs."""
+    """The outcome of one run. ``replica_seconds`` counts replicas while they hold their GPUs."""
 
     scenario: Scenario
     policy: str

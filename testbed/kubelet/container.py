@@ -21,7 +21,7 @@ _BACKOFF_FIRST, _BACKOFF_MOST, _BACKOFF_FORGET = 10.0, 300.0, 600.0
 """Seconds, as a kubelet's: the first restart comes at once, then 10, 20, 40 ... 300; 600 good seconds start over."""
 
 _KILLED = 128
-"""What a shell and a container runtime add to a signal's number."""
+"""A shell and a container runtime add this to a signal's number."""
 
 _PROBE_GRACE = 30.0
 """Seconds for an end that a probe asks for, where the probe does not say."""
@@ -41,13 +41,13 @@ class Ended:
 
     def state(self) -> dict[str, Any]:
         """The same as ``terminated`` of a container's state."""
-        told = {
+        state_entry = {
             "exitCode": self.exit_code,
             "reason": "Completed" if self.exit_code == 0 else "Error",
             "startedAt": stamp(self.started_at),
             "finishedAt": stamp(self.finished_at),
         }
-        return {"terminated": told | ({"message": self.message} if self.message else {})}
+        return {"terminated": state_entry | ({"message": self.message} if self.message else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,7 @@ class Container:
 
     def status(self) -> dict[str, Any]:
         """Its entry of ``containerStatuses``."""
-        told: dict[str, Any] = {
+        state_entry: dict[str, Any] = {
             "name": self.name,
             "image": self._spec["image"],
             "imageID": "",
@@ -191,8 +191,8 @@ class Container:
             "state": self._state(),
         }
         if self._last is not None and not self._closed:
-            told["lastState"] = self._last.state()
-        return told
+            state_entry["lastState"] = self._last.state()
+        return state_entry
 
     def _state(self) -> dict[str, Any]:
         if self._run is not None:

@@ -1,4 +1,4 @@
-"""What a container does before it gets SIGTERM: its ``preStop`` hook."""
+"""The ``preStop`` hook of a container, before it gets SIGTERM."""
 
 from __future__ import annotations
 

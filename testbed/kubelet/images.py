@@ -23,7 +23,7 @@ class CannotRun(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What a container gets from its pod: the address to listen at, a folder of its own, labels and annotations."""
+    """The part of a pod for its container: the address to listen at, a folder of its own, labels and annotations."""
 
     address: str
     folder: Path

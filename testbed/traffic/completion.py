@@ -15,7 +15,7 @@ _PREFIX, _DONE = b"data: ", b"[DONE]"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: a prompt of that many bytes, which are tokens of the tiny model, and the length of the answer."""
+    """A question: a prompt of that many bytes, which are tokens of the tiny model, and the length of the answer."""
 
     model: str
     prompt: str
@@ -24,7 +24,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a request.
+    """The outcome of a request.
 
     Attributes:
         pod: address that it was sent to.
@@ -57,7 +57,7 @@ def ask(pod: str, address: str, port: int, question: Question) -> Answered:
 
 
 class _Stream:
-    """What has come so far of an answer."""
+    """The part of an answer that has come so far."""
 
     def __init__(self, began: float) -> None:
         self._began = began

@@ -1,4 +1,4 @@
-"""What became of all requests?"""
+"""Counts the outcomes of all requests."""
 
 from __future__ import annotations
 

@@ -159,11 +159,11 @@ async def test_an_approved_replica_is_added_as_in_auto_mode_and_stays(opened: Op
     [body] = room.proposals()
     answer = room.answer(body["id"])
     case = (await room.turn())["asks"]
-    told = live_part(case)
-    assert (pools(case), told["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
-    assert (told["baseReplicas"], told["targetReplicas"], told["approved"]) == (1, 2, True)
-    assert (len(told["changes"]), told["lastChange"].endswith(" Approved by alex.")) == (1, True)
-    assert "proposal" not in told
+    reported = live_part(case)
+    assert (pools(case), reported["decision"]) == ({(L40S, "Active"): 2}, "AddReplica")
+    assert (reported["baseReplicas"], reported["targetReplicas"], reported["approved"]) == (1, 2, True)
+    assert (len(reported["changes"]), reported["lastChange"].endswith(" Approved by alex.")) == (1, True)
+    assert "proposal" not in reported
     assert (room.outcome(answer), room.proposals()) == ("CarriedOut", [])
     room.there.load((await room.turn())["asks"], EASY)
     after = (await room.turn())["asks"]
@@ -278,9 +278,9 @@ async def test_a_rejected_proposal_is_shown_as_such_and_not_made_until_it_would_
     await room.turn()
     [body] = room.proposals()
     answer = room.answer(body["id"], decision="reject", reason="no budget")
-    told = live_part((await room.turn())["asks"])
-    assert "proposal" not in told
-    [shown] = told["rejected"]
+    reported = live_part((await room.turn())["asks"])
+    assert "proposal" not in reported
+    [shown] = reported["rejected"]
     assert (shown["proposal"], shown["by"], shown["reason"], shown["until"]) == (
         body["id"],
         "alex",
@@ -293,8 +293,8 @@ async def test_a_rejected_proposal_is_shown_as_such_and_not_made_until_it_would_
     room.there.now += LIFE_SECONDS
     for _ in range(2):
         room.there.load(room.there.make()["asks"], PRESSURE)
-        told = live_part((await room.turn())["asks"])
-    assert ("rejected" in told, "proposal" in told) == (False, True)
+        reported = live_part((await room.turn())["asks"])
+    assert ("rejected" in reported, "proposal" in reported) == (False, True)
 
 
 async def test_a_later_approval_lifts_a_rejection(opened: Open) -> None:

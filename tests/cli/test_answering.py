@@ -36,7 +36,7 @@ def proposal(name: str, state: str = "Open") -> dict[str, Any]:
 
 @dataclass
 class FakeCluster:
-    """What the cluster has, whom it sees, and what was created."""
+    """The objects of the cluster, the person it sees, and the objects that were created."""
 
     proposals: list[dict[str, Any]]
     refusals: dict[str, ClusterRefused] = field(default_factory=dict)

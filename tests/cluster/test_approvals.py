@@ -108,8 +108,8 @@ def test_the_move_of_an_automatic_deployment_is_only_proposed(deployed: Bench) -
     body = proposal_of(deployed.view, "moves")
     assert (body["change"], body["reason"]) == ("Move", "PlacementTooSmall")
     assert [each["gpuType"] for each in body["to"]] == ["l40s-48gb"]
-    told = deployed.rebalancing("moves")
-    assert told["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. ")
+    reported = deployed.rebalancing("moves")
+    assert reported["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. ")
     assert deployed.settled("moves") == {L4_POOL: 1}
 
 
@@ -130,9 +130,9 @@ def test_nobody_approves_in_the_name_of_another(deployed: Bench, approver: Perso
 def test_a_stale_id_changes_nothing_and_says_so(deployed: Bench, approver: Person) -> None:
     since = deployed.now()
     assert "created" in approver.creates("stale", deployment="neighbour", proposal=NOBODYS)
-    told = outcome_of(deployed.view, "stale")
-    assert told["state"] == "Stale"
-    assert told["message"].startswith(f"Nothing was changed: neighbour has no proposal {NOBODYS} any more.")
+    reported = outcome_of(deployed.view, "stale")
+    assert reported["state"] == "Stale"
+    assert reported["message"].startswith(f"Nothing was changed: neighbour has no proposal {NOBODYS} any more.")
     assert changes(deployed.writes(since, "neighbour")) == []
     status, said = approver.runs("approve", "neighbour", "--proposal", NOBODYS)
     assert status == 2
@@ -151,9 +151,9 @@ def test_an_approved_replica_is_added_and_its_approver_is_named(deployed: Bench,
     [made] = [each for each in deployed.view.all("placementapprovals") if each["spec"]["deployment"] == "adds"]
     assert made["spec"]["reason"] == "the launch is tomorrow"
     assert outcome_of(deployed.view, made["metadata"]["name"])["state"] == "CarriedOut"
-    told = deployed.rebalancing("adds")
-    assert told["lastChange"].endswith(f"Approved by {approver.user}.")
-    assert (told["baseReplicas"], told["targetReplicas"], told["approved"]) == (1, 2, True)
+    reported = deployed.rebalancing("adds")
+    assert reported["lastChange"].endswith(f"Approved by {approver.user}.")
+    assert (reported["baseReplicas"], reported["targetReplicas"], reported["approved"]) == (1, 2, True)
     assert deployed.view.get("adds")["spec"] == spec, "an approval changes no spec"
     deployed.view.wait(lambda: known not in _ids(deployed, "adds"), "the proposal withdrawn")
 
@@ -231,9 +231,9 @@ def test_a_changed_spec_withdraws_the_proposal(deployed: Bench) -> None:
 
 def test_an_approval_of_a_deployment_that_does_not_exist_is_stale(deployed: Bench, approver: Person) -> None:
     assert "created" in approver.creates("lost", deployment="nobody", proposal=NOBODYS)
-    told = outcome_of(deployed.view, "lost")
-    assert told["state"] == "Stale"
-    assert told["message"].startswith("Nothing was changed: namespace inbox has no InferenceDeployment nobody.")
+    reported = outcome_of(deployed.view, "lost")
+    assert reported["state"] == "Stale"
+    assert reported["message"].startswith("Nothing was changed: namespace inbox has no InferenceDeployment nobody.")
 
 
 def test_proposals_and_answers_of_the_command_end_with_their_deployment(deployed: Bench) -> None:

@@ -1,4 +1,4 @@
-"""What all live tests share: real parts, two deployments that serve, and users of both who must lose no request."""
+"""Fixtures of all live tests: real parts, two deployments that serve, and users of both who must lose no request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a turn leaves behind: a speed that is learned slowly and within bounds, arrivals, looks and start-ups."""
+"""The memory of turns: a speed that is learned slowly and within bounds, arrivals, looks and start-ups."""
 
 from __future__ import annotations
 

@@ -31,8 +31,3 @@ def test_the_least_value_of_a_bound_is_allowed_and_one_less_is_refused_by_name(
     RebalancePolicy(**least)
     with pytest.raises(InvalidInput, match=rf"rebalance\.{field}: -?\d+ cannot be used. Use \d+ or more"):
         RebalancePolicy(**below)
-
-
-def test_a_number_of_replicas_is_kept_within_the_bounds() -> None:
-    policy = RebalancePolicy(min_replicas=2, max_replicas=4)
-    assert [policy.within_bounds(replicas) for replicas in (0, 1, 2, 3, 4, 5, 99)] == [2, 2, 2, 3, 4, 4, 4]

@@ -1,4 +1,4 @@
-"""What holds for every load, every history and every policy, whatever happens in whatever order."""
+"""Properties that hold for every load, every history and every policy, whatever happens in whatever order."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ POLICY = RebalancePolicy(min_replicas=1, max_replicas=10)
 
 
 def through_text(history: ChangeHistory) -> ChangeHistory:
-    """What a restart leaves of the history: what was written down."""
+    """Return the history after a restart: the written part."""
     read = json.loads(json.dumps(asdict(history)))["changes"]
     return ChangeHistory(tuple(Mark(**each | {"kind": ChangeKind(each["kind"])}) for each in read))
 

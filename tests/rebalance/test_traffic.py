@@ -1,4 +1,4 @@
-"""What arrives, and how long it is: pods add up whenever they were scraped, and chance is no news."""
+"""Arrivals and their lengths: pods add up whenever they were scraped, and chance is no news."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_new_pod_with_one_sample_is_counted_from_its_readiness() -> None:
 
 
 def test_the_window_begins_after_the_last_removal() -> None:
-    """What the removed pod took until then is in no count."""
+    """The requests of the removed pod until then are in no count."""
     moved = pod("a", STEADY, moments(), came=stepping(2.0, 4.0, NOW - 60))
     assert seen(moved).steady.per_second == pytest.approx(3.0)
     assert seen(moved, removed_at=NOW - 60).steady.per_second == pytest.approx(4.0)

@@ -123,9 +123,9 @@ def test_a_pod_runs_at_its_own_address_and_two_have_the_same_port(
     assert first.address != second.address
     assert first.answers()
     assert second.answers()
-    told = first.container()
-    assert (told["ready"], told["started"], told["restartCount"]) == (True, True, 0)
-    assert "running" in told["state"]
+    shown = first.container()
+    assert (shown["ready"], shown["started"], shown["restartCount"]) == (True, True, 0)
+    assert "running" in shown["state"]
     assert first.status()["phase"] == "Running"
 
 

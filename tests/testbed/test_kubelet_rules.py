@@ -137,10 +137,10 @@ def test_a_pods_address_is_served_on_loopback_and_kwoks_is_not() -> None:
 def test_a_condition_keeps_the_time_of_its_last_change() -> None:
     conditions = Conditions()
     conditions.update({"Ready": False, "Initialized": True}, 0.0)
-    told = {each["type"]: each for each in conditions.update({"Ready": True, "Initialized": True}, 60.0)}
-    assert told["Ready"]["lastTransitionTime"] == "1970-01-01T00:01:00Z"
-    assert told["Initialized"]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
-    assert (told["Ready"]["status"], told["Ready"]["reason"]) == ("True", None)
+    shown = {each["type"]: each for each in conditions.update({"Ready": True, "Initialized": True}, 60.0)}
+    assert shown["Ready"]["lastTransitionTime"] == "1970-01-01T00:01:00Z"
+    assert shown["Initialized"]["lastTransitionTime"] == "1970-01-01T00:00:00Z"
+    assert (shown["Ready"]["status"], shown["Ready"]["reason"]) == ("True", None)
 
 
 def test_a_pod_is_pending_until_a_container_has_run() -> None:

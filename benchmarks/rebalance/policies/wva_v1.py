@@ -28,7 +28,7 @@ WINDOW_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Spare:
-    """What a replica has left before it is saturated: KV use (0 to 1) and requests."""
+    """The room that a replica has left before it is saturated: KV use (0 to 1) and requests."""
 
     kv: float
     queue: float

@@ -9,7 +9,7 @@ from benchmarks.rebalance.values import Scenario
 
 
 class Group(StrEnum):
-    """What a scenario may be used for."""
+    """The uses of a scenario."""
 
     TUNING = "tuning"
     """Constants of a law may be chosen by it."""

@@ -29,7 +29,7 @@ _OF_THE_CLIENT = frozenset({"accept-encoding", "connection", "content-length", "
 
 
 class Proof(NamedTuple):
-    """What a request carries. ``certificate`` is the client's, with its key; ``ca_file`` replaces the system's."""
+    """Credentials of a request. ``certificate`` is the client's, with its key; ``ca_file`` replaces the system's."""
 
     headers: Mapping[str, str]
     ca_file: str | None

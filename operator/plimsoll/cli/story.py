@@ -54,8 +54,8 @@ def _print_live(console: Console, live: RebalancingStatus, head: Mapping[str, An
         console.print(f"Approve it: {words}", highlight=False, markup=False)
     for refusal in live.rejected or ():
         why = f": {refusal.reason}" if refusal.reason else ""
-        told = f"Rejected by {refusal.by} until {refusal.until}: proposal {refusal.proposal}{why}"
-        console.print(told, highlight=False, markup=False)
+        line = f"Rejected by {refusal.by} until {refusal.until}: proposal {refusal.proposal}{why}"
+        console.print(line, highlight=False, markup=False)
 
 
 def _print_decisions(console: Console, status: InferenceDeploymentStatus) -> None:

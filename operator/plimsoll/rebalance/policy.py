@@ -32,8 +32,8 @@ class RebalancePolicy:
         window_seconds: the time over which arrivals are counted. 120: two minutes are longer than most bursts. A rise
             beyond chance is seen in the last scrapes already.
         cooldown_seconds: how long fewer replicas must have been enough before some are removed, and the shortest time
-            from an addition to a removal. 1800: half an hour is longer than most pauses between bursts, and a replica
-            that is missed costs its start-up each time (docs/rebalance-benchmark.md compares it with shorter times).
+            from an addition to a removal. 1800: a change that is taken back within half an hour is a flip
+            (docs/rebalance-benchmark.md), and each replica that is missed costs its start-up.
     """
 
     mode: Mode = Mode.RECOMMEND
@@ -56,10 +56,6 @@ class RebalancePolicy:
         _at_least("reversalsPerHour", self.reversals_per_hour, 0)
         _at_least("windowSeconds", self.window_seconds, 1)
         _at_least("cooldownSeconds", self.cooldown_seconds, 0)
-
-    def within_bounds(self, replicas: int) -> int:
-        """Return the number within the user's bounds."""
-        return min(max(replicas, self.min_replicas), self.max_replicas)
 
 
 def _at_least(field: str, value: int, least: int) -> None:

@@ -43,7 +43,7 @@ TOLERANCE = 0.04
 
 
 class Need(StrEnum):
-    """What asks for the most replicas."""
+    """The needs, of which the largest asks for the most replicas."""
 
     ARRIVALS = "Arrivals"
     BACKLOG = "Backlog"

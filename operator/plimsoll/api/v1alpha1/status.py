@@ -353,7 +353,7 @@ class ChangeStatus(ApiModel):
 
 
 class LearnedStatus(ApiModel):
-    """What the live loop learned of the replicas of one pool. Small differences are not written."""
+    """Figures that the live loop learned of the replicas of one pool. Small differences are not written."""
 
     pool: str = Field(description="Pool whose replicas were measured.")
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")

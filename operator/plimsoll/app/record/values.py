@@ -151,7 +151,7 @@ def _mark_of(entry: ChangeStatus) -> Mark | None:
 
 
 def learned_of(entry: RebalancingStatus | None) -> Learned | None:
-    """What the live loop had learned when the status was written; None where nothing usable is there."""
+    """The figures that the live loop had learned when the status was written; None where nothing usable is there."""
     learned = None if entry is None else entry.learned
     if learned is None or learned.token_time_percent <= 0:
         return None
