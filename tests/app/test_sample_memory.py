@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.app.live import HISTORY_SECONDS
-from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
+from plimsoll.app.sample_memory import MOST_DEPARTED, Memory, Question, questions, remembered, signals_of
 from plimsoll.rebalance.load import ERRORS_IN_A_ROW, summarize
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 
@@ -100,13 +100,24 @@ def test_a_long_window_is_still_covered() -> None:
     assert load.state is SignalState.FRESH
 
 
-def test_a_pod_that_is_not_wanted_any_more_is_forgotten_and_its_neighbour_is_not() -> None:
+def test_a_pod_that_is_gone_is_remembered_for_the_window_and_its_neighbour_for_longer() -> None:
     both = signals("p", [sample(NOW)]) | signals("q", [sample(NOW)])
+    memory = after({}, both, NOW, "p", "q")
 
-    memory = after(after({}, both, NOW, "p", "q"), {}, NOW + 5, "q")
+    soon = after(memory, {}, NOW + 5, "q")
+    assert (ages(soon, NOW), ages(soon, NOW, "q")) == ([0], [0])
+    assert questions(soon, ("q",), WINDOW, NOW + 10) == [Question(("q",), 25)]
 
-    assert list(memory) == ["q"]
-    assert ages(memory, NOW, "q") == [0]
+    later = NOW + WINDOW + 60
+    assert list(after(soon, signals("q", [sample(later)]), later, "q")) == ["q"]
+
+
+def test_pods_that_come_and_go_do_not_fill_the_memory() -> None:
+    memory: Memory = {}
+    for number in range(200):
+        memory = after(memory, signals(f"p{number}", [sample(NOW + number)]), NOW + number, f"p{number}")
+
+    assert sorted(memory) == sorted(f"p{number}" for number in range(199 - MOST_DEPARTED, 200))
 
 
 def test_samples_of_the_future_are_forgotten_when_the_clock_is_set_back() -> None:

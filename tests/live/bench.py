@@ -43,6 +43,9 @@ OVERLOAD = Load(per_second=20, users=24, prompt_tokens=1000, output_tokens=250)
 
 LIGHT = Load(per_second=0.5, users=2, prompt_tokens=60, output_tokens=20)
 
+SHORT = Load(per_second=1, users=4, prompt_tokens=60, output_tokens=20)
+"""After a minute of it, the live loop has the 60 answers from which it knows that requests are short now."""
+
 TIMING = {"windowSeconds": 10, "cooldownSeconds": 5, "changesPerHour": 60}
 AUTO = {"mode": "Auto", "maxReplicas": 2, **TIMING}
 
@@ -112,7 +115,13 @@ class Bench:
             return wait()
         except AssertionError as error:
             said = "\n".join(self.operator.log_lines()[-20:])
-            raise AssertionError(f"{error}\n== operator\n{said}\n{self.kubelet.logs()}") from error
+            loop = "\n".join(f"{name}: {self.rebalancing(name)}" for name in self._names())
+            raise AssertionError(
+                f"{error}\n== live loop\n{loop}\n== operator\n{said}\n{self.kubelet.logs()}"
+            ) from error
+
+    def _names(self) -> list[str]:
+        return [str(body["metadata"]["name"]) for body in self.view.all("inferencedeployments")]
 
 
 @contextmanager

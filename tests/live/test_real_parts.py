@@ -21,9 +21,9 @@ from tests.live.bench import (
     L4_NODE,
     L4_POOL,
     L40S_NODE,
-    LIGHT,
     LLAMA_BLOCKS,
     OVERLOAD,
+    SHORT,
     START_SECONDS,
     TIMING,
     Bench,
@@ -38,8 +38,8 @@ SEES_SECONDS = 60.0
 """For a change of the load to be seen and decided: several windows, on a machine that is busy."""
 
 GOES_SECONDS = 420.0
-"""For a superfluous replica to be decided on, to be left by its users, and to end. At the light load it may take five
-minutes until 60 answers show that requests are shorter now."""
+"""For a superfluous replica to be decided on, to be left by its users, and to end. The live loop looks at the last two
+minutes of answers to know that requests are shorter now."""
 
 BLIND_SECONDS = 1.5 * TIMING["windowSeconds"]
 """The same overload makes the loop want a replica after 10 to 11 s where it has metrics."""
@@ -150,7 +150,7 @@ def test_with_prometheus_again_the_overload_brings_a_replica_that_takes_traffic(
 
 def test_the_replica_goes_when_the_load_falls(bench: Bench, users: Traffic) -> None:
     began = time.time()
-    users.set(LIGHT)
+    users.set(SHORT)
     bench.wait(lambda: len(bench.view.pods(FIRST)) == 1, "one pod that stays", GOES_SECONDS)
     log.info("one replica that stays after %.0f s; %s", time.time() - began, users.tally.line(began))
     assert bench.rebalancing(FIRST)["targetReplicas"] == 1

@@ -160,6 +160,25 @@ def test_the_error_of_a_rate_is_that_of_chance_and_never_zero() -> None:
 # -- lengths -----------------------------------------------------------------------------------------------------------
 
 
+def test_the_requests_of_a_removed_pod_still_show_how_long_requests_are() -> None:
+    """Users ask for less now, and the pod that served most of them is gone: that is no news of longer requests."""
+    longer = pod("a", replace(STEADY, rate=0.1, prompt=4000))
+    shorter = pod("b", replace(STEADY, rate=1.9, prompt=400))
+    before, after = seen(longer, shorter), seen(longer, shorter, expected=["a"])
+
+    assert before.lengths is not None
+    assert before.lengths.prompt == pytest.approx(0.05 * 4000 + 0.95 * 400)
+    assert after.lengths == before.lengths
+    assert after.pods == 1
+    assert after.steady.per_second == pytest.approx(0.1)
+
+
+def test_impossible_numbers_of_a_removed_pod_spoil_no_lengths() -> None:
+    broken = PodSignals("b", tuple(replace(each, prompt_tokens_total=-1.0) for each in pod("b", STEADY).samples))
+
+    assert seen(pod("a", STEADY), broken, expected=["a"]).lengths == seen(pod("a", STEADY)).lengths
+
+
 def test_lengths_are_means_of_what_came() -> None:
     lengths = seen(pod("a", replace(STEADY, cached=0.4))).lengths
     assert lengths is not None

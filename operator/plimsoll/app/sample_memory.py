@@ -42,6 +42,10 @@ class PodMemory:
     read_at: float
 
 
+MOST_DEPARTED = 32
+"""How many pods that are gone are remembered, at least; as many as there are pods now, where these are more."""
+
+
 Memory = Mapping[str, PodMemory]
 """The pods of one object by name."""
 
@@ -72,14 +76,29 @@ def _begin(known: PodMemory) -> float:
 def remembered(
     memory: Memory, read: Mapping[str, PodSignals], pods: Collection[str], window_seconds: int, now: float
 ) -> dict[str, PodMemory]:
-    """Return the memory after a reading of all the pods. Pods that are not among them are forgotten."""
+    """Return the memory after a reading of all the pods.
+
+    Pods that are not among them are remembered as long as their samples are young enough: their requests still show
+    how long requests are.
+    """
     oldest = now - window_seconds - SPARE_SECONDS
-    kept = {}
+    kept = _departed(memory, pods, oldest)
     for pod in pods:
         before = memory[pod].samples if pod in memory else ()
         merged = _merged(before, read[pod].samples if pod in read else (), now)
         kept[pod] = PodMemory(_thinned([each for each in merged if each.at >= oldest], now - WHOLE_SECONDS), now)
     return kept
+
+
+def _departed(memory: Memory, pods: Collection[str], oldest: float) -> dict[str, PodMemory]:
+    """Return the pods that are gone, those that left last first, with the samples that are not too old."""
+    gone = {}
+    for pod in memory.keys() - set(pods):
+        young = tuple(each for each in memory[pod].samples if each.at >= oldest)
+        if young:
+            gone[pod] = PodMemory(young, memory[pod].read_at)
+    latest = sorted(gone, key=lambda pod: gone[pod].samples[-1].at, reverse=True)
+    return {pod: gone[pod] for pod in latest[: max(MOST_DEPARTED, len(pods))]}
 
 
 def signals_of(memory: Memory) -> dict[str, PodSignals]:

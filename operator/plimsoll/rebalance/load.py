@@ -91,7 +91,7 @@ def summarize(
     """Summarize the engines' metrics.
 
     Args:
-        pods: the samples read. Pods that are not in ``expected_pods`` are ignored.
+        pods: the samples read. Of pods that are not in ``expected_pods``, only the lengths of requests count.
         expected_pods: the ready pods, which report metrics. One without samples is MISSING.
         now: POSIX seconds.
         window_seconds: the time over which arrivals are counted; two scrapes at least.
@@ -107,6 +107,7 @@ def summarize(
     since, read = ready_since or {}, {signals.pod: signals.samples for signals in pods}
     judged = [_Judged.of(pod, read.get(pod, ()), since.get(pod), now) for pod in expected]
     known = [each.track for each in judged if each.state.state is SignalState.FRESH and each.track is not None]
+    departed = [_Judged.of(pod, read[pod], None, now).track for pod in sorted(read.keys() - set(expected))]
     period = _period(known)
     recent = max(LEAST_RECENT_SECONDS, 2 * (period or USUAL_PERIOD_SECONDS))
     return LoadSummary(
@@ -118,6 +119,7 @@ def summarize(
             recent_seconds=recent,
             since=removed_at or 0.0,
             capacity_tokens=capacity_tokens,
+            departed=[track for track in departed if track is not None],
         )
         if known
         else None,

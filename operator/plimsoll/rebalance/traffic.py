@@ -124,7 +124,13 @@ def _is_news(newer: Rate, steady: Rate) -> bool:
 
 
 def traffic_of(
-    found: Sequence[Track], *, window_seconds: float, recent_seconds: float, since: float, capacity_tokens: int
+    found: Sequence[Track],
+    *,
+    window_seconds: float,
+    recent_seconds: float,
+    since: float,
+    capacity_tokens: int,
+    departed: Sequence[Track] = (),
 ) -> Traffic:
     """Add up the pods.
 
@@ -134,10 +140,12 @@ def traffic_of(
         recent_seconds: the shorter time.
         since: POSIX seconds since when no replica was removed. What a removed one took is in no count.
         capacity_tokens: the KV cache of a pod that does not report its own.
+        departed: pods that serve no more. Their requests count for the lengths: without them, the removal of a pod
+            would look like a change of what users ask.
     """
     end = min(track.newest.at for track in found)
     known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
-    lengths, newest = _lengths(found, end), [track.newest for track in found]
+    lengths, newest = _lengths([*found, *departed], end), [track.newest for track in found]
     begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
     return Traffic(
         pods=len(found),
