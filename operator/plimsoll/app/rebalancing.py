@@ -122,13 +122,16 @@ class Turn:
     def report(self, previous: Record, mode: RebalancingMode, *, sized: bool = False) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics.
 
+        The time at which a maintenance window opens is no live figure, so another time gives another message.
         ``sized`` means that the planner chose the number of replicas.
         """
         entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
-        message = entry.message if entry is not None and same and not self.acted else self._words()
+        message = self._words()
+        if entry is not None and same and not self.acted and _opens(self.decision) in entry.message:
+            message = entry.message
         proposes = is_change(self.decision) and not self.acted and not self.is_rejected
         standing = self.standing
         return RebalancingReport(
@@ -331,6 +334,10 @@ def load_of(
 def _slowest_start(around: Surroundings) -> float | None:
     seen = [pod.startup_seconds for pod in around.ready_pods() if pod.startup_seconds is not None]
     return max(seen, default=None)
+
+
+def _opens(decision: LoopDecision) -> str:
+    return str(dict(decision.numbers).get("opens", ""))
 
 
 def _proposal(decision: LoopDecision, message: str, replicas: int, mode: RebalancingMode, *, sized: bool) -> str:
