@@ -264,7 +264,8 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "enforceEager cpuOffload weightStreaming lora textOnly multimodal speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
     "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
-    RebalancingSpec: "mode moves minReplicas maxReplicas changesPerHour reversalsPerHour windowSeconds cooldownSeconds",
+    RebalancingSpec: "mode moves minReplicas maxReplicas changesPerHour reversalsPerHour windowSeconds cooldownSeconds "
+    "maintenanceWindows",
     RebalancingStatus: "decision reason message diagnosis proposal proposalId baseReplicas targetReplicas changes "
     "lastChange learned approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "

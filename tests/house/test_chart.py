@@ -204,6 +204,15 @@ def test_the_operator_hears_approvals_only_where_a_policy_guards_them() -> None:
     assert Settings().approvals is False
 
 
+def test_the_switch_for_the_cluster_is_written_only_where_it_is_set() -> None:
+    """An upgrade takes back a variable that the chart writes, and keeps one that it does not know."""
+    before, after = (TEMPLATES / "deployment.yaml").read_text().split("- name: PLIMSOLL_REBALANCING_SUSPENDED")
+    assert before.splitlines()[-2].strip() == "{{- if .Values.rebalancing.suspended }}"
+    assert [line.strip() for line in after.splitlines()[1:3]] == ['value: "true"', "{{- end }}"]
+    usual = {"suspended": Settings().rebalancing_suspended, "movesPerHour": Settings().rebalancing_moves_per_hour}
+    assert VALUES["rebalancing"] == usual
+
+
 def test_no_template_uses_a_wildcard_right() -> None:
     assert not re.search(r"(verbs|resources|apiGroups): *\[?.*\*", template_text())
 

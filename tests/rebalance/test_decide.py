@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from plimsoll.rebalance.allowance import Allowance, Opening
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.decisions import (
     AddReplica,
@@ -19,14 +20,17 @@ from plimsoll.rebalance.decisions import (
     Wait,
 )
 from plimsoll.rebalance.diagnose import DiagnosisKind
+from plimsoll.rebalance.fleet_budget import Scope, Spent
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.signals import PodState, SignalState
-from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, pod, summary
+from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, pod, replica_model, summary
 from tests.support.hypotheses import room_for_all
 from tests.support.live_situations import AUTO, BUSY, EASY, IDLE, NEED, enough_for, loads_of, situation
+from tests.support.planning import H100, fleet, node, pool, request, tenant
+from tests.support.world_plans import planned
 
 LONG_ENOUGH = enough_for(1, 600)
 AWAY = LoadSummary(SignalState.UNAVAILABLE)
@@ -50,6 +54,52 @@ def test_off_means_off() -> None:
     off = made(BUSY, BUSY, policy=replace(AUTO, mode=Mode.OFF))
     assert (type(off.decision), off.decision.reason) == (Keep, DecisionReason.MODE_OFF)
     assert off.memory == LoopMemory(), "nothing is learned"
+
+
+def test_while_the_clusters_switch_is_set_the_load_is_looked_at_and_nothing_is_decided() -> None:
+    where = situation(BUSY, BUSY)
+    free = decide(where, room_for_all(2))
+    held = decide(replace(where, allowance=Allowance(suspended=True)), room_for_all(2))
+    assert isinstance(free.decision, AddReplica)
+    assert held.decision == Wait(DecisionReason.SUSPENDED_FOR_CLUSTER)
+    assert (held.proposal, held.answer) == (None, None)
+    assert (held.kind, held.wish, held.memory) == (free.kind, free.wish, free.memory), "people still see what is wrong"
+    assert held.memory != LoopMemory()
+
+
+@pytest.mark.parametrize(
+    ("changed", "usual"),
+    [
+        ({"policy": replace(AUTO, mode=Mode.RECOMMEND)}, DecisionReason.ARRIVALS_EXCEED_CAPACITY),
+        ({"load": AWAY}, DecisionReason.METRICS_UNAVAILABLE),
+        ({"moving": True}, DecisionReason.MOVE_UNDER_WAY),
+    ],
+    ids=["Recommend", "without metrics", "in a move"],
+)
+def test_the_clusters_switch_comes_before_all_but_off(changed: dict[str, Any], usual: DecisionReason) -> None:
+    where = situation(BUSY, BUSY, **changed)
+    assert decide(where, room_for_all(2)).decision.reason is usual
+    where = replace(where, allowance=Allowance(suspended=True))
+    assert decide(where, room_for_all(2)).decision == Wait(DecisionReason.SUSPENDED_FOR_CLUSTER)
+    off = replace(where, policy=replace(AUTO, mode=Mode.OFF))
+    assert decide(off, room_for_all(2)).decision == Keep(DecisionReason.MODE_OFF)
+
+
+@pytest.mark.parametrize(
+    "allowance",
+    [
+        Allowance(opening=Opening(is_open=False, opens_at=NOW + 3600)),
+        Allowance(spent=Spent(Scope.CLUSTER, 12, 12)),
+    ],
+    ids=["no window", "no move left"],
+)
+def test_where_a_change_of_settings_has_to_wait_replicas_are_added_at_once(allowance: Allowance) -> None:
+    runs = tenant(request(concurrency=8), pool(H100, max_sequences=8))
+    what_if = planned([runs], fleet(node("h", H100, 8, held=1))).what_if(runs.request.key)
+    narrow = replica_model(max_sequences=8)
+    where = situation(Serves(rate=8.0, running=8), model=narrow, most_sequences=64)
+    assert isinstance(decide(where, what_if).decision, Retune)
+    assert isinstance(decide(replace(where, allowance=allowance), what_if).decision, AddReplica)
 
 
 def test_a_load_that_fits_is_kept() -> None:

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.reasons import Numbers
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.rebalance.allowance import Allowance, Opening
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.fleet_budget import Scope, Spent
 from plimsoll.rebalance.guard import cooldown_seconds, held_back, under_way
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.load import LoadSummary
-from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 
@@ -181,3 +184,45 @@ def test_a_move_under_way_is_waited_for() -> None:
     assert under_way(situation(moving=True, ready=3)) == Wait(
         DecisionReason.MOVE_UNDER_WAY, (("replicas", 2), ("ready", 3))
     )
+
+
+# -- what the hour and the rest of the cluster forbid ------------------------------------------------------------------
+
+AUTO, ASKS = replace(POLICY, mode=Mode.AUTO), replace(POLICY, mode=Mode.AUTO, asks_before_moves=True)
+CLOSED = Allowance(opening=Opening(is_open=False, opens_at=NOW + 90.0))
+SPENT = Allowance(spent=Spent(Scope.CLUSTER, 12, 12))
+
+
+def allowed(allowance: Allowance, policy: RebalancePolicy = AUTO, **placement: Any) -> Situation:
+    return replace(situation(policy=policy, **placement), allowance=allowance)
+
+
+@each_of(MOVE, RETUNE)
+def test_outside_every_window_what_restarts_engines_waits_for_the_next_one(change: Change) -> None:
+    opens: Numbers = (("opens", to_rfc3339(NOW + 90)), ("minutes", 2))
+    expected = DecisionReason.OUTSIDE_MAINTENANCE_WINDOW, (("wanted", change.reason.value), *opens)
+    assert held(change, allowed(CLOSED)) == expected
+    assert held(change, allowed(CLOSED, ready=1)) == expected, "the window is waited for the longest"
+    assert held(change, allowed(Allowance(opening=Opening(is_open=True)))) is None
+
+
+@each_of(MOVE, RETUNE)
+def test_without_a_move_left_in_the_fleet_what_restarts_engines_waits(change: Change) -> None:
+    figures: Numbers = (("moves", 12), ("bound", 12), ("scope", "cluster"))
+    expected = DecisionReason.FLEET_BUDGET_SPENT, (("wanted", change.reason.value), *figures)
+    assert held(change, allowed(SPENT)) == expected
+    assert held(change, allowed(Allowance())) is None
+
+
+@each_of(ADD, REMOVE)
+@pytest.mark.parametrize("allowance", [CLOSED, SPENT], ids=["no window", "no move left"])
+def test_replicas_are_added_and_removed_at_any_time(change: Change, allowance: Allowance) -> None:
+    assert held_back(change, allowed(allowance)) is None
+
+
+@pytest.mark.parametrize("allowance", [CLOSED, SPENT], ids=["no window", "no move left"])
+def test_what_people_are_asked_about_is_proposed_at_any_time(allowance: Allowance) -> None:
+    for change in (MOVE, RETUNE):
+        assert held_back(change, allowed(allowance, replace(POLICY, mode=Mode.RECOMMEND))) is None
+    assert held_back(MOVE, allowed(allowance, ASKS)) is None
+    assert held_back(RETUNE, allowed(allowance, ASKS)) is not None, "it is carried out without an approval"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Move, RemoveReplica, Retune
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 
 
@@ -31,3 +32,21 @@ def test_the_least_value_of_a_bound_is_allowed_and_one_less_is_refused_by_name(
     RebalancePolicy(**least)
     with pytest.raises(InvalidInput, match=rf"rebalance\.{field}: -?\d+ cannot be used. Use \d+ or more"):
         RebalancePolicy(**below)
+
+
+@pytest.mark.parametrize(
+    ("policy", "moves", "others"),
+    [
+        (RebalancePolicy(mode=Mode.OFF), False, False),
+        (RebalancePolicy(mode=Mode.RECOMMEND), False, False),
+        (RebalancePolicy(mode=Mode.AUTO, asks_before_moves=True), False, True),
+        (RebalancePolicy(mode=Mode.AUTO), True, True),
+    ],
+    ids=["off", "recommend", "moves are proposed", "auto"],
+)
+def test_only_auto_carries_changes_out_and_moves_can_be_left_to_people(
+    policy: RebalancePolicy, *, moves: bool, others: bool
+) -> None:
+    assert policy.carries_out(Move(DecisionReason.PLACEMENT_TOO_SMALL)) is moves
+    for change in (AddReplica, RemoveReplica, Retune):
+        assert policy.carries_out(change(DecisionReason.SUSTAINED_QUEUE)) is others

@@ -90,6 +90,26 @@ def test_a_pod_is_named_where_it_is_known() -> None:
     assert unnamed.startswith("Waiting: there are no metrics for a pod; ")
 
 
+def test_a_closed_window_names_the_next_one() -> None:
+    numbers = (("wanted", "PlacementTooSmall"), ("opens", "2026-11-28T01:00:00Z"), ("minutes", 312))
+    assert sentence(Wait(DecisionReason.OUTSIDE_MAINTENANCE_WINDOW, numbers)) == (
+        "Waiting (PlacementTooSmall): no maintenance window is open. The next one opens at 2026-11-28T01:00:00Z, 312 "
+        "min after this was decided."
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "where"),
+    [("cluster", "of all deployments"), ("namespace", "in this namespace"), ("deployment", "of this deployment")],
+)
+def test_a_spent_share_names_what_it_is_a_share_of(scope: str, where: str) -> None:
+    numbers = (("wanted", "PlacementTooSmall"), ("moves", 6), ("bound", 6), ("scope", scope))
+    assert sentence(Wait(DecisionReason.FLEET_BUDGET_SPENT, numbers)) == (
+        f"Waiting (PlacementTooSmall): the last hour saw 6 moves and changes of settings {where}, and the operator "
+        "allows 6."
+    )
+
+
 @pytest.mark.parametrize(
     ("nearest", "end"), [("", "."), ("l4-24gb x 1 fits", "; nearest: l4-24gb x 1 fits.")], ids=["none", "one"]
 )

@@ -60,11 +60,11 @@ class LivePasses:
         self.solved.append([demand.request.key.name for demand in demands])
         return DEFAULT_SOLVER(demands, stock)
 
-    def put(self, name: str, *kinds: str, created: str = "03:00:00", **spec: Any) -> None:
+    def put(self, name: str, *kinds: str, created: str = "03:00:00", namespace: str = "ns", **spec: Any) -> None:
         """A deployment that may use these GPU types; it fits one GPU of each."""
         load = {"model": {"name": "Qwen/Qwen2.5-7B-Instruct"}, "contextLength": 4096, "concurrency": 4}
         body = inference_deployment_body(name, uid=f"uid-{name}", spec=load | {"gpu": {"allow": list(kinds)}} | spec)
-        body["metadata"]["creationTimestamp"] = f"2026-11-21T{created}Z"
+        body["metadata"] |= {"namespace": namespace, "creationTimestamp": f"2026-11-21T{created}Z"}
         self.store.observe(INFERENCE_DEPLOYMENTS, "ADDED", body)
 
     def change(self, name: str, generation: int = 2, **spec: Any) -> None:
@@ -102,9 +102,7 @@ class LivePasses:
 
     def load(self, case: Case, usage: float, *, capacity: int | None = None) -> None:
         """Let every engine of an object report this use of its KV cache throughout the window."""
-        assert case.decision is not None
-        assert case.decision.choice is not None
-        held = capacity or case.decision.choice.estimate.kv_capacity_tokens
+        held = _predicted_tokens(case) if capacity is None else capacity
         pods = [pod.name for pod in case.around.ready_pods()]
         samples = tuple(_sample(self.now - ago, usage, held) for ago in (19.0, 10.0, 1.0))
         self.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples) for pod in pods})
@@ -133,6 +131,12 @@ def live_part(case: Case) -> dict[str, Any]:
     """The live loop's part of the new status."""
     assert case.new_status is not None
     return dict(case.new_status.get("rebalancing") or {})
+
+
+def _predicted_tokens(case: Case) -> int:
+    assert case.decision is not None
+    assert case.decision.choice is not None
+    return case.decision.choice.estimate.kv_capacity_tokens
 
 
 def _sample(at: float, usage: float, capacity: int) -> EngineSample:

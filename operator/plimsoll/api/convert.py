@@ -8,6 +8,7 @@ from decimal import ROUND_CEILING, Decimal
 from plimsoll.api.features import check_feature
 from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.load_checks import check_load
+from plimsoll.api.maintenance import check_maintenance
 from plimsoll.api.media import check_media, to_media
 from plimsoll.api.pod_checks import check_pod_template
 from plimsoll.api.precision import AUTO, cache_precision, weight_precision
@@ -159,6 +160,7 @@ def check_without_model(spec: InferenceDeploymentSpec) -> None:
     check_pod_template(spec.pod_template, engine)
     check_load(spec)
     check_speculation(spec.engine)
+    check_maintenance(spec.rebalancing)
     if _version(spec.engine) < engine.oldest:
         raise InvalidInput(
             "spec.engine.version",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard, get_args
 
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.decide import Decided
-from plimsoll.rebalance.decisions import Change, LoopDecision, Move
+from plimsoll.rebalance.decisions import Change, LoopDecision
 from plimsoll.rebalance.inbox import Book, Desk, Vote, proposal_id
+from plimsoll.rebalance.policy import RebalancePolicy
 
 _CHANGES: tuple[type, ...] = get_args(Change)
 
@@ -29,18 +29,16 @@ def is_change(decision: LoopDecision) -> TypeGuard[Change]:
     return isinstance(decision, _CHANGES)
 
 
-def is_carried_out(spec: InferenceDeploymentSpec, decided: Decided) -> bool:
-    """Whether the spec lets the loop make this change without an approval."""
-    given = spec.rebalancing
-    if given.mode is not RebalancingMode.AUTO or decided.answer is None or not is_change(decided.decision):
-        return False
-    return not isinstance(decided.decision, Move) or given.moves is not MovesMode.RECOMMEND
+def is_carried_out(policy: RebalancePolicy, decided: Decided) -> bool:
+    """Whether the policy lets the loop make this change without an approval."""
+    has_place = decided.answer is not None and is_change(decided.decision)
+    return has_place and policy.carries_out(decided.decision)
 
 
-def offered_by(spec: InferenceDeploymentSpec, decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
+def offered_by(policy: RebalancePolicy, decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
     """Return the change that people are asked about: one with a destination that is not carried out at once."""
     change, answer = decided.decision, decided.answer
-    if desk is None or answer is None or not is_change(change) or is_carried_out(spec, decided):
+    if desk is None or answer is None or not is_change(change) or is_carried_out(policy, decided):
         return None
     now, then = what_if.decision, answer.decision
     return Offered(proposal_id(desk.uid, desk.generation, change, now, then), now, then)

@@ -28,6 +28,7 @@ from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.app.allowances import Allowances
 from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
 from plimsoll.app.case import (
     Case,
@@ -98,6 +99,7 @@ from plimsoll.placement.sizes import with_size
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.suggestions import Suggester
 from plimsoll.rebalance.figures import LiveFigures
+from plimsoll.rebalance.signals import SignalState
 from plimsoll.render.report import Problem
 
 logger = logging.getLogger("plimsoll.passes")
@@ -400,12 +402,14 @@ class Passes:
         Return the plan with these changes.
         """
         by_key = {case.key: case for case in cases}
+        allowances = Allowances.of(self.settings, ((case.key, case.record.history) for case in cases), now)
         self.turns.keep_only(case.uid for case in cases)
         for key in planned.decisions:
             case = by_key[key]
-            self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, now))
+            self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, allowances, now))
             if case.turn is not None and case.turn.answer is not None:
                 planned = planned.adopted(case.turn.answer)
+                allowances.carried_out(key, case.turn.decision)
         return planned
 
     @staticmethod
@@ -421,13 +425,16 @@ class Passes:
             book = book_of(entry) if case.standing is None else case.standing.book
             case.mail = self.inbox.mail(owner_of(case), case.tray, book, case.turn, fleet, now)
 
-    def _take_turn(self, case: Case, planned: Plan, now: float) -> None:
+    def _take_turn(self, case: Case, planned: Plan, allowances: Allowances, now: float) -> None:
         if case.resource is None or case.request is None or case.standing is None:
             return
         spec, reading = case.resource.spec, self._reading(case)
         off = spec.rebalancing.mode is RebalancingMode.OFF or spec.suspend
+        if allowances.suspended and reading is None:
+            reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
-        if off or reading is None or not any(pool.replicas for pool in case.pools):
+        has_turn = allowances.suspended or any(pool.replicas for pool in case.pools)
+        if off or reading is None or not has_turn:
             return
         fleet = planned.left.fleet
         estimate = partial(figures_of, case.request, case.pools, fleet, self.memo)
@@ -442,7 +449,7 @@ class Passes:
         standing = standing if remembered is None else replace(standing, memory=remembered)
         asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))
         try:
-            turn = take_turn(*asked, now=now, desk=desk)
+            turn = take_turn(*asked, now=now, desk=desk, allowance=allowances.of_deployment(case.key, spec.rebalancing))
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.readings import Reading
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
 from plimsoll.app.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
@@ -15,6 +15,7 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.rebalance.allowance import Allowance
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decide import Decided, decide, kind_of
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune
@@ -121,13 +122,16 @@ class Turn:
     def report(self, previous: Record, mode: RebalancingMode, *, sized: bool = False) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics.
 
+        The time at which a maintenance window opens is no live figure, so another time gives another message.
         ``sized`` means that the planner chose the number of replicas.
         """
         entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
-        message = entry.message if entry is not None and same and not self.acted else self._words()
+        message = self._words()
+        if entry is not None and same and not self.acted and _opens(self.decision) in entry.message:
+            message = entry.message
         proposes = is_change(self.decision) and not self.acted and not self.is_rejected
         standing = self.standing
         return RebalancingReport(
@@ -162,6 +166,7 @@ def take_turn(
     *,
     now: float,
     desk: Desk | None = None,
+    allowance: Allowance | None = None,
 ) -> Turn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
@@ -176,6 +181,7 @@ def take_turn(
         what_if: answers what the object would get for a change.
         now: POSIX seconds.
         desk: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
+        allowance: what the hour and the rest of the cluster allow. None: everything.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
@@ -190,10 +196,11 @@ def take_turn(
         now,
         policy,
         standing.memory.about(running.pool),
+        allowance or Allowance(),
     )
     decided = decide(situation, what_if)
     standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
-    turn = _answered(spec, replace(standing, book=_heard(standing, desk, now)), decided, what_if, desk, now)
+    turn = _answered(spec, policy, replace(standing, book=_heard(standing, desk, now)), decided, what_if, desk, now)
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
         turn = replace(turn, detail=reading.error)
     return replace(turn, decided=decided, figures=live_figures(situation, decided, turn.standing.target_replicas))
@@ -204,12 +211,18 @@ def _heard(standing: Standing, desk: Desk | None, now: float) -> Book:
 
 
 def _answered(
-    spec: InferenceDeploymentSpec, standing: Standing, decided: Decided, what_if: WhatIf, desk: Desk | None, now: float
+    spec: InferenceDeploymentSpec,
+    policy: RebalancePolicy,
+    standing: Standing,
+    decided: Decided,
+    what_if: WhatIf,
+    desk: Desk | None,
+    now: float,
 ) -> Turn:
     """Carry the decision out where the spec or a person allows it; else offer it."""
-    offered = offered_by(spec, decided, what_if, desk)
+    offered = offered_by(policy, decided, what_if, desk)
     vote = approval_of(offered, desk, standing.book, now)
-    if vote is None and not is_carried_out(spec, decided):
+    if vote is None and not is_carried_out(policy, decided):
         known = None if offered is None else offered.id
         return Turn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
     if vote is None:
@@ -291,6 +304,7 @@ def policy_of(spec: InferenceDeploymentSpec, floor: int = 1) -> RebalancePolicy:
         window_seconds=given.window_seconds,
         cooldown_seconds=given.cooldown_seconds,
         reversals_per_hour=given.reversals_per_hour,
+        asks_before_moves=given.moves is MovesMode.RECOMMEND,
     )
 
 
@@ -320,6 +334,10 @@ def load_of(
 def _slowest_start(around: Surroundings) -> float | None:
     seen = [pod.startup_seconds for pod in around.ready_pods() if pod.startup_seconds is not None]
     return max(seen, default=None)
+
+
+def _opens(decision: LoopDecision) -> str:
+    return str(dict(decision.numbers).get("opens", ""))
 
 
 def _proposal(decision: LoopDecision, message: str, replicas: int, mode: RebalancingMode, *, sized: bool) -> str:

@@ -20,6 +20,9 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_PAIR = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*/[a-zA-Z_][a-zA-Z0-9_]*")
 """Names of two labels of Prometheus."""
 
+_LONGEST_COUNT = 5
+"""Digits."""
+
 _OF_ONE_PROCESS = frozenset({"identity", "standby", "metrics_port", "health_port", "log_level", "cache_dir"})
 """Settings that two processes may set differently and still make the same decisions."""
 
@@ -50,6 +53,13 @@ class Settings:
     approvals: bool = False
     """Whether to write proposals as objects and to carry out those that are approved. Only an admission policy checks
     who approves, so the chart turns it on together with that policy."""
+
+    rebalancing_suspended: bool = False
+    """Whether the live loops of all deployments decide nothing and carry out nothing, not even what was approved."""
+
+    rebalancing_moves_per_hour: int = 12
+    """Most moves and changes of engine settings in any 60 minutes, all deployments together, that nobody has approved.
+    One in five minutes: large engines take about so long to start, so that few are away at the same time."""
 
     lease_name: str = "plimsoll"
     """The Lease that says which process writes."""
@@ -134,6 +144,10 @@ class Settings:
             node_groups=given.get("PLIMSOLL_NODE_GROUPS") or "",
             read_node_pools=_switch(given, "PLIMSOLL_READ_NODE_POOLS", default=plain.read_node_pools),
             approvals=_switch(given, "PLIMSOLL_APPROVALS", default=plain.approvals),
+            rebalancing_suspended=_switch(given, "PLIMSOLL_REBALANCING_SUSPENDED", default=plain.rebalancing_suspended),
+            rebalancing_moves_per_hour=_count(
+                given, "PLIMSOLL_REBALANCING_MOVES_PER_HOUR", plain.rebalancing_moves_per_hour
+            ),
             lease_name=given.get("PLIMSOLL_LEASE_NAME") or plain.lease_name,
             identity=given.get("PLIMSOLL_IDENTITY") or f"{socket.gethostname()}-{uuid.uuid4().hex[:8]}",
             standby=_switch(given, "PLIMSOLL_STANDBY", default=in_a_pod),
@@ -207,6 +221,13 @@ def _port(given: Mapping[str, str], name: str, default: int) -> int:
     text = given.get(name) or str(default)
     if not (text.isascii() and text.isdigit()) or not 0 < int(text) < 2**16:
         raise InvalidInput(name, text, "Write a TCP port, 1 to 65535.")
+    return int(text)
+
+
+def _count(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name) or str(default)
+    if not (text.isascii() and text.isdigit()) or len(text) > _LONGEST_COUNT:
+        raise InvalidInput(name, text, "Write a whole number, 0 to 99999.")
     return int(text)
 
 

@@ -198,6 +198,8 @@ class Shell:
 
     def listen(self, live: LiveSignals) -> None:
         """Read live signals in the background, where there is a source of them."""
+        if self.settings.rebalancing_suspended:
+            logger.warning("rebalancing is suspended for all deployments: PLIMSOLL_REBALANCING_SUSPENDED is true")
         if live.reader is not None:
             self.tasks.append(asyncio.create_task(live.run(self.settings.signals_seconds)))
 

@@ -57,8 +57,15 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
 
     The first remedy with an offer decides. A wait for a bound or for a place is reported only when a change would have
     been made otherwise. A caller that makes the change records it:
-    ``history.recorded(now, kind_of(decision))``.
+    ``history.recorded(now, kind_of(decision))``. While the cluster's switch is set, the load is looked at and learned
+    from, and nothing is decided.
     """
+    if situation.allowance.suspended and situation.policy.mode is not Mode.OFF:
+        return replace(_decided(situation, what_if, ()), decision=Wait(DecisionReason.SUSPENDED_FOR_CLUSTER))
+    return _decided(situation, what_if, remedies)
+
+
+def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) -> Decided:
     if situation.policy.mode is Mode.OFF:
         return Decided(Keep(DecisionReason.MODE_OFF), memory=situation.memory)
     moving = under_way(situation)

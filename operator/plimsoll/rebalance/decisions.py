@@ -40,6 +40,9 @@ class DecisionReason(StrEnum):
     AT_MIN_REPLICAS = "AtMinReplicas"
     NO_PLACE_FOUND = "NoPlaceFound"
     MOVE_UNDER_WAY = "MoveUnderWay"
+    OUTSIDE_MAINTENANCE_WINDOW = "OutsideMaintenanceWindow"
+    FLEET_BUDGET_SPENT = "FleetBudgetSpent"
+    SUSPENDED_FOR_CLUSTER = "SuspendedForCluster"
 
 
 @dataclass(frozen=True, slots=True)

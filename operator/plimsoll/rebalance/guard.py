@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from plimsoll.domain.reasons import Numbers
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, RemoveReplica, Wait
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.situation import Situation
 
@@ -23,7 +26,8 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     """Return a wait for the first bound that forbids the change; the bound that lasts longest is checked first.
 
     An addition is held back by nothing but the user's maximum: its effect is known before it serves, because replicas
-    that start count as supply.
+    that start count as supply. Maintenance windows and the fleet's budget hold back moves and changes of settings that
+    nobody has approved: whoever approves a change has chosen the time.
     """
     placement, policy = situation.placement, situation.policy
     wanted: Numbers = (("wanted", change.reason.value),)
@@ -33,11 +37,43 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
         return None
     if isinstance(change, RemoveReplica):
         return _removal_held_back(change, situation, wanted)
+    return _restart_held_back(change, situation, wanted)
+
+
+def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait of a change that restarts all engines."""
+    is_automatic = situation.policy.carries_out(change)
+    closed = _outside_windows(situation, wanted) if is_automatic else None
+    if closed is not None:
+        return closed
+    placement = situation.placement
     serving = min(placement.ready, placement.replicas - placement.new_replicas)
     if serving < placement.replicas:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))
         return Wait(DecisionReason.REPLICAS_STARTING, (*ready, *wanted))
-    return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, ChangeKind.RETUNE, ChangeKind.MOVE)
+    return (
+        _budget_spent(situation, wanted)
+        or (_fleet_budget_spent(situation, wanted) if is_automatic else None)
+        or _cooling_down(situation, wanted, ChangeKind.RETUNE, ChangeKind.MOVE)
+    )
+
+
+def _outside_windows(situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait until a maintenance window opens. The minutes are rounded up."""
+    opening = situation.allowance.opening
+    if opening.is_open:
+        return None
+    minutes = math.ceil((opening.opens_at - situation.now) / 60)
+    figures: Numbers = (("opens", to_rfc3339(opening.opens_at)), ("minutes", minutes))
+    return Wait(DecisionReason.OUTSIDE_MAINTENANCE_WINDOW, (*wanted, *figures))
+
+
+def _fleet_budget_spent(situation: Situation, wanted: Numbers) -> Wait | None:
+    spent = situation.allowance.spent
+    if spent is None:
+        return None
+    figures: Numbers = (("moves", spent.changes), ("bound", spent.bound), ("scope", spent.scope.value))
+    return Wait(DecisionReason.FLEET_BUDGET_SPENT, (*wanted, *figures))
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:

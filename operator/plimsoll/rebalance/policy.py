@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.rebalance.decisions import LoopDecision, Move
 
 
 class Mode(StrEnum):
@@ -34,6 +35,7 @@ class RebalancePolicy:
         cooldown_seconds: how long fewer replicas must have been enough before some are removed, and the shortest time
             from an addition to a removal. 1800: a change that is taken back within half an hour is a flip
             (docs/rebalance-benchmark.md), and each replica that is missed costs its start-up.
+        asks_before_moves: whether moves are only proposed although the mode is AUTO.
     """
 
     mode: Mode = Mode.RECOMMEND
@@ -43,6 +45,7 @@ class RebalancePolicy:
     reversals_per_hour: int = 2
     window_seconds: int = 120
     cooldown_seconds: int = 1800
+    asks_before_moves: bool = False
 
     def __post_init__(self) -> None:
         """Refuse bounds that contradict another or themselves.
@@ -56,6 +59,10 @@ class RebalancePolicy:
         _at_least("reversalsPerHour", self.reversals_per_hour, 0)
         _at_least("windowSeconds", self.window_seconds, 1)
         _at_least("cooldownSeconds", self.cooldown_seconds, 0)
+
+    def carries_out(self, decision: LoopDecision) -> bool:
+        """Whether a change with a destination is carried out without an approval."""
+        return self.mode is Mode.AUTO and not (self.asks_before_moves and isinstance(decision, Move))
 
 
 def _at_least(field: str, value: int, least: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from plimsoll.rebalance.allowance import Allowance
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import LoadSummary
@@ -67,6 +68,7 @@ class Situation:
     now: float
     policy: RebalancePolicy
     memory: LoopMemory = field(default_factory=LoopMemory)
+    allowance: Allowance = field(default_factory=Allowance)
 
     @property
     def stuck(self) -> int:

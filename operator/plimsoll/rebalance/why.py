@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from plimsoll.domain.units import format_gib
 from plimsoll.rebalance.capacity import Limit
 from plimsoll.rebalance.decisions import DecisionReason, LoopDecision
+from plimsoll.rebalance.fleet_budget import Scope
 
 _KNOWN = "{fresh} of {ready} ready replicas are known"
 
@@ -76,6 +77,18 @@ _SENTENCES = {
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
     DecisionReason.MOVE_UNDER_WAY: "Waiting{wanted}: a move is under way, and old replicas serve until new ones do.",
+    DecisionReason.OUTSIDE_MAINTENANCE_WINDOW: (
+        "Waiting{wanted}: no maintenance window is open. The next one opens at {opens}, {minutes} min after this was "
+        "decided."
+    ),
+    DecisionReason.FLEET_BUDGET_SPENT: (
+        "Waiting{wanted}: the last hour saw {moves} moves and changes of settings {scope}, and the operator allows "
+        "{bound}."
+    ),
+    DecisionReason.SUSPENDED_FOR_CLUSTER: (
+        "Waiting: rebalancing is suspended for the whole cluster. Nothing is decided, and no approved proposal is "
+        "carried out."
+    ),
 }
 
 
@@ -84,6 +97,13 @@ _LIMITS = {
     Limit.BATCH: "--max-num-seqs limits it",
     Limit.TOKEN_TIME: "the promised time per token limits it",
     Limit.FIRST_TOKEN_TIME: "the promised time to the first token limits it",
+}
+
+
+_SCOPES = {
+    Scope.CLUSTER: "of all deployments",
+    Scope.NAMESPACE: "in this namespace",
+    Scope.DEPLOYMENT: "of this deployment",
 }
 
 
@@ -148,6 +168,8 @@ def _text(name: str, value: int | str) -> str:
             return f"pod {pod}" if pod else "a pod"
         case "nearest", str(why):
             return f"; nearest: {why}" if why else ""
+        case "scope", str(scope):
+            return _SCOPES[Scope(scope)]
         case "wanted", str(reason):
             return f" ({reason})"
         case _:

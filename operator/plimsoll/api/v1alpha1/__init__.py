@@ -7,6 +7,7 @@ needed. Money and quantities are strings, byte counts and tokens integers; there
 from __future__ import annotations
 
 from plimsoll.api.v1alpha1.base import ApiModel, rule
+from plimsoll.api.v1alpha1.maintenance import MaintenanceWindowSpec
 from plimsoll.api.v1alpha1.multimodal import EncoderParallelism, MultimodalSpec
 from plimsoll.api.v1alpha1.pods import ModelCacheSpec, PodTemplateSpec, Toleration
 from plimsoll.api.v1alpha1.resource import InferenceDeployment, ObjectMeta
@@ -67,6 +68,7 @@ __all__ = [
     "InferenceDeploymentStatus",
     "KvCacheSpec",
     "KvPrecisionChoice",
+    "MaintenanceWindowSpec",
     "ModelCacheSpec",
     "ModelSpec",
     "ModelStatus",

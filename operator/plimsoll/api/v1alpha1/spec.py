@@ -16,6 +16,7 @@ from plimsoll.api.bounds import (
     STEP_TOKENS,
 )
 from plimsoll.api.v1alpha1.base import LARGEST_BOUND, MODEL_NAME, ApiModel, GpuTypeName, Milliseconds, Tokens, rule
+from plimsoll.api.v1alpha1.maintenance import MOST_WINDOWS, MaintenanceWindowSpec
 from plimsoll.api.v1alpha1.multimodal import MultimodalSpec
 from plimsoll.api.v1alpha1.pods import PodTemplateSpec
 from plimsoll.api.v1alpha1.speculation import SpeculationSpec
@@ -400,6 +401,13 @@ class RebalancingSpec(ApiModel):
     )
     cooldown_seconds: Annotated[int, Field(ge=5, le=86_400)] = Field(
         default=1800, description="Seconds for which fewer replicas must have been enough before some are removed."
+    )
+    maintenance_windows: list[MaintenanceWindowSpec] | None = Field(
+        default=None,
+        max_length=MOST_WINDOWS,
+        description="When moves and changes of engine settings may be made without an approval. Empty: always. "
+        "Replicas are added and removed at any time.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
 
 

@@ -2,7 +2,7 @@
 
 Values of variables, labels and annotations of pods, options of storage drivers, and values of engine flags that do not
 change the estimate become ``left-out``. The same is done to the files of a replay, so that they still compare equal.
-``rebalancing`` has modes and bounds only, and stays as it is.
+``rebalancing`` has modes, bounds and times only, and stays as it is.
 """
 
 from __future__ import annotations
