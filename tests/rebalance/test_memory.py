@@ -62,6 +62,28 @@ def test_a_window_teaches_once() -> None:
     assert once.with_speed(seen, MODEL, NOW + seen.recent.seconds).slowness > once.slowness
 
 
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_mean_length_of_answers_is_learned() -> None:
+    assert LoopMemory().with_answers(traffic(LOAD)).output_tokens == 200
+    longer = LoopMemory(output_tokens=200.0).with_answers(traffic(replace(LOAD, output=1000)))
+    assert longer.output_tokens == 1000
+
+
+@pytest.mark.parametrize("output", [151, 200, 249])
+def test_what_chance_explains_is_no_other_length(output: int) -> None:
+    known = LoopMemory(output_tokens=200.0)
+    assert known.with_answers(traffic(replace(LOAD, output=output))) is known
+
+
+def test_few_requests_and_idle_engines_teach_no_length() -> None:
+    known = LoopMemory(output_tokens=200.0)
+    for load in (replace(LOAD, output=1000, rate=0.05), replace(LOAD, rate=0.0, running=0)):
+        assert known.with_answers(traffic(load)) is known
+    assert known.with_answers(traffic(replace(LOAD, output=1000, rate=0.15))).output_tokens == 1000
+
+
 # -- arrivals ----------------------------------------------------------------------------------------------------------
 
 
@@ -135,6 +157,12 @@ def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
     assert memory.about("other") == LoopMemory("other")
 
 
+def test_the_answers_stay_the_same_whatever_replicas_give_them() -> None:
+    memory = LoopMemory("pool", slowness=1.4, output_tokens=300.0)
+    assert memory.about("other") == LoopMemory("other", output_tokens=300.0)
+    assert LoopMemory.of(memory.learned) == memory
+
+
 @pytest.mark.parametrize(
     ("other", "like"),
     [
@@ -144,6 +172,7 @@ def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
         (Learned("p", 1.4, 130.0), False),
         (Learned("p", 1.4, None), False),
         (Learned("q", 1.4, 100.0), False),
+        (Learned("p", 1.4, 100.0, output_tokens=300.0), False),
     ],
     ids=str,
 )

@@ -12,7 +12,7 @@ from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode
 from plimsoll.app.record.doubts import MOST_REPLICAS
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.store import Body, Picture, key_of
-from plimsoll.app.workload_trust import controller_of, is_of_namesake, target_of, workload_doubt
+from plimsoll.app.workload_trust import controller_of, drain_of, is_of_namesake, target_of, workload_doubt
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.engines.failures import read_failure
@@ -202,6 +202,7 @@ def _from_workload(name: str, body: Body, wanted: int) -> Pool:
         state=PoolState.ACTIVE,
         generation=0,
         replicas=max(0, min(wanted, int((body.get("spec") or {}).get("replicas") or 0))),
+        drain_seconds=drain_of(body),
     )
 
 

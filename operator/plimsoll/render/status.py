@@ -279,6 +279,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "batchedTokens": pool.step_tokens,
         "maxSequences": pool.sequences,
         "spec": pool.spec or None,
+        "drainSeconds": pool.drain_seconds,
         "kvPrecision": KvPrecision.FP8.value if pool.has_narrow_cache else None,
         "readyReplicas": view.ready,
         "served": report.has_served(pool) or None,
@@ -397,6 +398,7 @@ def _learned(learned: Learned) -> dict[str, Any]:
         "tokenTimePercent": round(100 * learned.slowness),
         "startupSeconds": None if startup is None else round(startup),
         "mostWork": None if learned.most_work is None else round(learned.most_work),
+        "outputTokens": None if learned.output_tokens is None else round(learned.output_tokens),
     }
 
 
