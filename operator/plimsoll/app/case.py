@@ -71,6 +71,7 @@ class Case:
     proposals: tuple[Proposal, ...] = ()
     seen: tuple[Seen, ...] = ()
     reported: dict[str, int] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
     report: Report | None = None
     fault: Fault | None = None
     refusal: Refusal | None = None
@@ -145,7 +146,7 @@ def report_of(case: Case, now: float) -> Report:
         problem=case.problem,
         model=case.model,
         engine_version=spec.engine.version if spec else "",
-        pools=pool_views(case.around, case.record, case.reported),
+        pools=pool_views(case.around, case.record, case.reported, case.silent),
         suspended=bool(spec and spec.suspend),
         observations=case.seen,
         spec_digest=case.spec_digest,

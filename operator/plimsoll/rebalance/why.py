@@ -44,8 +44,9 @@ _SENTENCES = {
     ),
     DecisionReason.RANKS_IMBALANCED: (
         "More replicas would not help: rank {rank} of {pod} has {rank_percent} % of its KV cache in use, and the "
-        "others have {mean_percent} % on average. If a gateway chooses the rank, it sends too much there. If the engine "
-        "does, it counts requests and not their tokens: a smaller spec.contextLength bounds what one rank can get."
+        "others have {mean_percent} % on average. If a gateway chooses the rank, it sends too much there. If the "
+        "engine does, it counts requests and not their tokens: a smaller spec.contextLength bounds what one rank can "
+        "get."
     ),
     DecisionReason.PAGE_LIVELOCK: (
         "{needed} are needed besides {locked_replicas} without an answer: at {pod} {pod_waiting} requests wait, "

@@ -53,6 +53,8 @@ _TERM_FIELDS = {
 }
 """The terms that have a field in ``status.estimate``."""
 
+HIDDEN_CACHE = "The engines report no size of their KV cache, so the predicted size is used."
+
 
 def status(report: Report, earlier: Mapping[str, Since], now: str) -> dict[str, Any]:
     """The fields of the status that the report decides.
@@ -285,6 +287,7 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "served": report.has_served(pool) or None,
         "kvTokensPredicted": report.predicted_tokens(pool),
         "kvTokensReported": view.kv_tokens_reported,
+        "kvTokensNote": HIDDEN_CACHE if view.hides_cache else None,
     }
 
 

@@ -239,6 +239,9 @@ class PoolStatus(ApiModel):
     )
     kv_tokens_predicted: int | None = Field(default=None, description="KV tokens of one replica, as estimated.")
     kv_tokens_reported: int | None = Field(default=None, description="KV tokens of one replica, as its engine reports.")
+    kv_tokens_note: str | None = Field(
+        default=None, description="Remark where the engines report no KV tokens, as text for people."
+    )
 
 
 class RejectionStatus(ApiModel):
