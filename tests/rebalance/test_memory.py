@@ -113,6 +113,44 @@ def test_looks_are_kept_for_the_time_and_no_longer() -> None:
     assert [look.at - NOW for look in memory.with_look(1, 100, NOW - 500).looks] == [-600, -550, -500]
 
 
+def looking(turns: int, every: float, keep: float, needs: dict[int, int] | None = None) -> list[LoopMemory]:
+    """The memories after each of so many turns. ``needs`` are the turns at which more than one replica was enough."""
+    memory, found = LoopMemory(), []
+    for index in range(turns):
+        memory = memory.with_look((needs or {}).get(index, 1), keep, NOW + every * index)
+        found.append(memory)
+    return found
+
+
+@pytest.mark.parametrize(("keep", "most"), [(1800.0, 62), (600.0, 22), (60.0, 14)])
+def test_turns_every_five_seconds_take_little_memory(keep: float, most: int) -> None:
+    assert max(len(memory.looks) for memory in looking(1000, 5.0, keep)) <= most
+
+
+@pytest.mark.parametrize("turn", range(100, 112))
+def test_a_need_of_one_turn_counts_for_the_whole_time_and_hardly_longer(turn: int) -> None:
+    found = looking(400, 5.0, 600.0, {turn: 4})
+    most = [max(look.enough for look in memory.looks) for memory in found]
+    assert most[:turn] == [1] * turn
+    assert most[turn : turn + 121] == [4] * 121, "600 s after it"
+    assert most[turn + 130 :] == [1] * (270 - turn), "at most 45 s later"
+
+
+@pytest.mark.parametrize(("every", "keep"), [(5.0, 1800.0), (10.0, 600.0), (15.0, 300.0), (5.0, 60.0)])
+def test_the_time_that_is_covered_is_the_same_as_with_every_turn(every: float, keep: float) -> None:
+    for index, memory in enumerate(looking(500, every, keep)):
+        covered = every * index
+        seen = NOW + covered - memory.looks[0].at
+        assert seen == covered if covered < keep else keep <= seen <= keep + 30 + every
+
+
+def test_a_gap_is_measured_from_the_last_turn_and_not_from_the_first_of_a_look() -> None:
+    memory = LoopMemory().with_look(2, 600, NOW).with_look(1, 600, NOW + 25)
+    assert memory.looks == (Look(NOW, 2, NOW + 25),)
+    assert len(memory.with_look(1, 600, NOW + 25 + LONGEST_GAP_SECONDS).looks) == 2
+    assert len(memory.with_look(1, 600, NOW + 26 + LONGEST_GAP_SECONDS).looks) == 1
+
+
 def test_after_a_gap_nothing_from_before_counts() -> None:
     memory = LoopMemory().with_look(2, 600, NOW - LONGEST_GAP_SECONDS - 1)
     assert [look.at for look in memory.with_look(1, 600, NOW).looks] == [NOW]

@@ -28,6 +28,11 @@ a difference of 13 % (one standard deviation). What is decided from it is rounde
 LONGEST_GAP_SECONDS = 90.0
 """If no pod was known for longer than this, what was enough before says nothing of the time since."""
 
+LONGEST_LOOK_SECONDS = 30.0
+LEAST_LOOKS = 20
+"""Turns come every 5 to 10 s. Those of up to 30 s are kept as one, and less where the time that counts is short: it
+always has so many looks. A need is then forgotten by at most that much later than it was there."""
+
 STUCK_STARTUPS = 1.5
 """A replica is stuck if it has started for longer than the longest start-up seen, times this factor."""
 
@@ -37,10 +42,23 @@ LEAST_STUCK_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One turn: the replicas that would have been enough, with room to spare."""
+    """Turns that follow closely: the most replicas that would have been enough at one of them, with room to spare.
+
+    ``at`` is the first turn and ``until`` the last one, in POSIX seconds.
+    """
 
     at: float
     enough: int
+    until: float = 0.0
+
+    def __post_init__(self) -> None:
+        """A look of one turn begins and ends with it."""
+        if self.until < self.at:
+            object.__setattr__(self, "until", self.at)
+
+    def with_turn(self, enough: int, now: float) -> Look:
+        """Return the look with one more turn."""
+        return Look(self.at, max(self.enough, enough), now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +198,13 @@ class LoopMemory:
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
 
     def with_look(self, enough: int, keep_seconds: float, now: float) -> LoopMemory:
-        """Return the memory with one more turn, without those that are too old, or that lie before a gap."""
-        has_gap = bool(self.looks) and now - self.looks[-1].at > LONGEST_GAP_SECONDS
+        """Return the memory with one more turn, without those that are too old, or that lie before a gap.
+
+        Turns that follow closely are one look with the most replicas of them, so that no need is forgotten.
+        """
+        has_gap = bool(self.looks) and now - self.looks[-1].until > LONGEST_GAP_SECONDS
         old = sum(now - look.at >= keep_seconds for look in self.looks)
         kept = () if has_gap else self.looks[max(0, old - 1) :]  # the newest of the old ones covers the time's begin
-        return replace(self, looks=(*kept, Look(now, enough)))
+        if kept and 0 <= now - kept[-1].at < min(LONGEST_LOOK_SECONDS, keep_seconds / LEAST_LOOKS):
+            return replace(self, looks=(*kept[:-1], kept[-1].with_turn(enough, now)))
+        return replace(self, looks=(*kept, Look(now, enough, now)))
