@@ -29,7 +29,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.plan import plan
-from plimsoll.placement.pools import Pool, PoolState
+from plimsoll.placement.pools import Pool, PoolState, SeenAnswers
 from plimsoll.render.report import Problem
 from tests.api.manifests import deployment
 from tests.support.bodies import inference_deployment_body
@@ -217,6 +217,24 @@ def test_an_object_is_planned_only_with_a_spec_and_a_request_and_keeps_its_gener
     assert tenant.suspended
     case.resource = None
     assert tenant_of(case) is None
+
+
+@pytest.mark.parametrize(
+    ("learned", "known"),
+    [
+        ({"outputTokens": 300, "tokenTimePercent": 150}, SeenAnswers(300.0, "p", 1.5)),
+        ({"tokenTimePercent": 150}, None),
+    ],
+    ids=["known", "too few seen"],
+)
+def test_the_planner_knows_the_answers_that_the_status_keeps(learned: Any, known: SeenAnswers | None) -> None:
+    body = inference_deployment_body("chat")
+    loop = {"decision": "Keep", "reason": "WithinBand", "message": "", "learned": {"pool": "p", **learned}}
+    body["status"] = {"rebalancing": loop}
+    case = Case(body, ObjectKey("ns", "chat"), Surroundings({}, {}), resource=deployment(), request=request())
+    tenant = tenant_of(case)
+    assert tenant is not None
+    assert tenant.answers == known
 
 
 def test_a_body_without_a_generation_is_of_the_first() -> None:

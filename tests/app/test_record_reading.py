@@ -96,9 +96,11 @@ def test_what_the_operator_wrote_is_used_as_it_is() -> None:
 
 
 def test_entries_become_the_values_that_decisions_are_made_from() -> None:
-    record = read({**GOOD, "pools": [{**ENTRY, "batchedTokens": 2048, "served": True}]})
+    record = read({**GOOD, "pools": [{**ENTRY, "batchedTokens": 2048, "served": True, "drainSeconds": 240}]})
     target = Target("h100-sxm-80gb", Split(1), ("nvidia.com/gpu.product", "H100"), "nvidia.com/gpu")
-    assert record.pools == (Pool(POOL, target, PoolState.ACTIVE, 1, 2, batched_tokens=2048, served=True),)
+    assert record.pools == (
+        Pool(POOL, target, PoolState.ACTIVE, 1, 2, batched_tokens=2048, served=True, drain_seconds=240),
+    )
     assert record.rehomings == (Rehoming("l4-24gb", Split(1), 1_799_996_400.0, "InsufficientGpus"),)
     kind = EngineKind("m", Precision.BF16, KvPrecision.FP8, "l4-24gb", EngineVersion(0, 32), Split(1, 2), "x")
     assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
@@ -184,6 +186,9 @@ POOLS: list[tuple[Json, str]] = [
     ({"batchedTokens": 0}, "batchedTokens 0 is less than 1"),
     ({"maxSequences": 0}, "maxSequences 0 is not between 1 and 65536"),
     ({"maxSequences": 65_537}, "maxSequences 65537 is not between 1 and 65536"),
+    ({"drainSeconds": 0}, "drainSeconds 0 is not between 1 and 3600"),
+    ({"drainSeconds": 3601}, "drainSeconds 3601 is not between 1 and 3600"),
+    ({"drainSeconds": "90"}, f"drainSeconds: {INT}"),
     ({"kvTokensReported": "many"}, f"kvTokensReported: {INT}"),
     ({"kvTokensReported": -(2**53) - 1}, "a number is beyond 9007199254740992"),
 ]
@@ -204,6 +209,7 @@ def test_a_pool_that_does_not_hold_together_is_ignored_and_its_neighbour_is_not(
     [
         {"replicas": 0}, {"replicas": 1000}, {"generation": 0}, {"batchedTokens": 1}, {"state": "Retiring"},
         {"tensorParallel": 64, "name": "h100-sxm-80gb-tp64"}, {"kvTokensReported": 2**53},
+        {"drainSeconds": 1}, {"drainSeconds": 3600},
         {"tensorParallel": 8, "pipelineParallel": 8, "name": "h100-sxm-80gb-tp8-pp8"},
     ],
     ids=str,
@@ -333,6 +339,12 @@ def test_a_speed_that_nobody_could_have_measured_is_left_out() -> None:
     loop = {**LOOP, "learned": {**LOOP["learned"], "tokenTimePercent": 0}}
     assert read({"rebalancing": loop}).learned is None
     assert read({}).learned is None
+
+
+@pytest.mark.parametrize(("written", "known"), [(300, 300.0), (0, None), (-1, None), (None, None)])
+def test_the_length_of_answers_is_read_where_it_can_be_one(written: int | None, known: float | None) -> None:
+    learned = read({"rebalancing": {**LOOP, "learned": {**LOOP["learned"], "outputTokens": written}}}).learned
+    assert learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0, output_tokens=known)
 
 
 def test_the_store_reads_a_status_once_and_says_the_same() -> None:

@@ -66,6 +66,7 @@ def test_a_pool_is_written_field_by_field() -> None:
             "replicas": 1,
             "batchedTokens": choice.settings.max_num_batched_tokens,
             "maxSequences": choice.settings.max_num_seqs,
+            "drainSeconds": 90,
             "readyReplicas": 1,
             "served": True,
             "kvTokensPredicted": choice.estimate.kv_capacity_tokens,
@@ -183,7 +184,7 @@ def test_what_engines_reported_is_written_field_by_field() -> None:
 
 def test_the_live_loop_is_written_field_by_field() -> None:
     marks = tuple(Mark(EARLIER_POSIX + 0.9 + 60 * number, ChangeKind.MOVE, "R", 2) for number in range(300))
-    learned = Learned("p", 1.254, 89.6)
+    learned = Learned("p", 1.254, 89.6, output_tokens=211.4)
     loop = RebalancingReport("Keep", "R", "why", "do", 1, 2, marks, "the last", learned, "Healthy")
     changes = [
         {"at": to_rfc3339(mark.at), "kind": "Move", "reason": "R", "replicas": 2} for mark in marks[-MAX_CHANGES:]
@@ -198,7 +199,7 @@ def test_the_live_loop_is_written_field_by_field() -> None:
         "targetReplicas": 2,
         "changes": changes,
         "lastChange": "the last",
-        "learned": {"pool": "p", "tokenTimePercent": 125, "startupSeconds": 90},
+        "learned": {"pool": "p", "tokenTimePercent": 125, "startupSeconds": 90, "outputTokens": 211},
     }
     bare = RebalancingReport("Keep", "R", "why", changes=(Mark(EARLIER_POSIX, ChangeKind.ADD),), learned=Learned("p"))
     assert written(serving(rebalancing=bare))["rebalancing"] == {

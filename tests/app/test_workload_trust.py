@@ -77,6 +77,8 @@ FORGED: list[tuple[str, Callable[[Body], object], str]] = [
     ("another resource", recorded(resource="cpu"), "none of GPUs"),
     ("another GPU than its labels say", recorded(gpuType="l4-24gb"), "labels do not name"),
     ("a type that is no text", recorded(gpuType=["h100"]), "is no name"),
+    ("an endless drain", recorded(drain=86_400), "drainSeconds 86400 is not between"),
+    ("a drain that is no number", recorded(drain="90"), "drainSeconds '90' is not between"),
     ("another name", lambda head: head.update(name="llama-other"), "its name is not"),
     ("another pool", lambda head: head["labels"].update({POOL_LABEL: "other"}), "labels do not name"),
     (
@@ -100,6 +102,18 @@ def test_what_does_not_agree_with_itself_is_ignored_and_named(change: Callable[[
     assert complaint.startswith("Deployment ns/llama-")
     assert why in complaint
     assert read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1) == ()
+
+
+@pytest.mark.parametrize("drain", [90, 570])
+def test_without_a_status_a_pool_keeps_the_seconds_of_its_record(drain: int) -> None:
+    seen = around(changed(recorded(drain=drain)))
+    [pool] = read_pools(Record(), seen, wanted=1, now=0, grace_seconds=1)
+    assert pool.drain_seconds == drain
+
+
+def test_a_record_of_an_earlier_release_names_no_seconds() -> None:
+    [pool] = read_pools(Record(), around(workload_body()), wanted=1, now=0, grace_seconds=1)
+    assert pool.drain_seconds is None
 
 
 def test_what_a_deleted_namesake_left_is_no_lie() -> None:

@@ -62,6 +62,28 @@ def test_a_window_teaches_once() -> None:
     assert once.with_speed(seen, MODEL, NOW + seen.recent.seconds).slowness > once.slowness
 
 
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_mean_length_of_answers_is_learned() -> None:
+    assert LoopMemory().with_answers(traffic(LOAD)).output_tokens == 200
+    longer = LoopMemory(output_tokens=200.0).with_answers(traffic(replace(LOAD, output=1000)))
+    assert longer.output_tokens == 1000
+
+
+@pytest.mark.parametrize("output", [151, 200, 249])
+def test_what_chance_explains_is_no_other_length(output: int) -> None:
+    known = LoopMemory(output_tokens=200.0)
+    assert known.with_answers(traffic(replace(LOAD, output=output))) is known
+
+
+def test_few_requests_and_idle_engines_teach_no_length() -> None:
+    known = LoopMemory(output_tokens=200.0)
+    for load in (replace(LOAD, output=1000, rate=0.05), replace(LOAD, rate=0.0, running=0)):
+        assert known.with_answers(traffic(load)) is known
+    assert known.with_answers(traffic(replace(LOAD, output=1000, rate=0.15))).output_tokens == 1000
+
+
 # -- arrivals ----------------------------------------------------------------------------------------------------------
 
 
@@ -89,6 +111,44 @@ def test_looks_are_kept_for_the_time_and_no_longer() -> None:
         memory = memory.with_look(2, 600, NOW - age)
     assert memory.with_look(1, 600, NOW - 520).looks[-1] == Look(NOW - 520, 1)
     assert [look.at - NOW for look in memory.with_look(1, 100, NOW - 500).looks] == [-600, -550, -500]
+
+
+def looking(turns: int, every: float, keep: float, needs: dict[int, int] | None = None) -> list[LoopMemory]:
+    """The memories after each of so many turns. ``needs`` are the turns at which more than one replica was enough."""
+    memory, found = LoopMemory(), []
+    for index in range(turns):
+        memory = memory.with_look((needs or {}).get(index, 1), keep, NOW + every * index)
+        found.append(memory)
+    return found
+
+
+@pytest.mark.parametrize(("keep", "most"), [(1800.0, 62), (600.0, 22), (60.0, 14)])
+def test_turns_every_five_seconds_take_little_memory(keep: float, most: int) -> None:
+    assert max(len(memory.looks) for memory in looking(1000, 5.0, keep)) <= most
+
+
+@pytest.mark.parametrize("turn", range(100, 112))
+def test_a_need_of_one_turn_counts_for_the_whole_time_and_hardly_longer(turn: int) -> None:
+    found = looking(400, 5.0, 600.0, {turn: 4})
+    most = [max(look.enough for look in memory.looks) for memory in found]
+    assert most[:turn] == [1] * turn
+    assert most[turn : turn + 121] == [4] * 121, "600 s after it"
+    assert most[turn + 130 :] == [1] * (270 - turn), "at most 45 s later"
+
+
+@pytest.mark.parametrize(("every", "keep"), [(5.0, 1800.0), (10.0, 600.0), (15.0, 300.0), (5.0, 60.0)])
+def test_the_time_that_is_covered_is_the_same_as_with_every_turn(every: float, keep: float) -> None:
+    for index, memory in enumerate(looking(500, every, keep)):
+        covered = every * index
+        seen = NOW + covered - memory.looks[0].at
+        assert seen == covered if covered < keep else keep <= seen <= keep + 30 + every
+
+
+def test_a_gap_is_measured_from_the_last_turn_and_not_from_the_first_of_a_look() -> None:
+    memory = LoopMemory().with_look(2, 600, NOW).with_look(1, 600, NOW + 25)
+    assert memory.looks == (Look(NOW, 2, NOW + 25),)
+    assert len(memory.with_look(1, 600, NOW + 25 + LONGEST_GAP_SECONDS).looks) == 2
+    assert len(memory.with_look(1, 600, NOW + 26 + LONGEST_GAP_SECONDS).looks) == 1
 
 
 def test_after_a_gap_nothing_from_before_counts() -> None:
@@ -135,6 +195,12 @@ def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
     assert memory.about("other") == LoopMemory("other")
 
 
+def test_the_answers_stay_the_same_whatever_replicas_give_them() -> None:
+    memory = LoopMemory("pool", slowness=1.4, output_tokens=300.0)
+    assert memory.about("other") == LoopMemory("other", output_tokens=300.0)
+    assert LoopMemory.of(memory.learned) == memory
+
+
 @pytest.mark.parametrize(
     ("other", "like"),
     [
@@ -144,6 +210,7 @@ def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
         (Learned("p", 1.4, 130.0), False),
         (Learned("p", 1.4, None), False),
         (Learned("q", 1.4, 100.0), False),
+        (Learned("p", 1.4, 100.0, output_tokens=300.0), False),
     ],
     ids=str,
 )

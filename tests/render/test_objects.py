@@ -17,6 +17,7 @@ from plimsoll.domain.spot import SPOT_LABELS, spot_type
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.domain.workload import PodOptions, SecretKey
+from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import HASH_ANNOTATION, POOL_ANNOTATION
 from plimsoll.render.objects import deployment, digest, disruption_budget, service
 from plimsoll.render.pods import start_budget_seconds
@@ -161,6 +162,21 @@ class TestPod:
         wait = int(seen["lifecycle"]["preStop"]["exec"]["command"][1])
         drain = int(flags(seen["args"])["--shutdown-timeout"])
         assert pod_spec()["terminationGracePeriodSeconds"] > wait + drain
+
+    @pytest.mark.parametrize(("decided", "drain"), [(None, 90), (90, 90), (300, 300), (570, 570)])
+    def test_running_requests_may_finish_for_as_long_as_was_decided(self, decided: int | None, drain: int) -> None:
+        pool, choice = chosen_pool()
+        seen = deployment(options(), replace(pool, drain_seconds=decided), choice)
+        assert flags(container(seen)["args"])["--shutdown-timeout"] == str(drain)
+        assert seen["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 15 + drain + 15
+
+    def test_a_pool_of_an_earlier_release_is_rendered_as_by_that_release(self) -> None:
+        """Neither the template nor the digest of its inputs knows of the seconds, so an upgrade restarts nothing."""
+        pool, choice = chosen_pool()
+        old, new = (deployment(options(), replace(pool, drain_seconds=each), choice) for each in (None, 300))
+        inputs = [each["metadata"]["annotations"][INPUTS_ANNOTATION] for each in (old, new)]
+        assert inputs[0] == inputs_digest(options(), choice) != inputs[1]
+        assert "drain" not in json.loads(old["metadata"]["annotations"][POOL_ANNOTATION])
 
     @pytest.mark.parametrize(("name", "gigabytes"), [("meta-llama/Llama-3.1-8B-Instruct", 2), (LLAMA_70B_FP8, 2)])
     def test_shared_memory_is_memory_and_bounded(self, name: str, gigabytes: int) -> None:
@@ -385,6 +401,7 @@ def test_the_pool_is_on_record_beside_what_runs() -> None:
         "nodeSelector": {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"},
         "resource": "nvidia.com/gpu",
         "tensorParallel": 1,
+        "drain": 90,
     }
 
 

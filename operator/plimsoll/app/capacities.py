@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.objects import Surroundings, is_updating
@@ -10,6 +10,9 @@ from plimsoll.app.record.reading import Record
 from plimsoll.app.record.values import split_of
 from plimsoll.domain.serving import ObservedCapacity
 from plimsoll.placement.pools import Pool
+
+ENOUGH_SAMPLES = 2
+"""Samples after which an engine that has named no size will not name one: it reports it from its start."""
 
 
 def told_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:
@@ -23,6 +26,22 @@ def told_now(around: Surroundings, reading: Reading | None) -> dict[str, int]:
         if known:
             reported[pool] = min(known)
     return reported
+
+
+def silent_pools(
+    around: Surroundings, reading: Reading | None, record: Record, known: Collection[str]
+) -> frozenset[str]:
+    """Return the pools whose engines report their load, and not the size of their KV cache.
+
+    What was seen before stays while nothing is known of the ready pods. ``known`` are pools with a reported size.
+    """
+    before = {pool.name for pool in record.status.pools or () if pool.kv_tokens_note is not None}
+    pools = {
+        pool: [_is_silent(reading, pod.name) for pod in pods if pod.ready]
+        for pool, pods in around.pods.items()
+        if pool not in known
+    }
+    return frozenset(pool for pool, seen in pools.items() if any(seen) or (None in seen and pool in before))
 
 
 def reported_tokens(record: Record, generation: int, now: Mapping[str, int]) -> dict[str, int]:
@@ -57,6 +76,15 @@ def observed_capacities(
         if entry.spec == spec and (entry.gpu_type, split_of(entry)) not in known
     ]
     return (*running, *earlier)
+
+
+def _is_silent(reading: Reading | None, pod: str) -> bool | None:
+    """Whether a pod with several samples names no size in any of them; None where there are fewer samples."""
+    signals = None if reading is None else reading.pods.get(pod)
+    loads = [sample for sample in signals.samples if sample.kv_usage is not None] if signals else []
+    if len(loads) < ENOUGH_SAMPLES:
+        return None
+    return all(sample.kv_capacity_tokens is None for sample in loads)
 
 
 def _latest_capacity(reading: Reading, pod: str) -> int | None:

@@ -38,9 +38,10 @@ from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_runs
+from plimsoll.placement.pools import Decision, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.rebalance.memory import Learned
 from plimsoll.rebalance.modelling import model_of
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
@@ -70,6 +71,7 @@ class Case:
     proposals: tuple[Proposal, ...] = ()
     seen: tuple[Seen, ...] = ()
     reported: dict[str, int] = field(default_factory=dict)
+    silent: frozenset[str] = frozenset()
     report: Report | None = None
     fault: Fault | None = None
     refusal: Refusal | None = None
@@ -144,7 +146,7 @@ def report_of(case: Case, now: float) -> Report:
         problem=case.problem,
         model=case.model,
         engine_version=spec.engine.version if spec else "",
-        pools=pool_views(case.around, case.record, case.reported),
+        pools=pool_views(case.around, case.record, case.reported, case.silent),
         suspended=bool(spec and spec.suspend),
         observations=case.seen,
         spec_digest=case.spec_digest,
@@ -234,7 +236,15 @@ def tenant_of(case: Case) -> Tenant | None:
         left=case.left,
         spec=case.spec_digest,
         priority=case.priority,
+        answers=_answers(case.record.learned),
     )
+
+
+def _answers(learned: Learned | None) -> SeenAnswers | None:
+    """What the live loop learned of the answers, as the status keeps it: small differences change nothing."""
+    if learned is None or learned.output_tokens is None:
+        return None
+    return SeenAnswers(learned.output_tokens, learned.pool, learned.slowness)
 
 
 def with_sequences(case: Case) -> tuple[Pool, ...]:

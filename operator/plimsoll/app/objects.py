@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
@@ -12,7 +12,7 @@ from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode
 from plimsoll.app.record.doubts import MOST_REPLICAS
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.store import Body, Picture, key_of
-from plimsoll.app.workload_trust import controller_of, is_of_namesake, target_of, workload_doubt
+from plimsoll.app.workload_trust import controller_of, drain_of, is_of_namesake, target_of, workload_doubt
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.engines.failures import read_failure
@@ -202,6 +202,7 @@ def _from_workload(name: str, body: Body, wanted: int) -> Pool:
         state=PoolState.ACTIVE,
         generation=0,
         replicas=max(0, min(wanted, int((body.get("spec") or {}).get("replicas") or 0))),
+        drain_seconds=drain_of(body),
     )
 
 
@@ -243,14 +244,18 @@ def _is_too_large(pods: Sequence[PodFacts]) -> bool:
     return any(pod.failure is not None and pod.failure.is_about_memory for pod in pods)
 
 
-def pool_views(around: Surroundings, record: Record, reported: Mapping[str, int]) -> tuple[PoolView, ...]:
+def pool_views(
+    around: Surroundings, record: Record, reported: Mapping[str, int], silent: Collection[str] = ()
+) -> tuple[PoolView, ...]:
     """The state of each pool's pods, for the status.
 
-    ``reported`` holds the engines' KV tokens by pool, ``record`` the predicted ones.
+    ``reported`` holds the engines' KV tokens by pool, ``record`` the predicted ones. ``silent`` are the pools whose
+    engines report no size of their KV cache.
     """
     recorded = {entry.name: entry for entry in record.status.pools or ()}
     names = sorted({*around.pods, *around.workloads})
-    return tuple(_view(name, around, reported.get(name), recorded.get(name)) for name in names)
+    views = (_view(name, around, reported.get(name), recorded.get(name)) for name in names)
+    return tuple(replace(view, hides_cache=True) if view.name in silent else view for view in views)
 
 
 def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolStatus | None) -> PoolView:

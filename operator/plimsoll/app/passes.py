@@ -29,7 +29,7 @@ from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
 from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
 from plimsoll.app.allowances import Allowances
-from plimsoll.app.capacities import observed_capacities, reported_tokens, told_now
+from plimsoll.app.capacities import observed_capacities, reported_tokens, silent_pools, told_now
 from plimsoll.app.case import (
     Case,
     figures_of,
@@ -331,6 +331,7 @@ class Passes:
         case.seen = remembered(case.record.observations, case.spec_digest)
         reported = told_now(case.around, self._reading(case))
         case.reported = reported_tokens(case.record, case.generation, reported)
+        case.silent = silent_pools(case.around, self._reading(case), case.record, case.reported)
         if case.request is None:
             return
         try:

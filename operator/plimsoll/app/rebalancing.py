@@ -275,6 +275,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         startup_seconds=_slowest_start(around),
         new_replicas=what_if.new_replicas,
         moving=running.moving,
+        has_states=figures is not None and figures.max_sequences is not None,
         updating=sum(not pod.terminating for pod in pods) > standing.target_replicas,
     )
 

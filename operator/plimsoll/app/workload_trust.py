@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from plimsoll.adapters.cluster import DEPLOYMENTS
-from plimsoll.app.record.doubts import place_doubt, split_doubt
+from plimsoll.app.record.doubts import drain_doubt, place_doubt, split_doubt
 from plimsoll.app.record.values import target_from
 from plimsoll.app.store import Body
 from plimsoll.domain.names import KIND
@@ -84,6 +84,8 @@ def record_doubt(body: Body, name: str) -> str:
         record.get("nodeSelector"), record.get("resource"), record.get("nodeLabels"), record.get("capacityType")
     )
     doubt = doubt or split_doubt(record["tensorParallel"], stages, engines)
+    if not doubt and "drain" in record:
+        doubt = drain_doubt(record["drain"])
     if doubt:
         return f"{doubt} (in its pool record)"
     pool = pool_name(record["gpuType"], Split(record["tensorParallel"], stages, engines))
@@ -108,6 +110,12 @@ def target_of(body: Body) -> Target:
         labels=record.get("nodeLabels"),
         capacity=record.get("capacityType"),
     )
+
+
+def drain_of(body: Body) -> int | None:
+    """The seconds that running requests may finish, in the pool record of a Deployment; None where it has none."""
+    seconds = json.loads(body["metadata"]["annotations"][POOL_ANNOTATION]).get("drain")
+    return seconds if isinstance(seconds, int) else None
 
 
 def controller_of(body: Body) -> Mapping[str, Any] | None:

@@ -105,7 +105,8 @@ class Planned:
         choice = self.decision.choice
         if choice is None:
             return []
-        options = to_workload_options(self.resource)
+        pool = next((each for each in self.decision.pools if each.choice is choice), None)
+        options = to_workload_options(self.resource).draining(None if pool is None else pool.drain_seconds)
         return list(engine_of(options.engine).launch(options, choice).arguments)
 
     def objects(self) -> list[dict[str, Any]]:

@@ -93,7 +93,7 @@ def _learned(pool: PoolStatus) -> str:
     """The engine's own figure and the estimate's error, if there are any."""
     reported, predicted = pool.kv_tokens_reported, pool.kv_tokens_predicted
     if reported is None:
-        return ""
+        return "" if pool.kv_tokens_note is None else ", engine reports no size of its KV cache"
     error = None if predicted is None else CapacityReading(predicted, reported).error_permille
     difference = "" if error is None else f" (estimate {error_percent_text(error)})"
     return f", engine reports {reported} KV tokens{difference}"

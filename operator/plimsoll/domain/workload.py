@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
@@ -64,6 +64,7 @@ class WorkloadOptions:
 
     ``model_source`` is what the engine loads: a Hub id or a path in the pod. ``draft_source`` is the same for a draft,
     if there is one. ``image`` None means the release's image in ``images`` for the GPU's vendor.
+    ``drain_seconds``: how long running requests may finish when a pod ends; None means the engine's usual time.
     ``scrape_annotations``: the pods say where their metrics are, for a Prometheus that looks for annotated pods.
     """
 
@@ -81,3 +82,8 @@ class WorkloadOptions:
     draft_revision: str | None = None
     images: EngineImages = field(default_factory=EngineImages)
     scrape_annotations: bool = False
+    drain_seconds: int | None = None
+
+    def draining(self, seconds: int | None) -> WorkloadOptions:
+        """Return the options for a pool whose running requests may finish for so long."""
+        return self if seconds == self.drain_seconds else replace(self, drain_seconds=seconds)

@@ -9,6 +9,7 @@ from plimsoll.domain.outcomes import Option, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate
+from plimsoll.placement.draining import drain_of
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
@@ -159,7 +160,7 @@ class _Reader:
             verdict = self._judge(pool)
             if isinstance(verdict, Option):
                 verdict = self._kept_off_others(self._reaching_more(pool, verdict))
-                kept.append(as_chosen(pool, verdict, self.tenant))
+                kept.append(as_chosen(pool, verdict, self.tenant, drain_of(pool, verdict, self.tenant)))
             elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
             elif pool.exists:

@@ -38,7 +38,9 @@ class Pool:
     ``uncreated`` replicas have no pod. ``refused`` means that the API server refuses them now (a quota, a policy, an
     invalid template). ``promise_over`` means that it has refused them for longer than GPUs are kept for them.
     ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
-    engines got an fp8 KV cache because the user permits it.
+    engines got an fp8 KV cache because the user permits it. ``drain_seconds`` is how long its running requests may
+    finish when a pod ends; None: the engine's usual time, which pools of earlier releases have. ``restarts`` means that
+    a change gives its engines other settings, so that they start again in any case.
     """
 
     name: str
@@ -61,6 +63,8 @@ class Pool:
     promise_over: bool = False
     obstacle: str = ""
     has_narrow_cache: bool = False
+    drain_seconds: int | None = None
+    restarts: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -86,7 +90,8 @@ class PlannedPool:
     has room, so that an update can start the new one before it stops the old one. ``batched_tokens`` is the step that
     its engines had before. ``max_sequences`` is the same for the most requests at the same time, and ``spec`` is the
     digest of the spec that it was chosen for. ``narrow_before`` is whether they had an fp8 KV cache by the planner's
-    choice.
+    choice. ``drain_seconds`` is how long running requests may finish when a pod of it ends; None: the engine's usual
+    time.
     """
 
     name: str
@@ -100,6 +105,7 @@ class PlannedPool:
     max_sequences: int | None = None
     spec: str = ""
     narrow_before: bool = False
+    drain_seconds: int | None = None
 
     @property
     def gpu_type(self) -> str:
@@ -133,12 +139,26 @@ class PlannedPool:
 
 
 @dataclass(frozen=True, slots=True)
+class SeenAnswers:
+    """What the engines' metrics showed of a deployment's answers.
+
+    ``tokens`` is their mean length. ``slowness`` is the measured time of a token over that of the performance model, at
+    the replicas of ``pool``.
+    """
+
+    tokens: float
+    pool: str = ""
+    slowness: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class Tenant:
     """One deployment before the plan.
 
     ``spec`` is the digest of the spec's fields that change an engine.
     ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
-    were moved within the last hour. ``priority`` says who comes first where not all have room.
+    were moved within the last hour. ``priority`` says who comes first where not all have room. ``answers`` is what was
+    seen of its answers; None: nothing yet.
     """
 
     request: Request
@@ -149,6 +169,7 @@ class Tenant:
     left: tuple[Rehoming, ...] = ()
     spec: str = ""
     priority: Priority = NO_PRIORITY
+    answers: SeenAnswers | None = None
 
     @property
     def turn(self) -> tuple[int, str, ObjectKey]:
@@ -210,10 +231,11 @@ def as_it_is(pool: Pool) -> PlannedPool:
         max_sequences=pool.max_sequences,
         spec=pool.spec,
         narrow_before=pool.has_narrow_cache,
+        drain_seconds=pool.drain_seconds,
     )
 
 
-def as_chosen(pool: Pool, choice: Option, tenant: Tenant) -> PlannedPool:
+def as_chosen(pool: Pool, choice: Option, tenant: Tenant, drain_seconds: int | None) -> PlannedPool:
     """Return a planned pool with the same replicas, and with what was chosen for the tenant's present spec."""
     return PlannedPool(
         name=pool.name,
@@ -226,6 +248,7 @@ def as_chosen(pool: Pool, choice: Option, tenant: Tenant) -> PlannedPool:
         max_sequences=pool.max_sequences,
         spec=tenant.spec,
         narrow_before=pool.has_narrow_cache,
+        drain_seconds=drain_seconds,
     )
 
 

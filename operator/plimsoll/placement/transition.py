@@ -11,6 +11,7 @@ from plimsoll.domain.outcomes import Option, Placed, Rejection, Remedy, Target
 from plimsoll.domain.reasons import Reason, RemedyKind
 from plimsoll.domain.serving import Request
 from plimsoll.placement.demand import Demand
+from plimsoll.placement.draining import drain_of
 from plimsoll.placement.eligibility import eligible_nodes
 from plimsoll.placement.host import need_of_pool
 from plimsoll.placement.ledger import Ledger
@@ -95,6 +96,7 @@ class _Transition:
         name = pool_name(choice.gpu.name, choice.split)
         if any(pool.name == name for pool in pools):
             return [_resized(pool, placed.replicas) if pool.name == name else pool for pool in pools]
+        earlier = next((pool for pool in self.tenant.pools if pool.name == name), None)
         opened = PlannedPool(
             name=name,
             target=choice.target,
@@ -103,6 +105,7 @@ class _Transition:
             replicas=placed.replicas,
             choice=choice,
             spec=self.tenant.spec,
+            drain_seconds=drain_of(earlier, choice, self.tenant),
         )
         return [*pools, opened]
 

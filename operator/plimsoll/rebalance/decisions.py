@@ -21,6 +21,8 @@ class DecisionReason(StrEnum):
     BATCH_LIMIT_BINDS = "BatchLimitBinds"
     PREEMPTION_STORM = "PreemptionStorm"
     LOAD_IMBALANCED = "LoadImbalanced"
+    RANKS_IMBALANCED = "RanksImbalanced"
+    PAGE_LIVELOCK = "PageLivelock"
     PROMISE_MISSED = "PromiseMissed"
     BELOW_MIN_REPLICAS = "BelowMinReplicas"
     SUSTAINED_SLACK = "SustainedSlack"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.domain.latency import Bound
@@ -10,7 +10,9 @@ from plimsoll.domain.reasons import Numbers
 from plimsoll.rebalance.capacity import Limit
 from plimsoll.rebalance.decisions import DecisionReason
 from plimsoll.rebalance.guard import cooldown_seconds
+from plimsoll.rebalance.imbalance import uneven_ranks
 from plimsoll.rebalance.judging import Judged
+from plimsoll.rebalance.livelock import page_livelock
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import SignalState
@@ -47,6 +49,8 @@ class DiagnosisKind(StrEnum):
     """Requests lose their KV cache to others and are computed again."""
     STUCK_REPLICA = "StuckReplica"
     """A replica does not get ready, or it has a queue and generates nothing. It is no supply."""
+    PAGE_LIVELOCK = "PageLivelock"
+    """Engines of a model with a recurrent state generate nothing while requests wait and the KV cache has room."""
     IMBALANCED = "Imbalanced"
     """Requests wait at one replica or rank while others have room. The router or the gateway decides that."""
     PROMISE_MISSED = "PromiseMissed"
@@ -91,6 +95,9 @@ _BECAUSE = {
 }
 
 _KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM}
+
+_OF_QUEUES = (Need.QUEUE, Need.BACKLOG)
+"""Needs that engines without an answer cause."""
 
 PER_MINUTE = 60
 
@@ -150,11 +157,23 @@ def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
     if wish is None or wish.replicas + stuck <= replicas:
         return None
     numbers: Numbers = (*load_numbers(situation, wish), ("stuck", stuck))
+    if wish.replicas <= replicas or wish.need in _OF_QUEUES:
+        locked = _locked(situation, numbers)
+        if locked is not None:
+            return replace(locked, replicas=wish.replicas + stuck)
     if wish.replicas <= replicas:
         longest = int(situation.memory.stuck_after_seconds)
         numbers = (*numbers, ("bound_seconds", longest))
         return Diagnosis(DiagnosisKind.STUCK_REPLICA, DecisionReason.REPLICAS_STUCK, numbers, wish.replicas + stuck)
     return Diagnosis(_bound_by(wish), _BECAUSE[wish.need], numbers, wish.replicas + stuck)
+
+
+def _locked(situation: Situation, numbers: Numbers) -> Diagnosis | None:
+    """Find whether requests wait where no number of replicas is too small for them."""
+    figures = page_livelock(situation.stalled_loads, has_states=situation.placement.has_states)
+    if not figures:
+        return None
+    return Diagnosis(DiagnosisKind.PAGE_LIVELOCK, DecisionReason.PAGE_LIVELOCK, (*numbers, *figures))
 
 
 def _bound_by(wish: Wish) -> DiagnosisKind:
@@ -223,10 +242,16 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
     if traffic is None or wish is None or not traffic.loads:
         return None
     numbers, busiest = load_numbers(situation, wish), max(traffic.loads, key=lambda load: load.waiting)
+    locked = _locked(situation, (*numbers, ("stuck", situation.stuck)))
+    if locked is not None:
+        return locked
     others = (traffic.waiting - busiest.waiting) / max(1, traffic.pods - 1)
     if traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1:
         found = (*numbers, ("pod", busiest.pod), ("pod_waiting", round(busiest.waiting)))
         return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED, found)
+    uneven = uneven_ranks(traffic.loads)
+    if uneven:
+        return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.RANKS_IMBALANCED, (*numbers, *uneven))
     missed = _missed(traffic, judged)
     if missed:
         return Diagnosis(DiagnosisKind.PROMISE_MISSED, DecisionReason.PROMISE_MISSED, (*numbers, *missed))

@@ -45,7 +45,8 @@ def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) ->
     if model is not None:
         memory = memory.with_speed(traffic, model, situation.now)
     has_queue = traffic.waiting >= LONG_QUEUE * traffic.pods and _is_settled(situation)
-    return memory.with_work(traffic, is_saturated=has_queue).with_arrivals(traffic, keep, situation.now)
+    memory = memory.with_work(traffic, is_saturated=has_queue).with_answers(traffic)
+    return memory.with_arrivals(traffic, keep, situation.now)
 
 
 def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.rebalance.capacity import ReplicaModel, times_of
-from plimsoll.rebalance.traffic import Traffic
+from plimsoll.rebalance.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Traffic
 from plimsoll.rebalance.trend import Point
 
 LEARNED_SHARE = 0.15
@@ -21,8 +21,17 @@ and the graphs (guides/gke-pod-snapshots)."""
 UNIMPORTANT = 0.1
 """Differences of learned figures that change no decision by a replica of ten."""
 
+SAME_ANSWERS = 0.25
+"""A mean of answers that differs by less is the same one: with 60 answers of the spread of public traces, chance makes
+a difference of 13 % (one standard deviation). What is decided from it is rounded more than that."""
+
 LONGEST_GAP_SECONDS = 90.0
 """If no pod was known for longer than this, what was enough before says nothing of the time since."""
+
+LONGEST_LOOK_SECONDS = 30.0
+LEAST_LOOKS = 20
+"""Turns come every 5 to 10 s. Those of up to 30 s are kept as one, and less where the time that counts is short: it
+always has so many looks. A need is then forgotten by at most that much later than it was there."""
 
 STUCK_STARTUPS = 1.5
 """A replica is stuck if it has started for longer than the longest start-up seen, times this factor."""
@@ -33,10 +42,23 @@ LEAST_STUCK_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One turn: the replicas that would have been enough, with room to spare."""
+    """Turns that follow closely: the most replicas that would have been enough at one of them, with room to spare.
+
+    ``at`` is the first turn and ``until`` the last one, in POSIX seconds.
+    """
 
     at: float
     enough: int
+    until: float = 0.0
+
+    def __post_init__(self) -> None:
+        """A look of one turn begins and ends with it."""
+        if self.until < self.at:
+            object.__setattr__(self, "until", self.at)
+
+    def with_turn(self, enough: int, now: float) -> Look:
+        """Return the look with one more turn."""
+        return Look(self.at, max(self.enough, enough), now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +69,17 @@ class Learned:
     slowness: float = 1.0
     startup_seconds: float | None = None
     most_work: float | None = None
+    output_tokens: float | None = None
 
     def is_like(self, other: Learned) -> bool:
-        """Whether the difference is too small to write it: 10 % of each figure."""
+        """Whether the difference is too small to write it: 10 % of each figure; a new length of answers is written."""
         pairs = (
             (self.slowness, other.slowness),
             (self.startup_seconds or 0.0, other.startup_seconds or 0.0),
             (self.most_work or 0.0, other.most_work or 0.0),
         )
-        return self.pool == other.pool and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
+        same = (self.pool, self.output_tokens) == (other.pool, other.output_tokens)
+        return same and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +95,7 @@ class LoopMemory:
         startup_seconds: the longest start-up that was seen; None: none.
         most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
             begins); None: no long queue was seen.
+        output_tokens: the mean length of an answer; None: too few were seen. It does not depend on the pool.
     """
 
     pool: str = ""
@@ -80,6 +105,7 @@ class LoopMemory:
     compared_at: float = 0.0
     startup_seconds: float | None = None
     most_work: float | None = None
+    output_tokens: float | None = None
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
@@ -89,16 +115,17 @@ class LoopMemory:
             slowness=learned.slowness,
             startup_seconds=learned.startup_seconds,
             most_work=learned.most_work,
+            output_tokens=learned.output_tokens,
         )
 
     @property
     def learned(self) -> Learned:
         """The part that survives a restart."""
-        return Learned(self.pool, self.slowness, self.startup_seconds, self.most_work)
+        return Learned(self.pool, self.slowness, self.startup_seconds, self.most_work, self.output_tokens)
 
     def about(self, pool: str) -> LoopMemory:
-        """Return the memory for a pool. Other replicas are another kind, of which nothing is known."""
-        return self if pool == self.pool else LoopMemory(pool=pool)
+        """Return the memory for a pool. Other replicas are another kind, of which nothing is known but the answers."""
+        return self if pool == self.pool else LoopMemory(pool=pool, output_tokens=self.output_tokens)
 
     @property
     def expected_startup_seconds(self) -> float:
@@ -146,6 +173,19 @@ class LoopMemory:
         is_more = self.most_work is not None and traffic.waiting < traffic.pods and work > self.most_work
         return replace(self, most_work=work) if is_more else self
 
+    def with_answers(self, traffic: Traffic) -> LoopMemory:
+        """Return the memory with the mean length of answers, where it differs from the known one by more than chance.
+
+        Few requests give no mean: so many must come in the time over which lengths are counted as a mean needs.
+        """
+        lengths, known = traffic.lengths, self.output_tokens
+        if lengths is None or traffic.steady.per_second * LENGTHS_SECONDS[-1] < ENOUGH_FINISHED:
+            return self
+        tokens = float(round(lengths.output))
+        if known is not None and abs(tokens - known) <= SAME_ANSWERS * known:
+            return self
+        return replace(self, output_tokens=tokens)
+
     def with_arrivals(self, traffic: Traffic, keep_seconds: float, now: float) -> LoopMemory:
         """Return the memory with one more point for each new window without a queue.
 
@@ -158,8 +198,13 @@ class LoopMemory:
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
 
     def with_look(self, enough: int, keep_seconds: float, now: float) -> LoopMemory:
-        """Return the memory with one more turn, without those that are too old, or that lie before a gap."""
-        has_gap = bool(self.looks) and now - self.looks[-1].at > LONGEST_GAP_SECONDS
+        """Return the memory with one more turn, without those that are too old, or that lie before a gap.
+
+        Turns that follow closely are one look with the most replicas of them, so that no need is forgotten.
+        """
+        has_gap = bool(self.looks) and now - self.looks[-1].until > LONGEST_GAP_SECONDS
         old = sum(now - look.at >= keep_seconds for look in self.looks)
         kept = () if has_gap else self.looks[max(0, old - 1) :]  # the newest of the old ones covers the time's begin
-        return replace(self, looks=(*kept, Look(now, enough)))
+        if kept and 0 <= now - kept[-1].at < min(LONGEST_LOOK_SECONDS, keep_seconds / LEAST_LOOKS):
+            return replace(self, looks=(*kept[:-1], kept[-1].with_turn(enough, now)))
+        return replace(self, looks=(*kept, Look(now, enough, now)))

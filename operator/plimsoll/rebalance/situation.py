@@ -10,6 +10,7 @@ from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.traffic import PodLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class PlacementState:
         startup_seconds: the longest start-up of a pod that serves; None: unknown.
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
         moving: an old pool still serves in place of a new one, so the signals describe both.
+        has_states: the model keeps a recurrent state in the KV cache.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
     """
 
@@ -55,6 +57,7 @@ class PlacementState:
     new_replicas: int = 0
     moving: bool = False
     updating: bool = False
+    has_states: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +82,13 @@ class Situation:
     @property
     def stalled(self) -> int:
         """Replicas with a queue that generate nothing."""
+        return len(self.stalled_loads)
+
+    @property
+    def stalled_loads(self) -> tuple[PodLoad, ...]:
+        """The loads of these replicas."""
         traffic = self.load.traffic
-        return 0 if traffic is None else sum(load.is_stalled for load in traffic.loads)
+        return () if traffic is None else tuple(load for load in traffic.loads if load.is_stalled)
 
     @property
     def unknown(self) -> int:

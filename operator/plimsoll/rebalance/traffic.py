@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from plimsoll.rebalance import tracks
 from plimsoll.rebalance.tracks import Read, Track
@@ -67,7 +68,7 @@ class PodLoad:
         running: requests in its batch now.
         kv_use: the share of its KV cache in use now.
         is_stalled: requests have waited for some scrapes, and not one token was generated meanwhile.
-        rank_uses: ``kv_use`` of each data-parallel rank; empty where there is one.
+        rank_uses: ``kv_use`` of each data-parallel rank, as a mean over some scrapes; empty where there is one.
     """
 
     pod: str
@@ -172,8 +173,15 @@ def _load_of(track: Track, recent_seconds: float) -> PodLoad:
         newest.running or 0.0,
         newest.kv_usage or 0.0,
         _is_stalled(track, 2 * recent_seconds),
-        newest.rank_usages,
+        _rank_uses(track, 2 * recent_seconds),
     )
+
+
+def _rank_uses(track: Track, seconds: float) -> tuple[float, ...]:
+    """Return the mean use of each rank over that time: one long request may fill a rank for a moment."""
+    ranks, begin = len(track.newest.rank_usages), track.newest.at - seconds
+    uses = [each.rank_usages for each in track.samples if each.at >= begin and len(each.rank_usages) == ranks]
+    return tuple(fmean(by_time) for by_time in zip(*uses, strict=True))
 
 
 def _is_stalled(track: Track, seconds: float) -> bool:

@@ -43,6 +43,18 @@ _SENTENCES = {
         "More replicas would not help: {pod_waiting} requests wait at {pod}, and the others have room. Look at the "
         "router or the gateway: it sends too much there."
     ),
+    DecisionReason.RANKS_IMBALANCED: (
+        "More replicas would not help: rank {rank} of {pod} has {rank_percent} % of its KV cache in use, and the "
+        "others have {mean_percent} % on average. If a gateway chooses the rank, it sends too much there. If the "
+        "engine does, it counts requests and not their tokens: a smaller spec.contextLength bounds what one rank can "
+        "get."
+    ),
+    DecisionReason.PAGE_LIVELOCK: (
+        "{needed} are needed besides {locked_replicas} without an answer: at {pod} {pod_waiting} requests wait, "
+        "{pod_running} run, and {pod_percent} % of the KV cache is in use. A request may need more pages at the same "
+        "moment than the cache has: the model's state takes as many of them for a short request as for a long one. "
+        "Lower spec.contextLength, or turn the prefix cache off in spec.engine.extraArgs, and restart {pod}."
+    ),
     DecisionReason.PROMISE_MISSED: (
         "More replicas would not help: {figure} is {measured_ms} ms and {promised_ms} ms are promised, although "
         "{traffic}{waiting}."
@@ -148,7 +160,10 @@ def _tuning(numbers: Mapping[str, int | str]) -> str:
 
 def _about_stuck(numbers: Mapping[str, int | str]) -> dict[str, str]:
     count = numbers.get("stuck")
-    return {"stuck_replicas": _text("replicas", count)} if isinstance(count, int) else {}
+    if not isinstance(count, int):
+        return {}
+    words = _text("replicas", count)
+    return {"stuck_replicas": words, "locked_replicas": words}
 
 
 def _text(name: str, value: int | str) -> str:

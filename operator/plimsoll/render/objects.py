@@ -57,7 +57,7 @@ def disruption_budget(options: WorkloadOptions) -> Manifest:
 
 def deployment(options: WorkloadOptions, pool: PlannedPool, choice: Option) -> Manifest:
     """The Deployment of one pool. If there is room for one more replica, an update starts the new pod first."""
-    labels = pool_labels(options.key.name, pool.name)
+    options, labels = options.draining(pool.drain_seconds), pool_labels(options.key.name, pool.name)
     head = metadata(options, workload_name(options.key.name, pool.name), labels)
     surge = {"maxSurge": 1, "maxUnavailable": 0} if pool.surge else {"maxSurge": 0, "maxUnavailable": 1}
     return _stamped(
@@ -108,6 +108,7 @@ def _record(pool: PlannedPool) -> str:
             "resource": pool.target.resource,
             "tensorParallel": pool.split.tensor_parallel,
             **stages(pool.split),
+            **({} if pool.drain_seconds is None else {"drain": pool.drain_seconds}),
         },
         sort_keys=True,
     )

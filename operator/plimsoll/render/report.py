@@ -23,7 +23,8 @@ class PoolView:
 
     ``waits_for`` is the scheduler's message in plain words. ``updating`` means that replicas with the settings of the
     last change are still to come. ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of the spec; it
-    stays known when the pool proves too small. ``served`` is whether an engine was seen to serve at that generation.
+    stays known when the pool proves too small. ``hides_cache`` means that its engines report their load and not the
+    size of their KV cache. ``served`` is whether an engine was seen to serve at that generation.
     """
 
     name: str
@@ -40,6 +41,7 @@ class PoolView:
     predicted_at_generation: int | None = None
     updating: bool = False
     served: bool = False
+    hides_cache: bool = False
 
 
 @dataclass(frozen=True, slots=True)

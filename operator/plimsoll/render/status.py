@@ -53,6 +53,8 @@ _TERM_FIELDS = {
 }
 """The terms that have a field in ``status.estimate``."""
 
+HIDDEN_CACHE = "The engines report no size of their KV cache, so the predicted size is used."
+
 
 def status(report: Report, earlier: Mapping[str, Since], now: str) -> dict[str, Any]:
     """The fields of the status that the report decides.
@@ -279,11 +281,13 @@ def _pool(report: Report, pool: PlannedPool) -> dict[str, Any]:
         "batchedTokens": pool.step_tokens,
         "maxSequences": pool.sequences,
         "spec": pool.spec or None,
+        "drainSeconds": pool.drain_seconds,
         "kvPrecision": KvPrecision.FP8.value if pool.has_narrow_cache else None,
         "readyReplicas": view.ready,
         "served": report.has_served(pool) or None,
         "kvTokensPredicted": report.predicted_tokens(pool),
         "kvTokensReported": view.kv_tokens_reported,
+        "kvTokensNote": HIDDEN_CACHE if view.hides_cache else None,
     }
 
 
@@ -397,6 +401,7 @@ def _learned(learned: Learned) -> dict[str, Any]:
         "tokenTimePercent": round(100 * learned.slowness),
         "startupSeconds": None if startup is None else round(startup),
         "mostWork": None if learned.most_work is None else round(learned.most_work),
+        "outputTokens": None if learned.output_tokens is None else round(learned.output_tokens),
     }
 
 

@@ -226,6 +226,10 @@ class PoolStatus(ApiModel):
     spec: Annotated[str, Field(max_length=64)] | None = Field(
         default=None, description="Digest of the spec that maxSequences was chosen for."
     )
+    drain_seconds: int | None = Field(
+        default=None,
+        description="Seconds in which running requests may finish when a pod ends: kept while the engines run.",
+    )
     kv_precision: Annotated[str, Field(pattern=r"^fp8$")] | None = Field(
         default=None, description="fp8 if the planner chose it for the KV cache, as kvCache.allowFp8 permits."
     )
@@ -235,6 +239,9 @@ class PoolStatus(ApiModel):
     )
     kv_tokens_predicted: int | None = Field(default=None, description="KV tokens of one replica, as estimated.")
     kv_tokens_reported: int | None = Field(default=None, description="KV tokens of one replica, as its engine reports.")
+    kv_tokens_note: str | None = Field(
+        default=None, description="Remark where the engines report no KV tokens, as text for people."
+    )
 
 
 class RejectionStatus(ApiModel):
@@ -362,6 +369,7 @@ class LearnedStatus(ApiModel):
         default=None,
         description="Prompt tokens and 4 x generated tokens a second of a replica at its limit.",
     )
+    output_tokens: int | None = Field(default=None, description="Mean length of an answer in tokens.")
 
 
 class RejectedProposalStatus(ApiModel):

@@ -20,8 +20,8 @@ from plimsoll.app.record.sharing import with_other_digests
 from plimsoll.app.settings import Settings
 from plimsoll.app.store import key_of
 from plimsoll.domain.errors import PlimsollError
-from plimsoll.domain.outcomes import Option
 from plimsoll.domain.workload import WorkloadOptions
+from plimsoll.placement.pools import PlannedPool
 from plimsoll.render.inputs import INPUTS_ANNOTATION, inputs_digest
 from plimsoll.render.names import POOL_LABEL
 
@@ -78,13 +78,14 @@ class Inputs:
         """Whether a template has the same digest in both."""
         return self._before is not None and self._before == self._after
 
-    def translated(self, digest: str, choice: Option | None) -> str | None:
+    def translated(self, digest: str, pool: PlannedPool | None) -> str | None:
         """Return a digest for the snapshot; None if the placement that it was made with is not known."""
         if self.are_equal:
             return digest
-        if choice is None or self._before is None or self._after is None:
+        if pool is None or pool.choice is None or self._before is None or self._after is None:
             return None
-        return inputs_digest(self._after, choice) if inputs_digest(self._before, choice) == digest else ANOTHER
+        before, after = self._before.draining(pool.drain_seconds), self._after.draining(pool.drain_seconds)
+        return inputs_digest(after, pool.choice) if inputs_digest(before, pool.choice) == digest else ANOTHER
 
 
 def _options(body: Body, settings: Settings) -> WorkloadOptions | None:
@@ -110,11 +111,11 @@ def with_inputs(workload: Body, inputs: Inputs | None, case: Case | None) -> dic
     digest = annotations.pop(INPUTS_ANNOTATION, None)
     if digest is None:
         return dict(workload)
-    found = None if inputs is None else inputs.translated(digest, _choice(case, head["labels"].get(POOL_LABEL)))
+    found = None if inputs is None else inputs.translated(digest, _pool(case, head["labels"].get(POOL_LABEL)))
     kept = annotations if found is None else {**annotations, INPUTS_ANNOTATION: found}
     return {**workload, "metadata": {**head, "annotations": kept}}
 
 
-def _choice(case: Case | None, pool: str | None) -> Option | None:
+def _pool(case: Case | None, pool: str | None) -> PlannedPool | None:
     decision = None if case is None else case.decision
-    return next((each.choice for each in decision.pools if each.name == pool), None) if decision is not None else None
+    return next((each for each in decision.pools if each.name == pool), None) if decision is not None else None

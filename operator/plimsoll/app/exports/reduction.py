@@ -37,7 +37,7 @@ _REFERENCE = ("kind", "name", "uid", "controller")
 _CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _POOL_RECORD = (
     "gpuType", "tensorParallel", "pipelineParallel", "dataParallel", "expertParallel", "nodeSelector", "nodeLabels",
-    "resource", "capacityType",
+    "resource", "capacityType", "drain",
 )  # fmt: skip
 _HOST_RESOURCES = ("cpu", "memory", "pods")
 

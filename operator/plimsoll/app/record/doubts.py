@@ -23,6 +23,9 @@ from plimsoll.render.names import CAPACITY_WORDS
 MOST_REPLICAS = 1000
 """The most replicas of one pool: we never decide on more."""
 
+MOST_DRAIN_SECONDS = 3600
+"""The longest drain of a pool that is believed. It is more than this release decides."""
+
 MOST_GPUS = 64
 """The limit for the GPUs of one replica: it is more than any node has."""
 
@@ -76,6 +79,13 @@ def place_doubt(selector: object, resource: object, labels: object = None, capac
     return ""
 
 
+def drain_doubt(seconds: object) -> str:
+    """The error in the seconds that running requests may finish."""
+    if isinstance(seconds, int) and not isinstance(seconds, bool) and 1 <= seconds <= MOST_DRAIN_SECONDS:
+        return ""
+    return f"drainSeconds {seconds!r} is not between 1 and {MOST_DRAIN_SECONDS}"
+
+
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and value != ""
 
@@ -98,6 +108,8 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return f"batchedTokens {entry.batched_tokens} is less than 1"
     if entry.max_sequences is not None and not 1 <= entry.max_sequences <= MOST_CONCURRENCY:
         return f"maxSequences {entry.max_sequences} is not between 1 and {MOST_CONCURRENCY}"
+    if entry.drain_seconds is not None and drain_doubt(entry.drain_seconds):
+        return drain_doubt(entry.drain_seconds)
     wrong = place_doubt(entry.node_selector, entry.resource, entry.node_labels, entry.capacity_type) or _split_doubt_of(
         entry
     )

@@ -77,6 +77,7 @@ def pool_of(entry: PoolStatus) -> Pool:
         spec=entry.spec or "",
         served=bool(entry.served),
         has_narrow_cache=entry.kv_precision == KvPrecision.FP8,
+        drain_seconds=entry.drain_seconds,
     )
 
 
@@ -157,7 +158,8 @@ def learned_of(entry: RebalancingStatus | None) -> Learned | None:
         return None
     startup = None if learned.startup_seconds is None else float(learned.startup_seconds)
     most = float(learned.most_work) if learned.most_work else None
-    return Learned(learned.pool, learned.token_time_percent / 100, startup, most)
+    output = float(learned.output_tokens) if learned.output_tokens and learned.output_tokens > 0 else None
+    return Learned(learned.pool, learned.token_time_percent / 100, startup, most, output)
 
 
 def book_of(entry: RebalancingStatus | None) -> Book:

@@ -14,9 +14,11 @@ from plimsoll.domain.units import GIB
 from plimsoll.domain.workload import ENGINE_PORT, WorkloadOptions
 
 DRAIN_SECONDS = 90
-"""How long running requests may finish after SIGTERM (``--shutdown-timeout``, vLLM 0.18 and later)."""
+"""How long running requests may finish after SIGTERM, where nothing was decided for the pool: pools of earlier releases
+keep it, so that an upgrade of the operator restarts no engine."""
 
 SINCE_SHUTDOWN_TIMEOUT = (0, 18)
+"""The first release with ``--shutdown-timeout``. Earlier ones end running requests at once."""
 
 
 def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
@@ -49,8 +51,13 @@ def engine_arguments(options: WorkloadOptions, choice: Option) -> list[str]:
         arguments += ["--speculative-config", _speculation(settings.drafting, options)]
     arguments += ["--port", str(ENGINE_PORT)]
     if _version(options) >= SINCE_SHUTDOWN_TIMEOUT:
-        arguments += ["--shutdown-timeout", str(DRAIN_SECONDS)]
+        arguments += ["--shutdown-timeout", str(drain_seconds(options))]
     return [*arguments, *options.extra_args]
+
+
+def drain_seconds(options: WorkloadOptions) -> int:
+    """How long running requests may finish after SIGTERM (``--shutdown-timeout``)."""
+    return DRAIN_SECONDS if options.drain_seconds is None else options.drain_seconds
 
 
 def _residency(residency: Residency | None) -> list[str]:

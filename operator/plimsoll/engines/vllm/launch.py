@@ -6,7 +6,7 @@ from plimsoll.domain.outcomes import Option
 from plimsoll.domain.units import GIB, ceil_div
 from plimsoll.domain.workload import CACHE_PATH, TEMPORARY_PATH, WorkloadOptions
 from plimsoll.engines.base import Launch, Probe
-from plimsoll.engines.vllm.arguments import DRAIN_SECONDS, engine_arguments
+from plimsoll.engines.vllm.arguments import drain_seconds, engine_arguments
 
 WRITTEN_PATHS = {
     "HOME": f"{CACHE_PATH}/home",
@@ -52,7 +52,7 @@ def launch(options: WorkloadOptions, choice: Option) -> Launch:
         environment=WRITTEN_PATHS | {START_LIMIT: str(start), "VLLM_NO_USAGE_STATS": "1"},
         user_id=ENGINE_UID,
         start_seconds=start,
-        drain_seconds=DRAIN_SECONDS,
+        drain_seconds=drain_seconds(options),
         startup=Probe(_HEALTH, _PERIOD_SECONDS, ceil_div(start, _PERIOD_SECONDS)),
         readiness=Probe(_HEALTH, period_seconds=5, failures=3),
         liveness=Probe(_HEALTH, _PERIOD_SECONDS, failures=6),

@@ -39,7 +39,7 @@ def retune(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer | Wait
 def with_sequences(tenant: Tenant, sequences: int) -> Tenant:
     """Return the deployment with another limit of its replicas. Engines of data parallelism share it."""
     pools = tuple(
-        replace(pool, max_sequences=-(-sequences // pool.split.data_parallel), spec=tenant.spec)
+        replace(pool, max_sequences=-(-sequences // pool.split.data_parallel), spec=tenant.spec, restarts=True)
         if pool.state is PoolState.ACTIVE
         else pool
         for pool in tenant.pools

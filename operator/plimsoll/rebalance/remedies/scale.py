@@ -22,6 +22,7 @@ _MORE = frozenset(
         DiagnosisKind.QUEUE_BOUND,
         DiagnosisKind.PREEMPTION_STORM,
         DiagnosisKind.STUCK_REPLICA,
+        DiagnosisKind.PAGE_LIVELOCK,
     )
 )
 _LESS = frozenset((DiagnosisKind.TOO_MANY_REPLICAS, DiagnosisKind.IDLE))

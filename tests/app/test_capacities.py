@@ -1,0 +1,90 @@
+"""Engines that report their load and not the size of their KV cache: the status says that the prediction stands in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.adapters.readings import Reading
+from plimsoll.api.v1alpha1.status import PoolStatus
+from plimsoll.app.capacities import silent_pools
+from plimsoll.app.objects import Surroundings, pool_views
+from plimsoll.app.record.reading import Record, read
+from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.cli import story
+from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.render.report import Report
+from plimsoll.render.status import HIDDEN_CACHE
+from tests.app.test_rebalancing import NOW, pods_of
+from tests.app.test_record_reading import ENTRY
+from tests.render.workloads import decision
+
+NOTED = read({"pools": [{**ENTRY, "name": "h100-sxm-80gb-tp1", "kvTokensNote": HIDDEN_CACHE}]})
+NAME = ENTRY["name"]
+
+
+def pods(count: int = 2) -> Surroundings:
+    return Surroundings({NAME: pods_of(count).pods["a"]}, {})
+
+
+def samples(pod: str, *capacities: int | None, usage: float | None = 0.3) -> PodSignals:
+    found = (
+        EngineSample(at=NOW - 15 * age, kv_usage=usage, kv_capacity_tokens=each) for age, each in enumerate(capacities)
+    )
+    return PodSignals(pod, tuple(found))
+
+
+def reading(*pods: PodSignals) -> Reading:
+    return Reading({each.pod: each for each in pods})
+
+
+def silent(*read_pods: PodSignals, record: Record | None = None, known: tuple[str, ...] = ()) -> bool:
+    return NAME in silent_pools(pods(), reading(*read_pods), record or Record(), known)
+
+
+def test_engines_that_never_name_a_size_are_silent() -> None:
+    assert silent(samples("a-0", None, None), samples("a-1", None, None, None))
+    assert silent(samples("a-0", None, None)), "the other pod has no sample yet"
+
+
+@pytest.mark.parametrize(
+    "read_pods",
+    [
+        (samples("a-0", 70_000, None), samples("a-1", None, 70_000)),
+        (samples("a-0", None),),
+        (samples("a-0", None, None, usage=None),),
+        (),
+    ],
+    ids=["both name it", "one sample", "no load either", "nothing read"],
+)
+def test_others_are_not(read_pods: tuple[PodSignals, ...]) -> None:
+    assert not silent(*read_pods)
+
+
+def test_an_earlier_report_counts_while_an_engine_says_nothing() -> None:
+    assert not silent(samples("a-0", None, None), known=(NAME,))
+
+
+def test_pods_that_do_not_serve_yet_are_no_matter() -> None:
+    starting = Surroundings({NAME: tuple(replace(pod, ready=False) for pod in pods().pods[NAME])}, {})
+    assert silent_pools(starting, reading(samples("a-0", None, None)), Record(), ()) == frozenset()
+
+
+def test_what_was_seen_stays_while_nobody_answers() -> None:
+    for nobody in (Reading(state=SignalState.UNAVAILABLE), None):
+        assert silent_pools(pods(), nobody, NOTED, ()) == {NAME}
+        assert silent_pools(pods(), nobody, Record(), ()) == frozenset()
+    heard = (samples("a-0", 70_000, 70_000), samples("a-1", 70_000, 70_000))
+    assert not silent(*heard, record=NOTED)
+
+
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_the_pool_says_so_in_the_status_and_explain_repeats_it(is_silent: bool) -> None:  # noqa: FBT001 - a column
+    views = pool_views(pods(), Record(), {}, {NAME} if is_silent else ())
+    [pool] = document_of(new_status(Report("llama", 1, 1, decision(), pools=views), Record(), "2026-01-01T00:00:00Z"))[
+        "pools"
+    ]
+    assert pool.get("kvTokensNote") == (HIDDEN_CACHE if is_silent else None)
+    words = story._learned(PoolStatus.model_validate(pool))  # noqa: SLF001 - one line of a long text
+    assert words == (", engine reports no size of its KV cache" if is_silent else "")
