@@ -10,6 +10,9 @@ from plimsoll.rebalance.situation import Situation
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
 """The user's bounds are carried out at once."""
 
+RESTARTS = (ChangeKind.RETUNE, ChangeKind.MOVE, ChangeKind.ROLL_BACK)
+"""Changes that start engines anew, or end those that were to replace others."""
+
 
 def under_way(situation: Situation) -> Wait | None:
     """Return a wait while a move is under way: the signals describe the old and the new pool, and decide nothing."""
@@ -37,7 +40,7 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     if serving < placement.replicas:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))
         return Wait(DecisionReason.REPLICAS_STARTING, (*ready, *wanted))
-    return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, ChangeKind.RETUNE, ChangeKind.MOVE)
+    return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, *RESTARTS)
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:
@@ -53,7 +56,7 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
     return (
         _budget_spent(situation, wanted)
         or _reversals_spent(situation, wanted)
-        or _cooling_down(situation, wanted, ChangeKind.ADD, ChangeKind.MOVE, ChangeKind.RETUNE)
+        or _cooling_down(situation, wanted, ChangeKind.ADD, *RESTARTS)
         or _settling(situation, wanted)
     )
 
