@@ -13,6 +13,7 @@ from plimsoll.app.notes import notes_of
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
 from plimsoll.placement.move_clock import LEAST_SECONDS
+from plimsoll.rebalance.signals import EngineSample, PodSignals
 from tests.support.bodies import Body
 from tests.support.live_passes import AUTO, EASY, H100, L4, L40S, LivePasses, Open, live_part, pools
 
@@ -44,13 +45,12 @@ async def begun(there: LivePasses, *kinds: str, **spec: Any) -> Case:
 def carry_out(there: LivePasses, case: Case, kind: str = L40S, **status: Any) -> None:
     """Let the cluster do what was decided, but let the pods of this GPU type not get ready."""
     there.carry_out([case])
-    for body in there.store.all(DEPLOYMENTS):
-        if not any(manifest["metadata"]["name"] == body["metadata"]["name"] for manifest in case.manifests):
-            gone = case.decision is None or all(
-                not body["metadata"]["name"].endswith(pool.name) for pool in case.decision.pools
-            )
-            if gone:
-                there.store.observe(DEPLOYMENTS, "DELETED", body)
+    assert case.decision is not None
+    kept = {pool.name for pool in case.decision.pools}
+    for what in (DEPLOYMENTS, PODS):
+        for body in there.store.all(what):
+            if body["metadata"]["labels"]["plimsoll.dev/pool"] not in kept:
+                there.store.observe(what, "DELETED", body)
     for body in there.store.all(PODS):
         if body["metadata"]["labels"]["plimsoll.dev/pool"].startswith(kind):
             there.store.observe(PODS, "MODIFIED", unready(there, body, **status))
@@ -61,6 +61,18 @@ def unready(there: LivePasses, body: Any, **status: Any) -> Body:
     conditions = [{**body["status"]["conditions"][0]}, {"type": "Ready", "status": "False"}]
     head = {**body["metadata"], "resourceVersion": str(there.version)}
     return {**body, "metadata": head, "status": {"phase": "Running", "conditions": conditions, **status}}
+
+
+def outgrown(there: LivePasses) -> Case:
+    """A pass in which the engine on the L4 reports too little cache again."""
+    there.passes.live.readings.clear()
+    case = there.make()["asks"]
+    [pod] = [pod.name for pod in case.around.ready_pods()]
+    samples = tuple(
+        EngineSample(there.now - ago, 0.6, 0, 1, 0, 1000, there.now - ago, there.now - ago) for ago in (19.0, 10.0, 1.0)
+    )
+    there.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples)})
+    return there.make()["asks"]
 
 
 def late(there: LivePasses, seconds: float = LEAST_SECONDS + 1) -> Case:
@@ -120,8 +132,7 @@ async def test_the_place_is_refused_with_its_reason_while_the_pause_lasts_and_tr
     carry_out(there, late(there))
 
     there.now += 60
-    there.load(there.make()["asks"], EASY, capacity=1000)
-    case = there.make()["asks"]
+    case = outgrown(there)
     assert pools(case) == STAYS
     told = live_part(case)
     assert (told["decision"], told["reason"]) == ("Wait", "NoPlaceFound")
@@ -129,8 +140,7 @@ async def test_the_place_is_refused_with_its_reason_while_the_pause_lasts_and_tr
     assert [each["kind"] for each in told["changes"]] == ["Move", "RollBack"]
 
     there.now += FIRST_PAUSE_SECONDS
-    there.load(there.make()["asks"], EASY, capacity=1000)
-    case = there.make()["asks"]
+    case = outgrown(there)
     assert (pools(case), live_part(case)["decision"]) == (BEGUN, "Move")
     carry_out(there, case, **NO_IMAGE)
     [failed] = status(late(there))["failedMoves"]
@@ -143,11 +153,9 @@ async def test_another_candidate_is_tried_after_the_cool_down(opened: Open) -> N
     carry_out(there, await begun(there, L4, L40S, H100), **CRASHED)
     carry_out(there, late(there))
     there.now += 10
-    there.load(there.make()["asks"], EASY, capacity=1000)
-    assert live_part(there.make()["asks"])["reason"] == "CoolingDown"
+    assert live_part(outgrown(there))["reason"] == "CoolingDown"
     there.now += 60
-    there.load(there.make()["asks"], EASY, capacity=1000)
-    case = there.make()["asks"]
+    case = outgrown(there)
     assert pools(case) == {(H100, "Active"): 1, (L4, "Retiring"): 1}
     assert {each["reason"] for each in status(case)["rejections"] if each["gpuType"] == L40S} >= {"MoveFailed"}
     there.carry_out([case])
@@ -291,8 +299,7 @@ async def test_nothing_is_written_while_a_failure_is_only_remembered(opened: Ope
     there = opened(l4=1, l40s=1)
     carry_out(there, await begun(there), **CRASHED)
     carry_out(there, late(there))
-    there.passes.live.readings.clear()
+    carry_out(there, late(there, 5))
     case = late(there, 5)
     assert status(case) == dict(case.body["status"])
     assert notes_of(case) == []
-    there.passes.live.readings[case.key] = Reading()
