@@ -117,6 +117,7 @@ def test_the_settings_that_decide_come_back_from_the_file() -> None:
         engine_registry="mirror",
         scrape_annotations=True,
         stranded_seconds=7.0,
+        move_seconds=70.0,
     )
     kept = Settings.from_environment(environment_of(settings))
     for name in ("prometheus_url", "identity", "fleet_file"):
@@ -270,7 +271,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "lastChange learned approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
     "model estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations "
-    "rehomings proposals decisions rebalancing",
+    "rehomings move failedMoves proposals decisions rebalancing",
 }
 """Fields of which somebody has decided whether they may leave the cluster, and whether they hold names."""
 

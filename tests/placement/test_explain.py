@@ -83,6 +83,24 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
     ),
     (Reason.NODE_LACKS_PODS, {"largest": 110}, "fits, but its nodes run as many pods as they may (110)"),
     (Reason.LEFT_RECENTLY, {}, "fits, but pods of this deployment found no node there within the last hour"),
+    (
+        Reason.MOVE_FAILED,
+        {"failure": "EngineCrashed"},
+        "fits, but a move there did not come up in time (EngineCrashed)",
+    ),
+    (
+        Reason.MOVE_FAILED,
+        {"failure": "EngineCrashed", "times": 1, "at": "T1", "until": "T2"},
+        ("fits, but a move there did not come up in time (EngineCrashed) at T1; it is not moved there again before T2"),
+    ),
+    (
+        Reason.MOVE_FAILED,
+        {"failure": "InsufficientGpus", "times": 2, "at": "T1", "until": "T2"},
+        (
+            "fits, but a move there did not come up in time (InsufficientGpus) at T1, 2 times so far; it is not moved "
+            "there again before T2"
+        ),
+    ),
     (Reason.STAGES_EXCEED_LAYERS, {"stages": 8, "layers": 4}, "cuts 4 layers into 8 stages"),
     (
         Reason.STAGES_CUT_SHARED_LAYERS,

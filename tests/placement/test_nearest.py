@@ -18,6 +18,7 @@ FIGURES: dict[Reason, Numbers] = {
     Reason.NODE_LACKS_CPU: (("asked_millis", 2000), ("free_millis", 1000), ("largest_millis", 8000)),
     Reason.NODE_LACKS_MEMORY: (("asked_bytes", 2 * GIB), ("free_bytes", GIB), ("largest_bytes", 8 * GIB)),
     Reason.NODE_LACKS_PODS: (("largest", 110),),
+    Reason.MOVE_FAILED: (("failure", "EngineCrashed"),),
 }
 
 
@@ -57,8 +58,8 @@ def test_a_candidate_that_fits_and_waits_comes_before_one_that_lacks_little_memo
         assert nearest(rejected(H100, reason), too_little(A100, 101, 100)) == H100
 
 
-def test_of_candidates_that_wait_those_that_wait_for_gpus_come_first_and_those_that_were_left_last() -> None:
-    assert (MAY_PASS[0], MAY_PASS[-1]) == (Reason.GPUS_TAKEN, Reason.LEFT_RECENTLY)
+def test_of_candidates_that_wait_those_that_wait_for_gpus_come_first_and_failed_moves_last() -> None:
+    assert (MAY_PASS[0], MAY_PASS[-1]) == (Reason.GPUS_TAKEN, Reason.MOVE_FAILED)
     for earlier, later in pairwise(MAY_PASS):
         assert nearest(rejected(H100, earlier), rejected(A100, later)) == H100
 

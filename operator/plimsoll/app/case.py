@@ -36,9 +36,12 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.failed_moves import remembered as remembered_failures
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
-from plimsoll.placement.pools import Decision, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
+from plimsoll.placement.move_clock import LEAST_SECONDS, MoveClock, continued, seconds_for_move
+from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
 from plimsoll.rebalance.memory import Learned
@@ -65,6 +68,10 @@ class Case:
     priority: Priority = NO_PRIORITY
     pools: tuple[Pool, ...] = ()
     left: tuple[Rehoming, ...] = ()
+    failed: tuple[FailedMove, ...] = ()
+    clock: MoveClock | None = None
+    overdue: bool = False
+    move_seconds: float = LEAST_SECONDS
     standing: Standing | None = None
     turn: Turn | None = None
     decision: Decision | None = None
@@ -100,6 +107,11 @@ class Case:
     def size_digest(self) -> str:
         """Hex digits that change with any part of the spec on which the best size depends."""
         return self._digests.size
+
+    @property
+    def start_digest(self) -> str:
+        """Hex digits that change with any part of the spec on which an engine's start depends."""
+        return self._digests.start
 
     @property
     def _digests(self) -> SpecDigests:
@@ -152,6 +164,9 @@ def report_of(case: Case, now: float) -> Report:
         spec_digest=case.spec_digest,
         size_digest=case.size_digest if sized else None,
         rehomings=remembered_places(case.left, case.decision.departures, now) if case.decision else (),
+        move=_move(case, now),
+        failed_moves=_failed_moves(case, now),
+        late=_late(case),
         decisions=_decisions(case, now),
         proposals=case.proposals,
         rebalancing=None if case.turn is None else case.turn.report(case.record, mode, sized=sized),
@@ -161,6 +176,46 @@ def report_of(case: Case, now: float) -> Report:
         refused="" if case.refusal is None else case.refusal.sentence(),
         refusal_passes=case.refusal is not None and case.refusal.is_passing,
     )
+
+
+def _move(case: Case, now: float) -> MoveClock | None:
+    """The clock of the move that is under way after this pass; None where no old pool serves on."""
+    if case.decision is None or not _retires(case.decision):
+        return None
+    new = [pool for pool in case.decision.pools if pool.state is PoolState.ACTIVE]
+    seconds = seconds_for_move(_longest_startup(case), max(map(_weights_bytes, new), default=0), case.move_seconds)
+    return continued(case.clock, tuple(sorted(pool.name for pool in new)), seconds, case.start_digest, now)
+
+
+def _retires(decision: Decision) -> bool:
+    return any(pool.state is PoolState.RETIRING for pool in decision.pools)
+
+
+def _weights_bytes(pool: PlannedPool) -> int:
+    """The weights of one replica of a pool."""
+    return 0 if pool.choice is None else pool.choice.estimate.weights_bytes * pool.split.gpus
+
+
+def _longest_startup(case: Case) -> float | None:
+    """The longest start-up of this object's replicas that was ever seen, in seconds."""
+    seen = [pod.startup_seconds for pod in case.around.ready_pods() if pod.startup_seconds is not None]
+    learned = case.record.learned
+    if learned is not None and learned.startup_seconds is not None:
+        seen.append(learned.startup_seconds)
+    return max(seen, default=None)
+
+
+def _failed_moves(case: Case, now: float) -> tuple[FailedMove, ...]:
+    if case.decision is None:
+        return ()
+    return remembered_failures(case.record.failed_moves, case.decision.rolled_back, case.start_digest, now)
+
+
+def _late(case: Case) -> Pool | None:
+    """The new pool that does not serve although its time is over, and that no old pool can stand in for."""
+    if case.decision is None or not (case.overdue and _retires(case.decision)):
+        return None
+    return next((pool for pool in case.pools if pool.delay is not None), None)
 
 
 def _decisions(case: Case, now: float) -> tuple[DecisionNote, ...]:
@@ -237,6 +292,8 @@ def tenant_of(case: Case) -> Tenant | None:
         spec=case.spec_digest,
         priority=case.priority,
         answers=_answers(case.record.learned),
+        overdue=case.overdue,
+        failed=case.failed,
     )
 
 

@@ -17,6 +17,9 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
     """Yield the moments (POSIX seconds) at which this object must be planned again, including past ones."""
     if any(pool.refused and not pool.promise_over for pool in case.pools):
         yield now + PASSING_SECONDS
+    if case.clock is not None:
+        yield case.clock.due + _SLACK_SECONDS
+    yield from (failed.until + _SLACK_SECONDS for failed in case.failed)
     for pods in case.around.pods.values():
         for pod in pods:
             if pod.unscheduled_since is not None:

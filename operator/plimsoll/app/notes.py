@@ -5,7 +5,10 @@ from __future__ import annotations
 from plimsoll.app.case import Case
 from plimsoll.app.executor import Note
 from plimsoll.domain.public_words import ConditionType, EventReason
-from plimsoll.placement.pools import Decision, PlannedPool
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.placement.explain import place_words
+from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 
 
 def notes_of(case: Case) -> list[Note]:
@@ -24,6 +27,8 @@ def notes_of(case: Case) -> list[Note]:
         if planned is None or planned.status != "False":
             text = f"{decision.missing} replicas have no place."
             notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, text, warning=True))
+    failed = {} if case.report is None else {each.place: each for each in case.report.failed_moves}
+    notes += [_rolled_back(failed.get(each.place), decision) for each in decision.rolled_back]
     if case.turn is not None and case.turn.acted:
         word = EventReason(f"Rebalanced{type(case.turn.decision).__name__}")
         notes.append(Note(word, case.turn.standing.last_change or ""))
@@ -36,6 +41,18 @@ def _opened(pool: PlannedPool) -> str:
     engines = "" if pool.split.data_parallel == 1 else f", data parallel {pool.split.data_parallel}"
     cut = f"tensor parallel {pool.split.tensor_parallel}{engines}"
     return f"{pool.replicas} replicas on {pool.gpu_type}, {cut}{cost}."
+
+
+def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
+    """The event of a move that was taken back."""
+    assert failed is not None  # noqa: S101 - the report remembers every roll-back of its decision
+    kept = ", ".join(pool.name for pool in decision.pools if pool.state is PoolState.ACTIVE)
+    delay = failed.delay
+    text = (
+        f"The move to {place_words(*failed.place)} did not come up in time. The replicas stay on {kept}. It is not "
+        f"tried again before {to_rfc3339(failed.until)}. {delay.reason}: {delay.message}"
+    )
+    return Note(EventReason.MOVE_ROLLED_BACK, text, warning=True)
 
 
 def _has(decision: Decision, name: str) -> bool:

@@ -50,6 +50,7 @@ from plimsoll.app.health import Beats
 from plimsoll.app.inbox import Inbox, Mail
 from plimsoll.app.live import LiveSignals
 from plimsoll.app.model_book import ModelBook
+from plimsoll.app.moves import read_move
 from plimsoll.app.node_groups import NodeGroups
 from plimsoll.app.objects import read_pools, wanted_replicas
 from plimsoll.app.observations import (
@@ -267,6 +268,7 @@ class Passes:
         )
         case.pools = with_sequences(case)
         case.left = of_last_hour(case.record.rehomings, now)
+        read_move(case, self.settings.move_seconds, now)
 
     def _read_inbox(self, case: Case) -> None:
         if self.inbox is not None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.placement.move_clock import LEAST_SECONDS
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -124,6 +125,9 @@ class Settings:
     """How long the scheduler may fail to bind a pod before its replica gets another place. This covers the moment
     between a pod's end and the return of its GPUs."""
 
+    move_seconds: float = LEAST_SECONDS
+    """The least time that the new replicas of a move have until they must serve. Then the move is taken back."""
+
     def digest(self) -> str:
         """Hex digits that differ if two processes would decide differently."""
         values = {field.name: str(getattr(self, field.name)) for field in fields(self)}
@@ -168,6 +172,7 @@ class Settings:
             relist_seconds=_seconds(given, "PLIMSOLL_RELIST_SECONDS", plain.relist_seconds),
             signals_seconds=_seconds(given, "PLIMSOLL_SIGNALS_SECONDS", plain.signals_seconds),
             stranded_seconds=_seconds(given, "PLIMSOLL_STRANDED_SECONDS", plain.stranded_seconds),
+            move_seconds=_seconds(given, "PLIMSOLL_MOVE_SECONDS", plain.move_seconds),
         )
 
 

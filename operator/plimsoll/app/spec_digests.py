@@ -1,4 +1,4 @@
-"""Digests of the parts of a spec on which an engine's memory and the best size depend."""
+"""Digests of the parts of a spec on which an engine's memory, the best size and an engine's start depend."""
 
 from __future__ import annotations
 
@@ -14,6 +14,9 @@ _NOT_ABOUT_MEMORY = ("replicas", "rebalancing", "suspend", "gpu")
 _NOT_ABOUT_SIZE = ("replicas", "rebalancing", "suspend")
 """Spec fields on which the size of a deployment does not depend."""
 
+_NOT_ABOUT_START = (*_NOT_ABOUT_MEMORY, "overrides", "slo", "minReplicas")
+"""Spec fields on which it does not depend whether an engine gets ready at a given place."""
+
 _DIGITS = 12
 
 
@@ -22,17 +25,19 @@ class SpecDigests:
     """Hex digits of one spec.
 
     ``engine`` changes with any part of the spec that affects an engine's memory, ``size`` with any part on which the
-    best size depends.
+    best size depends. ``start`` changes with any part on which it depends whether an engine gets ready at a place.
     """
 
     engine: str
     size: str
+    start: str
 
 
 def digests_of(spec: Mapping[str, Any] | None) -> SpecDigests:
     """Return the digests of a spec as the API server gives it."""
     spec = spec or {}
-    return SpecDigests(_without(spec, _NOT_ABOUT_MEMORY), _without(spec, _NOT_ABOUT_SIZE))
+    left_out = (_NOT_ABOUT_MEMORY, _NOT_ABOUT_SIZE, _NOT_ABOUT_START)
+    return SpecDigests(*(_without(spec, each) for each in left_out))
 
 
 def _without(spec: Mapping[str, Any], left_out: Collection[str]) -> str:

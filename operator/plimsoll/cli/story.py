@@ -9,14 +9,17 @@ from rich.console import Console
 
 from plimsoll.api.v1alpha1 import (
     DecisionStatus,
+    FailedMoveStatus,
     InferenceDeploymentStatus,
     ObservationStatus,
     PoolStatus,
     RebalancingStatus,
 )
 from plimsoll.app.record.reading import record_of, whole_status
+from plimsoll.app.record.values import split_of
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.units import GIB
+from plimsoll.placement.explain import place_words
 from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 
 
@@ -40,6 +43,8 @@ def print_story(console: Console, body: Mapping[str, Any]) -> None:
     for small in status.too_small or ():
         place = f"{small.gpu_type} x {small.tensor_parallel}{_engines(small.data_parallel)}"
         console.print(f"Proved too small: {place}, its engine got {small.kv_tokens} KV tokens.", highlight=False)
+    for failed in status.failed_moves or ():
+        console.print(_taken_back(failed), highlight=False, markup=False)
     if status.rebalancing is not None:
         _print_live(console, status.rebalancing, body["metadata"])
 
@@ -83,6 +88,14 @@ def _observed(seen: ObservationStatus) -> str:
     got = seen.available_kv_bytes
     outcome = "ran out of memory" if got is None else f"{got / GIB:.2f} GiB for its KV cache"
     return f"{place}: {outcome}, {predicted} ({seen.witness})"
+
+
+def _taken_back(failed: FailedMoveStatus) -> str:
+    """A move that did not come up in time, and until when its place is refused."""
+    why = f"{failed.reason}: {failed.message}" if failed.message else failed.reason
+    often = "" if failed.times == 1 else f", {failed.times} times so far"
+    where = place_words(failed.gpu_type, split_of(failed))
+    return f"Taken back: a move to {where} at {failed.at}{often} ({why}). It is refused until {failed.until}."
 
 
 def _engines(count: int | None) -> str:

@@ -45,6 +45,7 @@ class ConditionReason(StrEnum):
     SOME_REPLICAS_SERVE = "SomeReplicasServe"
     ENGINES_STARTING = "EnginesStarting"
     NO_REPLICA_SERVES = "NoReplicaServes"
+    REPLACEMENT_LATE = "ReplacementLate"
     SERVING = "Serving"
     RESOLVING_MODEL = "ResolvingModel"
     TOKEN_SECRET_MISSING = "TokenSecretMissing"  # noqa: S105 - a word, no secret
@@ -69,6 +70,7 @@ class EventReason(StrEnum):
     REBALANCED_REMOVE_REPLICA = "RebalancedRemoveReplica"
     REBALANCED_RETUNE = "RebalancedRetune"
     REBALANCED_MOVE = "RebalancedMove"
+    MOVE_ROLLED_BACK = "MoveRolledBack"
 
 
 PublicWord = StrEnum

@@ -52,12 +52,13 @@ class Reason(StrEnum):
     NODE_LACKS_MEMORY = "NodeLacksMemory"
     NODE_LACKS_PODS = "NodeLacksPods"
     LEFT_RECENTLY = "LeftRecently"
+    MOVE_FAILED = "MoveFailed"
 
 
 NODE_LACKS = (Reason.NODE_LACKS_CPU, Reason.NODE_LACKS_MEMORY, Reason.NODE_LACKS_PODS)
 """Reasons where nodes have the GPUs but lack another resource."""
 
-MAY_PASS = (Reason.GPUS_TAKEN, Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.LEFT_RECENTLY)
+MAY_PASS = (Reason.GPUS_TAKEN, Reason.QUOTA_EXCEEDED, *NODE_LACKS, Reason.LEFT_RECENTLY, Reason.MOVE_FAILED)
 """Reasons where a candidate fits and only waits: for used resources, for a larger quota, or for time to pass."""
 
 

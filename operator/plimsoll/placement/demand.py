@@ -11,6 +11,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.placement.candidates import Candidate
 from plimsoll.placement.draining import drain_of
 from plimsoll.placement.eligibility import eligible_nodes
+from plimsoll.placement.failed_moves import RollBack, without_failed
 from plimsoll.placement.feasibility import judge
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.more_requests import with_more_requests
@@ -26,11 +27,15 @@ from plimsoll.placement.pools import (
     count,
     with_settings,
 )
+from plimsoll.placement.roll_back import rolled_back
 from plimsoll.placement.sizes import sizes_of
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
 """Reasons that do not mean that a placement has the wrong size. The scheduler reports lost nodes for each pod, and an
 image that already runs on a GPU type works there."""
+
+LEFT_BY_MOVES = (Reason.TOO_LITTLE_VRAM, Reason.KV_CACHE_TOO_SMALL, Reason.OBSERVED_TOO_SMALL, Reason.TOO_SLOW)
+"""Reasons for which the live loop moves a deployment although its spec has not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ class Demand:
         moves: replicas that should leave a pool.
         excluded: places not to use: replicas left them in the last hour, and the user has changed nothing since.
         remembers_moves: whether places that replicas leave in this pass are excluded as well.
+        rolled_back: places that it leaves because they did not come up in time.
         settled: the decision, where a solver has nothing to decide.
         sizes: the same demand in every size, where the deployment declares the load of all replicas together.
         missing: the number of replicas without a pool; negative where there are too many replicas.
@@ -73,6 +79,7 @@ class Demand:
     moves: tuple[Move, ...] = ()
     excluded: tuple[tuple[str, Split], ...] = ()
     remembers_moves: bool = True
+    rolled_back: tuple[RollBack, ...] = ()
     settled: Decision | None = None
     sizes: tuple[Demand, ...] = ()
     missing: int = field(init=False, repr=False, compare=False)
@@ -107,15 +114,16 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
     Raises:
         PlimsollError: the request cannot be judged, e.g. a model without a memory law.
     """
+    tenant, left = rolled_back(tenant, _Reader(tenant, fleet, memo).may_return)
     request = tenant.request
     if request.total is None:
-        return _demand_of(tenant, fleet, memo)
+        return _demand_of(tenant, left, fleet, memo)
     sized = (replace(tenant, request=each) for each in sizes_of(request, fleet, memo))
-    sizes = tuple(_demand_of(each, fleet, memo) for each in sized)
+    sizes = tuple(_demand_of(each, left, fleet, memo) for each in sized)
     return replace(sizes[0], sizes=sizes)
 
 
-def _demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
+def _demand_of(tenant: Tenant, left: tuple[RollBack, ...], fleet: Fleet, memo: Memo) -> Demand:
     reader = _Reader(tenant, fleet, memo)
     kept, outdated, outgrown = reader.sort_pools()
     speaks = tenant.request.overrides.gpu_type is not None or any(
@@ -129,8 +137,13 @@ def _demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
         moves=tuple(reader.moves(kept)),
         excluded=() if speaks else tuple(each.place for each in tenant.left),
         remembers_moves=not speaks,
+        rolled_back=left,
     )
-    return replace(demand, options=options(tenant.request, fleet, memo)) if demand.asks else demand
+    if not demand.asks:
+        return demand
+    judged = options(tenant.request, fleet, memo)
+    is_pinned = tenant.request.overrides.gpu_type is not None
+    return replace(demand, options=judged if is_pinned else without_failed(judged, (*tenant.failed, *left)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,16 @@ class _Reader:
             if leaving:
                 found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle))
         return found
+
+    def may_return(self, pool: Pool) -> bool:
+        """Whether an old pool is still valid for the spec, so that a move may be taken back.
+
+        It is where it fits the spec, or where the live loop has left it under the same spec.
+        """
+        verdict = self._judge(pool)
+        if isinstance(verdict, Option) or pool.generation == self.tenant.generation:
+            return True
+        return pool.spec == self.tenant.spec and verdict.reason in LEFT_BY_MOVES
 
     def _judge(self, pool: Pool) -> Option | Rejection:
         gpu = self.fleet.named(pool.gpu_type)

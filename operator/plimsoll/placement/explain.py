@@ -151,6 +151,16 @@ def _scarce(figures: Figures) -> str:
     )
 
 
+def _move_failed(figures: Figures) -> str:
+    """Return when and why a move there was taken back. The pass that takes it back does not know the time yet."""
+    failed = f"fits, but a move there did not come up in time ({figures['failure']})"
+    if "until" not in figures:
+        return failed
+    times = figures["times"]
+    often = "" if times == 1 else f", {times} times so far"
+    return f"{failed} at {figures['at']}{often}; it is not moved there again before {figures['until']}"
+
+
 _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.TOO_LITTLE_VRAM: lambda f: (
         f"needs {_gib(f, 'need_bytes')} per GPU, the engine may use {_gib(f, 'have_bytes')}"
@@ -248,6 +258,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     ),
     Reason.NODE_LACKS_PODS: lambda f: f"fits, but its nodes run as many pods as they may ({f['largest']})",
     Reason.LEFT_RECENTLY: lambda _: "fits, but pods of this deployment found no node there within the last hour",
+    Reason.MOVE_FAILED: _move_failed,
 }
 
 

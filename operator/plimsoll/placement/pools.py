@@ -11,6 +11,7 @@ from plimsoll.domain.outcomes import Option, Rejection, Remedy, Split, Suggestio
 from plimsoll.domain.priorities import NO_PRIORITY, Priority
 from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
+from plimsoll.placement.failed_moves import Delay, FailedMove, RollBack
 from plimsoll.placement.rehoming import Departure, Rehoming
 from plimsoll.placement.sizes import Size
 
@@ -40,7 +41,8 @@ class Pool:
     ``obstacle`` is the scheduler's reason for the stranded pods, in one word. ``has_narrow_cache`` means that its
     engines got an fp8 KV cache because the user permits it. ``drain_seconds`` is how long its running requests may
     finish when a pod ends; None: the engine's usual time, which pools of earlier releases have. ``restarts`` means that
-    a change gives its engines other settings, so that they start again in any case.
+    a change gives its engines other settings, so that they start again in any case. ``delay`` is why it does not serve
+    although the time of its move is over; None where that is not so.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Pool:
     has_narrow_cache: bool = False
     drain_seconds: int | None = None
     restarts: bool = False
+    delay: Delay | None = None
 
     @property
     def gpu_type(self) -> str:
@@ -158,7 +161,8 @@ class Tenant:
     ``spec`` is the digest of the spec's fields that change an engine.
     ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
     were moved within the last hour. ``priority`` says who comes first where not all have room. ``answers`` is what was
-    seen of its answers; None: nothing yet.
+    seen of its answers; None: nothing yet. ``overdue`` means that the new pools of a move should serve by now, and
+    ``failed`` are the places that did not come up in time before.
     """
 
     request: Request
@@ -170,6 +174,8 @@ class Tenant:
     spec: str = ""
     priority: Priority = NO_PRIORITY
     answers: SeenAnswers | None = None
+    overdue: bool = False
+    failed: tuple[FailedMove, ...] = ()
 
     @property
     def turn(self) -> tuple[int, str, ObjectKey]:
@@ -185,7 +191,7 @@ class Decision:
     nothing had to be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more,
     when no order to leave it was given. ``change_blocked`` means that the spec's change has no place yet and the old
     placement keeps serving. ``departures`` are places that replicas leave in this pass, because their pods find no node
-    there.
+    there. ``rolled_back`` are places that it leaves because they did not come up in time.
     ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour.
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a
@@ -204,6 +210,7 @@ class Decision:
     outgrown: Rejection | None = None
     change_blocked: bool = False
     departures: tuple[Departure, ...] = ()
+    rolled_back: tuple[RollBack, ...] = ()
     rehomings_spent: bool = False
     failure: str = ""
     is_refusal: bool = False

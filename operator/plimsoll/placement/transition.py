@@ -24,7 +24,7 @@ from plimsoll.placement.quota import short_in, use_of
 from plimsoll.placement.rehoming import Departure
 from plimsoll.placement.remedies import Adviser, only_waits
 from plimsoll.placement.solvers.protocol import Award
-from plimsoll.placement.warnings import warnings_for
+from plimsoll.placement.warnings import failed_move_warning, warnings_for
 
 
 def decision_of(award: Award, fleet: Fleet, adviser: Adviser) -> Decision:
@@ -63,9 +63,10 @@ class _Transition:
             placed_now=searched,
             rejections=rejections,
             remedies=self._remedies(max(1, missing)),
-            warnings=() if chosen is None else warnings_for(self.request, chosen),
+            warnings=() if chosen is None else self._warnings(chosen),
             outgrown=self.demand.outgrown,
             change_blocked=blocked,
+            rolled_back=self.demand.rolled_back,
             departures=tuple(Departure(*move.place, move.obstacle) for move, _ in self.award.moved),
             rehomings_spent=self.award.moves_spent,
             sizes=self.award.sizes,
@@ -127,6 +128,11 @@ class _Transition:
         if chosen is not None and not self.award.searched and changed:
             return True, alternatives_to(chosen, self.request, self.fleet, self.adviser.memo, self.award.left)
         return self.award.searched, self.award.rejections
+
+    def _warnings(self, chosen: Option) -> tuple[str, ...]:
+        """Return the warnings about a choice, and what happened there before where the user forces it."""
+        failed = [each for each in self.tenant.failed if each.place == chosen.target.place]
+        return (*warnings_for(self.request, chosen), *map(failed_move_warning, failed))
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
         """Return remedies where a search found nothing. They are judged with the resources that were free then."""

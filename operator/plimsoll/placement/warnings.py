@@ -6,8 +6,11 @@ from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import Evidence
 from plimsoll.domain.outcomes import Fit, Option
 from plimsoll.domain.serving import Request
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import format_gib
 from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.placement.explain import place_words
+from plimsoll.placement.failed_moves import FailedMove
 from plimsoll.placement.speed import missed
 
 _NARROW_CACHE = (
@@ -23,6 +26,13 @@ def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
     own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *_slow_warnings(choice))
     return (*own, *model_warnings(request))
+
+
+def failed_move_warning(failed: FailedMove) -> str:
+    """Return what happened when the deployment was moved to the place where it runs, or is about to run."""
+    delay = failed.delay
+    why = f"{delay.reason}: {delay.message}" if delay.message else delay.reason
+    return f"A move to {place_words(*failed.place)} did not come up in time at {to_rfc3339(failed.at)} ({why})."
 
 
 def _slow_warnings(choice: Option) -> tuple[str, ...]:

@@ -13,6 +13,9 @@ from plimsoll.rebalance.situation import Situation
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
 """The user's bounds are carried out at once."""
 
+RESTARTS = (ChangeKind.RETUNE, ChangeKind.MOVE, ChangeKind.ROLL_BACK)
+"""Changes that start engines anew, or end those that were to replace others."""
+
 
 def under_way(situation: Situation) -> Wait | None:
     """Return a wait while a move is under way: the signals describe the old and the new pool, and decide nothing."""
@@ -54,7 +57,7 @@ def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numb
     return (
         _budget_spent(situation, wanted)
         or (_fleet_budget_spent(situation, wanted) if is_automatic else None)
-        or _cooling_down(situation, wanted, ChangeKind.RETUNE, ChangeKind.MOVE)
+        or _cooling_down(situation, wanted, *RESTARTS)
     )
 
 
@@ -89,7 +92,7 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
     return (
         _budget_spent(situation, wanted)
         or _reversals_spent(situation, wanted)
-        or _cooling_down(situation, wanted, ChangeKind.ADD, ChangeKind.MOVE, ChangeKind.RETUNE)
+        or _cooling_down(situation, wanted, ChangeKind.ADD, *RESTARTS)
         or _settling(situation, wanted)
     )
 

@@ -28,6 +28,7 @@ class ChangeKind(StrEnum):
     REMOVE = "Remove"
     MOVE = "Move"
     RETUNE = "Retune"
+    ROLL_BACK = "RollBack"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +74,13 @@ class ChangeHistory:
         return sum(mark.kind is not ChangeKind.ADD for mark in self._of_last_hour(now))
 
     def reversals(self, now: float) -> int:
-        """Return how often in the last hour an addition followed a removal within :data:`REVERSAL_SECONDS`."""
+        """Return how often in the last hour an addition followed a removal within :data:`REVERSAL_SECONDS`.
+
+        A move that was taken back is a reversal, too.
+        """
         scales = [mark for mark in self.clamped(now).changes if mark.kind in (ChangeKind.ADD, ChangeKind.REMOVE)]
-        return sum(
+        taken_back = sum(mark.kind is ChangeKind.ROLL_BACK for mark in self._of_last_hour(now))
+        return taken_back + sum(
             earlier.kind is ChangeKind.REMOVE and later.kind is ChangeKind.ADD
             for earlier, later in pairwise(scales)
             if later.at - earlier.at <= REVERSAL_SECONDS and now - later.at < HOUR_SECONDS

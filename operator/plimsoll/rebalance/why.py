@@ -83,7 +83,7 @@ _SENTENCES = {
     ),
     DecisionReason.HOURLY_BUDGET_SPENT: "Waiting{wanted}: the last hour saw {changes} changes of {bound} allowed.",
     DecisionReason.REVERSALS_SPENT: (
-        "Waiting{wanted}: in the last hour {reversals} removals were followed by an addition, and {bound} are allowed."
+        "Waiting{wanted}: in the last hour {reversals} removals or moves were taken back, and {bound} are allowed."
     ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",

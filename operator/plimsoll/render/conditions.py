@@ -6,7 +6,7 @@ The questions in order: is there a plan (Planned), do the pods have nodes (Place
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from plimsoll.domain.outcomes import Rejection
@@ -14,6 +14,7 @@ from plimsoll.domain.public_words import ConditionReason as Why
 from plimsoll.domain.public_words import ConditionType as Kind
 from plimsoll.domain.public_words import PublicWord
 from plimsoll.domain.reasons import NODE_LACKS, Reason
+from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.explain import (
     estimate_sentence,
     nearest_sentence,
@@ -21,7 +22,8 @@ from plimsoll.placement.explain import (
     rejection_sentence,
     remedy_sentence,
 )
-from plimsoll.placement.pools import Decision, PoolState
+from plimsoll.placement.failed_moves import Delay
+from plimsoll.placement.pools import Decision, Pool, PoolState
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.remedies import only_waits
 from plimsoll.render.report import PoolView, Report
@@ -57,6 +59,7 @@ def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[d
         now: RFC 3339.
     """
     planned, placed, available = _planned(report), _placed(report), _available(report)
+    planned = replace(planned, message=planned.message + _taken_back(report, now))
     ready = _ready(report, planned, placed, available)
     verdicts = {Kind.READY: ready, Kind.PLANNED: planned, Kind.PLACED: placed, Kind.AVAILABLE: available}
     stalled = next((verdict for verdict in (planned, placed, available) if verdict.stalled), None)
@@ -179,6 +182,8 @@ def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) 
 def _available(report: Report) -> Verdict:
     views = _active_views(report)
     ready = sum(view.ready for view in report.pools)
+    if report.late is not None and ready:
+        return Verdict("True", Why.REPLACEMENT_LATE, _late_words(report.late), stalled=True)
     failed = next((view for view in views if view.failure is not None), None)
     if failed is not None and failed.failure is not None and (failed.ready == 0 or failed.updating):
         message = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
@@ -203,6 +208,33 @@ def _available(report: Report) -> Verdict:
     if any(view.pods - view.unbound for view in views):
         return Verdict("False", Why.ENGINES_STARTING, "The engines are loading their weights.")
     return Verdict("False", Why.NO_REPLICA_SERVES, "No replica serves yet.")
+
+
+def _late_words(pool: Pool) -> str:
+    """The message about a move that failed and cannot be taken back, because the spec rules the old placement out."""
+    where = place_words(pool.gpu_type, pool.split)
+    return (
+        f"The replicas on {where} do not serve in time ({_delay_words(pool.delay)}). The previous replicas serve on, "
+        "but the spec does not allow their placement any more: mend the new placement, or change the spec."
+    )
+
+
+def _delay_words(delay: Delay | None) -> str:
+    if delay is None:
+        return ""
+    return f"{delay.reason}: {delay.message.rstrip('.')}" if delay.message else delay.reason
+
+
+def _taken_back(report: Report, now: str) -> str:
+    """What happened to the last move that failed, while its placement is not tried again; empty where there is none."""
+    standing = [each for each in report.failed_moves if to_rfc3339(each.until) > now]
+    if not standing:
+        return ""
+    last = standing[-1]
+    return (
+        f" A move to {place_words(*last.place)} was taken back at {to_rfc3339(last.at)} ({_delay_words(last.delay)}). "
+        f"It is not moved there again before {to_rfc3339(last.until)}."
+    )
 
 
 def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict) -> Verdict:

@@ -9,7 +9,9 @@ from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.observations import Seen
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.public_words import PublicWord
-from plimsoll.placement.pools import Decision, PlannedPool
+from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.move_clock import MoveClock
+from plimsoll.placement.pools import Decision, PlannedPool, Pool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import Mark
 from plimsoll.rebalance.inbox import Book
@@ -79,7 +81,8 @@ class Report:
     ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
     one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user
-    declares the size.
+    declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up before. ``late``
+    is a new pool that should serve by now, and whose move cannot be taken back.
     """
 
     name: str
@@ -101,6 +104,9 @@ class Report:
     refusal_passes: bool = False
     contested: str = ""
     rehomings: tuple[Rehoming, ...] = ()
+    move: MoveClock | None = None
+    failed_moves: tuple[FailedMove, ...] = ()
+    late: Pool | None = None
     decisions: tuple[DecisionNote, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     namespace: str = ""

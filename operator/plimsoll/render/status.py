@@ -19,6 +19,8 @@ from plimsoll.domain.units import GIB, format_price
 from plimsoll.memory.load import replica_tokens
 from plimsoll.performance.cost import cost
 from plimsoll.placement.explain import rejection_sentence, remedy_sentence, suggestion_sentence
+from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.speed import load_of
@@ -97,6 +99,8 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "pools": [_pool(report, pool) for pool in decision.pools],
         "tooSmall": _too_small(report, decision),
         "rehomings": [_rehoming(each) for each in report.rehomings],
+        "move": None if report.move is None else _move(report.move),
+        "failedMoves": [_failed_move(each) for each in report.failed_moves],
         "proposals": [_proposal(each, report.namespace) for each in report.proposals[:MAX_PROPOSALS]],
         "decisions": [_decision(each) for each in report.decisions],
     }
@@ -314,6 +318,29 @@ def _rehoming(rehoming: Rehoming) -> dict[str, Any]:
         **stages(rehoming.split),
         "at": to_rfc3339(rehoming.at),
         "reason": rehoming.reason,
+    }
+
+
+def _move(clock: MoveClock) -> dict[str, Any]:
+    return {
+        "pools": list(clock.pools),
+        "beganAt": to_rfc3339(clock.began),
+        "dueAt": to_rfc3339(clock.due),
+        "spec": clock.spec,
+    }
+
+
+def _failed_move(failed: FailedMove) -> dict[str, Any]:
+    return {
+        "gpuType": failed.gpu_type,
+        "tensorParallel": failed.split.tensor_parallel,
+        **stages(failed.split),
+        "at": to_rfc3339(failed.at),
+        "until": to_rfc3339(failed.until),
+        "times": failed.times,
+        "reason": failed.delay.reason,
+        "message": failed.delay.message,
+        "spec": failed.spec,
     }
 
 

@@ -329,6 +329,46 @@ class RehomingStatus(ApiModel):
     reason: str = Field(default="", description="The scheduler's obstacle, as one CamelCase word.")
 
 
+class MoveStatus(ApiModel):
+    """A move that is under way: new pools are to replace old ones."""
+
+    pools: list[Annotated[str, Field(max_length=128)]] = Field(max_length=64, description="New pools.")
+    began_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time when the first new replicas were wanted."
+    )
+    due_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time by which the new replicas must serve. After it the move is taken back, if the old pools are "
+        "still valid for the spec."
+    )
+    spec: Annotated[str, Field(max_length=64)] = Field(
+        description="Digest of the spec's fields on which a start depends. The times hold for this digest only."
+    )
+
+
+class FailedMoveStatus(ApiModel):
+    """A placement that was left because its replicas did not serve in time."""
+
+    gpu_type: str = Field(description="GPU type that was left.")
+    tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
+    pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
+    expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
+    data_parallel: int | None = Field(default=None, description=ENGINES)
+    at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time when the move was taken back."
+    )
+    until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time before which the placement is not chosen again, unless spec.overrides.gpuType asks for it."
+    )
+    times: int = Field(description="Failures there so far. Each one doubles the pause.")
+    reason: Annotated[str, Field(max_length=128)] = Field(description="Reason, as one CamelCase word for programs.")
+    message: Annotated[str, Field(max_length=1024)] = Field(
+        default="", description="Reason in the words of a pod or of the scheduler, as text for people."
+    )
+    spec: Annotated[str, Field(max_length=64)] = Field(
+        description="Digest of the spec's fields on which a start depends. The entry holds for this digest only."
+    )
+
+
 class ProposalStatus(ApiModel):
     """A change of other deployments that would make room for this one. Nothing carries it out."""
 
@@ -354,7 +394,7 @@ class ChangeStatus(ApiModel):
     """One change that the live loop made."""
 
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(description="Time of the change.")
-    kind: str = Field(description="Add, Remove, Retune or Move.")
+    kind: str = Field(description="Add, Remove, Retune, Move or RollBack.")
     reason: str | None = Field(default=None, description="Reason, as one CamelCase word for programs.")
     replicas: int | None = Field(default=None, description="Replicas that were wanted from then on.")
 
@@ -491,6 +531,13 @@ class InferenceDeploymentStatus(ApiModel):
         default=None,
         max_length=20,
         description="Placements that replicas left within the last hour because their pods found no node.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    move: MoveStatus | None = Field(default=None, description="The move that is under way, if there is one.")
+    failed_moves: list[FailedMoveStatus] | None = Field(
+        default=None,
+        max_length=10,
+        description="Placements that did not come up in time within the last seven days.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     proposals: list[ProposalStatus] | None = Field(

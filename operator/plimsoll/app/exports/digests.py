@@ -54,7 +54,10 @@ def with_digests(real: Body, written: Body, salt: str) -> dict[str, Any]:
     def size(digest: object) -> str:
         return after.size_digest if digest == before.size_digest else other(digest)
 
-    return {**written, "status": with_other_digests(written.get("status") or {}, spec, size)}
+    def start(digest: object) -> str:
+        return after.start_digest if digest == before.start_digest else other(digest)
+
+    return {**written, "status": with_other_digests(written.get("status") or {}, spec, size, start)}
 
 
 def _case(body: Body) -> Case:

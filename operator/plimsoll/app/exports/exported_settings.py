@@ -25,6 +25,7 @@ def environment_of(settings: Settings) -> Mapping[str, str]:
         "PLIMSOLL_ENGINE_REGISTRY": settings.engine_registry,
         "PLIMSOLL_SCRAPE_ANNOTATIONS": _switch(on=settings.scrape_annotations),
         "PLIMSOLL_STRANDED_SECONDS": str(settings.stranded_seconds),
+        "PLIMSOLL_MOVE_SECONDS": str(settings.move_seconds),
     }
     return {name: value for name, value in found.items() if value}
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.base import ApiModel
 from plimsoll.api.v1alpha1.status import (
+    FailedMoveStatus,
+    MoveStatus,
     ObservationStatus,
     PoolStatus,
     RebalancingStatus,
@@ -17,6 +19,8 @@ from plimsoll.api.v1alpha1.status import (
 from plimsoll.app.record.values import Cut, split_of
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.facts.cluster.gpu_labels import is_gpu_resource
+from plimsoll.placement.failed_moves import MOST_TIMES, pause_seconds
+from plimsoll.placement.move_clock import LONGEST_SECONDS, MOST_EXTENSIONS
 from plimsoll.placement.pools import pool_name
 from plimsoll.render.names import CAPACITY_WORDS
 
@@ -45,6 +49,10 @@ def doubt(entry: ApiModel) -> str:
             )
         case TooSmallStatus():
             return _split_doubt_of(entry)
+        case MoveStatus():
+            return _span_doubt(("beganAt", entry.began_at), ("dueAt", entry.due_at), MOST_EXTENSIONS * LONGEST_SECONDS)
+        case FailedMoveStatus():
+            return _split_doubt_of(entry) or _failed_move_doubt(entry)
         case RebalancingStatus():
             return _replicas_doubt(entry)
         case _:
@@ -131,6 +139,27 @@ def _observation_doubt(entry: ObservationStatus) -> str:
     if entry.batched_tokens < 1 or entry.max_sequences < 1:
         return "batchedTokens and maxSequences must be 1 at least"
     return _split_doubt_of(entry)
+
+
+def _failed_move_doubt(entry: FailedMoveStatus) -> str:
+    if not 1 <= entry.times <= MOST_TIMES:
+        return f"times {entry.times} is not between 1 and {MOST_TIMES}"
+    if not entry.reason.isalnum():
+        return f"reason {entry.reason!r} is not one word"
+    return _span_doubt(("at", entry.at), ("until", entry.until), pause_seconds(entry.times))
+
+
+def _span_doubt(first: tuple[str, str], last: tuple[str, str], longest: float) -> str:
+    """The error in two times, each with its name. Times are written in whole seconds, so a second more is allowed."""
+    times = []
+    for name, text in (first, last):
+        at = from_rfc3339(text)
+        if at is None:
+            return f"{name} {text!r} is no time"
+        times.append(at)
+    if not 0 <= times[1] - times[0] <= longest + 1:
+        return f"{last[0]} {last[1]} is not within {longest:.0f} s after {first[0]} {first[1]}"
+    return ""
 
 
 def _replicas_doubt(entry: RebalancingStatus) -> str:

@@ -17,8 +17,10 @@ from plimsoll.api.v1alpha1.status import (
     Condition,
     DecisionStatus,
     EstimateStatus,
+    FailedMoveStatus,
     InferenceDeploymentStatus,
     ModelStatus,
+    MoveStatus,
     ObservationStatus,
     PlacementStatus,
     PoolStatus,
@@ -32,8 +34,10 @@ from plimsoll.api.v1alpha1.status import (
     TooSmallStatus,
 )
 from plimsoll.app.record.doubts import doubt
-from plimsoll.app.record.values import history_of, learned_of, pool_of, rehoming_of, seen_of
+from plimsoll.app.record.values import failed_of, history_of, learned_of, move_of, pool_of, rehoming_of, seen_of
 from plimsoll.domain.observations import Seen
+from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import ChangeHistory
@@ -51,8 +55,9 @@ class Record:
     """The usable part of a status.
 
     ``status`` has the parts that decisions are made from. The other parts are only shown, and they are most of a
-    status: :func:`shown_parts` reads them again when they are needed. ``pools``, ``rehomings``, ``observations`` and
-    ``history`` are made from the entries of these names; observations only from those of this release.
+    status: :func:`shown_parts` reads them again when they are needed. ``pools``, ``rehomings``, ``move``,
+    ``failed_moves``, ``observations`` and ``history`` are made from the entries of these names; observations only from
+    those of this release.
     ``max_sequences`` is the engine's most requests at the same time, as the placement shows it. There is a complaint
     for each part that was left out. ``lost_pools`` means that an entry of ``status.pools`` was left out, so that there
     may be pools that the status does not list.
@@ -62,6 +67,8 @@ class Record:
     status: InferenceDeploymentStatus = field(default_factory=InferenceDeploymentStatus)
     pools: tuple[Pool, ...] = ()
     rehomings: tuple[Rehoming, ...] = ()
+    move: MoveClock | None = None
+    failed_moves: tuple[FailedMove, ...] = ()
     observations: tuple[Seen, ...] = ()
     history: ChangeHistory = field(default_factory=ChangeHistory)
     learned: Learned | None = None
@@ -94,13 +101,16 @@ def read(raw: Any) -> Record:
     reader = _Reader(raw, [])
     parts = {name: read_part(reader) for name, read_part in _PARTS.items()}
     placement: PlacementStatus | None = parts["placement"]
+    failed = tuple(each for entry in parts["failed_moves"] if (each := failed_of(entry)) is not None)
     return Record(
         raw,
         InferenceDeploymentStatus.model_construct(**{name: parts[name] for name in _DECIDED_FROM}),
         pools=tuple(map(pool_of, parts["pools"])),
         rehomings=tuple(place for entry in parts["rehomings"] if (place := rehoming_of(entry)) is not None),
         observations=tuple(seen for entry in parts["observations"] if (seen := seen_of(entry)) is not None),
-        history=history_of(parts["rebalancing"]),
+        move=move_of(parts["move"]),
+        failed_moves=failed,
+        history=history_of(parts["rebalancing"], failed),
         learned=learned_of(parts["rebalancing"]),
         max_sequences=None if placement is None else placement.engine.max_num_seqs,
         complaints=tuple(reader.complaints),
@@ -199,6 +209,8 @@ _PARTS: Mapping[str, Callable[[_Reader], Any]] = {
     "too_small": lambda reader: reader.entries("tooSmall", TooSmallStatus),
     "observations": lambda reader: reader.entries("observations", ObservationStatus),
     "rehomings": lambda reader: reader.entries("rehomings", RehomingStatus),
+    "move": lambda reader: reader.part("move", MoveStatus),
+    "failed_moves": lambda reader: reader.entries("failedMoves", FailedMoveStatus),
     "proposals": lambda reader: reader.entries("proposals", ProposalStatus),
     "decisions": lambda reader: reader.entries("decisions", DecisionStatus),
     "rebalancing": lambda reader: reader.part("rebalancing", RebalancingStatus),

@@ -23,13 +23,15 @@ _WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut")
 
 
 def without_messages(status: Body) -> dict[str, Any]:
-    """Return a status without the messages of conditions: they may quote logs, and every decision writes new ones."""
+    """Return a status without the messages of conditions and of failed moves: they may quote logs."""
     kept = {name: value for name, value in status.items() if name in _FIELDS}
     if isinstance(status.get("conditions"), list):
         kept["conditions"] = [
             {**{name: each[name] for name in _CONDITION if name in each}, "message": ""}
             for each in status["conditions"]
         ]
+    if isinstance(status.get("failedMoves"), list):
+        kept["failedMoves"] = [_without(each, "message") for each in status["failedMoves"] if isinstance(each, Mapping)]
     return kept
 
 
@@ -43,12 +45,16 @@ def without_sentences(status: Body) -> dict[str, Any]:
     return found
 
 
-def with_other_digests(status: Body, spec: Digest, size: Digest) -> dict[str, Any]:
-    """Return a status with other digests of the spec, and of the part of it on which the size depends."""
+def with_other_digests(status: Body, spec: Digest, size: Digest, start: Digest) -> dict[str, Any]:
+    """Return a status with other digests of the spec, and of the parts of it on which size and start depend."""
     found = dict(status)
     for name in ("pools", "tooSmall", "observations"):
         if isinstance(status.get(name), list):
             found[name] = [_with_digest(each, spec) for each in status[name]]
+    if isinstance(status.get("failedMoves"), list):
+        found["failedMoves"] = [_with_digest(each, start) for each in status["failedMoves"]]
+    if isinstance(status.get("move"), Mapping):
+        found["move"] = _with_digest(status["move"], start)
     if isinstance(status.get("size"), Mapping):
         found["size"] = _with_digest(status["size"], size)
     return found

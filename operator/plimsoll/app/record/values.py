@@ -9,6 +9,8 @@ from plimsoll import __version__
 from plimsoll.api.v1alpha1.status import (
     ChangeStatus,
     DecisionStatus,
+    FailedMoveStatus,
+    MoveStatus,
     ObservationStatus,
     PoolStatus,
     RebalancingStatus,
@@ -21,6 +23,8 @@ from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.times import from_rfc3339
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.placement.failed_moves import Delay, FailedMove
+from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
@@ -103,6 +107,22 @@ def rehoming_of(entry: RehomingStatus) -> Rehoming | None:
     return None if at is None else Rehoming(entry.gpu_type, split_of(entry), at, entry.reason)
 
 
+def move_of(entry: MoveStatus | None) -> MoveClock | None:
+    """The move that is under way; None if there is none, or if its times are unusable."""
+    if entry is None:
+        return None
+    began, due = from_rfc3339(entry.began_at), from_rfc3339(entry.due_at)
+    return None if began is None or due is None else MoveClock(tuple(entry.pools), began, due, entry.spec)
+
+
+def failed_of(entry: FailedMoveStatus) -> FailedMove | None:
+    """A place that did not come up in time; None if its times are unusable."""
+    at, until, delay = from_rfc3339(entry.at), from_rfc3339(entry.until), Delay(entry.reason, entry.message)
+    if at is None or until is None:
+        return None
+    return FailedMove(entry.gpu_type, split_of(entry), at, until, entry.times, delay, entry.spec)
+
+
 def decision_of(entry: DecisionStatus) -> DecisionNote:
     """An earlier decision, as it was shown."""
     return DecisionNote(entry.id, entry.at, entry.placed, entry.replaced or "", entry.solver or "", entry.gap_permille)
@@ -136,12 +156,16 @@ def seen_of(entry: ObservationStatus) -> Seen | None:
     return Seen(observation, entry.spec)
 
 
-def history_of(entry: RebalancingStatus | None) -> ChangeHistory:
-    """The past changes of the live loop. Those without a usable time or with an unknown kind are left out."""
-    if entry is None:
-        return ChangeHistory()
-    marks = (_mark_of(change) for change in entry.changes or ())
-    return ChangeHistory(tuple(mark for mark in marks if mark is not None))
+def history_of(entry: RebalancingStatus | None, failed: Sequence[FailedMove] = ()) -> ChangeHistory:
+    """The past changes of the live loop. Those without a usable time or with an unknown kind are left out.
+
+    A move is taken back also where the live loop has no turn. Such a change is added if it is newer than all others.
+    """
+    changes = () if entry is None else entry.changes or ()
+    marks = tuple(mark for change in changes if (mark := _mark_of(change)) is not None)
+    newest = max((mark.at for mark in marks), default=0.0)
+    taken_back = tuple(Mark(each.at, ChangeKind.ROLL_BACK, each.delay.reason) for each in failed if each.at > newest)
+    return ChangeHistory((*marks, *sorted(taken_back, key=lambda mark: mark.at)))
 
 
 def _mark_of(entry: ChangeStatus) -> Mark | None:

@@ -1,0 +1,138 @@
+"""Places that did not come up in time when a deployment was moved there: how long they are refused, and why.
+
+A place that failed once mostly fails again: its image is missing there, its engine crashes, or its GPUs stay taken.
+So it is refused for a pause that doubles with each failure. Other places may be tried meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from plimsoll.domain.outcomes import Option, Rejection, Split
+from plimsoll.domain.reasons import Numbers, Reason
+from plimsoll.domain.times import to_rfc3339
+from plimsoll.placement.options import Options
+
+FIRST_PAUSE_SECONDS = 6 * 3600.0
+"""The pause after the first failure: whoever mends the place mostly does so within a working day."""
+
+LONGEST_PAUSE_SECONDS = 72 * 3600.0
+"""The longest pause: a weekend and a day."""
+
+FORGOTTEN_SECONDS = 7 * 86_400.0
+"""How long a failure counts for the next pause. It is longer than any pause."""
+
+MOST_REMEMBERED = 10
+"""The most places that a status holds; the latest failures stay."""
+
+MOST_TIMES = 99
+"""The most failures of one place that are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Why replicas do not serve: one CamelCase word for programs, and a text for people, which may quote a pod."""
+
+    reason: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RollBack:
+    """A place that is left because it did not come up in time, in the pass that decides it, which has no clock."""
+
+    gpu_type: str
+    split: Split
+    delay: Delay
+
+    @property
+    def place(self) -> tuple[str, Split]:
+        """The GPU type and the split."""
+        return self.gpu_type, self.split
+
+    @property
+    def numbers(self) -> Numbers:
+        """The figures of the refusal."""
+        return (("failure", self.delay.reason),)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedMove:
+    """A place that did not come up in time.
+
+    ``at`` is when it was left and ``until`` when it may be used again, both in POSIX seconds. ``times`` counts its
+    failures. ``spec`` is the digest of the spec's fields on which a start depends.
+    """
+
+    gpu_type: str
+    split: Split
+    at: float
+    until: float
+    times: int
+    delay: Delay
+    spec: str
+
+    @property
+    def place(self) -> tuple[str, Split]:
+        """The GPU type and the split."""
+        return self.gpu_type, self.split
+
+    @property
+    def numbers(self) -> Numbers:
+        """The figures of the refusal."""
+        times = (("at", to_rfc3339(self.at)), ("until", to_rfc3339(self.until)))
+        return (("failure", self.delay.reason), ("times", self.times), *times)
+
+
+def pause_seconds(times: int) -> float:
+    """Return how long a place is refused after so many failures."""
+    return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** (min(times, MOST_TIMES) - 1))
+
+
+def known(recorded: Iterable[FailedMove], spec: str, now: float) -> tuple[FailedMove, ...]:
+    """Return the failures that count for this spec, the oldest first.
+
+    A time in the future is replaced by ``now``, and no pause is longer than its number of failures allows. So a clock
+    that is set back refuses no place for ever.
+    """
+    found = (_bounded(each, now) for each in recorded if each.spec == spec and now - each.at < FORGOTTEN_SECONDS)
+    return tuple(sorted(found, key=lambda each: (each.at, *each.place)))
+
+
+def _bounded(failed: FailedMove, now: float) -> FailedMove:
+    at = min(failed.at, now)
+    until = min(failed.until, at + pause_seconds(failed.times))
+    return failed if (at, until) == (failed.at, failed.until) else replace(failed, at=at, until=until)
+
+
+def standing(recorded: Iterable[FailedMove], spec: str, now: float) -> tuple[FailedMove, ...]:
+    """Return the failures whose pause lasts."""
+    return tuple(each for each in known(recorded, spec, now) if each.until > now)
+
+
+def remembered(
+    recorded: Iterable[FailedMove], rolled_back: Sequence[RollBack], spec: str, now: float
+) -> tuple[FailedMove, ...]:
+    """Return the entries to store: one for each place, with its last failure."""
+    latest = {each.place: each for each in known(recorded, spec, now)}
+    for each in rolled_back:
+        before = latest.get(each.place)
+        times = 1 if before is None else min(MOST_TIMES, before.times + 1)
+        until = now + pause_seconds(times)
+        latest[each.place] = FailedMove(each.gpu_type, each.split, now, until, times, each.delay, spec)
+    return tuple(sorted(latest.values(), key=lambda each: (each.at, *each.place)))[-MOST_REMEMBERED:]
+
+
+def without_failed(judged: Options, failed: Sequence[RollBack | FailedMove]) -> Options:
+    """Return the options with these places refused. The same object where that changes nothing."""
+    closed = {each.place: each.numbers for each in failed}
+    if not any(isinstance(each, Option) and each.target.place in closed for each in judged.verdicts):
+        return judged
+    return Options(tuple(_refused(each, closed) for each in judged.verdicts))
+
+
+def _refused(verdict: Option | Rejection, closed: dict[tuple[str, Split], Numbers]) -> Option | Rejection:
+    if isinstance(verdict, Rejection) or verdict.target.place not in closed:
+        return verdict
+    return Rejection(*verdict.target.place, Reason.MOVE_FAILED, closed[verdict.target.place])

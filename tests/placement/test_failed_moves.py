@@ -1,0 +1,95 @@
+"""What is remembered of places that did not come up: for how long they are refused, and what forgets them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.domain.outcomes import Option, Rejection, Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.placement.failed_moves import (
+    FIRST_PAUSE_SECONDS,
+    FORGOTTEN_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    MOST_REMEMBERED,
+    Delay,
+    FailedMove,
+    RollBack,
+    pause_seconds,
+    remembered,
+    standing,
+    without_failed,
+)
+from plimsoll.placement.options import options
+from tests.support.planning import H100, L4, L40S, fleet, node, request
+
+NOW = 1_800_000_000.0
+ONE = Split(1)
+CRASH = Delay("EngineCrashed", "no such file")
+
+
+def failed(kind: str = L40S, age: float = 60.0, times: int = 1, spec: str = "s") -> FailedMove:
+    at = NOW - age
+    return FailedMove(kind, ONE, at, at + pause_seconds(times), times, CRASH, spec)
+
+
+def test_the_pause_doubles_up_to_three_days_and_ends_before_the_failure_is_forgotten() -> None:
+    hours = [pause_seconds(times) / 3600 for times in (1, 2, 3, 4, 5, 6, 10**9)]
+    assert hours == [6, 12, 24, 48, 72, 72, 72]
+    assert FORGOTTEN_SECONDS > LONGEST_PAUSE_SECONDS
+
+
+def test_a_first_failure_is_remembered_with_its_reason_and_a_second_one_doubles_its_pause() -> None:
+    rolled = [RollBack(L40S, ONE, CRASH)]
+    [first] = remembered((), rolled, "s", NOW)
+    assert first == FailedMove(L40S, ONE, NOW, NOW + FIRST_PAUSE_SECONDS, 1, CRASH, "s")
+    later = NOW + 2 * FIRST_PAUSE_SECONDS
+    [second] = remembered((first,), rolled, "s", later)
+    assert (second.times, second.until) == (2, later + 2 * FIRST_PAUSE_SECONDS)
+
+
+def test_a_failure_stands_until_its_pause_is_over_and_counts_for_a_week() -> None:
+    assert standing((failed(age=FIRST_PAUSE_SECONDS - 1),), "s", NOW) != ()
+    assert standing((failed(age=FIRST_PAUSE_SECONDS),), "s", NOW) == ()
+    assert remembered((failed(age=FORGOTTEN_SECONDS - 1),), (), "s", NOW) != ()
+    assert remembered((failed(age=FORGOTTEN_SECONDS),), (), "s", NOW) == ()
+
+
+def test_another_start_forgets_it() -> None:
+    assert standing((failed(),), "t", NOW) == remembered((failed(),), (), "t", NOW) == ()
+
+
+def test_times_that_are_too_late_are_cut_so_that_no_place_is_refused_for_ever() -> None:
+    ahead = replace(failed(), at=NOW + 10**9, until=NOW + 2 * 10**9)
+    [found] = standing((ahead,), "s", NOW)
+    assert (found.at, found.until) == (NOW, NOW + FIRST_PAUSE_SECONDS)
+
+
+def test_no_more_is_kept_than_a_status_holds_and_the_latest_stay() -> None:
+    many = tuple(failed(f"gpu-{index}", age=index) for index in range(MOST_REMEMBERED + 5))
+    kept = remembered(many, (), "s", NOW)
+    assert len(kept) == MOST_REMEMBERED
+    assert kept[-1].gpu_type == "gpu-0"
+
+
+def test_only_the_place_that_failed_is_refused_and_its_numbers_are_given() -> None:
+    judged = options(request(), fleet(node("l4", L4, 4), node("l", L40S, 4), node("h", H100, 4)))
+    found = without_failed(judged, (failed(times=3),))
+    changed = [each for each, before in zip(found.verdicts, judged.verdicts, strict=True) if each != before]
+    [rejection] = changed
+    assert isinstance(rejection, Rejection)
+    assert (rejection.gpu_type, rejection.split, rejection.reason) == (L40S, ONE, Reason.MOVE_FAILED)
+    assert dict(rejection.numbers) == {
+        "failure": "EngineCrashed",
+        "times": 3,
+        "at": "2027-01-15T07:59:00Z",
+        "until": "2027-01-16T07:59:00Z",
+    }
+
+
+@pytest.mark.parametrize("places", [(), (failed("gpu-of-nobody"),)], ids=["none", "elsewhere"])
+def test_where_nothing_is_refused_the_options_are_the_same_object(places: tuple[FailedMove, ...]) -> None:
+    judged = options(request(), fleet(node("l", L40S, 4)))
+    assert any(isinstance(each, Option) for each in judged.verdicts)
+    assert without_failed(judged, places) is judged

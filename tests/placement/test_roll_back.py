@@ -1,0 +1,169 @@
+"""A move whose time is over: what is wanted again, what is given back, and where nothing can be taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.fleet import GpuNode
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.reasons import Reason
+from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides, Request
+from plimsoll.placement.failed_moves import Delay, FailedMove, RollBack
+from plimsoll.placement.plan import plan
+from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.roll_back import NOT_READY
+from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
+
+CRASH = Delay("EngineCrashed", "no such file")
+RETIRING = PoolState.RETIRING
+TOO_SMALL = (ObservedCapacity(L4, Split(1), 100),)
+NODES = (node("l4", L4, 4, held=1), node("l", L40S, 4, held=1))
+
+
+def new(kind: str = L40S, replicas: int = 1, **changes: Any) -> Pool:
+    """A pool that does not serve in time."""
+    return pool(kind, replicas=replicas, **{"ready": 0, "delay": CRASH, **changes})
+
+
+def old(kind: str = L4, replicas: int = 1, **changes: Any) -> Pool:
+    """A pool that serves until the new one does."""
+    return pool(kind, replicas=replicas, **{"state": RETIRING, **changes})
+
+
+def overdue(*pools: Pool, wanted: Request | None = None, **changes: Any) -> Tenant:
+    return tenant(wanted or request(observed=TOO_SMALL), *pools, **{"overdue": True, **changes})
+
+
+def decided(who: Tenant, *nodes: GpuNode) -> Decision:
+    (decision,) = plan([who], fleet(*(nodes or NODES)))
+    return decision
+
+
+def shown(decision: Decision) -> dict[str, tuple[str, int]]:
+    return {each.gpu_type: (each.state.value, each.replicas) for each in decision.pools}
+
+
+def test_the_old_pool_is_wanted_again_the_new_one_is_gone_and_its_place_is_named() -> None:
+    decision = decided(overdue(new(), old()))
+    assert shown(decision) == {L4: ("Active", 1)}
+    assert decision.rolled_back == (RollBack(L40S, Split(1), CRASH),)
+    assert (decision.missing, decision.change_blocked) == (0, False)
+    [kept] = decision.pools
+    assert (kept.generation, kept.choice) == (1, None), "its engines run on as they are"
+
+
+def test_an_old_pool_that_fits_is_kept_with_its_choice() -> None:
+    decision = decided(overdue(new(), old(), wanted=request()))
+    assert shown(decision) == {L4: ("Active", 1)}
+    assert decision.pools[0].choice is not None
+
+
+@pytest.mark.parametrize(
+    ("who", "why"),
+    [
+        (overdue(new(), old(), overdue=False), "there is time"),
+        (overdue(new(), old(ready=0)), "the old pool does not serve either"),
+        (overdue(new()), "there is no old pool"),
+        (
+            overdue(new(), old(), generation=2, wanted=request(constraints=GpuConstraints(deny=(L4,)))),
+            "the spec rules the old pool out",
+        ),
+        (
+            overdue(new(), old(spec="before"), generation=2, spec="now"),
+            "the old pool's engines are of another spec and do not fit this one",
+        ),
+        (
+            overdue(new(), old(), generation=2, wanted=request(overrides=Overrides(gpu_type=L40S))),
+            "the user asks for the new place",
+        ),
+    ],
+    ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
+)
+def test_nothing_is_taken_back_where(who: Tenant, why: str) -> None:
+    decision = decided(who)
+    states = {each.gpu_type: (each.state.value, each.replicas) for each in who.pools}
+    assert shown(decision) == states, why
+    assert decision.rolled_back == ()
+
+
+def test_a_change_of_the_spec_that_leaves_the_engines_as_they_are_is_no_obstacle() -> None:
+    decision = decided(overdue(new(), old(spec="s"), generation=2, spec="s"))
+    assert shown(decision) == {L4: ("Active", 1)}
+    assert decision.pools[0].generation == 2
+
+
+def test_new_replicas_that_serve_stay_and_the_old_pool_gives_the_rest() -> None:
+    who = overdue(new(replicas=3, ready=1), old(replicas=3), wanted=request(replicas=3, observed=TOO_SMALL))
+    decision = decided(who, node("l4", L4, 4, held=3), node("l", L40S, 4, held=3))
+    assert shown(decision) == {L40S: ("Active", 1), L4: ("Active", 2)}
+    assert [each.gpu_type for each in decision.rolled_back] == [L40S]
+
+
+def test_of_several_old_pools_those_with_the_most_serving_replicas_come_first() -> None:
+    who = overdue(
+        new(replicas=3), old(L4, 1), old(H100, 2), old(A100, 2), wanted=request(replicas=3, observed=TOO_SMALL)
+    )
+    nodes = (node("l4", L4, 1, held=1), node("h", H100, 2, held=2), node("a", A100, 2, held=2), node("l", L40S, 3))
+    assert shown(decided(who, *nodes)) == {A100: ("Active", 2), H100: ("Active", 1)}
+
+
+def test_a_pool_without_a_word_of_its_pods_has_a_reason_too() -> None:
+    assert decided(overdue(new(delay=None), old())).rolled_back[0].delay == NOT_READY
+
+
+def test_what_is_still_missing_goes_elsewhere_and_not_back_to_the_place_that_failed() -> None:
+    who = overdue(new(replicas=2), old(L4, 1), wanted=request(replicas=2))
+    decision = decided(who, node("l4", L4, 1, held=1), node("l", L40S, 4), node("h", H100, 1))
+    assert shown(decision) == {L4: ("Active", 1), H100: ("Active", 1)}
+    reasons = {each.gpu_type: each.reason for each in decision.rejections if each.split == Split(1)}
+    assert reasons[L40S] is Reason.MOVE_FAILED
+
+
+def test_no_gpu_of_the_given_up_pool_is_promised_to_anybody_in_the_same_pass() -> None:
+    """Its pods hold their GPUs until they have ended."""
+    starting = overdue(new(), old(), wanted=request(observed=TOO_SMALL, name="a", created="1"))
+    waits = tenant(request(name="b", created="2", constraints=GpuConstraints(allow=(L40S,))))
+    _, other = plan([starting, waits], fleet(node("l4", L4, 1, held=1), node("l", L40S, 1, held=1)))
+    assert other.missing == 1
+
+
+def test_gpus_that_were_kept_for_pods_without_a_node_are_given_back_at_once() -> None:
+    waiting = new(bound=0)
+    neighbour = tenant(request(name="b", created="2", constraints=GpuConstraints(allow=(L40S,))))
+    nodes = (node("l4", L4, 1, held=1), node("l", L40S, 1))
+    for is_overdue, missing in ((False, 1), (True, 0)):
+        who = overdue(waiting, old(), wanted=request(observed=TOO_SMALL, name="a", created="1"), overdue=is_overdue)
+        _, other = plan([who, neighbour], fleet(*nodes))
+        assert other.missing == missing
+
+
+class TestMemory:
+    failed = FailedMove(L40S, Split(1), 1_800_000_000.0, 1_800_021_600.0, 1, CRASH, "s")
+    where = (node("l", L40S, 4), node("h", H100, 4))
+
+    def test_new_replicas_are_not_placed_where_a_move_failed(self) -> None:
+        assert shown(decided(tenant(request()), *self.where)) == {L40S: ("Active", 1)}
+        assert shown(decided(tenant(request(), failed=(self.failed,)), *self.where)) == {H100: ("Active", 1)}
+
+    def test_where_only_such_a_place_is_left_the_deployment_waits_and_says_so(self) -> None:
+        decision = decided(tenant(request(), failed=(self.failed,)), node("l", L40S, 1))
+        assert decision.missing == 1
+        assert Reason.MOVE_FAILED in {each.reason for each in decision.rejections}
+
+    def test_replicas_that_run_there_stay(self) -> None:
+        assert shown(decided(tenant(request(), pool(L40S), failed=(self.failed,)), *self.where)) == {
+            L40S: ("Active", 1)
+        }
+
+    def test_a_forced_place_is_taken_and_the_warning_says_what_happened(self) -> None:
+        forced = tenant(request(overrides=Overrides(gpu_type=L40S)), failed=(self.failed,))
+        decision = decided(forced, *self.where)
+        assert shown(decision) == {L40S: ("Active", 1)}
+        assert decision.warnings[-1] == (
+            "A move to l40s-48gb x 1 did not come up in time at 2027-01-15T08:00:00Z (EngineCrashed: no such file)."
+        )
+        plain = decided(replace(forced, failed=()), *self.where)
+        assert decision.warnings[:-1] == plain.warnings
