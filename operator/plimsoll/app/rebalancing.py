@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.readings import Reading
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
 from plimsoll.app.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
@@ -190,6 +190,7 @@ def take_turn(
         now,
         policy,
         standing.memory.about(running.pool),
+        asks_to_move=spec.rebalancing.moves is MovesMode.RECOMMEND,
     )
     decided = decide(situation, what_if)
     standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))

@@ -24,7 +24,7 @@ from plimsoll.rebalance.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnose import ABOUT_THE_PLACE, Diagnosis, DiagnosisKind, diagnose, diagnose_load
 from plimsoll.rebalance.guard import under_way
 from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.judging import judged
@@ -56,7 +56,8 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
     """Decide once. The same arguments always give the same decision.
 
     The first remedy with an offer decides. A wait for a bound or for a place is reported only when a change would have
-    been made otherwise. A caller that makes the change records it:
+    been made otherwise. While a move is only proposed or held back, the number of replicas follows the load. A caller
+    that makes the change records it:
     ``history.recorded(now, kind_of(decision))``.
     """
     if situation.policy.mode is Mode.OFF:
@@ -70,7 +71,28 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
     found = Decided(Wait(diagnosis.reason, diagnosis.numbers), None, None, look.memory, diagnosis.kind, look.wish)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
         return found
-    return _treated(found, diagnosis, Asking(situation, what_if), remedies)
+    ask = Asking(situation, what_if)
+    treated = _treated(found, diagnosis, ask, remedies)
+    if diagnosis.kind not in ABOUT_THE_PLACE or _is_made(treated, situation):
+        return treated
+    return _scaled(found, diagnose_load(situation, look), ask, remedies) or treated
+
+
+def _is_made(decided: Decided, situation: Situation) -> bool:
+    """Whether a change is carried out now, and not only proposed or held back."""
+    return decided.answer is not None and situation.moves_alone
+
+
+def _scaled(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided | None:
+    """Return another number of replicas where the load asks for it and it has a place; None where nothing is changed.
+
+    It comes before a move that waits for people or for a bound: requests wait while nobody decides.
+    """
+    if diagnosis.kind is DiagnosisKind.UNKNOWN:
+        return None
+    scaled = _treated(replace(found, kind=diagnosis.kind), diagnosis, ask, remedies)
+    is_found = isinstance(scaled.decision, AddReplica | RemoveReplica) and scaled.answer is not None
+    return scaled if is_found else None
 
 
 def _treated(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided:

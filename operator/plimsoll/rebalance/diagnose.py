@@ -92,6 +92,9 @@ _BECAUSE = {
 
 _KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM}
 
+ABOUT_THE_PLACE = frozenset((DiagnosisKind.OUTGROWN,))
+"""The kinds that ask for another place."""
+
 PER_MINUTE = 60
 
 BINDING_SHARE = 0.6
@@ -99,19 +102,26 @@ BINDING_SHARE = 0.6
 
 
 def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
-    """Diagnose once. The user's bounds and declarations come first, then the load."""
-    need, placement, load, policy = situation.need, situation.placement, situation.load, situation.policy
+    """Diagnose once. The user's bounds and declarations come first, then the place, then the load."""
+    return _by_bounds(situation.placement, situation.policy) or _by_place(situation) or diagnose_load(situation, judged)
+
+
+def diagnose_load(situation: Situation, judged: Judged) -> Diagnosis:
+    """Diagnose the load alone: what a number of replicas or a setting can help, at the place as it is."""
     return (
-        _by_bounds(placement, policy)
-        or _by_capacity(need, load)
-        or _by_estimate(need, placement, load)
-        or _by_load(situation, judged)
-        or _by_missing_data(placement, load)
+        _by_load(situation, judged)
+        or _by_missing_data(situation.placement, situation.load)
         or _by_batch_limit(situation, judged)
         or _by_slack(situation, judged)
         or _by_distress(situation, judged)
         or _within_band(situation, judged)
     )
+
+
+def _by_place(situation: Situation) -> Diagnosis | None:
+    """Find whether the place itself is wrong, so that no number of replicas is the remedy."""
+    need, placement, load = situation.need, situation.placement, situation.load
+    return _by_capacity(need, load) or _by_estimate(need, placement, load)
 
 
 def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Diagnosis | None:

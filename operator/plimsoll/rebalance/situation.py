@@ -8,7 +8,7 @@ from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.policy import Mode, RebalancePolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PlacementState:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All facts of one decision. ``now`` is in POSIX seconds."""
+    """All facts of one decision. ``now`` is in POSIX seconds. ``asks_to_move``: in Auto mode, people are asked first."""
 
     need: DeclaredNeed
     placement: PlacementState
@@ -67,6 +67,12 @@ class Situation:
     now: float
     policy: RebalancePolicy
     memory: LoopMemory = field(default_factory=LoopMemory)
+    asks_to_move: bool = False
+
+    @property
+    def moves_alone(self) -> bool:
+        """Whether a move is made as soon as it is decided."""
+        return self.policy.mode is Mode.AUTO and not self.asks_to_move
 
     @property
     def stuck(self) -> int:
