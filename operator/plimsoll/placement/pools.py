@@ -14,6 +14,9 @@ from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.rehoming import Departure, Rehoming
 from plimsoll.placement.sizes import Size
 
+Place = tuple[str, Split]
+"""A GPU type and a split."""
+
 
 class PoolState(StrEnum):
     """The state of a pool. Retiring pools keep serving until the active ones serve: make before break."""
@@ -137,8 +140,9 @@ class Tenant:
     """One deployment before the plan.
 
     ``spec`` is the digest of the spec's fields that change an engine.
-    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
-    were moved within the last hour. ``priority`` says who comes first where not all have room.
+    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``goes_to`` is its order to have all replicas
+    at one place, which only hypotheses have (:mod:`plimsoll.placement.market`). ``left`` are the places from which its
+    pods were moved within the last hour. ``priority`` says who comes first where not all have room.
     """
 
     request: Request
@@ -149,6 +153,7 @@ class Tenant:
     left: tuple[Rehoming, ...] = ()
     spec: str = ""
     priority: Priority = NO_PRIORITY
+    goes_to: Place | None = None
 
     @property
     def turn(self) -> tuple[int, str, ObjectKey]:

@@ -25,9 +25,10 @@ from plimsoll.rebalance.decisions import (
     Wait,
 )
 from plimsoll.rebalance.diagnose import ABOUT_THE_PLACE, Diagnosis, DiagnosisKind, diagnose, diagnose_load
+from plimsoll.rebalance.elsewhere import elsewhere
 from plimsoll.rebalance.guard import under_way
 from plimsoll.rebalance.history import ChangeKind
-from plimsoll.rebalance.judging import judged
+from plimsoll.rebalance.judging import Judged, judged, without_promise
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
@@ -67,20 +68,30 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
         return Decided(moving, memory=situation.memory)
     look = judged(situation)
     situation = replace(situation, memory=look.memory)
-    diagnosis = diagnose(situation, look)
-    found = Decided(Wait(diagnosis.reason, diagnosis.numbers), None, None, look.memory, diagnosis.kind, look.wish)
+    usual = diagnose(situation, look)
+    diagnosis, memory = elsewhere(usual, situation, look, what_if)
+    found = Decided(Wait(diagnosis.reason, diagnosis.numbers), None, None, memory, diagnosis.kind, look.wish)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
         return found
     ask = Asking(situation, what_if)
     treated = _treated(found, diagnosis, ask, remedies)
+    if diagnosis.kind is DiagnosisKind.CHEAPER_ELSEWHERE and treated.answer is None:
+        return _treated(replace(found, kind=usual.kind), usual, ask, remedies)
     if diagnosis.kind not in ABOUT_THE_PLACE or _is_made(treated, situation):
         return treated
-    return _scaled(found, diagnose_load(situation, look), ask, remedies) or treated
+    return _scaled(found, _about_the_load(diagnosis, situation, look), ask, remedies) or treated
 
 
 def _is_made(decided: Decided, situation: Situation) -> bool:
     """Whether a change is carried out now, and not only proposed or held back."""
     return decided.answer is not None and situation.moves_alone
+
+
+def _about_the_load(diagnosis: Diagnosis, situation: Situation, look: Judged) -> Diagnosis:
+    """Diagnose the load next to a wrong place. A promise that another place keeps asks for no replicas at this one."""
+    if diagnosis.kind is DiagnosisKind.TOO_SLOW and diagnosis.place is not None:
+        look = without_promise(look, situation, str(dict(diagnosis.numbers)["figure"]))
+    return diagnose_load(situation, look)
 
 
 def _scaled(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided | None:

@@ -25,6 +25,8 @@ class DecisionReason(StrEnum):
     BELOW_MIN_REPLICAS = "BelowMinReplicas"
     SUSTAINED_SLACK = "SustainedSlack"
     ABOVE_MAX_REPLICAS = "AboveMaxReplicas"
+    PROMISE_OUT_OF_REACH = "PromiseOutOfReach"
+    CHEAPER_PLACE = "CheaperPlace"
     NEED_OUTGREW_PLACEMENT = "NeedOutgrewPlacement"
     PLACEMENT_TOO_SMALL = "PlacementTooSmall"
     METRICS_UNAVAILABLE = "MetricsUnavailable"
@@ -39,6 +41,7 @@ class DecisionReason(StrEnum):
     AT_MAX_REPLICAS = "AtMaxReplicas"
     AT_MIN_REPLICAS = "AtMinReplicas"
     NO_PLACE_FOUND = "NoPlaceFound"
+    NO_FASTER_PLACE = "NoFasterPlace"
     MOVE_UNDER_WAY = "MoveUnderWay"
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.reasons import Numbers
+from plimsoll.placement.pools import Place
 from plimsoll.rebalance.capacity import ReplicaModel, times_of
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.trend import Point
@@ -30,13 +32,31 @@ STUCK_STARTUPS = 1.5
 LEAST_STUCK_SECONDS = 60.0
 """No replica is stuck sooner: where the image is on one node already, another node may take this long to pull it."""
 
+MOST_OTHERS = 8
+"""The most pools that were left and are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One turn: the replicas that would have been enough, with room to spare."""
+    """One turn: the replicas that would have been enough, with room to spare, for ``rate`` requests a second."""
 
     at: float
     enough: int
+    rate: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """The last search for another place: why (a public reason), in which market and for which load (``digest``).
+
+    ``place`` and ``replicas`` are what was found, with the ``numbers`` of their sentence; None: nothing.
+    """
+
+    reason: str
+    digest: int
+    place: Place | None = None
+    replicas: int = 0
+    numbers: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +91,9 @@ class LoopMemory:
         startup_seconds: the longest start-up that was seen; None: none.
         most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
             begins); None: no long queue was seen.
+        missed_since: since when a measured time misses its promise, POSIX seconds; None: none does.
+        sought: the last search for another place; None: there was none.
+        others: the ``slowness`` of pools that were left, by name.
     """
 
     pool: str = ""
@@ -80,6 +103,9 @@ class LoopMemory:
     compared_at: float = 0.0
     startup_seconds: float | None = None
     most_work: float | None = None
+    missed_since: float | None = None
+    sought: Sought | None = None
+    others: tuple[tuple[str, float], ...] = ()
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
@@ -97,8 +123,21 @@ class LoopMemory:
         return Learned(self.pool, self.slowness, self.startup_seconds, self.most_work)
 
     def about(self, pool: str) -> LoopMemory:
-        """Return the memory for a pool. Other replicas are another kind, of which nothing is known."""
-        return self if pool == self.pool else LoopMemory(pool=pool)
+        """Return the memory for a pool. Other replicas are another kind, of which at most the slowness is known."""
+        if pool == self.pool:
+            return self
+        known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
+        others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
+        return LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others)
+
+    def slowness_at(self, pool: str) -> float:
+        """Return the slowness to expect of a pool: the one learned there, else this one where it is above 1."""
+        return dict(self.others).get(pool, max(1.0, self.slowness))
+
+    def with_promise(self, *, missed: bool, now: float) -> LoopMemory:
+        """Return the memory with the moment since when a promise is missed."""
+        since = (now if self.missed_since is None else self.missed_since) if missed else None
+        return self if since == self.missed_since else replace(self, missed_since=since)
 
     @property
     def expected_startup_seconds(self) -> float:
@@ -157,9 +196,9 @@ class LoopMemory:
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
 
-    def with_look(self, enough: int, keep_seconds: float, now: float) -> LoopMemory:
+    def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap."""
         has_gap = bool(self.looks) and now - self.looks[-1].at > LONGEST_GAP_SECONDS
         old = sum(now - look.at >= keep_seconds for look in self.looks)
         kept = () if has_gap else self.looks[max(0, old - 1) :]  # the newest of the old ones covers the time's begin
-        return replace(self, looks=(*kept, Look(now, enough)))
+        return replace(self, looks=(*kept, Look(now, enough, rate)))

@@ -58,7 +58,10 @@ class PlacementState:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """All facts of one decision. ``now`` is in POSIX seconds. ``asks_to_move``: in Auto mode, people are asked first."""
+    """All facts of one decision.
+
+    ``now`` is in POSIX seconds. ``asks_to_move`` means that people are asked before a move, in Auto mode as well.
+    """
 
     need: DeclaredNeed
     placement: PlacementState
