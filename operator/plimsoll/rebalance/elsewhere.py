@@ -45,17 +45,27 @@ def elsewhere(
 
     A promise that is out of reach asks for a faster place. A deployment with nothing wrong may have a cheaper one.
     """
-    memory, here = judged.memory, _here(situation, judged, what_if)
-    if diagnosis.kind is DiagnosisKind.TOO_SLOW and (here is None or what_if.tenant.request.slo is None):
-        diagnosis = diagnose_load(situation, judged)
-    if here is None or what_if.market is None:
-        return diagnosis, memory
-    search = _Search(situation, judged, what_if, here)
-    if diagnosis.kind is DiagnosisKind.TOO_SLOW:
-        return search.faster(diagnosis)
-    if _is_content(diagnosis, situation) and _is_calm(situation, judged):
-        return search.cheaper(diagnosis)
-    return diagnosis, memory
+    if diagnosis.kind is not DiagnosisKind.TOO_SLOW:
+        if not _is_content(diagnosis, situation) or not _is_worth_a_look(judged, what_if.tenant.request.key):
+            return diagnosis, judged.memory
+        search = _search(situation, judged, what_if) if _is_calm(situation, judged) else None
+        return (diagnosis, judged.memory) if search is None else search.cheaper(diagnosis)
+    search = _search(situation, judged, what_if)
+    if search is None or what_if.tenant.request.slo is None:
+        return diagnose_load(situation, judged), judged.memory
+    return search.faster(diagnosis)
+
+
+def _is_worth_a_look(judged: Judged, key: ObjectKey) -> bool:
+    """Whether a cheaper place is known already, or the moment for a look has come."""
+    known = judged.memory.sought
+    return _is_due(judged, key) or (known is not None and known.place is not None)
+
+
+def _is_due(judged: Judged, key: ObjectKey) -> bool:
+    """Whether the deployment's moment has come since the last turn."""
+    looks = judged.memory.looks
+    return len(looks) > 1 and looks[-2].at < moment_of(key, looks[-2].at) <= looks[-1].at
 
 
 def moment_of(key: ObjectKey, after: float) -> float:
@@ -142,9 +152,7 @@ class _Search:
         return self.what_if.market()
 
     def _is_due(self) -> bool:
-        """Whether the deployment's moment has come since the last turn."""
-        looks, key = self.judged.memory.looks, self.what_if.tenant.request.key
-        return len(looks) > 1 and looks[-2].at < moment_of(key, looks[-2].at) <= looks[-1].at
+        return _is_due(self.judged, self.what_if.tenant.request.key)
 
     def _digest(self, market: Market) -> int:
         """Return a number that stands for what is free, for the prices and for the load."""
@@ -155,16 +163,17 @@ class _Search:
         return hash((market.digest, rounded, tenant.request.replicas, tenant.spec, policy))
 
 
-def _here(situation: Situation, judged: Judged, what_if: WhatIf) -> Site | None:
-    """Return the place of the first active pool, of which the loop learns; None where too little is known of it."""
+def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | None:
+    """Return the search from the place of the first active pool, of which the loop learns; None: too little is known."""
     traffic, wish, model = situation.load.traffic, judged.wish, judged.model
-    pools, market = active_pools(what_if.tenant), what_if.market
+    pools = active_pools(what_if.tenant)
     if traffic is None or traffic.lengths is None or wish is None or wish.capacity is None or model is None:
         return None
-    if not pools or market is None or what_if.tenant.request.total is not None:
+    if not pools or what_if.market is None or what_if.tenant.request.total is not None:
         return None
     hope = min(1.0, wish.capacity.per_second / capacity_of(model, traffic.lengths).per_second)
-    return Site(pools[0].target.place, model, traffic.lengths, judged.memory.slowness, hope)
+    here = Site(pools[0].target.place, model, traffic.lengths, judged.memory.slowness, hope)
+    return _Search(situation, judged, what_if, here)
 
 
 def _is_content(diagnosis: Diagnosis, situation: Situation) -> bool:
