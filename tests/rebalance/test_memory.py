@@ -192,7 +192,28 @@ def test_a_new_process_knows_what_was_learned_and_nothing_that_was_seen() -> Non
 def test_of_the_replicas_of_another_pool_nothing_is_known() -> None:
     memory = LoopMemory("pool", slowness=1.4, startup_seconds=90.0)
     assert memory.about("pool") is memory
-    assert memory.about("other") == LoopMemory("other")
+    assert memory.about("other") == LoopMemory("other", others=(("pool", 1.4),))
+    assert LoopMemory().about("other") == LoopMemory("other")
+
+
+def test_the_slowness_of_a_pool_that_was_left_is_remembered() -> None:
+    there = replace(LoopMemory("slow", slowness=1.8).about("fast"), slowness=1.1)
+    assert (there.slowness_at("slow"), there.slowness_at("unseen")) == (1.8, 1.1)
+    assert replace(there, slowness=0.7).slowness_at("unseen") == 1.0
+    assert there.about("slow") == LoopMemory("slow", slowness=1.8, others=(("fast", 1.1),))
+
+
+def test_only_the_last_pools_are_remembered() -> None:
+    memory = LoopMemory()
+    for number in range(20):
+        memory = replace(memory.about(f"pool-{number}"), slowness=1.0 + number)
+    assert [name for name, _ in memory.others] == [f"pool-{number}" for number in range(11, 19)]
+
+
+def test_a_promise_is_missed_since_the_first_look_that_says_so() -> None:
+    missed = LoopMemory().with_promise(missed=True, now=NOW)
+    assert missed.with_promise(missed=True, now=NOW + 60).missed_since == NOW
+    assert missed.with_promise(missed=False, now=NOW + 60).missed_since is None
 
 
 def test_the_answers_stay_the_same_whatever_replicas_give_them() -> None:

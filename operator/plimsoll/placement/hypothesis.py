@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.answers import Answer, answers, read_demand
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.ledger import Ledger
+from plimsoll.placement.market import Market, directed
 from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Solver, Stock
@@ -28,12 +30,13 @@ class WhatIf:
     """Answers hypotheses about one deployment.
 
     ``tenant`` is the deployment before the plan, and ``decision`` is what the plan decided for it. ``ask`` plans the
-    deployment with a change on the GPUs that are left.
+    deployment with a change on the GPUs that are left. ``market`` reads what is left; None: nothing is known of it.
     """
 
     tenant: Tenant
     decision: Decision
     ask: Callable[[Tenant], Answer]
+    market: Callable[[], Market] | None = None
 
     @property
     def new_replicas(self) -> int:
@@ -77,7 +80,13 @@ class Plan:
 
     def what_if(self, key: ObjectKey) -> WhatIf:
         """Return what answers hypotheses about one deployment of the plan."""
-        return WhatIf(self.tenants[key], self.decisions[key], self.ask)
+        return WhatIf(self.tenants[key], self.decisions[key], self.ask, partial(self.market, key))
+
+    def market(self, key: ObjectKey) -> Market:
+        """Return what this plan leaves to one deployment, its own share of the plan included."""
+        stock = replace(self.left, ledger=self._without_share_of(key))
+        waits = any(each.missing or each.change_blocked for each in self.decisions.values())
+        return Market(stock, self.adviser.memo, is_contended=waits)
 
     def ask(self, tenant: Tenant) -> Answer:
         """Plan one deployment again, with a change. It gives back its own share first; all others keep theirs.
@@ -86,7 +95,7 @@ class Plan:
             HypothesisFailed: the deployment cannot be planned with the change.
         """
         stock = replace(self.left, ledger=self._without_share_of(tenant.request.key))
-        demand = read_demand(tenant, stock.fleet, self.adviser.memo)
+        demand = directed(read_demand(tenant, stock.fleet, self.adviser.memo), stock.fleet, self.adviser.memo)
         answer = next(answers([demand], stock, self.adviser, self.solver))
         if answer.decision.failure:
             raise HypothesisFailed(answer.decision)

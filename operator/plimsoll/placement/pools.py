@@ -15,6 +15,9 @@ from plimsoll.placement.failed_moves import Delay, FailedMove, RollBack
 from plimsoll.placement.rehoming import Departure, Rehoming
 from plimsoll.placement.sizes import Size
 
+Place = tuple[str, Split]
+"""A GPU type and a split."""
+
 
 class PoolState(StrEnum):
     """The state of a pool. Retiring pools keep serving until the active ones serve: make before break."""
@@ -159,9 +162,10 @@ class Tenant:
     """One deployment before the plan.
 
     ``spec`` is the digest of the spec's fields that change an engine.
-    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``left`` are the places from which its pods
-    were moved within the last hour. ``priority`` says who comes first where not all have room. ``answers`` is what was
-    seen of its answers; None: nothing yet. ``overdue`` means that the new pools of a move should serve by now, and
+    ``accepts_move`` is the live loop's order to leave an outgrown pool. ``goes_to`` is its order to have all replicas
+    at one place, which only hypotheses have (:mod:`plimsoll.placement.market`). ``left`` are the places from which its
+    pods were moved within the last hour. ``priority`` says who comes first where not all have room. ``answers`` is what
+    was seen of its answers; None: nothing yet. ``overdue`` means that the new pools of a move should serve by now, and
     ``failed`` are the places that did not come up in time before.
     """
 
@@ -176,6 +180,7 @@ class Tenant:
     answers: SeenAnswers | None = None
     overdue: bool = False
     failed: tuple[FailedMove, ...] = ()
+    goes_to: Place | None = None
 
     @property
     def turn(self) -> tuple[int, str, ObjectKey]:

@@ -8,7 +8,7 @@ from plimsoll.domain.proposals import Proposal, Share
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant
-from plimsoll.rebalance.decisions import Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.guard import held_back
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies.protocol import Offer
@@ -37,7 +37,7 @@ class Asking:
         held = held_back(change, self.situation)
         if held is not None:
             return held
-        answer = self.what_if.ask(tenant)
+        answer = self.what_if.ask(self._with_the_others(change, tenant))
         if _has_place(change, self.decision, answer.decision):
             shares = shares_of(self.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
@@ -45,6 +45,18 @@ class Asking:
             return Offer(change)
         wanted = (("wanted", change.reason.value), ("nearest", nearest_sentence(answer.decision.rejections)))
         return Wait(DecisionReason.NO_PLACE_FOUND, wanted)
+
+    def _with_the_others(self, change: Change, tenant: Tenant) -> Tenant:
+        """Return the deployment with its new replicas where the others are, if it had to leave a place for a promise.
+
+        A solver knows the place that was too slow by the performance model alone, and may find it fast and cheap.
+        """
+        slow = DecisionReason.PROMISE_OUT_OF_REACH.value
+        has_left = any(mark.reason == slow for mark in self.situation.history.changes)
+        places = {pool.target.place for pool in tenant.pools if pool.state is PoolState.ACTIVE}
+        if not isinstance(change, AddReplica) or not has_left or len(places) != 1:
+            return tenant
+        return replace(tenant, goes_to=places.pop())
 
 
 def shares_of(decision: Decision) -> tuple[Share, ...]:

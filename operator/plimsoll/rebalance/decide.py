@@ -24,10 +24,11 @@ from plimsoll.rebalance.decisions import (
     Retune,
     Wait,
 )
-from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind, diagnose
+from plimsoll.rebalance.diagnose import ABOUT_THE_PLACE, Diagnosis, DiagnosisKind, diagnose, diagnose_load
+from plimsoll.rebalance.elsewhere import elsewhere
 from plimsoll.rebalance.guard import under_way
 from plimsoll.rebalance.history import ChangeKind
-from plimsoll.rebalance.judging import judged
+from plimsoll.rebalance.judging import Judged, judged, without_promise
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
@@ -56,9 +57,9 @@ def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = R
     """Decide once. The same arguments always give the same decision.
 
     The first remedy with an offer decides. A wait for a bound or for a place is reported only when a change would have
-    been made otherwise. A caller that makes the change records it:
-    ``history.recorded(now, kind_of(decision))``. While the cluster's switch is set, the load is looked at and learned
-    from, and nothing is decided.
+    been made otherwise. While a move is only proposed or held back, the number of replicas follows the load. While the
+    cluster's switch is set, the load is looked at and learned from, and nothing is decided. A caller that makes the
+    change records it: ``history.recorded(now, kind_of(decision))``.
     """
     if situation.allowance.suspended and situation.policy.mode is not Mode.OFF:
         return replace(_decided(situation, what_if, ()), decision=Wait(DecisionReason.SUSPENDED_FOR_CLUSTER))
@@ -73,11 +74,42 @@ def _decided(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy]) 
         return Decided(moving, memory=situation.memory)
     look = judged(situation)
     situation = replace(situation, memory=look.memory)
-    diagnosis = diagnose(situation, look)
-    found = Decided(Wait(diagnosis.reason, diagnosis.numbers), None, None, look.memory, diagnosis.kind, look.wish)
+    usual = diagnose(situation, look)
+    diagnosis, memory = elsewhere(usual, situation, look, what_if)
+    found = Decided(Wait(diagnosis.reason, diagnosis.numbers), None, None, memory, diagnosis.kind, look.wish)
     if diagnosis.kind is DiagnosisKind.UNKNOWN:
         return found
-    return _treated(found, diagnosis, Asking(situation, what_if), remedies)
+    ask = Asking(situation, what_if)
+    treated = _treated(found, diagnosis, ask, remedies)
+    if diagnosis.kind is DiagnosisKind.CHEAPER_ELSEWHERE and treated.answer is None:
+        return _treated(replace(found, kind=usual.kind), usual, ask, remedies)
+    if diagnosis.kind not in ABOUT_THE_PLACE or _is_made(treated, situation):
+        return treated
+    return _scaled(found, _about_the_load(diagnosis, situation, look), ask, remedies) or treated
+
+
+def _is_made(decided: Decided, situation: Situation) -> bool:
+    """Whether a change is carried out now, and not only proposed or held back."""
+    return decided.answer is not None and situation.policy.carries_out(decided.decision)
+
+
+def _about_the_load(diagnosis: Diagnosis, situation: Situation, look: Judged) -> Diagnosis:
+    """Diagnose the load next to a wrong place. A promise that another place keeps asks for no replicas at this one."""
+    if diagnosis.kind is DiagnosisKind.TOO_SLOW and diagnosis.place is not None:
+        look = without_promise(look, situation, str(dict(diagnosis.numbers)["figure"]))
+    return diagnose_load(situation, look)
+
+
+def _scaled(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided | None:
+    """Return another number of replicas where the load asks for it and it has a place; None where nothing is changed.
+
+    It comes before a move that waits for people or for a bound: requests wait while nobody decides.
+    """
+    if diagnosis.kind is DiagnosisKind.UNKNOWN:
+        return None
+    scaled = _treated(replace(found, kind=diagnosis.kind), diagnosis, ask, remedies)
+    is_found = isinstance(scaled.decision, AddReplica | RemoveReplica) and scaled.answer is not None
+    return scaled if is_found else None
 
 
 def _treated(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequence[Remedy]) -> Decided:

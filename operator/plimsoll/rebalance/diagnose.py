@@ -7,7 +7,8 @@ from enum import StrEnum
 
 from plimsoll.domain.latency import Bound
 from plimsoll.domain.reasons import Numbers
-from plimsoll.rebalance.capacity import Limit
+from plimsoll.placement.pools import Place
+from plimsoll.rebalance.capacity import Limit, times_of
 from plimsoll.rebalance.decisions import DecisionReason
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.imbalance import uneven_ranks
@@ -15,6 +16,7 @@ from plimsoll.rebalance.judging import Judged
 from plimsoll.rebalance.livelock import page_livelock
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.policy import RebalancePolicy
+from plimsoll.rebalance.promise import missed_figures, unreachable
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.traffic import Traffic
@@ -59,16 +61,24 @@ class DiagnosisKind(StrEnum):
     """Fewer replicas have been enough for a while."""
     OUTGROWN = "Outgrown"
     """The GPU type and split give less memory than the declared load needs."""
+    TOO_SLOW = "TooSlow"
+    """The GPU type and split are too slow for the promise, however many replicas there are."""
+    CHEAPER_ELSEWHERE = "CheaperElsewhere"
+    """Nothing is wrong, and the same load would cost clearly less on other GPUs that are free."""
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One diagnosis: its kind, the public reason, the numbers that prove it, and how many replicas it asks for."""
+    """One diagnosis: its kind, the public reason, the numbers that prove it, and how many replicas it asks for.
+
+    ``place`` is the GPU type and split that it asks for; None: it names none.
+    """
 
     kind: DiagnosisKind
     reason: DecisionReason
     numbers: Numbers = ()
     replicas: int = 0
+    place: Place | None = None
 
 
 _UNKNOWN_BECAUSE = {
@@ -99,6 +109,12 @@ _KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: Diag
 _OF_QUEUES = (Need.QUEUE, Need.BACKLOG)
 """Needs that engines without an answer cause."""
 
+ABOUT_THE_PLACE = frozenset((DiagnosisKind.OUTGROWN, DiagnosisKind.TOO_SLOW))
+"""The kinds that ask for another place."""
+
+MISSED_SECONDS = 300.0
+"""How long a promise is missed before it is called out of reach. Most of the slowness is learned by then."""
+
 PER_MINUTE = 60
 
 BINDING_SHARE = 0.6
@@ -106,19 +122,30 @@ BINDING_SHARE = 0.6
 
 
 def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
-    """Diagnose once. The user's bounds and declarations come first, then the load."""
-    need, placement, load, policy = situation.need, situation.placement, situation.load, situation.policy
+    """Diagnose once. The user's bounds and declarations come first, then the place, then the load."""
     return (
-        _by_bounds(placement, policy)
-        or _by_capacity(need, load)
-        or _by_estimate(need, placement, load)
-        or _by_load(situation, judged)
-        or _by_missing_data(placement, load)
+        _by_bounds(situation.placement, situation.policy)
+        or _by_place(situation, judged)
+        or diagnose_load(situation, judged)
+    )
+
+
+def diagnose_load(situation: Situation, judged: Judged) -> Diagnosis:
+    """Diagnose the load alone: what a number of replicas or a setting can help, at the place as it is."""
+    return (
+        _by_load(situation, judged)
+        or _by_missing_data(situation.placement, situation.load)
         or _by_batch_limit(situation, judged)
         or _by_slack(situation, judged)
         or _by_distress(situation, judged)
         or _within_band(situation, judged)
     )
+
+
+def _by_place(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find whether the place itself is wrong, so that no number of replicas is the remedy."""
+    need, placement, load = situation.need, situation.placement, situation.load
+    return _by_capacity(need, load) or _by_estimate(need, placement, load) or _by_promise(situation, judged)
 
 
 def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Diagnosis | None:
@@ -149,6 +176,20 @@ def _by_estimate(need: DeclaredNeed, placement: PlacementState, load: LoadSummar
         return None
     numbers = (("needed_bytes", need.bytes_per_gpu), ("budget_bytes", placement.budget_bytes_per_gpu))
     return Diagnosis(DiagnosisKind.OUTGROWN, DecisionReason.NEED_OUTGREW_PLACEMENT, numbers)
+
+
+def _by_promise(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find whether a promise has been missed for a while that no number of replicas would keep."""
+    traffic, model, since = situation.load.traffic, judged.model, judged.memory.missed_since
+    if traffic is None or traffic.lengths is None or model is None or since is None or situation.unknown:
+        return None
+    figure = unreachable(model, traffic.lengths, traffic) if situation.now - since >= MISSED_SECONDS else None
+    if figure is None:
+        return None
+    alone = figure.of(times_of(model, traffic.lengths, 1.0))
+    learned = (("alone_ms", round(1000 * alone)), ("slowness_percent", round(100 * model.slowness)))
+    numbers = (("replicas", situation.placement.replicas), *figure.numbers, *learned)
+    return Diagnosis(DiagnosisKind.TOO_SLOW, DecisionReason.PROMISE_OUT_OF_REACH, numbers)
 
 
 def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
@@ -260,14 +301,8 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
 
 def _missed(traffic: Traffic, judged: Judged) -> Numbers:
     """Return the measured time that misses its promise, in milliseconds; empty where none does."""
-    if judged.model is None:
-        return ()
-    slo = judged.model.slo
-    pairs = (("ttft", traffic.ttft_seconds, slo.ttft_seconds), ("tpot", traffic.token_seconds, slo.tpot_seconds))
-    for name, measured, promised in pairs:
-        if measured is not None and promised is not None and measured > promised:
-            return ("figure", name), ("measured_ms", round(1000 * measured)), ("promised_ms", round(1000 * promised))
-    return ()
+    missed = () if judged.model is None else missed_figures(traffic, judged.model.slo)
+    return missed[0].numbers if missed else ()
 
 
 def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.memory import LoopMemory
+from plimsoll.rebalance.promise import missed_figures
 from plimsoll.rebalance.situation import Situation
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.trend import rise_within
@@ -37,7 +38,19 @@ def judged(situation: Situation) -> Judged:
     memory = _with_lessons(memory, situation, traffic)
     wish, model = _wish(memory, situation, traffic)
     wish = replace(wish, replicas=wish.replicas + situation.unknown, enough=wish.enough + situation.unknown)
-    return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now), model)
+    memory = memory.with_promise(missed=bool(model and missed_figures(traffic, model.slo)), now=situation.now)
+    return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate), model)
+
+
+def without_promise(judged: Judged, situation: Situation, figure: str) -> Judged:
+    """Return the wish where a promised time (``ttft`` or ``tpot``) does not count, because no replica keeps it."""
+    traffic, model = situation.load.traffic, situation.placement.model
+    if traffic is None or model is None:
+        return judged
+    slo = replace(model.slo, ttft_seconds=None) if figure == "ttft" else replace(model.slo, tpot_seconds=None)
+    placement = replace(situation.placement, model=replace(model, slo=slo))
+    wish, relaxed = _wish(judged.memory, replace(situation, placement=placement), traffic)
+    return replace(judged, wish=replace(wish, replicas=wish.replicas + situation.unknown), model=relaxed)
 
 
 def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) -> LoopMemory:

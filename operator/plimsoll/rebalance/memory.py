@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.reasons import Numbers
+from plimsoll.placement.pools import Place
 from plimsoll.rebalance.capacity import ReplicaModel, times_of
 from plimsoll.rebalance.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Traffic
 from plimsoll.rebalance.trend import Point
@@ -39,26 +41,44 @@ STUCK_STARTUPS = 1.5
 LEAST_STUCK_SECONDS = 60.0
 """No replica is stuck sooner: where the image is on one node already, another node may take this long to pull it."""
 
+MOST_OTHERS = 8
+"""The most pools that were left and are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class Look:
     """Turns that follow closely: the most replicas that would have been enough at one of them, with room to spare.
 
-    ``at`` is the first turn and ``until`` the last one, in POSIX seconds.
+    ``at`` is the first turn and ``until`` the last one, in POSIX seconds. ``rate`` are the most requests a second.
     """
 
     at: float
     enough: int
     until: float = 0.0
+    rate: float = 0.0
 
     def __post_init__(self) -> None:
         """A look of one turn begins and ends with it."""
         if self.until < self.at:
             object.__setattr__(self, "until", self.at)
 
-    def with_turn(self, enough: int, now: float) -> Look:
+    def with_turn(self, enough: int, rate: float, now: float) -> Look:
         """Return the look with one more turn."""
-        return Look(self.at, max(self.enough, enough), now)
+        return Look(self.at, max(self.enough, enough), now, max(self.rate, rate))
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """The last search for another place: why (a public reason), in which market and for which load (``digest``).
+
+    ``place`` and ``replicas`` are what was found, with the ``numbers`` of their sentence; None: nothing.
+    """
+
+    reason: str
+    digest: int
+    place: Place | None = None
+    replicas: int = 0
+    numbers: Numbers = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +116,10 @@ class LoopMemory:
         most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
             begins); None: no long queue was seen.
         output_tokens: the mean length of an answer; None: too few were seen. It does not depend on the pool.
+        missed_since: since when a measured time misses its promise, POSIX seconds; None: none does.
+        sought: the last search for another place; None: there was none.
+        others: the ``slowness`` of pools that were left, by name.
+        turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
     """
 
     pool: str = ""
@@ -106,6 +130,10 @@ class LoopMemory:
     startup_seconds: float | None = None
     most_work: float | None = None
     output_tokens: float | None = None
+    missed_since: float | None = None
+    sought: Sought | None = None
+    others: tuple[tuple[str, float], ...] = ()
+    turn_before: float | None = None
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
@@ -124,8 +152,26 @@ class LoopMemory:
         return Learned(self.pool, self.slowness, self.startup_seconds, self.most_work, self.output_tokens)
 
     def about(self, pool: str) -> LoopMemory:
-        """Return the memory for a pool. Other replicas are another kind, of which nothing is known but the answers."""
-        return self if pool == self.pool else LoopMemory(pool=pool, output_tokens=self.output_tokens)
+        """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
+
+        How long answers are does not depend on the pool.
+        """
+        if pool == self.pool:
+            return self
+        known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
+        others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
+        return LoopMemory(
+            pool=pool, slowness=known.get(pool, 1.0), others=others, output_tokens=self.output_tokens
+        )
+
+    def slowness_at(self, pool: str) -> float:
+        """Return the slowness to expect of a pool: the one learned there, else this one where it is above 1."""
+        return dict(self.others).get(pool, max(1.0, self.slowness))
+
+    def with_promise(self, *, missed: bool, now: float) -> LoopMemory:
+        """Return the memory with the moment since when a promise is missed."""
+        since = (now if self.missed_since is None else self.missed_since) if missed else None
+        return self if since == self.missed_since else replace(self, missed_since=since)
 
     @property
     def expected_startup_seconds(self) -> float:
@@ -197,14 +243,17 @@ class LoopMemory:
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
 
-    def with_look(self, enough: int, keep_seconds: float, now: float) -> LoopMemory:
+    def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap.
 
         Turns that follow closely are one look with the most replicas of them, so that no need is forgotten.
         """
-        has_gap = bool(self.looks) and now - self.looks[-1].until > LONGEST_GAP_SECONDS
+        last = self.looks[-1].until if self.looks else None
+        has_gap = last is not None and now - last > LONGEST_GAP_SECONDS
         old = sum(now - look.at >= keep_seconds for look in self.looks)
         kept = () if has_gap else self.looks[max(0, old - 1) :]  # the newest of the old ones covers the time's begin
         if kept and 0 <= now - kept[-1].at < min(LONGEST_LOOK_SECONDS, keep_seconds / LEAST_LOOKS):
-            return replace(self, looks=(*kept[:-1], kept[-1].with_turn(enough, now)))
-        return replace(self, looks=(*kept, Look(now, enough, now)))
+            looks = (*kept[:-1], kept[-1].with_turn(enough, rate, now))
+        else:
+            looks = (*kept, Look(now, enough, now, rate))
+        return replace(self, looks=looks, turn_before=None if has_gap else last)

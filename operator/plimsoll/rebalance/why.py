@@ -65,6 +65,15 @@ _SENTENCES = {
         "KV cache is in use."
     ),
     DecisionReason.ABOVE_MAX_REPLICAS: "Fewer replicas are needed: {replicas} is more than the maximum of {max}.",
+    DecisionReason.PROMISE_OUT_OF_REACH: (
+        "Another placement is needed, because more replicas would not help: {figure} is {measured_ms} ms and "
+        "{promised_ms} ms are promised. On {place} a request alone takes {alone_ms} ms ({slowness_percent} % of what "
+        "the performance model says){faster}{bills}."
+    ),
+    DecisionReason.CHEAPER_PLACE: (
+        "The same load would cost {to_bill} US dollars an hour instead of {bill} ({saving_percent} % less), with "
+        "{to_replicas} on {to_place} instead of {replicas} on {place}: {traffic}."
+    ),
     DecisionReason.NEED_OUTGREW_PLACEMENT: (
         "Another placement is needed: a GPU must hold {needed_bytes} and the one placed gives {budget_bytes}."
     ),
@@ -88,6 +97,11 @@ _SENTENCES = {
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
+    DecisionReason.NO_FASTER_PLACE: (
+        "Waiting{wanted}: {figure} is {measured_ms} ms and {promised_ms} ms are promised. No place that the spec "
+        "allows is expected to keep the promise and to be a fifth faster than {place}, where a request alone takes "
+        "{alone_ms} ms."
+    ),
     DecisionReason.MOVE_UNDER_WAY: "Waiting{wanted}: a move is under way, and old replicas serve until new ones do.",
     DecisionReason.OUTSIDE_MAINTENANCE_WINDOW: (
         "Waiting{wanted}: no maintenance window is open. The next one opens at {opens}, {minutes} min after this was "
@@ -128,6 +142,7 @@ def sentence(decision: LoopDecision) -> str:
     numbers = dict(decision.numbers)
     texts = {name: _text(name, value) for name, value in decision.numbers}
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
+    parts |= {"faster": _faster(numbers), "bills": _bills(numbers)}
     return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
 
 
@@ -158,6 +173,19 @@ def _tuning(numbers: Mapping[str, int | str]) -> str:
     )
 
 
+def _faster(numbers: Mapping[str, int | str]) -> str:
+    if "to_ms" not in numbers:
+        return ""
+    replicas = _text("to_replicas", numbers["to_replicas"])
+    return f"; {replicas} on {numbers['to_place']} would take {numbers['to_ms']} ms"
+
+
+def _bills(numbers: Mapping[str, int | str]) -> str:
+    if "bill" not in numbers:
+        return ""
+    return f", for {numbers['to_bill']} US dollars an hour instead of {numbers['bill']}"
+
+
 def _about_stuck(numbers: Mapping[str, int | str]) -> dict[str, str]:
     count = numbers.get("stuck")
     if not isinstance(count, int):
@@ -169,7 +197,7 @@ def _about_stuck(numbers: Mapping[str, int | str]) -> dict[str, str]:
 def _text(name: str, value: int | str) -> str:
     """Format one number for the sentences."""
     match name, value:
-        case (("replicas" | "needed"), int(count)):
+        case (("replicas" | "needed" | "to_replicas"), int(count)):
             return "1 replica" if count == 1 else f"{count} replicas"
         case "stuck", int(count):
             return f"; {count} of them do not get ready" if count else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from plimsoll.rebalance.decisions import Move, Wait
+from plimsoll.rebalance.decisions import DecisionReason, Move, Wait
 from plimsoll.rebalance.diagnose import Diagnosis, DiagnosisKind
 from plimsoll.rebalance.remedies.protocol import Ask, Offer
 from plimsoll.rebalance.situation import Situation
@@ -15,3 +15,26 @@ def move(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
     if diagnosis.kind is not DiagnosisKind.OUTGROWN:
         return None
     return ask(Move(diagnosis.reason, diagnosis.numbers), replace(ask.tenant, accepts_move=True))
+
+
+def move_for_promise(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
+    """Leave a place that is too slow for the promise, where a faster one is known."""
+    if diagnosis.kind is not DiagnosisKind.TOO_SLOW:
+        return None
+    if diagnosis.place is None:
+        return Wait(DecisionReason.NO_FASTER_PLACE, (*diagnosis.numbers, ("wanted", diagnosis.reason.value)))
+    return _move_to_place(diagnosis, ask)
+
+
+def move_for_price(diagnosis: Diagnosis, _: Situation, ask: Ask) -> Offer | Wait | None:
+    """Go to a cheaper place. It is only worth it while its GPUs are free, so nothing waits for it."""
+    if diagnosis.kind is not DiagnosisKind.CHEAPER_ELSEWHERE:
+        return None
+    found = _move_to_place(diagnosis, ask)
+    return found if isinstance(found, Offer) and found.answer is not None else None
+
+
+def _move_to_place(diagnosis: Diagnosis, ask: Ask) -> Offer | Wait:
+    request = ask.tenant.request.with_replicas(diagnosis.replicas)
+    change = Move(diagnosis.reason, diagnosis.numbers)
+    return ask(change, replace(ask.tenant, request=request, goes_to=diagnosis.place))

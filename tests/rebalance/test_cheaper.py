@@ -1,0 +1,226 @@
+"""A steady load goes to a cheaper place that is free, if that saves enough, and never comes back for nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.fleet import GpuNode
+from plimsoll.domain.latency import Slo
+from plimsoll.domain.serving import GpuConstraints
+from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.rebalance.decide import decide
+from plimsoll.rebalance.decisions import DecisionReason, Keep, Move
+from plimsoll.rebalance.diagnose import DiagnosisKind
+from plimsoll.rebalance.elsewhere import SLOW_MOVE_SECONDS
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.why import sentence
+from tests.support.engine_loads import Serves
+from tests.support.live_situations import AUTO
+from tests.support.other_places import DUE, looks, name_of, on, place_after, plan_of, runs, serving
+from tests.support.planning import A100, H100, L4, L40S, fleet, gpu, node, pool, request, tenant
+
+CALM = Serves(rate=0.5, running=2, token_seconds=0.01, capacity=100_000)
+BUSY = Serves(rate=2.0, running=4, token_seconds=0.01, capacity=100_000)
+ONE_GPU = GpuConstraints(max_per_replica=1)
+H100_NODE = node("h", H100, 2, held=1)
+L40S_NODE = node("l", L40S, 4)
+HOUR_AGO = DUE - 3600
+
+
+def calm(*loads: Serves, kind: str = H100, replicas: int = 1, now: float = DUE, **changed: Any) -> Situation:
+    return serving(runs(kind, replicas), *(loads or (CALM,) * replicas), now=now, **changed)
+
+
+def h100(*nodes: GpuNode, replicas: int = 1, **changed: Any) -> WhatIf:
+    return on(runs(H100, replicas, **changed), node("h", H100, 8, held=replicas), *nodes)
+
+
+def test_a_light_load_goes_to_a_cheaper_gpu() -> None:
+    decided = decide(calm(), h100(L40S_NODE))
+    assert (type(decided.decision), decided.decision.reason) == (Move, DecisionReason.CHEAPER_PLACE)
+    assert decided.kind is DiagnosisKind.CHEAPER_ELSEWHERE
+    assert place_after(decided) == {(L40S, 1): 1}
+    assert decided.answer is not None
+    assert {each.gpu_type: each.state.value for each in decided.answer.decision.pools} == {
+        L40S: "Active",
+        H100: "Retiring",
+    }
+    assert sentence(decided.decision).startswith(
+        "The same load would cost 1.15 US dollars an hour instead of 3.08 (63 % less), with 1 replica on l40s-48gb x 1 "
+        "instead of 1 replica on h100-sxm-80gb x 1: 30 requests a minute "
+    )
+
+
+def test_many_replicas_become_fewer_larger_ones() -> None:
+    dear = replace(gpu(L40S), name=L40S), fleet(node("l", gpu(L40S, price="2.00"), 8, held=6), node("a", A100, 8))
+    six = runs(L40S, 6)
+    where = plan_of(six, dear[1]).what_if(six.request.key)
+    decided = decide(calm(*[replace(BUSY, rate=4.8)] * 6, kind=L40S, replicas=6), where)
+    assert isinstance(decided.decision, Move)
+    [((kind, _), replicas)] = place_after(decided).items()
+    assert (kind, replicas < 6) == (A100, True)
+
+
+def test_one_replica_becomes_several_smaller_ones() -> None:
+    decided = decide(calm(BUSY), h100(node("4", gpu(L4, price="0.10"), 8)))
+    [((kind, _), replicas)] = place_after(decided).items()
+    assert (kind, replicas > 1) == (L4, True)
+
+
+NOT_NOW: dict[str, Situation] = {
+    "a request waits": calm(replace(CALM, waiting=2)),
+    "too few looks": replace(calm(), memory=replace(calm().memory, looks=looks(0.5, seconds=120, now=DUE))),
+    "something was changed": replace(calm(), history=ChangeHistory((Mark(DUE - 300, ChangeKind.ADD),))),
+    "a replica starts": calm(replicas=1, ready=1, new_replicas=1),
+    "a promise is missed": calm(replace(CALM, token_seconds=0.2)),
+    "it had to leave a slow place": replace(
+        calm(), history=ChangeHistory((Mark(HOUR_AGO, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value),))
+    ),
+    "it has looked just now": serving(runs(H100), CALM, now=DUE + 20),
+}
+
+
+@pytest.mark.parametrize("situation", NOT_NOW.values(), ids=NOT_NOW)
+def test_the_price_moves_nothing_while_anything_else_happens(situation: Situation) -> None:
+    assert not isinstance(decide(situation, h100(L40S_NODE)).decision, Move)
+
+
+def test_a_day_after_a_move_for_a_promise_the_price_counts_again() -> None:
+    mark = Mark(DUE - SLOW_MOVE_SECONDS - 1, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value)
+    assert isinstance(decide(replace(calm(), history=ChangeHistory((mark,))), h100(L40S_NODE)).decision, Move)
+
+
+def kept(situation: Situation, what_if: WhatIf) -> bool:
+    decided = decide(situation, what_if)
+    same = (type(decided.decision), decided.decision.reason) == (Keep, DecisionReason.WITHIN_BAND)
+    return same and decided.kind is DiagnosisKind.HEALTHY
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        node("l", L40S, 4, held=4),
+        node("l", gpu(L40S, price=None), 4),
+        node("l", gpu(L40S, price="2.70"), 4),
+    ],
+    ids=["it is taken", "its price is not known", "it saves 12 %"],
+)
+def test_a_place_that_is_not_worth_it_is_not_said(other: GpuNode) -> None:
+    assert kept(calm(), h100(other))
+    assert not kept(calm(), h100(node("l", gpu(L40S, price="2.50"), 4)))
+
+
+def test_where_the_present_price_is_not_known_nothing_moves() -> None:
+    one = runs(H100)
+    assert kept(calm(), on(one, node("h", gpu(H100, price=None), 2, held=1), L40S_NODE))
+
+
+def test_a_cheaper_place_that_breaks_the_promise_is_not_taken() -> None:
+    """An L40S takes 24 ms a token, and an H100 takes 7 ms."""
+    strict, loose = (runs(H100, slo=Slo(tpot_seconds=limit), constraints=ONE_GPU) for limit in (0.026, 0.040))
+    where = node("h", H100, 2, held=1), L40S_NODE
+    assert kept(serving(strict, CALM, now=DUE), on(strict, *where))
+    assert not kept(serving(loose, CALM, now=DUE), on(loose, *where))
+
+
+def test_what_was_learned_elsewhere_keeps_a_deployment_from_going_there() -> None:
+    one = runs(H100, slo=Slo(tpot_seconds=0.040), constraints=ONE_GPU)
+    situation = serving(one, CALM, now=DUE)
+    known = replace(situation, memory=replace(situation.memory, others=((name_of(L40S), 1.6),)))
+    assert kept(known, on(one, H100_NODE, L40S_NODE))
+    assert not kept(situation, on(one, H100_NODE, L40S_NODE))
+
+
+def test_a_long_start_must_pay_back() -> None:
+    slow_start = replace(calm(), memory=replace(calm().memory, startup_seconds=7200.0))
+    assert kept(slow_start, h100(node("l", gpu(L40S, price="2.50"), 4)))
+    assert not kept(slow_start, h100(node("l", gpu(L40S, price="0.50"), 4)))
+
+
+def test_while_another_deployment_waits_for_gpus_nothing_moves_for_the_price() -> None:
+    one = runs(H100)
+    waits = tenant(request(name="other", node_selector=(("no", "such"),)))
+    where = fleet(H100_NODE, L40S_NODE)
+    assert kept(calm(), plan_of(one, where, [waits]).what_if(one.request.key))
+    fits = tenant(request(name="other"))
+    assert not kept(calm(), plan_of(one, where, [fits]).what_if(one.request.key))
+
+
+def test_the_smallest_number_of_replicas_counts() -> None:
+    """Two are asked for, although one has been enough for long."""
+    at_least = replace(AUTO, min_replicas=2)
+    two = runs(H100, 2)
+    decided = decide(
+        calm(CALM, CALM, replicas=2, policy=at_least, enough=1), on(two, node("h", H100, 4, held=2), L40S_NODE)
+    )
+    assert place_after(decided) == {(L40S, 1): 2}
+
+
+@pytest.mark.parametrize(("price", "moves"), [("2.80", False), ("1.90", True)])
+def test_a_saving_that_a_little_less_load_would_undo_is_none(price: str, moves: bool) -> None:  # noqa: FBT001 - a case
+    """One H100 carries the load of three L40S, which cost 3.46. With a fifth less of it, two L40S would do."""
+    three, where = runs(L40S, 3), fleet(node("l", L40S, 3, held=3), node("h", gpu(H100, price=price), 4))
+    about = plan_of(three, where).what_if(three.request.key)
+    decided = decide(calm(*[replace(CALM, rate=4.5)] * 3, kind=L40S, replicas=3), about)
+    assert isinstance(decided.decision, Move) is moves
+
+
+@pytest.mark.parametrize(("price", "moves"), [("2.80", False), ("1.90", True)])
+def test_a_saving_that_only_the_slowness_of_this_place_makes_is_none(price: str, moves: bool) -> None:  # noqa: FBT001
+    """What was learned here says nothing of the other place, which may turn out as slow."""
+    six, where = runs(L40S, 6), fleet(node("l", L40S, 6, held=6), node("h", gpu(H100, price=price), 4))
+    seen = calm(*[replace(CALM, rate=2.25, token_seconds=0.05)] * 6, kind=L40S, replicas=6, slowness=2.0)
+    known = replace(seen, memory=replace(seen.memory, others=((name_of(H100), 1.0),)))
+    decided = decide(known, plan_of(six, where).what_if(six.request.key))
+    assert isinstance(decided.decision, Move) is moves
+
+
+def test_replicas_that_spilled_over_return_when_a_gpu_is_free() -> None:
+    spilled = tenant(
+        request(replicas=3), pool(L40S, replicas=2, max_sequences=64), pool(H100, replicas=1, max_sequences=64)
+    )
+    situation = serving(replace(spilled, pools=spilled.pools[:1]), *[replace(CALM, rate=3.9)] * 3, now=DUE)
+    full = fleet(node("l", L40S, 2, held=2), node("h", H100, 1, held=1))
+    free = fleet(node("l", L40S, 4, held=2), node("h", H100, 1, held=1))
+    assert kept(situation, plan_of(spilled, full).what_if(spilled.request.key))
+    decided = decide(situation, plan_of(spilled, free).what_if(spilled.request.key))
+    assert place_after(decided) == {(L40S, 1): 3}
+
+
+def test_a_proposal_stands_in_the_turns_between_two_looks() -> None:
+    advice = replace(AUTO, mode=Mode.RECOMMEND)
+    first = decide(calm(policy=advice), h100(L40S_NODE))
+    assert isinstance(first.decision, Move)
+    again = replace(calm(policy=advice), memory=first.memory)
+    assert decide(again, h100(L40S_NODE)).decision == first.decision
+    gone = decide(again, h100(node("l", L40S, 4, held=4)))
+    assert (type(gone.decision), gone.decision.reason) == (Keep, DecisionReason.WITHIN_BAND)
+
+
+def test_nothing_is_searched_again_while_prices_load_and_free_gpus_are_the_same() -> None:
+    dear = h100(node("l", gpu(L40S, price="2.90"), 4))
+    first = decide(calm(), dear)
+    assert isinstance(first.decision, Keep)
+    assert first.memory.sought is not None
+    known = replace(first.memory.sought, place=(L40S, pool(L40S).split), replicas=1, numbers=WITH_BILLS)
+    remembered = replace(calm(), memory=replace(calm().memory, sought=known))
+    assert isinstance(decide(remembered, dear).decision, Move)
+    cheaper = h100(node("l", gpu(L40S, price="2.80"), 4))
+    assert isinstance(decide(remembered, cheaper).decision, Keep)
+
+
+WITH_BILLS = (("bill", "3"), ("to_bill", "1"), ("saving_percent", 50), ("to_place", "x"), ("to_replicas", 1))
+
+
+def test_the_market_is_not_even_opened_between_the_looks() -> None:
+    def never() -> Any:
+        pytest.fail("the market was opened")
+
+    assert isinstance(
+        decide(serving(runs(H100), CALM, now=DUE + 20), replace(h100(L40S_NODE), market=never)).decision, Keep
+    )

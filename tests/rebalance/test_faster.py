@@ -1,0 +1,194 @@
+"""A promise that no number of replicas keeps asks for a faster place, by what was learned at the present one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.latency import Slo
+from plimsoll.domain.serving import GpuConstraints
+from plimsoll.placement.pools import Tenant
+from plimsoll.rebalance.decide import decide
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, Wait
+from plimsoll.rebalance.diagnose import MISSED_SECONDS, DiagnosisKind
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
+from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.situation import Situation
+from plimsoll.rebalance.why import sentence
+from tests.support.engine_loads import NOW, Serves
+from tests.support.live_situations import AUTO
+from tests.support.other_places import PROMISE, name_of, on, place_after, runs, serving
+from tests.support.planning import A100, H100, L4, L40S, fleet, node
+from tests.support.world_plans import planned
+
+SLOW = Serves(rate=0.3, token_seconds=0.045, running=3, capacity=100_000)
+"""On an L40S, the model expects 24 ms for a request alone."""
+FAST = replace(SLOW, token_seconds=0.025)
+MISSED_FOR_LONG = NOW - MISSED_SECONDS - 60
+ONE_L40S = node("l", L40S, 1, held=1)
+
+
+def promised(**changed: Any) -> Tenant:
+    return runs(L40S, slo=PROMISE, **changed)
+
+
+def slow(one: Tenant, load: Serves = SLOW, slowness: float = 1.7, **changed: Any) -> Situation:
+    where = serving(one, load, slowness=slowness, **changed)
+    return replace(where, memory=replace(where.memory, missed_since=MISSED_FOR_LONG))
+
+
+def test_a_place_that_is_too_slow_is_left_for_a_faster_one() -> None:
+    decided = decide(slow(promised()), on(promised(), ONE_L40S, node("a", A100, 2)))
+    assert isinstance(decided.decision, Move)
+    assert decided.kind is DiagnosisKind.TOO_SLOW
+    assert place_after(decided) == {(A100, 1): 1}
+    assert decided.answer is not None
+    assert {each.gpu_type: each.state.value for each in decided.answer.decision.pools} == {
+        A100: "Active",
+        L40S: "Retiring",
+    }
+    assert decided.answer.tenant.request.slo == PROMISE
+
+
+def test_the_figures_are_promised_measured_and_expected_with_both_bills() -> None:
+    decided = decide(slow(promised()), on(promised(), ONE_L40S, node("a", A100, 2)))
+    told = dict(decided.decision.numbers)
+    assert (told["figure"], told["measured_ms"], told["promised_ms"]) == ("tpot", 45, 30)
+    assert (told["bill"], told["to_bill"], told["to_place"]) == ("1.15", "1.59", "a100-sxm-80gb x 1")
+    assert 30 < int(told["alone_ms"]) < 45
+    assert int(told["to_ms"]) < 0.8 * 30
+    assert sentence(decided.decision).startswith(
+        "Another placement is needed, because more replicas would not help: the mean time per token is 45 ms and 30 ms "
+    )
+
+
+def test_by_the_model_alone_a_place_would_do_that_is_too_slow_by_what_was_learned() -> None:
+    """Two L40S take 13 ms, and 30 ms where engines are 2.3 times as slow as the model says."""
+    one = promised()
+    where = ONE_L40S, node("l2", L40S, 2), node("a", A100, 2)
+    assert place_after(decide(slow(one, replace(SLOW, token_seconds=0.06), 2.3), on(one, *where))) == {(A100, 1): 1}
+
+
+def test_what_was_learned_at_another_place_counts_there() -> None:
+    one = promised()
+    situation = slow(one)
+    known = replace(situation, memory=replace(situation.memory, others=((name_of(A100), 2.9),)))
+    where = ONE_L40S, node("a", A100, 1), node("h", H100, 1)
+    assert place_after(decide(situation, on(one, *where))) == {(A100, 1): 1}
+    assert place_after(decide(known, on(one, *where))) == {(H100, 1): 1}
+
+
+def test_the_cheapest_of_the_fast_places_is_taken() -> None:
+    decided = decide(slow(promised()), on(promised(), ONE_L40S, node("h", H100, 8), node("a", A100, 8)))
+    assert place_after(decided) == {(A100, 1): 1}
+
+
+@pytest.mark.parametrize(
+    ("load", "slowness", "changed"),
+    [
+        (FAST, 1.0, {}),
+        (SLOW, 1.7, {"missed_since": NOW - 20}),
+        (SLOW, 1.7, {"missed_since": None}),
+    ],
+    ids=["the promise is kept", "it has been missed for seconds only", "it has not been missed before"],
+)
+def test_without_need_nothing_moves(load: Serves, slowness: float, changed: dict[str, Any]) -> None:
+    situation = slow(promised(), load, slowness)
+    situation = replace(situation, memory=replace(situation.memory, **changed))
+    decided = decide(situation, on(promised(), ONE_L40S, node("h", H100, 8)))
+    assert isinstance(decided.decision, Keep | AddReplica)
+    assert decided.kind is not DiagnosisKind.TOO_SLOW
+
+
+def test_a_promise_that_more_replicas_keep_moves_nothing() -> None:
+    """Sixty requests at the same time take 60 ms a token, and a request alone takes 24 ms."""
+    many, one = replace(SLOW, rate=8.0, running=60, token_seconds=0.06), runs(L40S, slo=Slo(tpot_seconds=0.05))
+    decided = decide(slow(one, many, 1.0), on(one, node("l", L40S, 8, held=1), node("h", H100, 8)))
+    assert (type(decided.decision), decided.kind) == (AddReplica, DiagnosisKind.DECODE_BOUND)
+
+
+def test_without_a_declared_promise_nothing_moves_for_speed() -> None:
+    usual = runs(L40S)
+    very_slow = replace(SLOW, token_seconds=0.15)
+    decided = decide(slow(usual, very_slow, 3.0), on(usual, ONE_L40S, node("h", H100, 8)))
+    assert not isinstance(decided.decision, Move)
+    assert decided.kind is not DiagnosisKind.TOO_SLOW
+
+
+def test_no_place_that_is_clearly_faster_is_said() -> None:
+    """An L4 is slower. Only the spec's wish keeps the H100 out."""
+    only = promised(constraints=GpuConstraints(allow=(L40S, L4)))
+    decided = decide(slow(only), on(only, ONE_L40S, node("4", L4, 1), node("h", H100, 8)))
+    assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.NO_FASTER_PLACE)
+    assert "to be a fifth faster than l40s-48gb x 1" in sentence(decided.decision)
+
+
+def test_a_gain_of_less_than_a_fifth_moves_nothing() -> None:
+    """A100 would keep the promise, and take more than four fifths of the measured time."""
+    one = runs(L40S, slo=Slo(tpot_seconds=0.03))
+    situation = slow(one, replace(SLOW, token_seconds=0.031), 1.3, policy=replace(AUTO, max_replicas=1))
+    known = replace(situation, memory=replace(situation.memory, others=((name_of(A100), 2.35),)))
+    decided = decide(known, on(one, ONE_L40S, node("a", A100, 1)))
+    assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.NO_FASTER_PLACE)
+    assert isinstance(decide(situation, on(one, ONE_L40S, node("a", A100, 1))).decision, Move)
+
+
+def test_faster_gpus_that_are_taken_are_named() -> None:
+    decided = decide(slow(promised()), on(promised(), ONE_L40S, node("a", A100, 2, held=2)))
+    assert (type(decided.decision), decided.decision.reason) == (Wait, DecisionReason.NO_PLACE_FOUND)
+    assert "a100-sxm-80gb x 1 fits" in str(decided.decision.number("nearest"))
+
+
+def test_as_many_replicas_are_placed_as_the_load_needs_there() -> None:
+    """Four L40S carry what one A100 carries."""
+    four = runs(L40S, 4, slo=PROMISE)
+    where = on(four, node("l", L40S, 4, held=4), node("a", A100, 8))
+    situation = serving(four, *[SLOW] * 4, slowness=1.7)
+    situation = replace(situation, memory=replace(situation.memory, missed_since=MISSED_FOR_LONG))
+    assert place_after(decide(situation, where)) == {(A100, 1): 1}
+    least = replace(situation, policy=replace(AUTO, min_replicas=2))
+    assert place_after(decide(least, where)) == {(A100, 1): 2}
+
+
+@pytest.mark.parametrize("held", [{"policy": replace(AUTO, asks_before_moves=True)}, {"policy": replace(AUTO, mode=Mode.RECOMMEND)}])
+def test_pressure_is_served_while_people_are_asked(held: dict[str, Any]) -> None:
+    pressed = replace(SLOW, kv_usage=0.99)
+    one = promised()
+    where = on(one, node("l", L40S, 8, held=1), node("a", A100, 2))
+    assert isinstance(decide(replace(slow(one, pressed), **held), where).decision, AddReplica)
+    assert isinstance(decide(replace(slow(one), **held), where).decision, Move)
+
+
+def test_a_move_is_within_the_bounds() -> None:
+    spent = ChangeHistory(tuple(Mark(NOW - 700 - age, ChangeKind.MOVE) for age in range(AUTO.changes_per_hour)))
+    where = on(promised(), ONE_L40S, node("a", A100, 2))
+    held = decide(slow(promised(), history=spent), where)
+    assert (type(held.decision), held.decision.reason) == (Wait, DecisionReason.HOURLY_BUDGET_SPENT)
+
+
+def test_after_such_a_move_new_replicas_go_where_the_others_are() -> None:
+    """The slow place is cheaper, and fast enough by the model alone."""
+    moved = runs(A100, slo=PROMISE)
+    pressed = replace(FAST, kv_usage=0.99, token_seconds=0.015)
+    where = on(moved, node("l", L40S, 8), node("a", A100, 8, held=1))
+    history = ChangeHistory((Mark(NOW - 7000, ChangeKind.MOVE, DecisionReason.PROMISE_OUT_OF_REACH.value, 1),))
+    after = decide(serving(moved, pressed, history=history), where)
+    assert (type(after.decision), place_after(after)) == (AddReplica, {(A100, 1): 2})
+
+
+def test_the_search_is_not_made_again_while_nothing_changes() -> None:
+    one = promised()
+    plan = planned([one], fleet(ONE_L40S, node("a", A100, 2)))
+    asked = 0
+
+    def market() -> Any:
+        nonlocal asked
+        asked += 1
+        return plan.market(one.request.key)
+
+    first = decide(slow(one), replace(plan.what_if(one.request.key), market=market))
+    assert asked == 1
+    again = decide(replace(slow(one), memory=first.memory), replace(plan.what_if(one.request.key), market=market))
+    assert (asked, again.decision) == (1, first.decision)
