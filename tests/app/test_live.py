@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +18,7 @@ from plimsoll.app.live import LiveSignals, Wanted, reader_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals import EngineSample, GpuActivity, PodSignals, SignalState
 from tests.adapters.fake_engine import engine, page
 
 A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
@@ -71,6 +71,40 @@ async def test_every_wanted_object_is_read_and_what_is_not_wanted_any_more_forgo
     signals.wanted = {B: Wanted(("r",))}
     await rounds(signals, lambda: signals.reading(A) is None)
     assert signals.reading(B) == Reading()
+
+
+class WithGpus(FakeReader):
+    """Knows how busy GPUs are, or fails to find out."""
+
+    def __init__(self, busy: GpuActivity | None, answer: Callable[[], Reading | None] = Reading) -> None:
+        super().__init__(answer)
+        self.busy, self.questions = busy, 0
+
+    def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
+        assert (namespace, tuple(pods)) == ("x", ("p",))
+        self.questions += 1
+        if self.busy is None:
+            raise RuntimeError("no such thing")
+        return self.busy
+
+
+@pytest.mark.parametrize("busy", [GpuActivity(0.8, 0.1), None], ids=str)
+async def test_the_activity_of_gpus_is_asked_once_and_its_failure_costs_nothing(busy: GpuActivity | None) -> None:
+    reader = WithGpus(busy)
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    await rounds(signals, lambda: len(reader.asked) > 2)
+    assert signals.reading(A) == Reading(gpus=busy)
+    assert reader.questions == 1 if busy else reader.questions > 0
+    signals.wanted = {}
+    await rounds(signals, lambda: signals.reading(A) is None)
+    assert not signals.gpus.answers
+
+
+async def test_without_a_reading_nothing_is_asked_about_gpus() -> None:
+    reader = WithGpus(GpuActivity(0.8, 0.1), lambda: Reading(state=SignalState.UNAVAILABLE))
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",))})
+    await rounds(signals, lambda: len(reader.asked) > 2)
+    assert reader.questions == 0
 
 
 async def test_a_reading_that_raises_is_an_unknown_load_and_not_the_end() -> None:

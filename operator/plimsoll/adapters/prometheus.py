@@ -8,25 +8,30 @@ Old values must not decide anything, so every sample keeps its true scrape time.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from prometheus_api_client import PrometheusConnect
 from urllib3 import Retry
 
 from plimsoll.adapters.bounded_session import BoundedSession, QueryRefused
+from plimsoll.adapters.dcgm import activity_of, query_of
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
 from plimsoll.adapters.readings import Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
-from plimsoll.rebalance.signals import SignalState
+from plimsoll.rebalance.signals import GpuActivity, SignalState
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """Largest reply that is read. 25 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a
 first reading at a scrape of 15 s, are 8 MB with their labels."""
+
+GPU_TIMEOUT_SECONDS = 2.0
+"""Time limit for the question about GPUs. It comes after a reading, and both together have 10 s."""
 
 PODS_PER_QUERY = 25
 """Pods in one query, so that a reply stays below :data:`MAX_BODY_BYTES`. With names of up to 63 characters, the URL is
@@ -104,14 +109,27 @@ class PrometheusSignals:
         signals = {pod: pod_signals(pod, series, metrics) for pod, series in found.items()}
         return Reading(signals, clock_skew_seconds=skew)
 
-    def _client(self) -> Any:
+    def gpu_activity(self, namespace: str, pods: Collection[str]) -> GpuActivity | None:
+        """Ask how busy the pods' GPUs are, by one query; None where the server does not know it or cannot be asked."""
+        some = sorted({pod for pod in pods if _NAME.fullmatch(pod)})[:PODS_PER_QUERY]
+        matchers = [_matchers({of_namespace: namespace}, of_pod, some) for of_namespace, of_pod in self._label_pairs]
+        if not some or self._one_by_one:
+            return None
+        try:
+            with self._client(GPU_TIMEOUT_SECONDS) as client:
+                return activity_of(_ask(client, query_of(matchers)))
+        except (SourceUnavailable, InvalidInput):
+            return None
+
+    def _client(self, most_seconds: float = math.inf) -> Any:
         """Return a client for one reading, with its own connection, deadline and proof.
 
         Raises:
             InvalidInput: a file of the proof cannot be used.
         """
         proof = self._access.proof()
-        session = BoundedSession("Prometheus", timeout_seconds=self._timeout_seconds, max_body_bytes=MAX_BODY_BYTES)
+        timeout = min(self._timeout_seconds, most_seconds)
+        session = BoundedSession("Prometheus", timeout_seconds=timeout, max_body_bytes=MAX_BODY_BYTES)
         if proof.ca_file is not None:
             session.verify = proof.ca_file
         session.cert = proof.certificate

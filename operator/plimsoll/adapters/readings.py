@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from plimsoll.engines.metrics import EngineMetrics
-from plimsoll.rebalance.signals import PodSignals, SignalState
+from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,13 +16,15 @@ class Reading:
 
     ``state`` is FRESH if the source answered, UNAVAILABLE otherwise, with the reason in ``error``. ``pods`` has an
     entry for each pod with at least one sample. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
-    where the difference could be the duration of the query. Sample times are corrected by it.
+    where the difference could be the duration of the query. Sample times are corrected by it. ``gpus`` is how busy the
+    pods' GPUs are, where the source knows it.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
     state: SignalState = SignalState.FRESH
     error: str = ""
     clock_skew_seconds: float = 0.0
+    gpus: GpuActivity | None = None
 
 
 class SignalReader(Protocol):

@@ -7,12 +7,13 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading, SignalReader
+from plimsoll.app.gpu_watch import GpuWatch
 from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
@@ -69,6 +70,7 @@ class LiveSignals:
     wanted: Mapping[ObjectKey, Wanted] = field(default_factory=dict)
     readings: dict[ObjectKey, Reading] = field(default_factory=dict)
     memories: dict[ObjectKey, Memory] = field(default_factory=dict)
+    gpus: GpuWatch = field(default_factory=GpuWatch)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
 
     def reading(self, key: ObjectKey) -> Reading | None:
@@ -88,7 +90,7 @@ class LiveSignals:
 
     async def _read_all(self, reader: SignalReader) -> None:
         wanted = dict(self.wanted)
-        for known in (self.readings, self.memories):
+        for known in (self.readings, self.memories, self.gpus.answers):
             for key in [key for key in known if key not in wanted]:
                 del known[key]
         turn = asyncio.Semaphore(READERS)
@@ -106,7 +108,7 @@ class LiveSignals:
     async def _read(self, reader: SignalReader, key: ObjectKey, what: Wanted) -> Reading | None:
         before = self.memories.get(key, {})
         work = asyncio.get_running_loop().run_in_executor(
-            self.threads, partial(_continued, reader, key.namespace, what, before, time.time())
+            self.threads, partial(self._found, reader, key, what, before, time.time())
         )
         try:
             reading, self.memories[key] = await asyncio.wait_for(work, READING_DEADLINE_SECONDS)
@@ -116,6 +118,19 @@ class LiveSignals:
             logger.exception("reading signals of %s failed", key)
             return Reading(state=SignalState.UNAVAILABLE, error=f"{type(error).__name__}: {error}")
         return reading
+
+    def _found(
+        self, reader: SignalReader, key: ObjectKey, what: Wanted, before: Memory, now: float
+    ) -> tuple[Reading | None, Memory]:
+        reading, memory = _continued(reader, key.namespace, what, before, now)
+        if reading is None or reading.state is not SignalState.FRESH:
+            return reading, memory
+        try:
+            gpus = self.gpus.activity(reader, key, what.pods, now)
+        except Exception:  # what is not needed must not cost the reading
+            logger.exception("reading the activity of GPUs of %s failed", key)
+            gpus = None
+        return replace(reading, gpus=gpus), memory
 
 
 def _continued(

@@ -320,7 +320,7 @@ def load_of(
 ) -> LoadSummary:
     """The load of one object from its latest reading."""
     ready = around.ready_pods()
-    return summarize(
+    load = summarize(
         tuple(reading.pods.values()),
         [pod.name for pod in ready],
         now,
@@ -330,6 +330,7 @@ def load_of(
         removed_at=history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
         available=reading.state is SignalState.FRESH,
     )
+    return load if reading.gpus is None else replace(load, gpus=reading.gpus)
 
 
 def _slowest_start(around: Surroundings) -> float | None:

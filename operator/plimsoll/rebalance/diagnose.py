@@ -10,6 +10,7 @@ from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Place
 from plimsoll.rebalance.capacity import Limit, times_of
 from plimsoll.rebalance.decisions import DecisionReason
+from plimsoll.rebalance.evidence import gpu_numbers
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.imbalance import uneven_ranks
 from plimsoll.rebalance.judging import Judged
@@ -105,6 +106,9 @@ _BECAUSE = {
 }
 
 _KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM}
+
+_ON_GPUS = (DiagnosisKind.DECODE_BOUND, DiagnosisKind.HOST_BOUND, DiagnosisKind.PREFILL_BOUND)
+"""Findings about which the activity of the GPUs says something."""
 
 _OF_QUEUES = (Need.QUEUE, Need.BACKLOG)
 """Needs that engines without an answer cause."""
@@ -206,7 +210,10 @@ def _by_load(situation: Situation, judged: Judged) -> Diagnosis | None:
         longest = int(situation.memory.stuck_after_seconds)
         numbers = (*numbers, ("bound_seconds", longest))
         return Diagnosis(DiagnosisKind.STUCK_REPLICA, DecisionReason.REPLICAS_STUCK, numbers, wish.replicas + stuck)
-    return Diagnosis(_bound_by(wish), _BECAUSE[wish.need], numbers, wish.replicas + stuck)
+    kind = _bound_by(wish)
+    if kind in _ON_GPUS:
+        numbers = (*numbers, *gpu_numbers(situation.load.gpus))
+    return Diagnosis(kind, _BECAUSE[wish.need], numbers, wish.replicas + stuck)
 
 
 def _locked(situation: Situation, numbers: Numbers) -> Diagnosis | None:

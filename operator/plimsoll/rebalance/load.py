@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import attrgetter
 from statistics import median
 
-from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState, worst
+from plimsoll.rebalance.signals import EngineSample, GpuActivity, PodSignals, PodState, SignalState, worst
 from plimsoll.rebalance.tracks import NEW_SECONDS, Track
 from plimsoll.rebalance.traffic import Traffic, traffic_of
 
@@ -56,6 +56,7 @@ class LoadSummary:
         smallest_capacity_tokens: the smallest KV cache that a pod reports, known or not; None where none does.
         period_seconds: the time between two scrapes; None where no pod has two samples.
         new_pods: pods that are not known yet, because they have just begun to serve.
+        gpus: how busy the pods' GPUs are; None: not known.
     """
 
     state: SignalState
@@ -65,6 +66,7 @@ class LoadSummary:
     smallest_capacity_tokens: int | None = None
     period_seconds: float | None = None
     new_pods: int = 0
+    gpus: GpuActivity | None = None
 
     @property
     def fresh_pods(self) -> int:

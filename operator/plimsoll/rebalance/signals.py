@@ -89,6 +89,17 @@ class PodSignals:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """How busy GPUs are, 0 to 1, as means over GPUs. None: not known. Figures for people, which decide nothing.
+
+    ``memory`` is the share of the time in which their memory moves data, ``tensor_cores`` that in which these work.
+    """
+
+    memory: float | None = None
+    tensor_cores: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PodState:
     """The reliability of one pod's numbers. ``age_seconds`` is the age of its newest sample, None where it has none."""
 

@@ -17,10 +17,11 @@ _SENTENCES = {
         "Nothing to change: {replicas} for {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
     ),
     DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
-        "{needed} are needed and {replicas} wanted so far: {traffic}{waiting}{stuck}."
+        "{needed} are needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}."
     ),
     DecisionReason.BACKLOG_TOO_LONG: (
-        "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: {traffic}{waiting}{stuck}."
+        "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: "
+        "{traffic}{gpus}{waiting}{stuck}."
     ),
     DecisionReason.SUSTAINED_KV_PRESSURE: (
         "{needed} are needed and {replicas} wanted so far: {kv_percent} % of the KV cache is in use ({used_tokens} of "
@@ -142,7 +143,7 @@ def sentence(decision: LoopDecision) -> str:
     numbers = dict(decision.numbers)
     texts = {name: _text(name, value) for name, value in decision.numbers}
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
-    parts |= {"faster": _faster(numbers), "bills": _bills(numbers)}
+    parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers)}
     return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
 
 
@@ -162,6 +163,13 @@ def _traffic(numbers: Mapping[str, int | str]) -> str:
         f"{numbers['arrivals_per_minute']} requests a minute with {lengths}, of which a replica carries "
         f"{numbers['capacity_per_minute']} ({limit})"
     )
+
+
+def _gpus(numbers: Mapping[str, int | str]) -> str:
+    """Return how busy the GPUs are, as far as it is known."""
+    parts = (("memory", "memory_busy_percent"), ("tensor cores", "tensor_busy_percent"))
+    busy = [f"{part} {numbers[name]} %" for part, name in parts if name in numbers]
+    return f"; busy on the GPUs: {', '.join(busy)}" if busy else ""
 
 
 def _tuning(numbers: Mapping[str, int | str]) -> str:
