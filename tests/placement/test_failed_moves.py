@@ -73,14 +73,30 @@ def test_no_more_is_kept_than_a_status_holds_and_the_latest_stay() -> None:
     assert kept[-1].gpu_type == "gpu-0"
 
 
-def test_only_the_place_that_failed_is_refused_and_its_numbers_are_given() -> None:
+def refused(entry: FailedMove) -> list[Rejection]:
+    """What a failure closes on a fleet of three GPU types."""
     judged = options(request(), fleet(node("l4", L4, 4), node("l", L40S, 4), node("h", H100, 4)))
-    found = without_failed(judged, (failed(times=3),))
+    found = without_failed(judged, (entry,))
     changed = [each for each, before in zip(found.verdicts, judged.verdicts, strict=True) if each != before]
-    [rejection] = changed
-    assert isinstance(rejection, Rejection)
-    assert (rejection.gpu_type, rejection.split, rejection.reason) == (L40S, ONE, Reason.MOVE_FAILED)
-    assert dict(rejection.numbers) == {
+    return [each for each in changed if isinstance(each, Rejection)]
+
+
+def places(rejections: list[Rejection]) -> list[tuple[str, int]]:
+    assert {each.reason for each in rejections} == {Reason.MOVE_FAILED}
+    return [(each.gpu_type, each.split.gpus) for each in rejections]
+
+
+def test_a_place_is_closed_with_all_larger_ones_of_its_gpu_type_and_no_other() -> None:
+    assert places(refused(failed())) == [(L40S, 1), (L40S, 2), (L40S, 4)]
+    assert places(refused(replace(failed(), split=Split(2)))) == [(L40S, 2), (L40S, 4)]
+
+
+def test_where_memory_was_short_more_gpus_may_help() -> None:
+    assert places(refused(replace(failed(), delay=Delay("EngineOutOfMemory")))) == [(L40S, 1)]
+
+
+def test_the_numbers_of_the_refusal_are_those_of_the_failure() -> None:
+    assert dict(refused(failed(times=3))[0].numbers) == {
         "failure": "EngineCrashed",
         "times": 3,
         "at": "2027-01-15T07:59:00Z",

@@ -212,8 +212,9 @@ def _failed_moves(case: Case, now: float) -> tuple[FailedMove, ...]:
 
 
 def _late(case: Case) -> Pool | None:
-    """The new pool that does not serve although its time is over, and that no old pool can stand in for."""
-    if case.decision is None or not (case.overdue and _retires(case.decision)):
+    """The new pool that does not serve although its time is over, and that no serving old pool may replace for good."""
+    serves_on = any(pool.state is PoolState.RETIRING and pool.ready > 0 for pool in case.pools)
+    if case.decision is None or not (case.overdue and serves_on and _retires(case.decision)):
         return None
     return next((pool for pool in case.pools if pool.delay is not None), None)
 

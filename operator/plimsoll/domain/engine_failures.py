@@ -26,13 +26,14 @@ class StartFailure(StrEnum):
     UNKNOWN = "EngineCrashed"
 
 
-_ABOUT_MEMORY = (
+ABOUT_MEMORY = (
     StartFailure.WEIGHTS_TOO_LARGE,
     StartFailure.KV_CACHE_TOO_SMALL,
     StartFailure.NO_KV_CACHE,
     StartFailure.MAMBA_BLOCKS,
     StartFailure.OUT_OF_MEMORY,
 )
+"""Failures that another GPU, or a split over more GPUs, may cure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class EngineFailure:
     @property
     def is_about_memory(self) -> bool:
         """Whether the engine needed more memory than its GPU has: another GPU, or another split, may work."""
-        return self.reason in _ABOUT_MEMORY
+        return self.reason in ABOUT_MEMORY
 
     @staticmethod
     def of_container(reason: str, message: str) -> EngineFailure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from plimsoll.domain.engine_failures import ABOUT_MEMORY
 from plimsoll.domain.outcomes import Option, Rejection, Split
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.times import to_rfc3339
@@ -125,14 +126,26 @@ def remembered(
 
 
 def without_failed(judged: Options, failed: Sequence[RollBack | FailedMove]) -> Options:
-    """Return the options with these places refused. The same object where that changes nothing."""
-    closed = {each.place: each.numbers for each in failed}
-    if not any(isinstance(each, Option) and each.target.place in closed for each in judged.verdicts):
-        return judged
-    return Options(tuple(_refused(each, closed) for each in judged.verdicts))
+    """Return the options without those that a failure closes. The same object where that changes nothing."""
+    verdicts = tuple(_refused(each, failed) for each in judged.verdicts)
+    is_same = all(now is before for now, before in zip(verdicts, judged.verdicts, strict=True))
+    return judged if is_same else Options(verdicts)
 
 
-def _refused(verdict: Option | Rejection, closed: dict[tuple[str, Split], Numbers]) -> Option | Rejection:
-    if isinstance(verdict, Rejection) or verdict.target.place not in closed:
+def _refused(verdict: Option | Rejection, failed: Sequence[RollBack | FailedMove]) -> Option | Rejection:
+    if isinstance(verdict, Rejection):
         return verdict
-    return Rejection(*verdict.target.place, Reason.MOVE_FAILED, closed[verdict.target.place])
+    place = verdict.target.place
+    numbers = next((each.numbers for each in failed if _closes(each, place)), None)
+    return verdict if numbers is None else Rejection(*place, Reason.MOVE_FAILED, numbers)
+
+
+def _closes(failed: RollBack | FailedMove, place: tuple[str, Split]) -> bool:
+    """Whether a failure closes a place: its own, and the same GPU type with more GPUs, which are harder to get.
+
+    Where memory was short, more GPUs may be what helps.
+    """
+    (left, cut), (kind, split) = failed.place, place
+    if left != kind or cut == split:
+        return left == kind
+    return cut.gpus <= split.gpus and failed.delay.reason not in ABOUT_MEMORY
