@@ -8,7 +8,7 @@ from plimsoll.domain.proposals import Proposal, Share
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant
-from plimsoll.rebalance.decisions import Change, DecisionReason, Move, RemoveReplica, Retune, Wait
+from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.guard import held_back
 from plimsoll.rebalance.policy import Mode
 from plimsoll.rebalance.remedies.protocol import Offer
@@ -38,7 +38,7 @@ class Asking:
         if held is not None:
             return held
         answer = self.what_if.ask(tenant)
-        if _has_place(change, self.decision, answer.decision):
+        if _has_place(change, self.decision, answer.decision) or _wakes(change, self.situation):
             shares = shares_of(self.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
         if self.situation.policy.mode is Mode.RECOMMEND:  # the reader may free GPUs, so the change is reported
@@ -67,6 +67,11 @@ def _has_place(change: Change, now: Decision, then: Decision) -> bool:
     if isinstance(change, Move) and _what_runs(then) == _what_runs(now):
         return False
     return then.missing == 0 and not then.change_blocked
+
+
+def _wakes(change: Change, situation: Situation) -> bool:
+    """Whether a change wants the first replica. Without a place it waits for one, as a new deployment does."""
+    return isinstance(change, AddReplica) and change.count == 1 and situation.placement.replicas == 0
 
 
 def _is_tuned(change: Retune, then: Decision) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from plimsoll.domain.reasons import Numbers
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, RemoveReplica, Wait
 from plimsoll.rebalance.history import ChangeKind
+from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
@@ -27,6 +28,8 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     """
     placement, policy = situation.placement, situation.policy
     wanted: Numbers = (("wanted", change.reason.value),)
+    if isinstance(change, AddReplica | RemoveReplica) and (held := _scaled_by_others(policy, wanted)):
+        return held
     if isinstance(change, AddReplica):
         if placement.replicas >= policy.max_replicas:
             return Wait(DecisionReason.AT_MAX_REPLICAS, (*wanted, ("max", policy.max_replicas)))
@@ -38,6 +41,13 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))
         return Wait(DecisionReason.REPLICAS_STARTING, (*ready, *wanted))
     return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, ChangeKind.RETUNE, ChangeKind.MOVE)
+
+
+def _scaled_by_others(policy: RebalancePolicy, wanted: Numbers) -> Wait | None:
+    """Return a wait where the number of replicas is another controller's: two that write it would fight."""
+    if not policy.scales:
+        return Wait(DecisionReason.SCALED_EXTERNALLY, wanted)
+    return Wait(DecisionReason.SCALE_CONTESTED, (*wanted, ("manager", policy.contender))) if policy.contender else None
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:

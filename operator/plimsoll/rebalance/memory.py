@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.rebalance.capacity import ReplicaModel, times_of
+from plimsoll.rebalance.idle import LONGEST_HOLE_SECONDS, Quiet
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.trend import Point
 
@@ -71,6 +72,8 @@ class LoopMemory:
         startup_seconds: the longest start-up that was seen; None: none.
         most_work: what one replica does a second with a long queue (:attr:`Lengths.work` of the requests that it
             begins); None: no long queue was seen.
+        quiet_since: POSIX seconds since when no request came; None: unknown.
+        quiet_at: the last turn that knew this.
     """
 
     pool: str = ""
@@ -80,6 +83,8 @@ class LoopMemory:
     compared_at: float = 0.0
     startup_seconds: float | None = None
     most_work: float | None = None
+    quiet_since: float | None = None
+    quiet_at: float = 0.0
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
@@ -156,6 +161,14 @@ class LoopMemory:
             return self
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
+
+    def with_quiet(self, quiet: Quiet, now: float) -> LoopMemory:
+        """Return the memory after a turn in which every ready pod was known.
+
+        After a time without such turns, what was known before says nothing any more.
+        """
+        earlier = self.quiet_since if now - self.quiet_at <= LONGEST_HOLE_SECONDS else None
+        return replace(self, quiet_since=quiet.since(earlier), quiet_at=now)
 
     def with_look(self, enough: int, keep_seconds: float, now: float) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap."""

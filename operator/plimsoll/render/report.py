@@ -68,6 +68,7 @@ class RebalancingReport:
     proposal_id: str | None = None
     approved: bool = False
     book: Book = field(default_factory=Book)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Report:
     ``refused`` is the API server's own message about an object of ours that it refuses, and ``refusal_passes`` is
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
     one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user
-    declares the size.
+    declares the size. ``asleep`` says why no replica is wanted and what starts one, where the live loop decided that.
     """
 
     name: str
@@ -102,6 +103,7 @@ class Report:
     decisions: tuple[DecisionNote, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     namespace: str = ""
+    asleep: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

@@ -14,6 +14,7 @@ from plimsoll.api.v1alpha1.spec import (
     CapacityTypeChoice,
     EngineSpec,
     ExpectedTokens,
+    GatewaySpec,
     GpuSpec,
     InferenceDeploymentSpec,
     KvCacheSpec,
@@ -24,8 +25,10 @@ from plimsoll.api.v1alpha1.spec import (
     PrecisionChoice,
     RebalancingMode,
     RebalancingSpec,
+    ScaleOwner,
     SecretKeyRef,
     Sizing,
+    WakeSignal,
 )
 from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.status import (
@@ -61,6 +64,7 @@ __all__ = [
     "EngineSpec",
     "EstimateStatus",
     "ExpectedTokens",
+    "GatewaySpec",
     "GpuSpec",
     "InferenceDeployment",
     "InferenceDeploymentSpec",
@@ -86,6 +90,7 @@ __all__ = [
     "RejectedProposalStatus",
     "RejectionStatus",
     "RemedyStatus",
+    "ScaleOwner",
     "SecretKeyRef",
     "Sizing",
     "SpeculationMethod",
@@ -93,5 +98,6 @@ __all__ = [
     "SuggestionStatus",
     "Toleration",
     "TooSmallStatus",
+    "WakeSignal",
     "rule",
 ]
