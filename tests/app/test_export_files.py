@@ -266,7 +266,7 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
     RebalancingSpec: "mode moves scale minReplicas maxReplicas idleSeconds gateway wake changesPerHour "
     "reversalsPerHour windowSeconds cooldownSeconds",
-    RebalancingStatus: "decision reason message signalNotes diagnosis proposal proposalId baseReplicas targetReplicas "
+    RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
     "changes lastChange learned approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
     "model estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations "

@@ -10,7 +10,7 @@ from plimsoll.app.approving import Offered, approval_of, is_carried_out, is_chan
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.values import book_of
-from plimsoll.app.scale_writes import ScaleWrite
+from plimsoll.app.scale_writes import LEAST_WRITES, ScaleWrite
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
@@ -121,7 +121,7 @@ class Turn:
 
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
     decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
-    is only proposed and has a destination, ``offered`` describes it. ``notes`` say what is not as the spec expects it.
+    is only proposed and has a destination, ``offered`` describes it. ``hints`` say what is not as the spec expects it.
     """
 
     standing: Standing
@@ -133,7 +133,7 @@ class Turn:
     figures: LiveFigures | None = field(default=None, compare=False, repr=False)
     offered_id: str | None = None
     offered: Offered | None = field(default=None, compare=False, repr=False)
-    notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
     @property
     def is_rejected(self) -> bool:
@@ -173,7 +173,7 @@ class Turn:
             diagnosis=None if self.decided is None else self.decided.kind.value,
             approved=standing.approved,
             book=standing.book,
-            notes=self.notes,
+            hints=self.hints,
         )
 
     def _words(self) -> str:
@@ -228,7 +228,7 @@ def take_turn(
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
         turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
     figures = live_figures(situation, decided, turn.standing.target_replicas)
-    return replace(turn, decided=decided, figures=figures, notes=notes_of(spec.rebalancing, reading))
+    return replace(turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contender))
 
 
 def _heard(standing: Standing, desk: Desk | None, now: float) -> Book:
@@ -335,12 +335,25 @@ def may_sleep(given: RebalancingSpec) -> bool:
     return is_ours and given.min_replicas == 0
 
 
-def notes_of(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
-    """Return what people should know of the gateway's queue. The other signals decide without it."""
+def hints_of(given: RebalancingSpec, reading: Reading, contender: str) -> tuple[str, ...]:
+    """Return what people should know beside the decision: what is not as the spec expects it."""
+    return (*_about_gateway(given, reading), *_about_contender(contender))
+
+
+def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
+    """Return why the gateway's queue does not count. The other signals decide without it."""
     queue = reading.gateway
     if given.gateway is None or queue is None or queue.is_known or reading.state is not SignalState.FRESH:
         return ()
     return (f"Requests that wait at the gateway are not counted: {queue.error}",)
+
+
+def _about_contender(contender: str) -> tuple[str, ...]:
+    words = (
+        f"{contender} set spec.replicas {LEAST_WRITES} times within an hour, so the live loop adds and removes "
+        "nothing. Remove what scales this InferenceDeployment, or set spec.rebalancing.scale to External."
+    )
+    return (words,) if contender else ()
 
 
 def load_of(

@@ -228,10 +228,10 @@ def _by_missing_data(placement: PlacementState, load: LoadSummary) -> Diagnosis 
 
 def _by_idleness(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find whether no request has come for so long that nothing has to run. Each reversal makes the time longer."""
-    bound, since = situation.policy.idle_seconds, judged.memory.quiet_since
-    if bound is None or since is None or judged.memory.quiet_at < situation.now:
+    bound, since, quiet = situation.policy.idle_seconds, judged.memory.quiet_since, situation.load.quiet
+    if bound is None or since is None or quiet is None or judged.memory.quiet_at < situation.now:
         return None
-    seconds = situation.now - since
+    seconds = quiet.known_until - since
     if seconds < bound * (1 + situation.history.reversals(situation.now) / 2):
         return None
     numbers = (("replicas", situation.placement.replicas), ("seconds", round(seconds)))

@@ -29,11 +29,13 @@ class Quiet:
 
     Attributes:
         known_since: since when all of them are known.
+        known_until: the last moment at which all of them were scraped.
         last_request: the last scrape that shows a request; None: none does.
         last_hole: the first scrape after the last hole; None: there was no hole.
     """
 
     known_since: float
+    known_until: float
     last_request: float | None = None
     last_hole: float | None = None
 
@@ -51,6 +53,7 @@ def quiet_of(known: Sequence[Track]) -> Quiet | None:
         return None
     return Quiet(
         max(one.known_since for one in seen),
+        min(one.known_until for one in seen),
         max((one.last_request for one in seen if one.last_request is not None), default=None),
         max((one.last_hole for one in seen if one.last_hole is not None), default=None),
     )
@@ -67,7 +70,7 @@ def _quiet(track: Track) -> Quiet | None:
             hole = after.at
         if _is_busy(after) or any(_differs(read(before), read(after)) for read in _COUNTERS):
             last = after.at
-    return Quiet(first.at, last, hole)
+    return Quiet(first.at, track.newest.at, last, hole)
 
 
 def _says(sample: EngineSample) -> bool:

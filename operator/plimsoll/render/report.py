@@ -68,7 +68,7 @@ class RebalancingReport:
     proposal_id: str | None = None
     approved: bool = False
     book: Book = field(default_factory=Book)
-    notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

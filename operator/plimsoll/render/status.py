@@ -368,7 +368,7 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "approved": report.approved or None,
         "rejected": [_refusal(each) for each in report.book.refusals],
         "carriedOut": list(report.book.carried_out),
-        "signalNotes": list(report.notes),
+        "hints": list(report.hints),
     }
 
 

@@ -436,7 +436,7 @@ class RebalancingSpec(ApiModel):
         default=1, description="Fewest replicas. 0: none runs where no request has come for idleSeconds."
     )
     max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Most replicas.")
-    idle_seconds: Annotated[int, Field(ge=60, le=604_800)] | None = Field(
+    idle_seconds: Annotated[int, Field(ge=30, le=604_800)] | None = Field(
         default=None,
         description="With minReplicas 0: seconds without any request before the last replicas go. Default: 1800.",
     )

@@ -382,10 +382,10 @@ class RebalancingStatus(ApiModel):
     decision: str = Field(description="Keep, AddReplica, RemoveReplica, Retune, Move or Wait.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason, as text for people.")
-    signal_notes: list[str] | None = Field(
+    hints: list[str] | None = Field(
         default=None,
         max_length=8,
-        description="Signals that the spec names and that cannot be read, as text for people.",
+        description="What else people should know, e.g. a signal that cannot be read, as text for people.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     diagnosis: str | None = Field(
