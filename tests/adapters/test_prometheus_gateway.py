@@ -110,8 +110,8 @@ def test_a_queue_in_another_namespace_is_another_tenants() -> None:
 
 def test_labels_and_names_are_the_admins() -> None:
     found = series("my_queue", "3", k8s_namespace="team", chat_pool="chat")
-    options = {"label_pairs": (("k8s_namespace", "k8s_pod"),), "gateway": GatewayMetrics(("my_queue",), "chat_pool")}
-    assert read(replying(found), **options).waiting == 3
+    labels, names = (("k8s_namespace", "k8s_pod"),), GatewayMetrics(("my_queue",), "chat_pool")
+    assert read(replying(found), label_pairs=labels, gateway=names).waiting == 3
     assert read(replying(found)).waiting == 0
 
 

@@ -152,9 +152,7 @@ async def test_a_request_at_the_gateway_brings_the_replica_back_to_its_place(ope
     await there.settle()
     act(there, "chat", queue(there, 0))
     there.change("first", replicas=0)
-    for pod in [each for each in there.store.all(PODS) if each["metadata"]["name"].startswith("first")]:
-        there.store.observe(PODS, "DELETED", pod)
-    there.make()
+    act(there, "first")
     woken = act(there, "chat", queue(there, 1))
     assert live_part(woken)["reason"] == "RequestsWaitAtGateway"
     assert live_part(woken)["targetReplicas"] == 1
@@ -174,6 +172,18 @@ async def test_a_wake_up_without_room_waits_as_a_new_deployment_does(opened: Ope
     assert conditions(later)["Planned"] == ("False", "WaitingForGpus")
     assert conditions(later)["Ready"][0] == "False"
     assert pools(there.make()["other"]) == {(L40S, "Active"): 1}, "nobody loses a place to it"
+
+
+async def test_it_goes_elsewhere_where_its_place_is_taken(opened: Open) -> None:
+    there = opened(l4=1, l40s=1)
+    there.put("chat", L4, L40S, rebalancing=BY_HAND)
+    await there.settle()
+    assert pools(act(there, "chat")) == {(L4, "Active"): 0}
+    there.put("other", L4, created="05:00:00")
+    there.carry_out([there.make()["other"]])
+    there.now += 30
+    scale(there, "chat", 1)
+    assert pools(there.make()["chat"]) == {(L40S, "Active"): 1}
 
 
 @pytest.mark.parametrize("rebalancing", [SLEEPS, BY_HAND], ids=["gateway", "by hand"])

@@ -47,7 +47,8 @@ def made(
 
 def asleep(gateway: GatewayQueue | None, **changed: Any) -> Decided:
     load = replace(NOTHING, gateway=gateway)
-    return made(**{"load": load, "replicas": 0, "settled_since": None, "memory": LoopMemory()} | changed)
+    usual: dict[str, Any] = {"load": load, "replicas": 0, "settled_since": None, "memory": LoopMemory()}
+    return made(**usual | changed)
 
 
 @pytest.mark.parametrize("replicas", [1, 2])
@@ -166,7 +167,7 @@ def test_nothing_starts_without_a_request_that_is_known_to_wait(
 
 
 def test_while_the_first_replica_starts_a_growing_queue_gets_more() -> None:
-    starting = {"load": replace(NOTHING, gateway=held(600)), "replicas": 1, "ready": 0}
+    starting: dict[str, Any] = {"load": replace(NOTHING, gateway=held(600)), "replicas": 1, "ready": 0}
     decision = made(**starting).decision
     assert isinstance(decision, AddReplica)
     assert (decision.reason, decision.count) == (DecisionReason.REQUESTS_WAIT_AT_GATEWAY, 2)
