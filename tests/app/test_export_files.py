@@ -265,10 +265,10 @@ CONSIDERED: dict[type[BaseModel], str] = {
     "enforceEager cpuOffload weightStreaming lora textOnly multimodal speculation",
     PodTemplateSpec: "labels annotations nodeSelector tolerations env envFrom serviceAccountName imagePullSecrets "
     "priorityClassName runtimeClassName volumes volumeMounts modelCache resources",
-    RebalancingSpec: "mode moves minReplicas maxReplicas changesPerHour reversalsPerHour windowSeconds cooldownSeconds "
-    "maintenanceWindows",
-    RebalancingStatus: "decision reason message diagnosis proposal proposalId baseReplicas targetReplicas changes "
-    "lastChange learned approved rejected carriedOut",
+    RebalancingSpec: "mode moves scale minReplicas maxReplicas idleSeconds gateway wake changesPerHour "
+    "reversalsPerHour windowSeconds cooldownSeconds maintenanceWindows",
+    RebalancingStatus: "decision reason message hints diagnosis proposal proposalId baseReplicas targetReplicas "
+    "changes lastChange learned approved rejected carriedOut",
     InferenceDeploymentStatus: "conditions observedGeneration replicas readyReplicas replicasSummary selector url "
     "model estimate placement size pools rejections rejectionsOmitted remedies suggestions tooSmall observations "
     "rehomings move failedMoves proposals decisions rebalancing",

@@ -18,7 +18,9 @@ from plimsoll.app.live import LiveSignals, Wanted, reader_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import EngineSample, GpuActivity, PodSignals, SignalState
+from plimsoll.rebalance.tracks import Line
 from tests.adapters.fake_engine import engine, page
 
 A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
@@ -317,3 +319,31 @@ async def test_a_source_without_a_past_is_asked_for_all_pods_together() -> None:
     signals.wanted = {A: Wanted(("p", "q"))}
     await rounds(signals, lambda: ("x", ("p", "q"), live.CAPACITY_WINDOW_SECONDS) in reader.asked)
     assert ("x", ("q",), live.CAPACITY_WINDOW_SECONDS) not in reader.asked
+
+
+class GatewayReader(FakeReader):
+    """Knows the queue of every gateway as well."""
+
+    def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
+        return GatewayQueue(SignalState.FRESH, (Line([now], [3.0 if (namespace, pool) == ("x", "chat") else 0.0]),))
+
+
+async def test_a_gateways_queue_is_read_although_no_pod_is_left() -> None:
+    signals = LiveSignals(GatewayReader(), lambda: None, {A: Wanted((), inference_pool="chat"), B: Wanted(("r",))})
+    await rounds(signals, lambda: signals.reading(B) is not None)
+    reading, neighbour = signals.reading(A), signals.reading(B)
+    assert reading is not None
+    assert reading.gateway is not None
+    assert (reading.state, reading.gateway.waiting) == (SignalState.FRESH, 3)
+    assert neighbour is not None
+    assert neighbour.gateway is None
+
+
+async def test_without_a_prometheus_the_gateway_is_unknown_and_the_engines_are_read() -> None:
+    signals = LiveSignals(FakeReader(has_past=False), lambda: None, {A: Wanted(("p",), inference_pool="chat")})
+    await rounds(signals, lambda: signals.reading(A) is not None)
+    reading = signals.reading(A)
+    assert reading is not None
+    assert reading.gateway is not None
+    assert (reading.state, reading.gateway.state) == (SignalState.FRESH, SignalState.UNAVAILABLE)
+    assert reading.gateway.error == "the queue is read from a Prometheus, and none is configured."

@@ -152,13 +152,13 @@ def test_as_many_replicas_are_placed_as_the_load_needs_there() -> None:
     assert place_after(decide(least, where)) == {(A100, 1): 2}
 
 
-@pytest.mark.parametrize("held", [{"policy": replace(AUTO, asks_before_moves=True)}, {"policy": replace(AUTO, mode=Mode.RECOMMEND)}])
-def test_pressure_is_served_while_people_are_asked(held: dict[str, Any]) -> None:
+@pytest.mark.parametrize("policy", [replace(AUTO, asks_before_moves=True), replace(AUTO, mode=Mode.RECOMMEND)])
+def test_pressure_is_served_while_people_are_asked(policy: RebalancePolicy) -> None:
     pressed = replace(SLOW, kv_usage=0.99)
     one = promised()
     where = on(one, node("l", L40S, 8, held=1), node("a", A100, 2))
-    assert isinstance(decide(replace(slow(one, pressed), **held), where).decision, AddReplica)
-    assert isinstance(decide(replace(slow(one), **held), where).decision, Move)
+    assert isinstance(decide(replace(slow(one, pressed), policy=policy), where).decision, AddReplica)
+    assert isinstance(decide(replace(slow(one), policy=policy), where).decision, Move)
 
 
 def test_a_move_is_within_the_bounds() -> None:

@@ -46,7 +46,11 @@ def after(decided: Decided) -> dict[str, int]:
 
 @pytest.mark.parametrize(
     "held",
-    [{"policy": replace(AUTO, asks_before_moves=True)}, {"policy": replace(AUTO, mode=Mode.RECOMMEND)}, {"history": SPENT}],
+    [
+        {"policy": replace(AUTO, asks_before_moves=True)},
+        {"policy": replace(AUTO, mode=Mode.RECOMMEND)},
+        {"history": SPENT},
+    ],
     ids=["people are asked", "recommend", "a bound"],
 )
 def test_replicas_are_added_while_a_move_waits(held: dict[str, Any]) -> None:

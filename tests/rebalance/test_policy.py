@@ -18,7 +18,7 @@ def test_without_a_word_of_the_user_nothing_is_carried_out() -> None:
 @pytest.mark.parametrize(
     ("least", "below", "field"),
     [
-        ({"min_replicas": 1}, {"min_replicas": 0}, "minReplicas"),
+        ({"min_replicas": 0}, {"min_replicas": -1}, "minReplicas"),
         ({"min_replicas": 3, "max_replicas": 3}, {"min_replicas": 3, "max_replicas": 2}, "maxReplicas"),
         ({"changes_per_hour": 0}, {"changes_per_hour": -1}, "changesPerHour"),
         ({"reversals_per_hour": 0}, {"reversals_per_hour": -1}, "reversalsPerHour"),

@@ -14,6 +14,7 @@ _MINIMAL: dict[str, Any] = {
 }
 _TOLERATION = {"key": "gpu", "operator": "Exists"}
 _LIMITS = {"bad key": "1"}
+_ZERO = {"mode": "Auto", "maxReplicas": 2, "minReplicas": 0, "wake": "Manual"}
 _DRAFT = {"name": "meta-llama/Llama-3.2-1B"}
 
 
@@ -82,6 +83,14 @@ SPECS: Mapping[str, tuple[dict[str, Any], ...]] = {
     "rebalancing.minReplicas must not exceed": ({"rebalancing": {"minReplicas": 3, "maxReplicas": 2}},),
     "mode Auto needs rebalancing.maxReplicas": ({"rebalancing": {"mode": "Auto"}},),
     "moves Auto needs rebalancing.mode Auto": ({"rebalancing": {"moves": "Auto"}},),
+    "minReplicas 0 needs rebalancing.mode Auto": ({"rebalancing": {"minReplicas": 0, "wake": "Manual"}},),
+    "minReplicas 0 needs a signal": ({"rebalancing": {"mode": "Auto", "maxReplicas": 2, "minReplicas": 0}},),
+    "wake Gateway needs rebalancing.gateway": ({"rebalancing": {"wake": "Gateway"}},),
+    "leaves the number to another controller": ({"rebalancing": {**_ZERO, "scale": "External"}},),
+    "a load that is always there": ({"concurrency": None, "totalConcurrency": 4, "rebalancing": _ZERO},),
+    "so rebalancing.scale must not be": (
+        {"concurrency": None, "totalConcurrency": 4, "rebalancing": {"scale": "External"}},
+    ),
 }
 """Changes that make the minimal spec break a rule, by a part of the rule's message that no other rule has."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -140,15 +140,20 @@ def stays(holds: Callable[[], bool], seconds: float, what: str) -> None:
 
 
 @contextmanager
-def bench_of(namespace: str, environment: Mapping[str, str] | None = None) -> Iterator[Bench]:
-    """Start everything on a control plane without nodes; ``environment`` holds more settings of the operator."""
+def bench_of(
+    namespace: str, environment: Mapping[str, str] | None = None, *, targets: Sequence[str] = ()
+) -> Iterator[Bench]:
+    """Start everything on a control plane without nodes.
+
+    ``environment`` holds more settings of the operator, ``targets`` more addresses for Prometheus to scrape.
+    """
     settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
     with ControlPlane() as control_plane, Engines(control_plane.client) as engines:
         install(control_plane)
         view = View(control_plane, control_plane.create_namespace(namespace))
         directory = control_plane.directory / "prometheus"
         with (
-            Prometheus(control_plane.binaries, directory, [engines.target]) as prometheus,
+            Prometheus(control_plane.binaries, directory, [engines.target, *targets]) as prometheus,
             OperatorProcess(control_plane, prometheus_url=prometheus.url, environment=settings) as operator,
         ):
             yield Bench(view, engines, prometheus, operator)

@@ -54,7 +54,7 @@ def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 
         read = [
             Series.of(
                 {str(label): str(value) for label, value in entry["metric"].items()},
-                _points(entry["values"], shift_seconds),
+                points_of(entry["values"], shift_seconds),
                 metrics,
             )
             for entry in result
@@ -64,7 +64,7 @@ def parse_series(result: Any, metrics: EngineMetrics, *, shift_seconds: float = 
     return [series for series in read if series.points]
 
 
-def _points(values: Any, shift_seconds: float) -> dict[float, float]:
+def points_of(values: Any, shift_seconds: float) -> dict[float, float]:
     """Return values by time. A point without a finite time belongs to no scrape and is left out."""
     points = {float(at) + shift_seconds: float(value) for at, value in values}
     return {at: value for at, value in points.items() if math.isfinite(at)}

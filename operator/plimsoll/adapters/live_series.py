@@ -74,7 +74,12 @@ METRICS = (
     ),
     LiveMetric("plimsoll_live_needed_replicas", "Replicas that the load needs.", lambda each: each.needed),
     LiveMetric("plimsoll_live_target_replicas", "Replicas that are wanted.", lambda each: each.target),
-    LiveMetric("plimsoll_live_waiting_requests", "Requests in the engines' queues.", lambda each: each.waiting),
+    LiveMetric(
+        "plimsoll_live_waiting_requests", "Requests in the queues of engines and gateway.", lambda each: each.waiting
+    ),
+    LiveMetric(
+        "plimsoll_live_gateway_waiting_requests", "Requests in the gateway's queue.", lambda each: each.at_gateway
+    ),
     LiveMetric("plimsoll_live_running_requests", "Requests in the engines' batches.", lambda each: each.running),
     LiveMetric("plimsoll_live_kv_cache_use_ratio", "KV cache in use, 0 to 1.", lambda each: each.kv_use),
     LiveMetric("plimsoll_live_ttft_seconds", "Mean time to the first token.", lambda each: each.ttft_seconds),

@@ -20,10 +20,20 @@ from plimsoll.adapters.bounded_session import BoundedSession, QueryRefused
 from plimsoll.adapters.dcgm import activity_of, query_of
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.adapters.prometheus_gateway import (
+    USUAL_METRICS,
+    WINDOW_SECONDS,
+    GatewayMetrics,
+    QueueSeries,
+    any_of,
+    gateway_queue,
+    parse_queue_series,
+)
 from plimsoll.adapters.readings import Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
+from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import GpuActivity, SignalState
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -58,6 +68,7 @@ class PrometheusSignals:
         timeout_seconds: time limit for one whole reading. There are no retries: the next round of the loop reads again.
         access: how to prove who asks, and how to verify the server.
         label_pairs: the labels that hold the namespace and the name of a pod, in the order in which they are tried.
+        gateway: the names of a gateway's queue.
     """
 
     def __init__(
@@ -67,11 +78,13 @@ class PrometheusSignals:
         timeout_seconds: float = 5,
         access: PrometheusAccess = NO_PROOF,
         label_pairs: Sequence[tuple[str, str]] = LABEL_PAIRS,
+        gateway: GatewayMetrics = USUAL_METRICS,
     ) -> None:
         self._url = url.rstrip("/")
         self._timeout_seconds = timeout_seconds
         self._access = access
         self._label_pairs = tuple(label_pairs)
+        self._gateway = gateway
         self._one_by_one = False
 
     @property
@@ -120,6 +133,44 @@ class PrometheusSignals:
                 return activity_of(_ask(client, query_of(matchers)))
         except (SourceUnavailable, InvalidInput):
             return None
+
+    def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
+        """Read the queue of an InferencePool's gateway. Blocks up to the timeout; a bad answer never raises.
+
+        Only series of the pool's own namespace count, so that nobody else can write a queue for it.
+
+        Args:
+            namespace: the namespace of the pool and of its endpoint picker.
+            pool: the name of the InferencePool.
+            now: the caller's clock, POSIX seconds.
+        """
+        if not _NAME.fullmatch(pool):
+            return GatewayQueue(error=self._gateway.missing(pool))
+        try:
+            with self._client() as client:
+                server_now = _server_time(_ask(client, "time()"))
+                skew = server_now - now if abs(server_now - now) > self._timeout_seconds else 0.0
+                when = _When(now + skew, WINDOW_SECONDS, skew)
+                for namespace_label, pod_label in self._label_pairs:
+                    matchers = f'{namespace_label}="{namespace}",{self._gateway.pool_label}="{pool}"'
+                    found = self._queue_series(client, matchers, when)
+                    if found:
+                        return gateway_queue(found, self._gateway, pool, pod_label, now)
+        except (SourceUnavailable, InvalidInput) as error:
+            return GatewayQueue(SignalState.UNAVAILABLE, error=str(error))
+        return GatewayQueue(error=self._gateway.missing(pool))
+
+    def _queue_series(self, client: Any, matchers: str, when: _When) -> list[QueueSeries]:
+        """Return all series of a queue, by one query, or by one for each name; see :meth:`_series`."""
+        names = self._gateway.names
+        if not self._one_by_one:
+            try:
+                return _query_queue(client, any_of(names, matchers), when)
+            except QueryRefused:
+                found = [one for name in names for one in _query_queue(client, f"{name}{{{matchers}}}", when)]
+                self._one_by_one = True
+                return found
+        return [one for name in names for one in _query_queue(client, f"{name}{{{matchers}}}", when)]
 
     def _client(self, most_seconds: float = math.inf) -> Any:
         """Return a client for one reading, with its own connection, deadline and proof.
@@ -188,6 +239,11 @@ def _by_name(client: Any, matchers: str, metrics: EngineMetrics, when: _When) ->
 def _query(client: Any, selector: str, metrics: EngineMetrics, when: _When) -> list[Series]:
     result = _ask(client, f"{selector}[{when.window_seconds}s]", time=f"{when.at:.3f}")
     return parse_series(result, metrics, shift_seconds=-when.skew)
+
+
+def _query_queue(client: Any, selector: str, when: _When) -> list[QueueSeries]:
+    result = _ask(client, f"{selector}[{when.window_seconds}s]", time=f"{when.at:.3f}")
+    return parse_queue_series(result, -when.skew)
 
 
 def _ask(client: Any, query: str, **params: str) -> Any:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
 
 
@@ -17,7 +18,8 @@ class Reading:
     ``state`` is FRESH if the source answered, UNAVAILABLE otherwise, with the reason in ``error``. ``pods`` has an
     entry for each pod with at least one sample. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
     where the difference could be the duration of the query. Sample times are corrected by it. ``gpus`` is how busy the
-    pods' GPUs are, where the source knows it.
+    pods' GPUs are, where the source knows it. ``gateway`` is the queue of the deployment's gateway; None where it names
+    none.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
@@ -25,6 +27,7 @@ class Reading:
     error: str = ""
     clock_skew_seconds: float = 0.0
     gpus: GpuActivity | None = None
+    gateway: GatewayQueue | None = None
 
 
 class SignalReader(Protocol):
@@ -48,5 +51,20 @@ class SignalReader(Protocol):
             window_seconds: how far back to read.
             now: the caller's clock, POSIX seconds; sample times in the reading are in this clock.
             metrics: the names that the pods' engine uses.
+        """
+        ...
+
+
+@runtime_checkable
+class QueueReader(Protocol):
+    """A source of gateways' queues. It is shared between threads, and a failure is part of its result."""
+
+    def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
+        """Read the queue of an InferencePool's gateway.
+
+        Args:
+            namespace: the namespace of the pool.
+            pool: the name of the InferencePool.
+            now: the caller's clock, POSIX seconds.
         """
         ...

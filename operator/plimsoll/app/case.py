@@ -15,7 +15,7 @@ from plimsoll.app.faults import Fault
 from plimsoll.app.inbox import Mail, Tray
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
-from plimsoll.app.rebalancing import Running, Standing, Turn
+from plimsoll.app.rebalancing import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.record.values import decision_of
 from plimsoll.app.refusals import Refusal
@@ -131,6 +131,14 @@ class Case:
         """The spec's generation."""
         return int(self.body["metadata"].get("generation") or 1)
 
+    @property
+    def inference_pool(self) -> str:
+        """The InferencePool whose gateway's queue counts; empty where there is none or the live loop is off."""
+        given = None if self.resource is None else self.resource.spec.rebalancing
+        if given is None or given.gateway is None or given.mode is RebalancingMode.OFF:
+            return ""
+        return given.gateway.inference_pool
+
     def stand_still(self, problem: Problem) -> None:
         """Change nothing of this object: its pools stay, and only the problem is reported."""
         self.problem = problem
@@ -175,6 +183,7 @@ def report_of(case: Case, now: float) -> Report:
         namespace=case.key.namespace,
         refused="" if case.refusal is None else case.refusal.sentence(),
         refusal_passes=case.refusal is not None and case.refusal.is_passing,
+        asleep=_asleep(case),
     )
 
 
@@ -217,6 +226,18 @@ def _late(case: Case) -> Pool | None:
     if case.decision is None or not (case.overdue and serves_on and _retires(case.decision)):
         return None
     return next((pool for pool in case.pools if pool.delay is not None), None)
+
+
+def _asleep(case: Case) -> str:
+    """Return why the live loop wants no replica, and what starts one; empty where the user wants none."""
+    if case.resource is None or not may_sleep(case.resource.spec.rebalancing) or case.request is None:
+        return ""
+    if case.request.replicas > 0:
+        return ""
+    policy = policy_of(case.resource.spec)
+    starts = "a request that waits at the gateway, or a change of spec.replicas" if policy.wakes else "spec.replicas"
+    why = "spec.replicas is 0" if not case.resource.spec.replicas else "No request has come for a while"
+    return f"{why}, so no replica runs. What starts one: {starts}."
 
 
 def _decisions(case: Case, now: float) -> tuple[DecisionNote, ...]:
@@ -277,7 +298,8 @@ def wanted_signals(case: Case) -> Wanted:
     is_off = spec.rebalancing.mode is RebalancingMode.OFF
     history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
     window = CAPACITY_WINDOW_SECONDS if is_off else history
-    return Wanted(pods, window, engine_of(spec.engine.engine_name).metrics, addresses)
+    metrics = engine_of(spec.engine.engine_name).metrics
+    return Wanted(pods, window, metrics, addresses, inference_pool=case.inference_pool)
 
 
 def tenant_of(case: Case) -> Tenant | None:

@@ -12,13 +12,14 @@ from functools import partial
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading, SignalReader
+from plimsoll.adapters.readings import QueueReader, Reading, SignalReader
 from plimsoll.app.gpu_watch import GpuWatch
 from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
+from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import PodSignals, SignalState
 
 READING_DEADLINE_SECONDS = 10.0
@@ -44,20 +45,24 @@ logger = logging.getLogger("plimsoll.live")
 class Wanted:
     """The pods and the window to read for one object, and the names of its engine's metrics.
 
-    ``addresses`` holds the IP addresses of the pods that have one, by name.
+    ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
+    holds requests; empty where the spec names none.
     """
 
     pods: tuple[str, ...]
     window_seconds: int = CAPACITY_WINDOW_SECONDS
     metrics: EngineMetrics = engine_of().metrics
     addresses: Mapping[str, str] = field(default_factory=dict)
+    inference_pool: str = ""
 
 
 def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
     """Return where live signals come from: Prometheus, else the pods themselves; None where neither is wanted."""
     url, access = settings.prometheus_url, settings.prometheus_access
     if url:
-        return PrometheusSignals(url, access=access, label_pairs=settings.prometheus_labels)
+        return PrometheusSignals(
+            url, access=access, label_pairs=settings.prometheus_labels, gateway=settings.gateway_metrics
+        )
     return PodScrape() if settings.direct_scrape else None
 
 
@@ -148,4 +153,13 @@ def _continued(
         found.update(read.pods)
         skew = read.clock_skew_seconds
     memory = remembered(before, found, what.pods, what.window_seconds, now)
-    return Reading(signals_of(memory), clock_skew_seconds=skew), memory
+    queue = _queue(reader, namespace, what.inference_pool, now) if what.inference_pool else None
+    return Reading(signals_of(memory), clock_skew_seconds=skew, gateway=queue), memory
+
+
+def _queue(reader: SignalReader, namespace: str, pool: str, now: float) -> GatewayQueue:
+    """Return the queue of the gateway. Its failure is no failure of the engines' signals."""
+    if isinstance(reader, QueueReader):
+        return reader.read_queue(namespace, pool, now=now)
+    error = "the queue is read from a Prometheus, and none is configured."
+    return GatewayQueue(SignalState.UNAVAILABLE, error=error)

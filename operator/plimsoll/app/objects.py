@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
-from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode
+from plimsoll.api.v1alpha1 import PoolStatus, RebalancingMode, ScaleOwner
 from plimsoll.app.record.doubts import MOST_REPLICAS
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.store import Body, Picture, key_of
@@ -157,7 +157,8 @@ def wanted_replicas(body: Body) -> int:
     total = spec.get("totalConcurrency")
     if isinstance(total, int):
         number = total if size is None else size.replicas
-    mode = (spec.get("rebalancing") or {}).get("mode")
+    given = spec.get("rebalancing") or {}
+    mode = None if given.get("scale") == ScaleOwner.EXTERNAL.value else given.get("mode")
     is_auto = mode == RebalancingMode.AUTO.value or (
         loop is not None and loop.approved and mode != RebalancingMode.OFF.value
     )

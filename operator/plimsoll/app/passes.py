@@ -27,7 +27,7 @@ from plimsoll.api.convert import check_without_model, to_request
 from plimsoll.api.gpu_names import check_gpu_names
 from plimsoll.api.parse import parse_inference_deployment
 from plimsoll.api.pod_policy import PodPolicy, check_pod_policy
-from plimsoll.api.v1alpha1 import InferenceDeployment, RebalancingMode
+from plimsoll.api.v1alpha1 import InferenceDeployment, InferenceDeploymentSpec, RebalancingMode, ScaleOwner
 from plimsoll.app.allowances import Allowances
 from plimsoll.app.capacities import observed_capacities, reported_tokens, silent_pools, told_now
 from plimsoll.app.case import (
@@ -66,12 +66,13 @@ from plimsoll.app.price_watch import PriceWatch
 from plimsoll.app.prices import PriceList
 from plimsoll.app.proposing import Proposer
 from plimsoll.app.reading_memo import ReadingMemo
-from plimsoll.app.rebalancing import Standing, take_turn
+from plimsoll.app.rebalancing import Standing, may_sleep, take_turn
 from plimsoll.app.record.reading import Record, with_status
 from plimsoll.app.record.values import book_of
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
+from plimsoll.app.scale_writes import ScaleWrites, scale_write_of
 from plimsoll.app.settings import Settings
 from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
@@ -147,6 +148,7 @@ class Passes:
     proposer: Proposer = field(default_factory=Proposer)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
     turns: TurnMemo = field(default_factory=TurnMemo)
+    scale_writes: ScaleWrites = field(default_factory=ScaleWrites)
     inbox: Inbox | None = None
     shown: Snapshot | None = None
     gpu_names: frozenset[str] = field(init=False)
@@ -167,7 +169,7 @@ class Passes:
         fleet, cases = self._look(picture, intended, now)
         for case in cases:
             self._guarded(Step.READ, case, partial(self._read, case))
-        self.live.wanted = {case.key: wanted_signals(case) for case in cases if case.around.ready_pods()}
+        self.live.wanted = {case.key: wanted_signals(case) for case in cases if _has_signals(case)}
         for case in cases:
             self._guarded(Step.OBSERVE, case, partial(self._observe, case, fleet))
         common = common_lessons(seen for case in cases for seen in case.seen)
@@ -354,7 +356,7 @@ class Passes:
         case.reported = reported_tokens(case.record, case.generation, reported)
 
     def _reading(self, case: Case) -> Reading | None:
-        return self.live.reading(case.key) if case.around.ready_pods() else Reading()
+        return self.live.reading(case.key) if _has_signals(case) else Reading()
 
     def _recall(self, case: Case, common: Mapping[str, tuple[Correction, ...]]) -> None:
         """Step 2, last part: add the engines' reports and the live loop's last target to the request."""
@@ -367,7 +369,8 @@ class Passes:
             corrections=lessons(case.seen, common.get(case.request.model.name, ())),
             failed_starts=failed_starts(case.request, case.seen),
         )
-        case.standing = Standing.read(case.resource.spec, case.record, case.request.replicas)
+        scaled = scale_write_of(case.body)
+        case.standing = Standing.read(case.resource.spec, case.record, case.request.replicas, scaled)
         case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
     def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
@@ -407,6 +410,7 @@ class Passes:
         by_key = {case.key: case for case in cases}
         allowances = Allowances.of(self.settings, ((case.key, case.record.history) for case in cases), now)
         self.turns.keep_only(case.uid for case in cases)
+        self.scale_writes.keep_only(case.uid for case in cases)
         for key in planned.decisions:
             case = by_key[key]
             self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, allowances, now))
@@ -436,7 +440,8 @@ class Passes:
         if allowances.suspended and reading is None:
             reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
-        has_turn = allowances.suspended or any(pool.replicas for pool in case.pools)
+        is_asleep = case.standing.target_replicas == 0 and may_sleep(spec.rebalancing)
+        has_turn = allowances.suspended or is_asleep or any(pool.replicas for pool in case.pools)
         if off or reading is None or not has_turn:
             return
         fleet = planned.left.fleet
@@ -451,8 +456,10 @@ class Passes:
         remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
         asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))
+        contender = self._contender(case, spec, now)
         try:
-            turn = take_turn(*asked, now=now, desk=desk, allowance=allowances.of_deployment(case.key, spec.rebalancing))
+            allowance = allowances.of_deployment(case.key, spec.rebalancing)
+            turn = take_turn(*asked, now=now, desk=desk, allowance=allowance, contender=contender)
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return
@@ -460,6 +467,11 @@ class Passes:
         case.turn, case.standing = turn, turn.standing
         if turn.answer is not None:
             case.request, case.decision = turn.answer.tenant.request, turn.answer.decision
+
+    def _contender(self, case: Case, spec: InferenceDeploymentSpec, now: float) -> str:
+        """Return who keeps writing the number of replicas that the live loop decides; empty where nobody does."""
+        is_ours = spec.rebalancing.mode is RebalancingMode.AUTO and spec.rebalancing.scale is not ScaleOwner.EXTERNAL
+        return self.scale_writes.contender(case.uid, scale_write_of(case.body), now) if is_ours else ""
 
     def _plan_failed(self, case: Case, decision: Decision) -> None:
         """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""
@@ -520,3 +532,8 @@ class Passes:
         fault = self.faults.next_due_in_seconds()
         if fault is not None:
             yield fault
+
+
+def _has_signals(case: Case) -> bool:
+    """Whether there is anything to read: engines that serve, or a gateway's queue."""
+    return bool(case.around.ready_pods() or case.inference_pool)

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.readings import Reading
-from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, MovesMode, RebalancingMode
+from plimsoll.api.v1alpha1 import (
+    InferenceDeploymentSpec,
+    MovesMode,
+    RebalancingMode,
+    RebalancingSpec,
+    ScaleOwner,
+    WakeSignal,
+)
 from plimsoll.app.approving import Offered, approval_of, is_carried_out, is_change, offered_by
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.values import book_of
+from plimsoll.app.scale_writes import LEAST_WRITES, ScaleWrite
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
@@ -31,7 +39,11 @@ from plimsoll.rebalance.why import sentence
 from plimsoll.render.report import RebalancingReport
 
 UNBOUNDED_REPLICAS = 1000
-"""The upper limit if the user gives none, which only Recommend mode allows."""
+"""The upper limit if the user gives none, which only Recommend mode and an external scaler allow."""
+
+IDLE_SECONDS = 1800
+"""How long no request may have come before nothing runs, if the user gives no time. The cost of a start is minutes, and
+a change that is taken back within half an hour is a flip (:mod:`plimsoll.rebalance.history`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +64,19 @@ class Standing:
     learned: Learned | None = None
 
     @staticmethod
-    def read(spec: InferenceDeploymentSpec, record: Record, declared: int | None = None) -> Standing:
+    def read(
+        spec: InferenceDeploymentSpec,
+        record: Record,
+        declared: int | None = None,
+        scaled: ScaleWrite | None = None,
+    ) -> Standing:
         """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it.
 
-        ``declared`` replaces it where the planner has chosen the number.
+        Args:
+            spec: what the user wrote.
+            record: the status.
+            declared: replaces ``spec.replicas`` where the planner has chosen the number.
+            scaled: the last write of the scale subresource; None: there is none.
         """
         entry, base = record.status.rebalancing, spec.replicas if declared is None else declared
         learned = record.learned
@@ -64,10 +85,22 @@ class Standing:
             return Standing(base, base, record.history, memory=memory, learned=learned)
         target, approved = entry.target_replicas, spec.rebalancing.mode is RebalancingMode.RECOMMEND and entry.approved
         is_ours = spec.rebalancing.mode is RebalancingMode.AUTO or approved
+        if spec.rebalancing.scale is ScaleOwner.EXTERNAL or _was_woken(target, record.history, scaled):
+            target = None
         if not is_ours or entry.base_replicas != base or target is None:
             target, approved = base, False
         changes = record.history, entry.last_change
         return Standing(base, target, *changes, bool(approved), book_of(entry), memory, learned)
+
+
+def _was_woken(target: int | None, history: ChangeHistory, scaled: ScaleWrite | None) -> bool:
+    """Whether somebody scaled a deployment after the loop took its last replica away.
+
+    ``kubectl scale`` to the number that the spec has is no write at all, so people scale to 0 and back. Both writes may
+    come before the next pass, and then the number is the one that is known already.
+    """
+    removed_at = history.last(ChangeKind.REMOVE)
+    return target == 0 and scaled is not None and removed_at is not None and scaled.at > int(removed_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +129,7 @@ class Turn:
 
     ``answer`` replaces what the plan decided for the object; None: the plan stays as it is. ``detail`` adds what the
     decision's own sentence does not contain: why Prometheus gave no answer. ``offered_id`` is the id of a change that
-    is only proposed and has a destination, ``offered`` describes it.
+    is only proposed and has a destination, ``offered`` describes it. ``hints`` say what is not as the spec expects it.
     """
 
     standing: Standing
@@ -108,6 +141,7 @@ class Turn:
     figures: LiveFigures | None = field(default=None, compare=False, repr=False)
     offered_id: str | None = None
     offered: Offered | None = field(default=None, compare=False, repr=False)
+    hints: tuple[str, ...] = ()
 
     @property
     def is_rejected(self) -> bool:
@@ -150,6 +184,7 @@ class Turn:
             diagnosis=None if self.decided is None else self.decided.kind.value,
             approved=standing.approved,
             book=standing.book,
+            hints=self.hints,
         )
 
     def _words(self) -> str:
@@ -167,6 +202,7 @@ def take_turn(
     now: float,
     desk: Desk | None = None,
     allowance: Allowance | None = None,
+    contender: str = "",
 ) -> Turn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
@@ -182,11 +218,13 @@ def take_turn(
         now: POSIX seconds.
         desk: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
         allowance: what the hour and the rest of the cluster allow. None: everything.
+        contender: who keeps writing ``spec.replicas``; empty: nobody.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
     """
-    policy = policy_of(spec, 1 if spec.total_concurrency is None else standing.base_replicas)
+    floor = 0 if spec.total_concurrency is None else standing.base_replicas
+    policy = replace(policy_of(spec, floor), contender=contender)
     history = standing.history.clamped(now)
     situation = Situation(
         _need_of(running.figures),
@@ -202,8 +240,9 @@ def take_turn(
     standing = replace(standing, history=history, memory=decided.memory, learned=_worth_writing(standing, decided))
     turn = _answered(spec, policy, replace(standing, book=_heard(standing, desk, now)), decided, what_if, desk, now)
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
-        turn = replace(turn, detail=reading.error)
-    return replace(turn, decided=decided, figures=live_figures(situation, decided, turn.standing.target_replicas))
+        turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
+    figures = live_figures(situation, decided, turn.standing.target_replicas)
+    return replace(turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contender))
 
 
 def _heard(standing: Standing, desk: Desk | None, now: float) -> Book:
@@ -293,20 +332,50 @@ def _need_of(figures: MemoryEstimate | None) -> DeclaredNeed:
     return DeclaredNeed(figures.kv_needed_tokens, figures.expected_bytes)
 
 
-def policy_of(spec: InferenceDeploymentSpec, floor: int = 1) -> RebalancePolicy:
+def policy_of(spec: InferenceDeploymentSpec, floor: int = 0) -> RebalancePolicy:
     """The user's limits as the core's policy. Fewer replicas than ``floor`` do not hold ``totalConcurrency``."""
-    given = spec.rebalancing
-    most = UNBOUNDED_REPLICAS if given.max_replicas is None else given.max_replicas
+    given, scales = spec.rebalancing, spec.rebalancing.scale is not ScaleOwner.EXTERNAL
+    most = UNBOUNDED_REPLICAS if given.max_replicas is None or not scales else given.max_replicas
     return RebalancePolicy(
         mode=Mode(given.mode.value),
-        min_replicas=min(max(given.min_replicas, floor), most),
+        min_replicas=min(max(given.min_replicas, floor), most) if scales else 0,
         max_replicas=most,
         changes_per_hour=given.changes_per_hour,
         window_seconds=given.window_seconds,
         cooldown_seconds=given.cooldown_seconds,
         reversals_per_hour=given.reversals_per_hour,
         asks_before_moves=given.moves is MovesMode.RECOMMEND,
+        idle_seconds=(given.idle_seconds or IDLE_SECONDS) if may_sleep(given) else None,
+        wakes=may_sleep(given) and given.gateway is not None and given.wake is not WakeSignal.MANUAL,
+        scales=scales,
     )
+
+
+def may_sleep(given: RebalancingSpec) -> bool:
+    """Whether the user lets the loop take the last replica away."""
+    is_ours = given.mode is RebalancingMode.AUTO and given.scale is not ScaleOwner.EXTERNAL
+    return is_ours and given.min_replicas == 0
+
+
+def hints_of(given: RebalancingSpec, reading: Reading, contender: str) -> tuple[str, ...]:
+    """Return what people should know beside the decision: what is not as the spec expects it."""
+    return (*_about_gateway(given, reading), *_about_contender(contender))
+
+
+def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
+    """Return why the gateway's queue does not count. The other signals decide without it."""
+    queue = reading.gateway
+    if given.gateway is None or queue is None or queue.is_known or reading.state is not SignalState.FRESH:
+        return ()
+    return (f"Requests that wait at the gateway are not counted: {queue.error}",)
+
+
+def _about_contender(contender: str) -> tuple[str, ...]:
+    words = (
+        f"{contender} set spec.replicas {LEAST_WRITES} times within an hour, so the live loop adds and removes "
+        "nothing. Remove what scales this InferenceDeployment, or set spec.rebalancing.scale to External."
+    )
+    return (words,) if contender else ()
 
 
 def load_of(
@@ -329,6 +398,7 @@ def load_of(
         ready_since={pod.name: pod.ready_since for pod in ready if pod.ready_since is not None},
         removed_at=history.last(ChangeKind.REMOVE, ChangeKind.RETUNE, ChangeKind.MOVE),
         available=reading.state is SignalState.FRESH,
+        gateway=reading.gateway,
     )
     return load if reading.gpus is None else replace(load, gpus=reading.gpus)
 

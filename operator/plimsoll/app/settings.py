@@ -13,6 +13,7 @@ from pathlib import Path
 
 from plimsoll.adapters.prometheus import LABEL_PAIRS
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
+from plimsoll.adapters.prometheus_gateway import USUAL_METRICS, GatewayMetrics
 from plimsoll.domain.errors import InvalidInput
 from plimsoll.placement.move_clock import LEAST_SECONDS
 
@@ -23,6 +24,10 @@ _LABEL_PAIR = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*/[a-zA-Z_][a-zA-Z0-9_]*")
 
 _LONGEST_COUNT = 5
 """Digits."""
+
+_LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+"""Names of a label and of a metric of Prometheus."""
 
 _OF_ONE_PROCESS = frozenset({"identity", "standby", "metrics_port", "health_port", "log_level", "cache_dir"})
 """Settings that two processes may set differently and still make the same decisions."""
@@ -79,6 +84,9 @@ class Settings:
 
     prometheus_labels: tuple[tuple[str, str], ...] = LABEL_PAIRS
     """Labels that hold the namespace and the name of a pod, in the order in which they are tried."""
+
+    gateway_metrics: GatewayMetrics = USUAL_METRICS
+    """Names under which Prometheus knows the queue of a gateway."""
 
     scrape_annotations: bool = False
     """Whether engines' pods get ``prometheus.io`` annotations. A change restarts engines, pool by pool."""
@@ -158,6 +166,7 @@ class Settings:
             prometheus_url=given.get("PLIMSOLL_PROMETHEUS_URL") or None,
             prometheus_access=_access(given),
             prometheus_labels=_label_pairs(given, "PLIMSOLL_PROMETHEUS_LABELS", plain.prometheus_labels),
+            gateway_metrics=_gateway_metrics(given, plain.gateway_metrics),
             scrape_annotations=_switch(given, "PLIMSOLL_SCRAPE_ANNOTATIONS", default=plain.scrape_annotations),
             direct_scrape=_switch(given, "PLIMSOLL_DIRECT_SCRAPE", default=plain.direct_scrape),
             prices_configmap=given.get("PLIMSOLL_PRICES_CONFIGMAP") or plain.prices_configmap,
@@ -205,6 +214,18 @@ def _label_pairs(
             raise InvalidInput(name, pair, "Write NAMESPACE_LABEL/POD_LABEL, several of them separated by commas.")
     pairs = [pair.partition("/") for pair in dict.fromkeys(listed)]
     return tuple((namespace, pod) for namespace, _, pod in pairs) or default
+
+
+def _gateway_metrics(given: Mapping[str, str], default: GatewayMetrics) -> GatewayMetrics:
+    names, label = "PLIMSOLL_GATEWAY_QUEUE_METRICS", "PLIMSOLL_GATEWAY_POOL_LABEL"
+    listed = tuple(dict.fromkeys(part.strip() for part in (given.get(names) or "").split(",") if part.strip()))
+    for name in listed:
+        if not _METRIC.fullmatch(name):
+            raise InvalidInput(names, name, "Write names of metrics, separated by commas.")
+    pool = given.get(label) or default.pool_label
+    if not _LABEL.fullmatch(pool):
+        raise InvalidInput(label, pool, "Write the name of a label.")
+    return GatewayMetrics(listed or default.names, pool)
 
 
 def _namespaces(given: Mapping[str, str], name: str) -> tuple[str, ...]:

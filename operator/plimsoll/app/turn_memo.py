@@ -62,4 +62,4 @@ def _objects(case: Case) -> tuple[object, ...]:
 
 def _load(reading: Reading) -> tuple[object, ...]:
     newest = tuple(pod.samples[-1] for pod in reading.pods.values() if pod.samples)
-    return reading.state, reading.error, newest
+    return reading.state, reading.error, newest, reading.gateway

@@ -16,6 +16,7 @@ from plimsoll.placement.remedies import Adviser
 from plimsoll.placement.solvers import Award, Solver, Stock
 from plimsoll.placement.solvers.sizes import solve_with_sizes
 from plimsoll.placement.transition import decision_of, rooms_for_surge
+from plimsoll.placement.waking import back_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ def answers(demands: Sequence[Demand], stock: Stock, adviser: Adviser, solver: S
     An error in one deployment is not raised: it is written into that deployment's decision.
     """
     ledger, first = stock.ledger, _First.of(stock, adviser.memo)
+    demands = [back_home(demand, stock) for demand in demands]
     awards = solve_with_sizes(solver, _open(demands), stock)
     for number, demand in enumerate(demands):
         if demand.settled is not None:

@@ -38,7 +38,7 @@ class Asking:
         if held is not None:
             return held
         answer = self.what_if.ask(self._with_the_others(change, tenant))
-        if _has_place(change, self.decision, answer.decision):
+        if _has_place(change, self.decision, answer.decision) or _wakes(change, self.situation):
             shares = shares_of(self.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
         if self.situation.policy.mode is Mode.RECOMMEND:  # the reader may free GPUs, so the change is reported
@@ -79,6 +79,11 @@ def _has_place(change: Change, now: Decision, then: Decision) -> bool:
     if isinstance(change, Move) and _what_runs(then) == _what_runs(now):
         return False
     return then.missing == 0 and not then.change_blocked
+
+
+def _wakes(change: Change, situation: Situation) -> bool:
+    """Whether a change wants the first replica. Without a place it waits for one, as a new deployment does."""
+    return isinstance(change, AddReplica) and change.count == 1 and situation.placement.replicas == 0
 
 
 def _is_tuned(change: Retune, then: Decision) -> bool:

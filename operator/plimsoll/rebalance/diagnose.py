@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -22,7 +23,7 @@ from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.tuning import after_retune
-from plimsoll.rebalance.wishes import LONG_QUEUE, Need, Wish
+from plimsoll.rebalance.wishes import LONG_QUEUE, Need, Wish, wish_for_queue
 
 
 class DiagnosisKind(StrEnum):
@@ -100,6 +101,7 @@ _BOUND_BY = {
 _BECAUSE = {
     Need.ARRIVALS: DecisionReason.ARRIVALS_EXCEED_CAPACITY,
     Need.BACKLOG: DecisionReason.BACKLOG_TOO_LONG,
+    Need.GATEWAY: DecisionReason.REQUESTS_WAIT_AT_GATEWAY,
     Need.KV_CACHE: DecisionReason.SUSTAINED_KV_PRESSURE,
     Need.PREEMPTIONS: DecisionReason.PREEMPTION_STORM,
     Need.QUEUE: DecisionReason.SUSTAINED_QUEUE,
@@ -128,7 +130,8 @@ BINDING_SHARE = 0.6
 def diagnose(situation: Situation, judged: Judged) -> Diagnosis:
     """Diagnose once. The user's bounds and declarations come first, then the place, then the load."""
     return (
-        _by_bounds(situation.placement, situation.policy)
+        _at_zero(situation)
+        or _by_bounds(situation.placement, situation.policy)
         or _by_place(situation, judged)
         or diagnose_load(situation, judged)
     )
@@ -139,6 +142,7 @@ def diagnose_load(situation: Situation, judged: Judged) -> Diagnosis:
     return (
         _by_load(situation, judged)
         or _by_missing_data(situation.placement, situation.load)
+        or _by_idleness(situation, judged)
         or _by_batch_limit(situation, judged)
         or _by_slack(situation, judged)
         or _by_distress(situation, judged)
@@ -150,6 +154,22 @@ def _by_place(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find whether the place itself is wrong, so that no number of replicas is the remedy."""
     need, placement, load = situation.need, situation.placement, situation.load
     return _by_capacity(need, load) or _by_estimate(need, placement, load) or _by_promise(situation, judged)
+
+
+def _at_zero(situation: Situation) -> Diagnosis | None:
+    """Where no replica is wanted, only the gateway's queue decides. Somebody can also scale the deployment."""
+    queue, policy = situation.load.gateway, situation.policy
+    if situation.placement.replicas > 0:
+        return None
+    if not policy.wakes or queue is None or (queue.is_known and not queue.waiting):
+        return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.NO_REQUEST_WAITS)
+    if queue.waiting > 0:
+        wish = wish_for_queue(queue.waiting, situation.placement.model)
+        reason = DecisionReason.REQUESTS_WAIT_AT_GATEWAY
+        return Diagnosis(DiagnosisKind.QUEUE_BOUND, reason, load_numbers(situation, wish), wish.replicas)
+    if queue.state is SignalState.UNAVAILABLE:
+        return Diagnosis(DiagnosisKind.UNKNOWN, DecisionReason.METRICS_UNAVAILABLE)
+    return Diagnosis(DiagnosisKind.HEALTHY, DecisionReason.NO_REQUEST_WAITS)
 
 
 def _by_bounds(placement: PlacementState, policy: RebalancePolicy) -> Diagnosis | None:
@@ -238,7 +258,10 @@ def load_numbers(situation: Situation, wish: Wish) -> Numbers:
     """Return the figures behind a wish. Rates are requests a minute."""
     traffic, capacity = situation.load.traffic, wish.capacity
     lengths = None if traffic is None else traffic.lengths
+    queue = situation.load.gateway
     found: dict[str, int | str] = {"replicas": situation.placement.replicas, "needed": wish.replicas}
+    if queue is not None and queue.waiting > 0:
+        found["at_gateway"] = math.ceil(queue.waiting)
     if traffic is not None:
         found |= {"waiting": round(traffic.waiting), "running": round(traffic.running)}
         found |= {"used_tokens": round(traffic.used_tokens), "held_tokens": situation.load.held_tokens}
@@ -270,6 +293,18 @@ def _by_missing_data(placement: PlacementState, load: LoadSummary) -> Diagnosis 
     return Diagnosis(DiagnosisKind.UNKNOWN, _UNKNOWN_BECAUSE[load.state], numbers)
 
 
+def _by_idleness(situation: Situation, judged: Judged) -> Diagnosis | None:
+    """Find whether no request has come for so long that nothing has to run. Each reversal makes the time longer."""
+    bound, since, quiet = situation.policy.idle_seconds, judged.memory.quiet_since, situation.load.quiet
+    if bound is None or since is None or quiet is None or judged.memory.quiet_at < situation.now:
+        return None
+    seconds = quiet.known_until - since
+    if seconds < bound * (1 + situation.history.reversals(situation.now) / 2):
+        return None
+    numbers = (("replicas", situation.placement.replicas), ("seconds", round(seconds)))
+    return Diagnosis(DiagnosisKind.IDLE, DecisionReason.NO_REQUESTS, numbers)
+
+
 def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
     """Find whether the load would fit on fewer replicas if their engines ran more requests at the same time."""
     wish, traffic, most = judged.wish, situation.load.traffic, situation.placement.most_sequences
@@ -293,7 +328,7 @@ def _by_distress(situation: Situation, judged: Judged) -> Diagnosis | None:
     locked = _locked(situation, (*numbers, ("stuck", situation.stuck)))
     if locked is not None:
         return locked
-    others = (traffic.waiting - busiest.waiting) / max(1, traffic.pods - 1)
+    others = (traffic.in_engines - busiest.waiting) / max(1, traffic.pods - 1)
     if traffic.pods > 1 and busiest.waiting >= LONG_QUEUE and others < 1:
         found = (*numbers, ("pod", busiest.pod), ("pod_waiting", round(busiest.waiting)))
         return Diagnosis(DiagnosisKind.IMBALANCED, DecisionReason.LOAD_IMBALANCED, found)

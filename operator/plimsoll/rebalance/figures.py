@@ -22,7 +22,8 @@ class LiveFigures:
         needed: replicas that the load needs now.
         arrivals: requests a second.
         capacity: requests a second that one replica carries.
-        waiting: requests in queues.
+        waiting: requests in queues, those of the gateway included.
+        at_gateway: those of them that wait at the gateway; None where there is none or its queue is unknown.
         running: requests in batches.
         kv_use: KV cache in use, 0 to 1.
         ttft_seconds: mean time to the first token.
@@ -43,6 +44,7 @@ class LiveFigures:
     kv_use: float | None = None
     ttft_seconds: float | None = None
     token_seconds: float | None = None
+    at_gateway: float | None = None
 
     @property
     def pressure(self) -> float | None:
@@ -54,7 +56,7 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
     """Return the figures of a turn. ``target`` is the number of replicas that is wanted after it."""
     traffic, wish = situation.load.traffic, decided.wish
     capacity = None if wish is None else wish.capacity
-    held = situation.load.held_tokens
+    held, queue = situation.load.held_tokens, situation.load.gateway
     return LiveFigures(
         decision=type(decided.decision).__name__,
         reason=decided.decision.reason.value,
@@ -70,4 +72,5 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
         kv_use=None if traffic is None or not held else traffic.used_tokens / held,
         ttft_seconds=None if traffic is None else traffic.ttft_seconds,
         token_seconds=None if traffic is None else traffic.token_seconds,
+        at_gateway=queue.waiting if queue is not None and queue.is_known else None,
     )

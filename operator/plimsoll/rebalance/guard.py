@@ -8,6 +8,7 @@ from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.history import ChangeKind
+from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
@@ -34,6 +35,8 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     """
     placement, policy = situation.placement, situation.policy
     wanted: Numbers = (("wanted", change.reason.value),)
+    if isinstance(change, AddReplica | RemoveReplica) and (held := _scaled_by_others(policy, wanted)):
+        return held
     if isinstance(change, AddReplica):
         if placement.replicas >= policy.max_replicas:
             return Wait(DecisionReason.AT_MAX_REPLICAS, (*wanted, ("max", policy.max_replicas)))
@@ -77,6 +80,13 @@ def _fleet_budget_spent(situation: Situation, wanted: Numbers) -> Wait | None:
         return None
     figures: Numbers = (("moves", spent.changes), ("bound", spent.bound), ("scope", spent.scope.value))
     return Wait(DecisionReason.FLEET_BUDGET_SPENT, (*wanted, *figures))
+
+
+def _scaled_by_others(policy: RebalancePolicy, wanted: Numbers) -> Wait | None:
+    """Return a wait where the number of replicas is another controller's: two that write it would fight."""
+    if not policy.scales:
+        return Wait(DecisionReason.SCALED_EXTERNALLY, wanted)
+    return Wait(DecisionReason.SCALE_CONTESTED, (*wanted, ("manager", policy.contender))) if policy.contender else None
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.rebalance.capacity import ReplicaModel
+from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.promise import missed_figures
+from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import Situation
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.trend import rise_within
-from plimsoll.rebalance.wishes import LEAST_BACKLOG_SECONDS, LONG_QUEUE, Load, Wish, wish_of
+from plimsoll.rebalance.wishes import LEAST_BACKLOG_SECONDS, LONG_QUEUE, Load, Wish, wish_for_queue, wish_of
 
 SETTLED_SECONDS = 45.0
 """How long every replica must have served before a long queue alone asks for more: three scrapes of 15 s."""
@@ -34,8 +36,8 @@ def judged(situation: Situation) -> Judged:
     memory = situation.memory.with_startup(situation.placement.startup_seconds)
     traffic = situation.load.traffic
     if traffic is None:
-        return Judged(None, memory)
-    memory = _with_lessons(memory, situation, traffic)
+        return Judged(_without_engines(situation), memory)
+    memory = _with_quiet(_with_lessons(memory, situation, traffic), situation)
     wish, model = _wish(memory, situation, traffic)
     wish = replace(wish, replicas=wish.replicas + situation.unknown, enough=wish.enough + situation.unknown)
     memory = memory.with_promise(missed=bool(model and missed_figures(traffic, model.slo)), now=situation.now)
@@ -60,6 +62,28 @@ def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) ->
     has_queue = traffic.waiting >= LONG_QUEUE * traffic.pods and _is_settled(situation)
     memory = memory.with_work(traffic, is_saturated=has_queue).with_answers(traffic)
     return memory.with_arrivals(traffic, keep, situation.now)
+
+
+def _without_engines(situation: Situation) -> Wish | None:
+    """Return the wish for the gateway's queue, where no engine is known; None where nobody waits."""
+    queue, model = situation.load.gateway or GatewayQueue(), situation.placement.model
+    return wish_for_queue(queue.waiting, model) if queue.waiting > 0 else None
+
+
+def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
+    """Note since when no request came, if every ready pod and the gateway say so."""
+    load, quiet, queue = situation.load, situation.load.quiet, situation.load.gateway
+    all_known = load.state is SignalState.FRESH and load.fresh_pods >= situation.placement.ready
+    if quiet is None or not all_known or not (queue is None or queue.is_known):
+        return memory
+    moments = (quiet.last_request, situation.placement.settled_since, situation.now if _is_held(queue) else None)
+    return memory.with_quiet(
+        replace(quiet, last_request=max((at for at in moments if at is not None), default=None)), situation.now
+    )
+
+
+def _is_held(queue: GatewayQueue | None) -> bool:
+    return queue is not None and queue.waiting > 0
 
 
 def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[Wish, ReplicaModel | None]:

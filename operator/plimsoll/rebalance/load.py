@@ -9,6 +9,8 @@ from itertools import pairwise
 from operator import attrgetter
 from statistics import median
 
+from plimsoll.rebalance.gateway import GatewayQueue, with_queue
+from plimsoll.rebalance.idle import Quiet, quiet_of
 from plimsoll.rebalance.signals import EngineSample, GpuActivity, PodSignals, PodState, SignalState, worst
 from plimsoll.rebalance.tracks import NEW_SECONDS, Track
 from plimsoll.rebalance.traffic import Traffic, traffic_of
@@ -57,6 +59,8 @@ class LoadSummary:
         period_seconds: the time between two scrapes; None where no pod has two samples.
         new_pods: pods that are not known yet, because they have just begun to serve.
         gpus: how busy the pods' GPUs are; None: not known.
+        gateway: the queue of the gateway; None where the deployment names none.
+        quiet: when a request came last, of the known pods; None where they do not say.
     """
 
     state: SignalState
@@ -67,6 +71,8 @@ class LoadSummary:
     period_seconds: float | None = None
     new_pods: int = 0
     gpus: GpuActivity | None = None
+    gateway: GatewayQueue | None = None
+    quiet: Quiet | None = None
 
     @property
     def fresh_pods(self) -> int:
@@ -89,6 +95,7 @@ def summarize(
     ready_since: Mapping[str, float] | None = None,
     removed_at: float | None = None,
     available: bool = True,
+    gateway: GatewayQueue | None = None,
 ) -> LoadSummary:
     """Summarize the engines' metrics.
 
@@ -102,26 +109,33 @@ def summarize(
             to a start-up, and are ignored.
         removed_at: POSIX seconds of the last removal of a replica; None: none is known.
         available: False when Prometheus gave no answer; then nothing else is read.
+        gateway: the queue of the gateway; None where there is none. What is unknown of it is not counted.
     """
     expected = sorted(set(expected_pods))
     if not available:
-        return LoadSummary(SignalState.UNAVAILABLE, tuple(PodState(pod, SignalState.UNAVAILABLE) for pod in expected))
+        states = tuple(PodState(pod, SignalState.UNAVAILABLE) for pod in expected)
+        return LoadSummary(SignalState.UNAVAILABLE, states, gateway=gateway)
     since, read = ready_since or {}, {signals.pod: signals.samples for signals in pods}
     judged = [_Judged.of(pod, read.get(pod, ()), since.get(pod), now) for pod in expected]
     known = [each.track for each in judged if each.state.state is SignalState.FRESH and each.track is not None]
     departed = [_Judged.of(pod, read[pod], None, now).track for pod in sorted(read.keys() - set(expected))]
     period = _period(known)
     recent = max(LEAST_RECENT_SECONDS, 2 * (period or USUAL_PERIOD_SECONDS))
+    queue = gateway or GatewayQueue()
     return LoadSummary(
         state=worst(tuple(each.state.state for each in judged)),
         pods=tuple(each.state for each in judged),
-        traffic=traffic_of(
-            known,
-            window_seconds=max(window_seconds, recent),
-            recent_seconds=recent,
-            since=removed_at or 0.0,
-            capacity_tokens=capacity_tokens,
-            departed=[track for track in departed if track is not None],
+        traffic=with_queue(
+            traffic_of(
+                known,
+                window_seconds=max(window_seconds, recent),
+                recent_seconds=recent,
+                since=removed_at or 0.0,
+                capacity_tokens=capacity_tokens,
+                departed=[track for track in departed if track is not None],
+                until=queue.known_until,
+            ),
+            queue,
         )
         if known
         else None,
@@ -131,6 +145,8 @@ def summarize(
         new_pods=sum(
             each.track is None and now - since.get(each.state.pod, -math.inf) <= NEW_SECONDS for each in judged
         ),
+        gateway=gateway,
+        quiet=quiet_of(known),
     )
 
 

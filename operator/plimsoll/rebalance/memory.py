@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Place
 from plimsoll.rebalance.capacity import ReplicaModel, times_of
+from plimsoll.rebalance.idle import LONGEST_HOLE_SECONDS, Quiet
 from plimsoll.rebalance.traffic import ENOUGH_FINISHED, LENGTHS_SECONDS, Traffic
 from plimsoll.rebalance.trend import Point
 
@@ -120,6 +121,8 @@ class LoopMemory:
         sought: the last search for another place; None: there was none.
         others: the ``slowness`` of pools that were left, by name.
         turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
+        quiet_since: POSIX seconds since when no request came; None: unknown.
+        quiet_at: the last turn that knew this.
     """
 
     pool: str = ""
@@ -134,6 +137,8 @@ class LoopMemory:
     sought: Sought | None = None
     others: tuple[tuple[str, float], ...] = ()
     turn_before: float | None = None
+    quiet_since: float | None = None
+    quiet_at: float = 0.0
 
     @staticmethod
     def of(learned: Learned) -> LoopMemory:
@@ -160,9 +165,7 @@ class LoopMemory:
             return self
         known = {name: slowness for name, slowness in self.others if name != self.pool} | {self.pool: self.slowness}
         others = tuple((name, slowness) for name, slowness in known.items() if name not in ("", pool))[-MOST_OTHERS:]
-        return LoopMemory(
-            pool=pool, slowness=known.get(pool, 1.0), others=others, output_tokens=self.output_tokens
-        )
+        return LoopMemory(pool=pool, slowness=known.get(pool, 1.0), others=others, output_tokens=self.output_tokens)
 
     def slowness_at(self, pool: str) -> float:
         """Return the slowness to expect of a pool: the one learned there, else this one where it is above 1."""
@@ -242,6 +245,14 @@ class LoopMemory:
             return self
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
+
+    def with_quiet(self, quiet: Quiet, now: float) -> LoopMemory:
+        """Return the memory after a turn in which every ready pod was known.
+
+        After a time without such turns, what was known before says nothing any more.
+        """
+        earlier = self.quiet_since if now - self.quiet_at <= LONGEST_HOLE_SECONDS else None
+        return replace(self, quiet_since=quiet.since(earlier), quiet_at=now)
 
     def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap.

@@ -25,7 +25,7 @@ class RebalancePolicy:
 
     Args:
         mode: whether the loop makes no decisions, only shows them, or also carries them out.
-        min_replicas: fewest replicas, at least 1; this loop does not scale to zero.
+        min_replicas: fewest replicas.
         max_replicas: most replicas.
         changes_per_hour: most removals, moves and changes of settings in any 60 minutes. Additions are not bounded:
             they serve requests. 6: a wrong loop costs at most six starts an hour.
@@ -36,6 +36,10 @@ class RebalancePolicy:
             from an addition to a removal. 1800: a change that is taken back within half an hour is a flip
             (docs/rebalance-benchmark.md), and each replica that is missed costs its start-up.
         asks_before_moves: whether moves are only proposed although the mode is AUTO.
+        idle_seconds: how long no request may have come before the last replicas go; None: they stay.
+        wakes: whether a request that waits at the gateway starts a replica where none runs.
+        scales: whether the loop decides the number of replicas. Otherwise another controller does.
+        contender: who keeps writing the number of replicas although the loop decides it; empty: nobody.
     """
 
     mode: Mode = Mode.RECOMMEND
@@ -46,6 +50,10 @@ class RebalancePolicy:
     window_seconds: int = 120
     cooldown_seconds: int = 1800
     asks_before_moves: bool = False
+    idle_seconds: int | None = None
+    wakes: bool = False
+    scales: bool = True
+    contender: str = ""
 
     def __post_init__(self) -> None:
         """Refuse bounds that contradict another or themselves.
@@ -53,7 +61,7 @@ class RebalancePolicy:
         Raises:
             InvalidInput: a bound is too small.
         """
-        _at_least("minReplicas", self.min_replicas, 1)
+        _at_least("minReplicas", self.min_replicas, 0)
         _at_least("maxReplicas", self.max_replicas, self.min_replicas)
         _at_least("changesPerHour", self.changes_per_hour, 0)
         _at_least("reversalsPerHour", self.reversals_per_hour, 0)

@@ -89,7 +89,7 @@ class Traffic:
         recent: the same over the last scrapes.
         lengths: of the requests; None before one has got a token.
         served: requests a second that got their first token, over the last scrapes.
-        waiting: requests in queues now.
+        waiting: requests in queues now, those of the gateway included.
         running: requests in batches now.
         used_tokens: KV tokens in use now.
         preempted_share: requests that lost their blocks over those that got a first token, over the window; None where
@@ -97,6 +97,8 @@ class Traffic:
         loads: the same figures of each pod.
         ttft_seconds: mean time to the first token lately; None where none came.
         token_seconds: mean time between two tokens lately; None where none came.
+        at_gateway: those of ``waiting`` that wait at the gateway, and in no engine.
+        end: the moment up to which all pods are known, POSIX seconds.
     """
 
     pods: int
@@ -112,6 +114,13 @@ class Traffic:
     served: float = 0.0
     preempted_share: float | None = None
     loads: tuple[PodLoad, ...] = ()
+    at_gateway: float = 0.0
+    end: float = 0.0
+
+    @property
+    def in_engines(self) -> float:
+        """Those of ``waiting`` that wait in engines."""
+        return self.waiting - self.at_gateway
 
     @property
     def arrivals(self) -> Rate:
@@ -132,6 +141,7 @@ def traffic_of(
     since: float,
     capacity_tokens: int,
     departed: Sequence[Track] = (),
+    until: float = math.inf,
 ) -> Traffic:
     """Add up the pods.
 
@@ -143,8 +153,9 @@ def traffic_of(
         capacity_tokens: the KV cache of a pod that does not report its own.
         departed: pods that serve no more. Their requests count for the lengths: without them, the removal of a pod
             would look like a change of what users ask.
+        until: POSIX seconds up to which arrivals are counted; at most the last scrape of every pod.
     """
-    end = min(track.newest.at for track in found)
+    end = min(until, *(track.newest.at for track in found))
     known_from = max([since, *(track.begins_at for track in found if not track.is_new)])
     lengths, newest = _lengths([*found, *departed], end), [track.newest for track in found]
     begin, lately = max(known_from, end - window_seconds), max(known_from, end - recent_seconds)
@@ -160,6 +171,7 @@ def traffic_of(
         used_tokens=sum((one.kv_usage or 0.0) * (one.kv_capacity_tokens or capacity_tokens) for one in newest),
         preempted_share=_mean(found, tracks.PREEMPTIONS, tracks.FIRST_TOKENS, begin, end),
         loads=tuple(_load_of(track, recent_seconds) for track in found),
+        end=end,
         ttft_seconds=_mean(found, tracks.TTFT_SECONDS, tracks.FIRST_TOKENS, end - recent_seconds, end),
         token_seconds=_mean(found, tracks.GAP_SECONDS, tracks.GAPS, end - recent_seconds, end),
     )

@@ -30,6 +30,10 @@ _SENTENCES = {
     DecisionReason.SUSTAINED_QUEUE: (
         "{needed} are needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}."
     ),
+    DecisionReason.REQUESTS_WAIT_AT_GATEWAY: (
+        "{at_gateway} requests wait at the gateway, and no engine is known that serves them: {needed} instead of "
+        "{replicas}{stuck}."
+    ),
     DecisionReason.REPLICAS_STUCK: (
         "{stuck_replicas} did not get ready within {bound_seconds} s, so others are needed in their place: {traffic}."
     ),
@@ -65,6 +69,8 @@ _SENTENCES = {
         "{enough} of {replicas} have been enough for {seconds} s, with room to spare: {traffic}; {kv_percent} % of the "
         "KV cache is in use."
     ),
+    DecisionReason.NO_REQUESTS: "No replica is needed: no request has come for {seconds} s.",
+    DecisionReason.NO_REQUEST_WAITS: "No replica runs, and no request is known to wait.",
     DecisionReason.ABOVE_MAX_REPLICAS: "Fewer replicas are needed: {replicas} is more than the maximum of {max}.",
     DecisionReason.PROMISE_OUT_OF_REACH: (
         "Another placement is needed, because more replicas would not help: {figure} is {measured_ms} ms and "
@@ -97,6 +103,13 @@ _SENTENCES = {
     ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
+    DecisionReason.SCALED_EXTERNALLY: (
+        "Waiting{wanted}: spec.rebalancing.scale is External, so another controller sets the number of replicas."
+    ),
+    DecisionReason.SCALE_CONTESTED: (
+        "Waiting{wanted}: {manager} keeps setting spec.replicas, so nothing is added or removed here. Remove what "
+        "scales this InferenceDeployment, or set spec.rebalancing.scale to External."
+    ),
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
     DecisionReason.NO_FASTER_PLACE: (
         "Waiting{wanted}: {figure} is {measured_ms} ms and {promised_ms} ms are promised. No place that the spec "
@@ -142,6 +155,7 @@ def sentence(decision: LoopDecision) -> str:
     """
     numbers = dict(decision.numbers)
     texts = {name: _text(name, value) for name, value in decision.numbers}
+    texts |= _about_gateway(numbers)
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
     parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers)}
     return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
@@ -200,6 +214,13 @@ def _about_stuck(numbers: Mapping[str, int | str]) -> dict[str, str]:
         return {}
     words = _text("replicas", count)
     return {"stuck_replicas": words, "locked_replicas": words}
+
+
+def _about_gateway(numbers: Mapping[str, int | str]) -> dict[str, str]:
+    """Return the requests that wait, where some of them are in no engine yet."""
+    if "at_gateway" not in numbers or "waiting" not in numbers:
+        return {}
+    return {"waiting": f"; {numbers['waiting']} requests wait, {numbers['at_gateway']} of them at the gateway"}
 
 
 def _text(name: str, value: int | str) -> str:

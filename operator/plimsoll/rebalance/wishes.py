@@ -47,6 +47,7 @@ class Need(StrEnum):
 
     ARRIVALS = "Arrivals"
     BACKLOG = "Backlog"
+    GATEWAY = "Gateway"
     KV_CACHE = "KvCache"
     PREEMPTIONS = "Preemptions"
     QUEUE = "Queue"
@@ -101,6 +102,16 @@ def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
     return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
+
+
+def wish_for_queue(waiting: float, replica: ReplicaModel | None) -> Wish:
+    """Return the replicas that run all requests of a gateway's queue at the same time.
+
+    Nothing is known of their lengths, so the KV cache may hold fewer. One replica where nothing is known of it either.
+    """
+    most = waiting if replica is None else float(replica.max_sequences)
+    replicas = max(1, math.ceil(waiting / most))
+    return Wish(replicas, Need.GATEWAY, replicas, None, 0.0)
 
 
 def is_saturated(load: Load) -> bool:

@@ -194,7 +194,7 @@ def _available(report: Report) -> Verdict:
             stalled=failed.restarts >= CRASH_RESTARTS and (ready == 0 or failed.updating),
         )
     if report.replicas == 0:
-        return Verdict("False", Why.SCALED_TO_ZERO, "spec.replicas is 0.")
+        return Verdict("False", Why.SCALED_TO_ZERO, report.asleep or "spec.replicas is 0.")
     if ready and any(view.updating for view in views):
         return Verdict(
             "True",
@@ -242,7 +242,8 @@ def _ready(report: Report, planned: Verdict, placed: Verdict, available: Verdict
     if report.suspended:
         return Verdict(available.status, Why.SUSPENDED, "spec.suspend is set: nothing is planned or changed.")
     if report.replicas == 0 and planned.status == "True":
-        return Verdict("True", Why.SCALED_TO_ZERO, "spec.replicas is 0; nothing is to be served.")
+        message = report.asleep or "spec.replicas is 0; nothing is to be served."
+        return Verdict("True", Why.SCALED_TO_ZERO, message)
     if planned.status != "True":
         return Verdict(planned.status, planned.reason, planned.message)
     if available.status != "True" and available.reason not in (

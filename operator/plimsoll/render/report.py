@@ -72,6 +72,7 @@ class RebalancingReport:
     proposal_id: str | None = None
     approved: bool = False
     book: Book = field(default_factory=Book)
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,8 @@ class Report:
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
     one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user
     declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up before. ``late``
-    is a new pool that should serve by now, and whose move cannot be taken back.
+    is a new pool that should serve by now, and whose move cannot be taken back. ``asleep`` says why no replica is
+    wanted and what starts one, where the live loop decided that.
     """
 
     name: str
@@ -110,6 +112,7 @@ class Report:
     decisions: tuple[DecisionNote, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     namespace: str = ""
+    asleep: str = ""
 
     def predicted_tokens(self, pool: PlannedPool) -> int | None:
         """The KV tokens of one replica as predicted when the spec was last planned.

@@ -399,6 +399,7 @@ def _rebalancing(report: RebalancingReport) -> dict[str, Any]:
         "approved": report.approved or None,
         "rejected": [_refusal(each) for each in report.book.refusals],
         "carriedOut": list(report.book.carried_out),
+        "hints": list(report.hints),
     }
 
 

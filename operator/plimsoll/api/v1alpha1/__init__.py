@@ -15,6 +15,7 @@ from plimsoll.api.v1alpha1.spec import (
     CapacityTypeChoice,
     EngineSpec,
     ExpectedTokens,
+    GatewaySpec,
     GpuSpec,
     InferenceDeploymentSpec,
     KvCacheSpec,
@@ -25,8 +26,10 @@ from plimsoll.api.v1alpha1.spec import (
     PrecisionChoice,
     RebalancingMode,
     RebalancingSpec,
+    ScaleOwner,
     SecretKeyRef,
     Sizing,
+    WakeSignal,
 )
 from plimsoll.api.v1alpha1.speculation import DraftModelSpec, SpeculationSpec
 from plimsoll.api.v1alpha1.status import (
@@ -64,6 +67,7 @@ __all__ = [
     "EstimateStatus",
     "ExpectedTokens",
     "FailedMoveStatus",
+    "GatewaySpec",
     "GpuSpec",
     "InferenceDeployment",
     "InferenceDeploymentSpec",
@@ -90,6 +94,7 @@ __all__ = [
     "RejectedProposalStatus",
     "RejectionStatus",
     "RemedyStatus",
+    "ScaleOwner",
     "SecretKeyRef",
     "Sizing",
     "SpeculationMethod",
@@ -97,5 +102,6 @@ __all__ = [
     "SuggestionStatus",
     "Toleration",
     "TooSmallStatus",
+    "WakeSignal",
     "rule",
 ]

@@ -74,6 +74,20 @@ class MovesMode(StrEnum):
     AUTO = "Auto"
 
 
+class ScaleOwner(StrEnum):
+    """Who decides the number of replicas."""
+
+    PLIMSOLL = "Plimsoll"
+    EXTERNAL = "External"
+
+
+class WakeSignal(StrEnum):
+    """The signal that starts a replica where none runs."""
+
+    GATEWAY = "Gateway"
+    MANUAL = "Manual"
+
+
 class SecretKeyRef(ApiModel):
     """A key of a Secret in the same namespace."""
 
@@ -362,6 +376,14 @@ class OverridesSpec(ApiModel):
     ) = Field(default=None, description="Memory that one GPU needs, e.g. 70Gi. Replaces the estimate.")
 
 
+class GatewaySpec(ApiModel):
+    """The gateway in front of the deployment. Requests that wait there count as waiting ones."""
+
+    inference_pool: DnsSubdomain = Field(
+        description="InferencePool of the same namespace whose endpoint picker holds the queue (flow control)."
+    )
+
+
 class RebalancingSpec(ApiModel):
     """The bounds of the live loop's changes."""
 
@@ -371,12 +393,30 @@ class RebalancingSpec(ApiModel):
             "rebalancing.minReplicas must not exceed rebalancing.maxReplicas",
         ),
         rule(
-            "self.mode != 'Auto' || has(self.maxReplicas)",
+            "self.mode != 'Auto' || has(self.maxReplicas) || (has(self.scale) && self.scale == 'External')",
             "rebalancing.mode Auto needs rebalancing.maxReplicas: name the most replicas it may run",
         ),
         rule(
             "!has(self.moves) || self.moves != 'Auto' || self.mode == 'Auto'",
             "rebalancing.moves Auto needs rebalancing.mode Auto: set the mode, or leave rebalancing.moves out",
+        ),
+        rule(
+            "self.minReplicas > 0 || self.mode == 'Auto'",
+            "rebalancing.minReplicas 0 needs rebalancing.mode Auto: set the mode, or write 1 or more",
+        ),
+        rule(
+            "self.minReplicas > 0 || has(self.gateway) || (has(self.wake) && self.wake == 'Manual')",
+            "rebalancing.minReplicas 0 needs a signal that starts a replica again: name rebalancing.gateway, or set "
+            "rebalancing.wake to Manual and scale the deployment yourself",
+        ),
+        rule(
+            "!has(self.wake) || self.wake != 'Gateway' || has(self.gateway)",
+            "rebalancing.wake Gateway needs rebalancing.gateway: name it, or set rebalancing.wake to Manual",
+        ),
+        rule(
+            "!has(self.scale) || self.scale != 'External' || self.minReplicas > 0",
+            "rebalancing.scale External leaves the number to another controller, also that of zero: remove "
+            "rebalancing.minReplicas",
         ),
     )
     mode: RebalancingMode = Field(
@@ -387,8 +427,28 @@ class RebalancingSpec(ApiModel):
         default=None,
         description="Recommend: moves to another placement are only proposed. Unset: as the mode says.",
     )
-    min_replicas: Annotated[int, Field(ge=1, le=1000)] = Field(default=1, description="Fewest replicas.")
+    scale: ScaleOwner | None = Field(
+        default=None,
+        description="Plimsoll: the live loop decides the number of replicas. External: another controller, e.g. a "
+        "HorizontalPodAutoscaler, sets spec.replicas by the scale subresource, and the loop adds and removes nothing. "
+        "Default: Plimsoll.",
+    )
+    min_replicas: Annotated[int, Field(ge=0, le=1000)] = Field(
+        default=1, description="Fewest replicas. 0: none runs where no request has come for idleSeconds."
+    )
     max_replicas: Annotated[int, Field(ge=1, le=1000)] | None = Field(default=None, description="Most replicas.")
+    idle_seconds: Annotated[int, Field(ge=30, le=604_800)] | None = Field(
+        default=None,
+        description="With minReplicas 0: seconds without any request before the last replicas go. Default: 1800.",
+    )
+    gateway: GatewaySpec | None = Field(
+        default=None, description="Count requests that wait at this gateway. Needs a Prometheus that scrapes it."
+    )
+    wake: WakeSignal | None = Field(
+        default=None,
+        description="With minReplicas 0, what starts a replica again. Gateway: a request that waits there. Manual: "
+        "nobody but a person or program that scales the deployment. Default: Gateway.",
+    )
     changes_per_hour: Annotated[int, Field(ge=0, le=120)] = Field(
         default=6, description="Most removals, moves and changes of settings in any hour. Additions are not counted."
     )
@@ -456,6 +516,17 @@ class InferenceDeploymentSpec(ApiModel):
             "!has(self.engine) || !has(self.engine.maxSequences) || !has(self.concurrency) || "
             "self.concurrency <= self.engine.maxSequences",
             "engine.maxSequences is less than concurrency: raise it, lower concurrency, or remove it",
+        ),
+        rule(
+            "!has(self.totalConcurrency) || !has(self.rebalancing) || self.rebalancing.minReplicas > 0",
+            "totalConcurrency is a load that is always there, so rebalancing.minReplicas must not be 0: write "
+            "concurrency instead",
+        ),
+        rule(
+            "!has(self.totalConcurrency) || !has(self.rebalancing) || !has(self.rebalancing.scale) || "
+            "self.rebalancing.scale != 'External'",
+            "totalConcurrency lets the planner choose the number of replicas, so rebalancing.scale must not be "
+            "External: write concurrency and replicas",
         ),
     )
     model: ModelSpec = Field(description="The model to serve.")

@@ -430,6 +430,12 @@ class RebalancingStatus(ApiModel):
     decision: str = Field(description="Keep, AddReplica, RemoveReplica, Retune, Move or Wait.")
     reason: str = Field(description="Reason, as one CamelCase word for programs.")
     message: str = Field(description="Reason, as text for people.")
+    hints: list[str] | None = Field(
+        default=None,
+        max_length=8,
+        description="What else people should know, e.g. a signal that cannot be read, as text for people.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
     diagnosis: str | None = Field(
         default=None, description="What limits the replicas, or what else is wrong, as one CamelCase word."
     )

@@ -2,7 +2,7 @@
 
 Values of variables, labels and annotations of pods, options of storage drivers, and values of engine flags that do not
 change the estimate become ``left-out``. The same is done to the files of a replay, so that they still compare equal.
-``rebalancing`` has modes, bounds and times only, and stays as it is.
+Of ``rebalancing``, only the name of the gateway's pool does: the rest is modes, bounds and times, and no plan reads it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ def without_secrets(spec: Body) -> dict[str, Any]:
         found["podTemplate"] = _template(template)
     if isinstance(engine, Mapping) and isinstance(engine.get("extraArgs"), list):
         found["engine"] = {**engine, "extraArgs": _arguments(engine)}
+    loop = spec.get("rebalancing")
+    if isinstance(loop, Mapping) and isinstance(loop.get("gateway"), Mapping):
+        found["rebalancing"] = {**loop, "gateway": {**loop["gateway"], "inferencePool": LEFT_OUT}}
     return found
 
 

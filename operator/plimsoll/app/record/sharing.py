@@ -18,8 +18,8 @@ _CONDITION = ("type", "status", "reason", "observedGeneration", "lastTransitionT
 _SENTENCES = ("rejections", "rejectionsOmitted", "remedies", "suggestions", "proposals")
 """Fields with sentences that may name other objects. A decision writes them anew."""
 
-_WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut")
-"""Fields of the live loop's part that name people, or that are digests of uids."""
+_WORDS = ("proposal", "proposalId", "lastChange", "rejected", "carriedOut", "hints")
+"""Fields of the live loop's part that name people or other objects, or that are digests of uids."""
 
 
 def without_messages(status: Body) -> dict[str, Any]:
