@@ -7,7 +7,6 @@ for a change.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -32,8 +31,9 @@ second."""
 
 ENOUGH_ENDED = 6
 LOADING_SECONDS = 90.0
-WINDOW_SECONDS = 75.0
-"""Arrivals are counted over 30 s at least; then an earlier rate is forgotten."""
+COUNTED_SECONDS = 35
+"""Arrivals are counted over 30 s. After this, the loop knows nothing of an earlier rate."""
+PASSING_SECONDS = 90.0
 QUIET_SECONDS = 10.0
 
 
@@ -70,15 +70,13 @@ def _wait_value(bench: Bench, metric: str, name: str, at_least: float) -> None:
     bench.view.wait(lambda: bench.prometheus.value(query) >= at_least, f"{metric} of {name}", LOADING_SECONDS)
 
 
-def _wait_arrivals(bench: Bench, name: str, at_most: float) -> None:
-    """Wait until the loop counts so few arrivals a second."""
-    series = f'plimsoll_live_arrivals_per_second{{name="{name}",namespace="{bench.view.namespace}"}}'
-
-    def arrivals() -> float:
-        lines = [line for line in bench.operator.metrics().splitlines() if line.startswith(series)]
-        return float(lines[0].removeprefix(series)) if lines else math.inf
-
-    bench.view.wait(lambda: arrivals() <= at_most, f"{series} at most {at_most}", WINDOW_SECONDS)
+def _wait_passed(bench: Bench, name: str) -> None:
+    """Wait until no more came in the whole window than light load brings."""
+    pods, window = f'{{pod=~"{name}-.*"}}', f"[{COUNTED_SECONDS}s]"
+    started = f"increase(vllm:time_to_first_token_seconds_count{pods}{window})"
+    query = f"sum({started} + delta(vllm:num_requests_waiting{pods}{window}))"
+    most = LIGHT.rate * COUNTED_SECONDS
+    bench.view.wait(lambda: bench.prometheus.value(query) <= most, f"few arrivals of {name}", PASSING_SECONDS)
 
 
 def test_more_arrivals_than_a_replica_carries_add_several_replicas_in_one_step(loaded: Bench) -> None:
@@ -89,7 +87,7 @@ def test_more_arrivals_than_a_replica_carries_add_several_replicas_in_one_step(l
 
 
 def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:
-    told = loaded.wait_reason("step", "WithinBand", WINDOW_SECONDS)
+    told = loaded.wait_reason("step", "WithinBand", PASSING_SECONDS)
     wanted = told["targetReplicas"]
     # 5.0 a second over 92 % of 1.15 is 4.7.
     assert wanted in (4, 5, 6)
@@ -106,7 +104,7 @@ def test_arrivals_that_one_replica_carries_change_nothing(loaded: Bench) -> None
 
 
 def test_a_backlog_is_a_reason_of_its_own_when_the_arrivals_have_passed(loaded: Bench) -> None:
-    _wait_arrivals(loaded, "backlog", LIGHT.rate)
+    _wait_passed(loaded, "backlog")
     assert "changes" not in loaded.rebalancing("backlog")
     loaded.view.patch("backlog", {"rebalancing": {"maxReplicas": 6}})
     loaded.view.wait(lambda: loaded.rebalancing("backlog").get("changes"), "a change of backlog")
@@ -119,7 +117,7 @@ def test_a_backlog_is_a_reason_of_its_own_when_the_arrivals_have_passed(loaded: 
 
 
 def test_a_queue_that_ends_by_itself_adds_nothing(loaded: Bench) -> None:
-    _wait_arrivals(loaded, "leftover", LIGHT.rate)
+    _wait_passed(loaded, "leftover")
     since = loaded.now()
     loaded.view.patch("leftover", {"rebalancing": {"maxReplicas": 6}})
     told = loaded.wait_reason("leftover", "WithinBand")
