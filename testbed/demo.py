@@ -1,6 +1,6 @@
 """The live demonstration: a control plane, a mixed GPU fleet, the operator, and what it makes of the examples.
 
-``python -m testbed.demo`` builds or finds the programs, tells the story in about a minute, and stays up until Ctrl-C.
+``python -m testbed.demo`` builds or finds the programs, tells the story in 90 seconds, and stays up until Ctrl-C.
 """
 
 from __future__ import annotations
@@ -100,6 +100,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
             (
                 "kubectl get infd -o wide",
                 "kubectl describe infd llama-70b",
+                "kubectl get placementproposals,placementapprovals -o wide",
                 f"{PLIMSOLL} explain too-big",
                 f"{PLIMSOLL} plan -f examples/06-overrides/deployment.yaml",
             ),
@@ -115,7 +116,7 @@ _NODE_COLUMNS = (
 
 
 def _install(cluster: Cluster, story: Story) -> None:
-    story.tell("The CRD, this cluster's GPU prices, and the operator under exactly the rights of its Helm chart")
+    story.tell("The CRDs, this cluster's GPU prices, and the operator under exactly the rights of its Helm chart")
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
     wait_until_established(cluster.kubectl, "inferencedeployments.plimsoll.dev")
     install_rbac(cluster, ROOT / "charts" / "plimsoll")

@@ -19,12 +19,12 @@ from testbed.waiting import NotInTime
 
 NAME, NAMESPACE = "llama-70b", "default"
 
-LONG_PROMPTS = Stream(rate=0.5, prompt=8000, output=200, first_token_seconds=1.8, token_seconds=0.065)
-"""Nearly twice as many requests as the performance model lets one replica carry with its promises kept. The times are
-about those that the model predicts."""
+LONG_PROMPTS = Stream(rate=0.65, prompt=8000, output=200, first_token_seconds=1.8, token_seconds=0.065)
+"""One and a half times the requests that the performance model lets one replica carry with its promises kept. The times
+are about those that the model predicts."""
 
 _DIAGNOSIS = "custom-columns=DIAGNOSIS:.status.rebalancing.diagnosis,MESSAGE:.status.rebalancing.message"
-_LAST_CHANGE = "custom-columns=REPLICAS:.status.replicasSummary,LAST CHANGE:.status.rebalancing.lastChange"
+_LAST_CHANGE = "custom-columns=REPLICAS:.status.replicasSummary,LAST-CHANGE:.status.rebalancing.lastChange"
 _COMMAND_SECONDS = 60.0
 
 
