@@ -48,7 +48,7 @@ class Person:
 def ask_before_a_change(control_plane: ControlPlane, engines: Engines, story: Story) -> None:
     """Tell it. Raises NotInTime when a step does not come true."""
     _load_rises(engines, story)
-    _somebody_may_not(control_plane, story)
+    somebody_may_not(control_plane, story)
     _somebody_may(control_plane, story)
 
 
@@ -61,9 +61,10 @@ def _load_rises(engines: Engines, story: Story) -> None:
     story.does("get", "placementproposals")
 
 
-def _somebody_may_not(control_plane: ControlPlane, story: Story) -> None:
+def somebody_may_not(control_plane: ControlPlane, story: Story) -> None:
+    """Let Sam try. Raises NotInTime when the API server does not refuse it."""
     story.tell("Sam may approve changes of the 8B only, and the API server refuses the rest")
-    control_plane.apply(_only_for("sam", "llama-8b"))
+    control_plane.apply(rights_for("sam", "llama-8b"))
     sam = Person("sam", control_plane.user_kubeconfig("sam"))
     if sam.runs(story, "approve", NAME) == 0 or _listed(story, "placementapprovals"):
         raise NotInTime(f"the API server let sam approve a change of {NAME}")
@@ -91,7 +92,7 @@ def _outcome(story: Story) -> str:
     return str((made[0].get("status") or {}).get("state") or "") if len(made) == 1 else ""
 
 
-def _only_for(user: str, deployment: str) -> list[dict[str, Any]]:
+def rights_for(user: str, deployment: str) -> list[dict[str, Any]]:
     """Return the rights to approve changes of one deployment, as docs/approvals.md writes them."""
     head = {"name": f"approve-{deployment}", "namespace": NAMESPACE}
     group = {"apiGroups": ["plimsoll.dev"]}

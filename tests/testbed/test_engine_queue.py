@@ -72,7 +72,7 @@ def test_clients_that_go_leave_their_counts() -> None:
     assert queue.counted != Counters()
 
 
-def traffic_of(stream: Stream, seconds: int, *, slots: int = 16) -> Traffic:
+def traffic_of(demand: Demand, seconds: int, *, slots: int = 16) -> Traffic:
     """Scrape two engines every second, and read the pages as the operator does."""
     engines = [Engine("team", pod, "org/model", 100_000, slots=slots) for pod in ("a", "b")]
     points: dict[str, dict[tuple[str, ...], dict[float, float]]] = {"a": {}, "b": {}}
@@ -82,7 +82,7 @@ def traffic_of(stream: Stream, seconds: int, *, slots: int = 16) -> Traffic:
                 labels = {**sample.labels, "__name__": sample.name}
                 key = tuple(word for pair in sorted(labels.items()) for word in pair)
                 points[sample.labels["pod"]].setdefault(key, {})[1000.0 + second] = sample.value
-        engines = [engine.after(1.0) for engine in spread(engines, Demand(stream=stream))]
+        engines = [engine.after(1.0) for engine in spread(engines, demand)]
     signals = [
         pod_signals(pod, [Series.of(_labels(key), values, METRICS) for key, values in series.items()], METRICS)
         for pod, series in points.items()
@@ -99,7 +99,7 @@ def _labels(key: tuple[str, ...]) -> dict[str, str]:
 
 
 def test_the_live_loop_measures_the_stream_that_is_played() -> None:
-    found = traffic_of(STREAM, 90)
+    found = traffic_of(Demand(stream=STREAM), 90)
 
     assert found.arrivals.per_second == pytest.approx(STREAM.rate, rel=0.03)
     assert found.lengths is not None
@@ -110,8 +110,17 @@ def test_the_live_loop_measures_the_stream_that_is_played() -> None:
 
 
 def test_the_live_loop_measures_more_than_is_served() -> None:
-    found = traffic_of(STREAM, 90, slots=1)
+    found = traffic_of(Demand(stream=STREAM), 90, slots=1)
 
     assert found.arrivals.per_second == pytest.approx(STREAM.rate, rel=0.05)
     assert found.served == pytest.approx(2 / STREAM.seconds, rel=0.1)
     assert found.waiting == pytest.approx((STREAM.rate - 2 / STREAM.seconds) * 89, rel=0.05)
+
+
+def test_the_live_loop_knows_only_cache_and_queue_of_a_standing_crowd() -> None:
+    found = traffic_of(Demand(kv_tokens=120_000, running=20, waiting=4), 90)
+
+    assert found.lengths is None
+    assert (found.served, found.preempted_share) == (0, None)
+    assert found.used_tokens == pytest.approx(120_000)
+    assert (found.running, found.waiting) == (20, 4)
