@@ -24,7 +24,7 @@ class Assembly:
 
     server: str
     etcd: str
-    authority: Path
+    authority: Authority
     admin: KeyPair
     children: dict[str, Child]
     health: dict[str, str]
@@ -93,4 +93,4 @@ def assemble(directory: Path, binaries: Binaries, reservation: PortReservation, 
         "kube-scheduler": f"https://127.0.0.1:{ports.scheduler}/healthz",
         "kwok": f"http://127.0.0.1:{ports.kwok}/healthz",
     }
-    return Assembly(server, f"http://127.0.0.1:{ports.etcd}", authority.certificate, admin, children, health)
+    return Assembly(server, f"http://127.0.0.1:{ports.etcd}", authority, admin, children, health)

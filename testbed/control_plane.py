@@ -95,7 +95,7 @@ class ControlPlane:
         self._binaries = ensure_binaries()
         self._directory = InstanceDirectory(keep=self._keep)
         self._assembly = assemble(self._directory.path, self._binaries, self._reservation, self._options)
-        self._client = ApiClient(self._assembly.server, self._assembly.authority, self._assembly.admin)
+        self._client = ApiClient(self._assembly.server, self._assembly.authority.certificate, self._assembly.admin)
         self._start_components()
         self._wait_for_service_account("default")
 
@@ -209,9 +209,18 @@ class ControlPlane:
         return write_kubeconfig(
             self.directory / f"{namespace}.{name}.kubeconfig",
             server=server or self.server,
-            authority=self._running.authority,
+            authority=self._running.authority.certificate,
             token=token,
             namespace=namespace,
+        )
+
+    def user_kubeconfig(self, user: str) -> Path:
+        """A kubeconfig of a person, who has only the rights that somebody grants to this user name."""
+        return write_kubeconfig(
+            self.directory / f"{user}.kubeconfig",
+            server=self.server,
+            authority=self._running.authority.certificate,
+            client=self._running.authority.client(user),
         )
 
     def stop_apiserver(self) -> None:

@@ -1,27 +1,25 @@
 """The live demonstration: a control plane, a mixed GPU fleet, the operator, and what it makes of the examples.
 
-``python -m testbed.demo`` builds or finds the programs, tells the story in about a minute, and stays up until Ctrl-C.
+``python -m testbed.demo`` builds or finds the programs, tells the story in 90 seconds, and stays up until Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
 import shutil
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
 from rich.console import Console
 
 from testbed.api_client import ApiClient
+from testbed.approvals import install_kinds
 from testbed.binaries import ensure_binaries
 from testbed.control_plane import ControlPlane
+from testbed.demo_approval import ask_before_a_change
 from testbed.ending import end_on_signals, stay_up
 from testbed.engines import Engines
 from testbed.established import wait_until_established
@@ -29,82 +27,21 @@ from testbed.existing_cluster import ExistingCluster
 from testbed.fleet import mixed_fleet
 from testbed.operator_process import NAMESPACE, OperatorProcess, install_rbac
 from testbed.prometheus import Prometheus
-from testbed.waiting import NotInTime, wait_until
+from testbed.story import EXAMPLES, Cluster, Story
+from testbed.waiting import NotInTime
 
 ROOT = Path(__file__).resolve().parent.parent
-EXAMPLES = ROOT / "examples"
 COLUMNS = (
     "NAME:.metadata.name,READY:.status.conditions[?(@.type=='Ready')].status,"
     "REASON:.status.conditions[?(@.type=='Ready')].reason,GPU:.status.placement.gpuType,"
     "TP:.status.placement.tensorParallel,REPLICAS:.status.replicasSummary,GIB/GPU:.status.estimate.gibPerGpu,"
     "KV-TOKENS:.status.estimate.kvCapacityTokens,$/H:.status.placement.hourlyPrice"
 )
-STEP_SECONDS = 40.0
 PLAYED_PERMILLE = 985
 """KV tokens that the played engines report, of those foretold: nothing was measured here, it is an exporter."""
+OPERATOR = {"PLIMSOLL_SIGNALS_SECONDS": "1", "PLIMSOLL_APPROVALS": "true"}
+"""The operator looks at the load every second, so that the story is short, and hears approvals as under its chart."""
 PLIMSOLL = Path(sys.executable).with_name("plimsoll")
-
-Cluster = ControlPlane | ExistingCluster
-
-
-class Story:
-    """Tells what happens, with the seconds since the beginning."""
-
-    def __init__(self, cluster: Cluster, console: Console, namespace: str) -> None:
-        self._cluster = cluster
-        self._console = console
-        self._namespace = namespace
-        self._begun = time.monotonic()
-
-    def tell(self, text: str) -> None:
-        """One step of the story."""
-        self._console.print(
-            f"\n[bold cyan]{time.monotonic() - self._begun:5.1f} s[/]  [bold]{text}[/]", highlight=False
-        )
-
-    def say(self, text: str) -> None:
-        """What came of it."""
-        self._console.print(f"         {text}", highlight=False, markup=False, soft_wrap=True)
-
-    def show(self, *arguments: str) -> None:
-        """Run a kubectl command and show what it prints."""
-        self._console.print(f"         $ kubectl {' '.join(arguments[:3])} ...", style="dim", highlight=False)
-        for line in self.kubectl(*arguments).splitlines():
-            self.say(line)
-
-    def kubectl(self, *arguments: str) -> str:
-        """Run kubectl in the story's namespace."""
-        return self._cluster.kubectl("--namespace", self._namespace, *arguments)
-
-    def apply(self, example: str) -> str:
-        """Apply one example; returns the deployment's name."""
-        path = EXAMPLES / example / "deployment.yaml"
-        self.say(f"$ kubectl apply -f examples/{example}/deployment.yaml")
-        self.kubectl("apply", "-f", str(path))
-        return str(yaml.safe_load(path.read_text())["metadata"]["name"])
-
-    def status(self, name: str) -> dict[str, Any]:
-        """The status of one deployment."""
-        return dict(json.loads(self.kubectl("get", "infd", name, "-o", "json")).get("status") or {})
-
-    def condition(self, name: str, kind: str) -> dict[str, Any]:
-        """One condition; empty while there is none."""
-        listed = self.status(name).get("conditions") or ()
-        return dict(next((condition for condition in listed if condition["type"] == kind), {}))
-
-    def wait(self, question: Callable[[], object], what: str) -> None:
-        """Wait for a fact. Raises NotInTime."""
-        wait_until(lambda: bool(question()), STEP_SECONDS, what)
-
-    def wait_serving(self, name: str) -> None:
-        """Until every replica serves; then say where and why there."""
-        self.wait(lambda: self.condition(name, "Ready").get("status") == "True", f"{name} serving")
-        status = self.status(name)
-        placement = status["placement"]
-        self.say(
-            f"-> {placement['gpuType']}, tensor parallel {placement['tensorParallel']}, ${placement['hourlyPrice']}/h"
-        )
-        self.say(f"   {self.condition(name, 'Planned')['message']}")
 
 
 def main() -> int:
@@ -144,18 +81,18 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
         control_plane.apply(mixed_fleet())
         story.show("get", "nodes", "-o", _NODE_COLUMNS)
         _install(control_plane, story)
+        install_kinds(control_plane)
         engines = stack.enter_context(
             Engines(control_plane.client, capacity_of=lambda pod: _played_capacity(control_plane.client, pod))
         )
         prometheus = stack.enter_context(
             Prometheus(control_plane.binaries, control_plane.directory / "prometheus", [engines.target])
         )
-        stack.enter_context(
-            OperatorProcess(control_plane, prometheus_url=prometheus.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"})
-        )
+        stack.enter_context(OperatorProcess(control_plane, prometheus_url=prometheus.url, environment=OPERATOR))
         _place_examples(story)
         _lose_a_node(control_plane, story)
         _add_pressure(engines, story)
+        ask_before_a_change(control_plane, engines, story)
         _look_around(
             control_plane,
             story,
@@ -163,6 +100,7 @@ def _on_own_control_plane(arguments: argparse.Namespace, console: Console) -> No
             (
                 "kubectl get infd -o wide",
                 "kubectl describe infd llama-70b",
+                "kubectl get placementproposals,placementapprovals -o wide",
                 f"{PLIMSOLL} explain too-big",
                 f"{PLIMSOLL} plan -f examples/06-overrides/deployment.yaml",
             ),
@@ -178,7 +116,7 @@ _NODE_COLUMNS = (
 
 
 def _install(cluster: Cluster, story: Story) -> None:
-    story.tell("The CRD, this cluster's GPU prices, and the operator under exactly the rights of its Helm chart")
+    story.tell("The CRDs, this cluster's GPU prices, and the operator under exactly the rights of its Helm chart")
     cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
     wait_until_established(cluster.kubectl, "inferencedeployments.plimsoll.dev")
     install_rbac(cluster, ROOT / "charts" / "plimsoll")

@@ -1,42 +1,40 @@
-"""The metrics page of played engines: a pure function of what every engine is doing."""
+"""Played engines: what each of them is doing when a deployment gets a load."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
-BLOCK_TOKENS = 16
-"""vLLM's block size on GPUs."""
+from testbed.engine_counters import Counters
+from testbed.engine_queue import Queue, Stream
 
 REQUEST_TOKENS = 2_000
 """Tokens of KV cache that one played request holds: turns tokens into counts of requests. Chosen, not measured."""
 
-GENERATED_PER_SECOND, PROMPT_PER_SECOND = 50.0, 200.0
-"""How fast one running request moves the token counters; chosen, so that rates are neither zero nor absurd."""
+GENERATED_PER_SECOND = 50.0
+"""Tokens that one running request of a crowd generates a second. It is chosen: neither zero nor absurd."""
+
+DEFAULT_SLOTS = 256
+"""Requests that an engine runs at the same time where its arguments do not say it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
     """What the clients of one deployment want from all its replicas together.
 
+    It is a standing crowd, of which no request begins or ends, or a stream of requests that come and go.
+
     Attributes:
         kv_tokens: KV cache that all requests would hold at the same time.
         running: requests in execution; None derives them from the tokens.
         waiting: requests in the queue; None derives them from what does not fit.
+        stream: requests that come one after another; None for a crowd. With a stream the other fields are not read.
     """
 
     kv_tokens: float = 0.0
     running: int | None = None
     waiting: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Counters:
-    """Counters of one engine, since it started."""
-
-    preemptions: float = 0.0
-    prompt_tokens: float = 0.0
-    generation_tokens: float = 0.0
+    stream: Stream | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,107 +46,84 @@ class Engine:
         pod: its name.
         model: what the engine calls the model it serves.
         capacity_tokens: size of its KV cache.
-        usage: share of that cache in use, 0 to 1.
+        slots: requests that it runs at the same time.
+        usage: share of the cache in use, 0 to 1.
         running: requests in execution.
         waiting: requests in its queue.
-        counters: totals so far.
+        crowd: totals of the crowds so far.
+        queue: the requests of streams.
+        stream: its part of the stream that comes now; None while a crowd is there.
     """
 
     namespace: str
     pod: str
     model: str
     capacity_tokens: int
+    slots: int = DEFAULT_SLOTS
     usage: float = 0.0
     running: int = 0
     waiting: int = 0
-    counters: Counters = Counters()
+    crowd: Counters = field(default_factory=Counters)
+    queue: Queue = field(default_factory=Queue)
+    stream: Stream | None = None
+
+    @property
+    def counters(self) -> Counters:
+        """All totals since the engine started."""
+        return self.crowd + self.queue.counted
 
     def after(self, seconds: float) -> Engine:
         """The same engine when it has gone on like this for a while; it preempts only while its cache is full."""
-        counters = Counters(
-            preemptions=self.counters.preemptions + (seconds if self.usage >= 1 and self.waiting else 0.0),
-            prompt_tokens=self.counters.prompt_tokens + seconds * self.running * PROMPT_PER_SECOND,
-            generation_tokens=self.counters.generation_tokens + seconds * self.running * GENERATED_PER_SECOND,
+        if self.stream is not None:
+            return self._with_queue(self.queue.after(seconds, self.stream, self._slots_for(self.stream)))
+        tokens = seconds * self.running * GENERATED_PER_SECOND
+        more = Counters(
+            preemptions=seconds if self.usage >= 1 and self.waiting else 0.0,
+            generation_tokens=tokens,
+            gaps=tokens,
+            gap_seconds=seconds * self.running,
         )
-        return replace(self, counters=counters)
+        return replace(self, crowd=self.crowd + more)
+
+    def with_stream(self, stream: Stream) -> Engine:
+        """The same engine when these requests come to it from now on."""
+        return replace(self._with_queue(self.queue), stream=stream)
+
+    def with_crowd(self, held_tokens: float, running: int, waiting: int) -> Engine:
+        """The same engine with these requests and no others."""
+        usage, queue = held_tokens / self.capacity_tokens, self.queue.given_up()
+        return replace(self, stream=None, queue=queue, usage=usage, running=running, waiting=waiting)
+
+    def restarted(self) -> Engine:
+        """The same engine when it has just started: nothing was counted, and nobody is there."""
+        return replace(self, crowd=Counters(), queue=Queue())
+
+    def _with_queue(self, queue: Queue) -> Engine:
+        usage = queue.kv_tokens / self.capacity_tokens
+        return replace(self, queue=queue, usage=usage, running=len(queue.running), waiting=len(queue.waiting))
+
+    def _slots_for(self, stream: Stream) -> int:
+        """Return how many of these requests run at the same time: no more than the cache holds to their ends."""
+        return max(1, min(self.slots, self.capacity_tokens // stream.kv_tokens))
 
 
 def spread(engines: Iterable[Engine], demand: Demand) -> list[Engine]:
     """Spread a deployment's demand evenly over its engines: one engine more means less for each."""
     listed = list(engines)
+    if demand.stream is not None:
+        return [engine.with_stream(demand.stream.divided(len(listed))) for engine in listed]
     share = demand.kv_tokens / len(listed) if listed else 0.0
-    result = []
-    for index, engine in enumerate(listed):
-        held = min(share, float(engine.capacity_tokens))
-        running = round(held / REQUEST_TOKENS) if demand.running is None else _part(demand.running, index, len(listed))
-        overflow = round((share - held) / REQUEST_TOKENS)
-        waiting = overflow if demand.waiting is None else _part(demand.waiting, index, len(listed))
-        result.append(replace(engine, usage=held / engine.capacity_tokens, running=running, waiting=waiting))
-    return result
+    return [_in_crowd(engine, share, index, len(listed), demand) for index, engine in enumerate(listed)]
+
+
+def _in_crowd(engine: Engine, share: float, index: int, count: int, demand: Demand) -> Engine:
+    held = min(share, float(engine.capacity_tokens))
+    overflow = round((share - held) / REQUEST_TOKENS)
+    running = round(held / REQUEST_TOKENS) if demand.running is None else _part(demand.running, index, count)
+    waiting = overflow if demand.waiting is None else _part(demand.waiting, index, count)
+    return engine.with_crowd(held, running, waiting)
 
 
 def _part(whole: int, index: int, count: int) -> int:
     """Whole requests for engine ``index`` of ``count``; the first ones carry the remainder."""
     return whole // count + (1 if index < whole % count else 0)
-
-
-def exposition(engines: Iterable[Engine], *, gauge_override: str | None = None) -> str:
-    """The page in Prometheus' text format.
-
-    Args:
-        engines: what to show.
-        gauge_override: text for every gauge of the load instead of its value, e.g. ``NaN``.
-    """
-    listed = list(engines)
-    lines: list[str] = []
-    for name, kind, values in _series(listed, gauge_override):
-        lines.append(f"# TYPE {name.removesuffix('_total') if kind == 'counter' else name} {kind}")
-        lines += [f"{name}{_labels(engine)} {value}" for engine, value in zip(listed, values, strict=True)]
-    lines.append("# TYPE vllm:cache_config_info gauge")
-    lines += [f"vllm:cache_config_info{_cache_labels(engine)} 1.0" for engine in listed]
-    return "\n".join(lines) + "\n"
-
-
-def _series(engines: list[Engine], override: str | None) -> list[tuple[str, str, list[str]]]:
-    def gauge(values: Iterable[float]) -> list[str]:
-        return [override or str(float(value)) for value in values]
-
-    def counter(values: Iterable[float]) -> list[str]:
-        return [str(float(int(value))) for value in values]
-
-    return [
-        ("vllm:kv_cache_usage_perc", "gauge", gauge(engine.usage for engine in engines)),
-        ("vllm:num_requests_running", "gauge", gauge(engine.running for engine in engines)),
-        ("vllm:num_requests_waiting", "gauge", gauge(engine.waiting for engine in engines)),
-        ("vllm:num_preemptions_total", "counter", counter(engine.counters.preemptions for engine in engines)),
-        ("vllm:prompt_tokens_total", "counter", counter(engine.counters.prompt_tokens for engine in engines)),
-        ("vllm:generation_tokens_total", "counter", counter(engine.counters.generation_tokens for engine in engines)),
-    ]
-
-
-def _labels(engine: Engine, **more: str) -> str:
-    return _write({"namespace": engine.namespace, "pod": engine.pod, "engine": "0", "model_name": engine.model, **more})
-
-
-def _cache_labels(engine: Engine) -> str:
-    """Labels as vLLM has them: it writes every cache setting as a label, and no model name."""
-    return _write(
-        {
-            "namespace": engine.namespace,
-            "pod": engine.pod,
-            "engine": "0",
-            "block_size": str(BLOCK_TOKENS),
-            "num_gpu_blocks": str(engine.capacity_tokens // BLOCK_TOKENS),
-            "kv_cache_size_tokens": str(engine.capacity_tokens),
-            "enable_prefix_caching": "True",
-        }
-    )
-
-
-def _write(labels: Mapping[str, str]) -> str:
-    quoted = (f'{name}="{_escape(value)}"' for name, value in labels.items())
-    return "{" + ",".join(quoted) + "}"
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from testbed.engine_metrics import Engine
+from testbed.engine_metrics import DEFAULT_SLOTS, Engine
 from testbed.verdict import read_arguments
 
 CAPACITY_ANNOTATION = "plimsoll.dev/kv-capacity-tokens"
@@ -22,12 +22,14 @@ def is_ready(pod: dict[str, Any]) -> bool:
 
 
 def played_engine(pod: dict[str, Any]) -> Engine:
-    """An idle engine for a pod: the model from its arguments, the cache from its annotation if it has one."""
+    """An idle engine for a pod: model and slots from its arguments, the cache from its annotation if it has one."""
+    arguments = read_arguments(engine_words(pod))
     return Engine(
         namespace=pod["metadata"]["namespace"],
         pod=pod["metadata"]["name"],
-        model=read_arguments(engine_words(pod)).model,
+        model=arguments.model,
         capacity_tokens=_capacity(pod["metadata"]),
+        slots=arguments.max_num_seqs or DEFAULT_SLOTS,
     )
 
 

@@ -15,8 +15,10 @@ from typing_extensions import override
 
 from testbed.api_client import ApiClient
 from testbed.background import BackgroundLoop
-from testbed.engine_metrics import Counters, Demand, Engine, exposition, spread
+from testbed.engine_metrics import Demand, Engine, spread
+from testbed.engine_page import exposition
 from testbed.engine_pods import is_ready, played_engine
+from testbed.engine_queue import Stream
 from testbed.kwok_config import DEPLOYMENT_LABEL
 from testbed.ports import PortReservation
 
@@ -125,6 +127,16 @@ class Engines:
                 kv_tokens = kv_usage * capacity
             self._demands[deployment] = Demand(kv_tokens or 0.0, running, waiting)
 
+    def stream(self, deployment: str, stream: Stream) -> None:
+        """Let requests come to a deployment one after another, from now on and in place of what was there.
+
+        The rate stays the same, however many replicas share it. Requests of an earlier stream stay in queues and
+        batches until they are done.
+        """
+        with self._lock:
+            self._advance()
+            self._demands[deployment] = Demand(stream=stream)
+
     def idle(self, deployment: str) -> None:
         """Take every request away from a deployment."""
         self.load(deployment)
@@ -159,7 +171,7 @@ class Engines:
         with self._lock:
             for engines in self._engines.values():
                 for name, engine in engines.items():
-                    engines[name] = replace(engine, counters=Counters())
+                    engines[name] = engine.restarted()
 
     def drop(self, pod: str) -> None:
         """Leave one pod (by name) out of the page."""

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.approvals import Person, install_kinds, outcome_of, proposal_of
+from testbed.approvals import install_kinds
+from tests.support.approvals import Person, outcome_of, proposal_of
 from tests.support.live_loop import L4_POOL, L40S_POOL, PRESSURE, TIMING, Bench, bench_of, changes, stays
 
 pytestmark = pytest.mark.cluster

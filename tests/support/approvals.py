@@ -1,4 +1,4 @@
-"""People who decide about proposals on a real API server, and the parts of the chart that they need."""
+"""People who decide about proposals on a real API server."""
 
 from __future__ import annotations
 
@@ -6,42 +6,10 @@ import json
 import subprocess
 import sys
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from testbed.api_client import ApiError
-from testbed.control_plane import ControlPlane
-from testbed.established import wait_until_established
-from testbed.operator_process import NAMESPACE
-from testbed.versions import KUBERNETES
-from tests.support.installed import CHART, CRD, GROUP, View
-
-KINDS = ("placementproposals", "placementapprovals")
-_POLICIES = frozenset({"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"})
-
-
-def install_kinds(control_plane: ControlPlane) -> None:
-    """Bring both kinds onto a control plane, and the chart's policy about approvals."""
-    for plural in KINDS:
-        control_plane.apply([yaml.safe_load((CRD.parent / f"plimsoll.dev_{plural}.yaml").read_text())])
-        wait_until_established(control_plane.kubectl, f"{plural}.plimsoll.dev")
-        control_plane.wait_until(partial(_is_served, control_plane, f"{GROUP}/{plural}"), 40, f"{plural} served")
-    words = ("--namespace", NAMESPACE, "--set", "image.registry=registry.example", "--kube-version", f"v{KUBERNETES}")
-    rendered = yaml.safe_load_all(control_plane.helm("template", "plimsoll", str(CHART), *words))
-    policies = [each for each in rendered if each and each["kind"] in _POLICIES]
-    control_plane.apply([each for each in policies if each["metadata"]["name"].endswith("-approvals")])
-
-
-def _is_served(control_plane: ControlPlane, path: str) -> bool:
-    """Whether the API server lists a new kind. Its storage takes a moment, with 429 until then."""
-    try:
-        control_plane.client.get(path)
-    except ApiError:
-        return False
-    return True
+from tests.support.installed import View
 
 
 @dataclass(frozen=True, slots=True)

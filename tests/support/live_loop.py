@@ -11,6 +11,7 @@ from typing import Any
 from testbed.audit import AuditEvent, AuditLog
 from testbed.control_plane import ControlPlane
 from testbed.engine_pods import CAPACITY_ANNOTATION
+from testbed.engine_queue import Stream
 from testbed.engines import Engines
 from testbed.fleet import gpu_node
 from testbed.operator_process import USER, OperatorProcess
@@ -69,6 +70,10 @@ class Bench:
     def load(self, name: str, **demand: Any) -> None:
         """See :meth:`testbed.engines.Engines.load`."""
         self.engines.load(f"{self.view.namespace}/{name}", **demand)
+
+    def stream(self, name: str, stream: Stream) -> None:
+        """See :meth:`testbed.engines.Engines.stream`."""
+        self.engines.stream(f"{self.view.namespace}/{name}", stream)
 
     def rebalancing(self, name: str) -> dict[str, Any]:
         """The live loop's part of the status."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from testbed.engine_metrics import Counters, Demand, Engine, exposition, spread
+from plimsoll.engines.vllm.metrics import METRICS
+from testbed.engine_counters import Counters
+from testbed.engine_metrics import Demand, Engine, spread
+from testbed.engine_page import exposition
+from testbed.engine_queue import Stream
 
 
 def engine(
@@ -53,8 +57,46 @@ def test_no_engines_take_no_demand() -> None:
 def test_only_a_full_engine_with_a_queue_preempts() -> None:
     full, half = engine("a", usage=1.0, running=10, waiting=3), engine("a", usage=0.5, running=10)
 
-    assert full.after(4.0).counters == Counters(preemptions=4.0, prompt_tokens=8000.0, generation_tokens=2000.0)
-    assert half.after(4.0).counters.preemptions == 0.0
+    generated = Counters(generation_tokens=2000.0, gaps=2000.0, gap_seconds=40.0)
+    assert full.after(4.0).counters == generated + Counters(preemptions=4.0)
+    assert half.after(4.0).counters == generated
+
+
+def test_a_crowd_begins_and_ends_no_request() -> None:
+    totals = engine("a", usage=0.5, running=10).after(4.0).counters
+
+    assert (totals.first_tokens, totals.finished, totals.prompt_tokens) == (0, 0, 0)
+
+
+def test_a_stream_is_divided_among_the_engines() -> None:
+    stream = Stream(rate=3.0, prompt=1000, output=100, first_token_seconds=0.2, token_seconds=0.05)
+
+    shown = spread([engine("a"), engine("b")], Demand(stream=stream))
+
+    assert [one.stream.rate for one in shown if one.stream] == [1.5, 1.5]
+
+
+def test_a_stream_runs_in_the_slots_and_in_the_cache() -> None:
+    stream = Stream(rate=10.0, prompt=1000, output=100, first_token_seconds=0.2, token_seconds=10.0)
+    wide, narrow = Engine("team", "a", "org/model", 400_000, slots=8), Engine("team", "a", "org/model", 4_400, slots=8)
+
+    [eight], [four] = (spread([one], Demand(stream=stream)) for one in (wide, narrow))
+    eight, four = eight.after(2.05), four.after(2.05)
+
+    assert (eight.running, eight.waiting, four.running, four.waiting) == (8, 12, 4, 16)
+    assert four.usage == pytest.approx(4 * 1001 / 4_400)
+
+
+def test_totals_never_fall_when_a_crowd_takes_the_place_of_a_stream() -> None:
+    stream = Stream(rate=10.0, prompt=1000, output=100, first_token_seconds=0.2, token_seconds=0.05)
+    [streaming] = spread([engine("a")], Demand(stream=stream))
+    streaming = streaming.after(3.0)
+
+    [crowd] = spread([streaming], Demand(kv_tokens=10_000))
+
+    assert crowd.counters == streaming.counters
+    assert crowd.counters.first_tokens > 0
+    assert (crowd.running, crowd.restarted().counters) == (5, Counters())
 
 
 def test_prometheus_reads_the_page() -> None:
@@ -66,6 +108,30 @@ def test_prometheus_reads_the_page() -> None:
     assert read["vllm:num_requests_waiting", "a"] == 1
     assert read["vllm:cache_config_info", "a"] == 1
     assert 'num_gpu_blocks="25000",kv_cache_size_tokens="400000"' in page
+
+
+def test_the_page_has_every_metric_that_the_operator_reads() -> None:
+    named = {name for name, _ in samples(exposition([engine("a")]))}
+
+    assert set(METRICS.names) - named == set()
+
+
+def test_the_totals_of_requests_are_on_the_page() -> None:
+    stream = Stream(rate=1.0, prompt=1000, output=101, first_token_seconds=0.5, token_seconds=0.02)
+    [streaming] = spread([engine("a")], Demand(stream=stream))
+
+    read = samples(exposition([streaming.after(3.8)]))  # requests came at 1, 2 and 3 s; one takes 2.5 s
+
+    assert read["vllm:prompt_tokens_total", "a"] == 3000
+    assert read["vllm:time_to_first_token_seconds_count", "a"] == 3
+    assert read["vllm:time_to_first_token_seconds_sum", "a"] == pytest.approx(1.5)
+    assert read["vllm:request_generation_tokens_sum", "a"] == 101
+    assert read["vllm:e2e_request_latency_seconds_sum", "a"] == pytest.approx(2.5)
+    assert read["vllm:e2e_request_latency_seconds_bucket", "a"] == 1
+    gaps = read["vllm:inter_token_latency_seconds_count", "a"]
+    assert read["vllm:generation_tokens_total", "a"] == gaps + 3
+    assert read["vllm:inter_token_latency_seconds_sum", "a"] == pytest.approx(0.02 * gaps)
+    assert read["vllm:num_requests_running", "a"] == 2
 
 
 def test_labels_are_escaped() -> None:

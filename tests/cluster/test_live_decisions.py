@@ -1,0 +1,127 @@
+"""Decisions of the live loop that need the rate and the lengths of requests, measured by a real Prometheus.
+
+All deployments are made at once and each lives on nodes of its own. Their engines are played, and their requests come
+one after another, wait, run and end. Each deployment under load has a neighbour with the same requests and no reason
+for a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from testbed.engine_queue import Stream
+from tests.support.installed import condition
+from tests.support.live_loop import L4_POOL, TIMING, Bench, bench_of, changes, stays
+
+pytestmark = pytest.mark.cluster
+
+AUTO = {"mode": "Auto", "maxReplicas": 6, **TIMING, "cooldownSeconds": 600}
+ONE_AT_MOST = AUTO | {"maxReplicas": 1}
+
+LIGHT = Stream(rate=0.8, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
+"""The performance model lets one L4 carry 1.15 of these requests a second; the promised time per token limits it."""
+
+HEAVY, FLOOD, TRICKLE = replace(LIGHT, rate=5.0), replace(LIGHT, rate=10.0), replace(LIGHT, rate=0.4)
+LONG_QUEUE, SHORT_QUEUE = 260, 12
+"""Waiting requests. A replica serves about two a second: it would take two minutes for the first, and seconds for the
+second."""
+
+ENOUGH_ENDED = 6
+LOADING_SECONDS = 90.0
+COUNTED_SECONDS = 35
+"""Arrivals are counted over 30 s. After this, the loop knows nothing of an earlier rate."""
+PASSING_SECONDS = 90.0
+QUIET_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def bench() -> Iterator[Bench]:
+    with bench_of("decisions") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def loaded(bench: Bench) -> Bench:
+    """Light load everywhere, then a step for one, and queues for two others while they may not grow."""
+    for name in ("step", "steady"):
+        bench.add_nodes(name, L4=6)
+        bench.deploy(name, AUTO)
+    for name in ("backlog", "leftover"):
+        bench.add_nodes(name, L4=6)
+        bench.deploy(name, ONE_AT_MOST)
+    for name in ("step", "steady", "backlog", "leftover"):
+        bench.view.wait_ready(name)
+        bench.stream(name, LIGHT)
+    for name in ("step", "steady"):
+        _wait_value(bench, "request_generation_tokens_count", name, ENOUGH_ENDED)
+    bench.stream("step", HEAVY)
+    for name, length in {"leftover": SHORT_QUEUE, "backlog": LONG_QUEUE}.items():
+        bench.stream(name, FLOOD)
+        _wait_value(bench, "num_requests_waiting", name, length)
+        bench.stream(name, TRICKLE)
+    return bench
+
+
+def _wait_value(bench: Bench, metric: str, name: str, at_least: float) -> None:
+    query = f'sum(vllm:{metric}{{pod=~"{name}-.*"}})'
+    bench.view.wait(lambda: bench.prometheus.value(query) >= at_least, f"{metric} of {name}", LOADING_SECONDS)
+
+
+def _wait_passed(bench: Bench, name: str) -> None:
+    """Wait until no more came in the whole window than light load brings."""
+    pods, window = f'{{pod=~"{name}-.*"}}', f"[{COUNTED_SECONDS}s]"
+    started = f"increase(vllm:time_to_first_token_seconds_count{pods}{window})"
+    query = f"sum({started} + delta(vllm:num_requests_waiting{pods}{window}))"
+    most = LIGHT.rate * COUNTED_SECONDS
+    bench.view.wait(lambda: bench.prometheus.value(query) <= most, f"few arrivals of {name}", PASSING_SECONDS)
+
+
+def test_more_arrivals_than_a_replica_carries_add_several_replicas_in_one_step(loaded: Bench) -> None:
+    loaded.view.wait(lambda: loaded.rebalancing("step").get("changes"), "a change of step")
+    first = loaded.rebalancing("step")["changes"][0]
+    assert (first["kind"], first["reason"]) == ("Add", "ArrivalsExceedCapacity")
+    assert first["replicas"] >= 3, "one step goes from one replica to all that the arrivals need"
+
+
+def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:
+    told = loaded.wait_reason("step", "WithinBand", PASSING_SECONDS)
+    wanted = told["targetReplicas"]
+    # 5.0 a second over 92 % of 1.15 is 4.7.
+    assert wanted in (4, 5, 6)
+    assert loaded.settled("step") == {L4_POOL: wanted}
+    assert "requests a minute with prompts of 1500 and answers of 100 tokens" in told["lastChange"]
+    assert "(the promised time per token limits it)" in told["lastChange"]
+
+
+def test_arrivals_that_one_replica_carries_change_nothing(loaded: Bench) -> None:
+    told = loaded.wait_reason("steady", "WithinBand")
+    assert (told["decision"], told["diagnosis"]) == ("Keep", "Healthy")
+    assert "changes" not in told
+    assert loaded.settled("steady") == {L4_POOL: 1}
+
+
+def test_a_backlog_is_a_reason_of_its_own_when_the_arrivals_have_passed(loaded: Bench) -> None:
+    _wait_passed(loaded, "backlog")
+    assert "changes" not in loaded.rebalancing("backlog")
+    loaded.view.patch("backlog", {"rebalancing": {"maxReplicas": 6}})
+    loaded.view.wait(lambda: loaded.rebalancing("backlog").get("changes"), "a change of backlog")
+    told = loaded.rebalancing("backlog")
+    [made] = told["changes"]
+    assert (made["kind"], made["reason"]) == ("Add", "BacklogTooLong")
+    assert made["replicas"] >= 3
+    assert "are needed to serve the requests that wait" in told["lastChange"]
+    loaded.wait_settled("backlog", {L4_POOL: made["replicas"]})
+
+
+def test_a_queue_that_ends_by_itself_adds_nothing(loaded: Bench) -> None:
+    _wait_passed(loaded, "leftover")
+    since = loaded.now()
+    loaded.view.patch("leftover", {"rebalancing": {"maxReplicas": 6}})
+    told = loaded.wait_reason("leftover", "WithinBand")
+    assert "changes" not in told
+    stays(lambda: loaded.settled("leftover") == {L4_POOL: 1}, QUIET_SECONDS, "a replica came or went")
+    assert changes(loaded.writes(since, "leftover")) == []
+    assert condition(loaded.view.get("leftover"), "Ready")["status"] == "True"
