@@ -16,17 +16,19 @@ _SENTENCES = {
         "Nothing to change: {replicas} for {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
     ),
     DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
-        "{needed} are needed and {replicas} wanted so far: {traffic}{waiting}{stuck}."
+        "{needed} are needed and {replicas} wanted so far: {traffic}{waiting}{stuck}{tuning}."
     ),
     DecisionReason.BACKLOG_TOO_LONG: (
-        "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: {traffic}{waiting}{stuck}."
+        "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: {traffic}{waiting}{stuck}"
+        "{tuning}."
     ),
     DecisionReason.SUSTAINED_KV_PRESSURE: (
         "{needed} are needed and {replicas} wanted so far: {kv_percent} % of the KV cache is in use ({used_tokens} of "
         "{held_tokens} tokens){waiting}{stuck}."
     ),
     DecisionReason.SUSTAINED_QUEUE: (
-        "{needed} are needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}."
+        "{needed} are needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}"
+        "{tuning}."
     ),
     DecisionReason.REPLICAS_STUCK: (
         "{stuck_replicas} did not get ready within {bound_seconds} s, so others are needed in their place: {traffic}."
