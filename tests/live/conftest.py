@@ -1,4 +1,4 @@
-"""Fixtures of all live tests: real parts, two deployments that serve, and users of both who must lose no request."""
+"""Fixtures of the live tests: real parts, two deployments that serve, and users of both who must lose no request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.live.bench import LIGHT, LLAMA, LLAMA_BLOCKS, QWEN, QWEN_BLOCKS, Benc
 FIRST, NEIGHBOUR = "first", "neighbour"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Two deployments that serve; the engines start together, which takes a minute and more."""
     model = write_tiny_model(tmp_path_factory.mktemp("tiny-model"), engine_python=ensure_engine())
@@ -27,14 +27,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def users(bench: Bench) -> Iterator[Traffic]:
     """Users of the first deployment; each test sets their load."""
     with bench.traffic(FIRST) as running:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def neighbours(bench: Bench) -> Iterator[Traffic]:
     """Users of the other deployment, who ask a little all the time."""
     with bench.traffic(NEIGHBOUR) as running:

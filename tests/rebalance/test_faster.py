@@ -14,7 +14,7 @@ from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.decisions import AddReplica, DecisionReason, Keep, Move, Wait
 from plimsoll.rebalance.diagnose import MISSED_SECONDS, DiagnosisKind
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
-from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.situation import Situation
 from plimsoll.rebalance.why import sentence
 from tests.support.engine_loads import NOW, Serves

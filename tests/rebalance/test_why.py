@@ -69,12 +69,19 @@ def test_a_stuck_replica_is_counted() -> None:
     )
 
 
-def test_another_limit_is_said_with_what_it_gains() -> None:
+@pytest.mark.parametrize(
+    "reason",
+    [
+        DecisionReason.BATCH_LIMIT_BINDS,
+        DecisionReason.ARRIVALS_EXCEED_CAPACITY,
+        DecisionReason.BACKLOG_TOO_LONG,
+        DecisionReason.SUSTAINED_QUEUE,
+    ],
+)
+def test_another_limit_is_said_with_what_it_gains(reason: DecisionReason) -> None:
     numbers = (*KNOWN, ("sequences", 16), ("to_sequences", 64), ("to_capacity_per_minute", 900))
-    assert sentence(Retune(DecisionReason.BATCH_LIMIT_BINDS, numbers, 64)).endswith(
-        "; --max-num-seqs 64 instead of 16 lets a replica carry 900."
-    )
-    assert "--max-num-seqs 64" not in sentence(Retune(DecisionReason.BATCH_LIMIT_BINDS, KNOWN, 64))
+    assert sentence(Retune(reason, numbers, 64)).endswith("; --max-num-seqs 64 instead of 16 lets a replica carry 900.")
+    assert "--max-num-seqs" not in sentence(AddReplica(reason, KNOWN))
 
 
 def test_a_number_that_lacks_is_an_error_and_not_a_hole_in_the_prose() -> None:

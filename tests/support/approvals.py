@@ -26,24 +26,36 @@ class Person:
 
     def grant(self, *rules: dict[str, Any]) -> None:
         """Create the account with exactly these rights in its namespace."""
-        head = {"name": self.name, "namespace": self.view.namespace}
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": self.name}
-        subject = {"kind": "ServiceAccount", **head}
         self.view.control_plane.apply(
             [
-                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": head},
                 {
                     "apiVersion": "rbac.authorization.k8s.io/v1",
                     "kind": "Role",
-                    "metadata": head,
+                    "metadata": self._head,
                     "rules": [{"apiGroups": ["plimsoll.dev"], **rule} for rule in rules],
-                },
+                }
+            ]
+        )
+        self._bind("Role", self.name)
+
+    def appoint(self, cluster_role: str) -> None:
+        """Create the account with a role of the chart, in its namespace."""
+        self._bind("ClusterRole", cluster_role)
+
+    @property
+    def _head(self) -> dict[str, str]:
+        return {"name": self.name, "namespace": self.view.namespace}
+
+    def _bind(self, kind: str, role: str) -> None:
+        self.view.control_plane.apply(
+            [
+                {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": self._head},
                 {
                     "apiVersion": "rbac.authorization.k8s.io/v1",
                     "kind": "RoleBinding",
-                    "metadata": head,
-                    "roleRef": role,
-                    "subjects": [subject],
+                    "metadata": self._head,
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role},
+                    "subjects": [{"kind": "ServiceAccount", **self._head}],
                 },
             ]
         )

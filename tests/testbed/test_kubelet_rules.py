@@ -202,6 +202,7 @@ def test_the_engine_gets_the_rendered_command_at_its_own_address(image: Image, t
     assert program.environment["TMPDIR"] == "/tmp"  # noqa: S108
     assert program.environment["OMP_NUM_THREADS"] == "1"
     assert any(line.startswith("-tp 2 -> -tp 1") for line in program.differences)
+    assert program.environment["VLLM_WORKER_MULTIPROC_METHOD"] == "fork"
     assert any(line.startswith("OMP_NUM_THREADS=1") for line in program.differences)
 
 

@@ -17,18 +17,19 @@ _SENTENCES = {
         "Nothing to change: {replicas} for {traffic}{waiting}; {kv_percent} % of the KV cache is in use."
     ),
     DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
-        "{needed} are needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}."
+        "{needed} are needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}{tuning}."
     ),
     DecisionReason.BACKLOG_TOO_LONG: (
         "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: "
-        "{traffic}{gpus}{waiting}{stuck}."
+        "{traffic}{gpus}{waiting}{stuck}{tuning}."
     ),
     DecisionReason.SUSTAINED_KV_PRESSURE: (
         "{needed} are needed and {replicas} wanted so far: {kv_percent} % of the KV cache is in use ({used_tokens} of "
         "{held_tokens} tokens){waiting}{stuck}."
     ),
     DecisionReason.SUSTAINED_QUEUE: (
-        "{needed} are needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}."
+        "{needed} are needed and {replicas} wanted so far: a queue stays at replicas that all serve{waiting}{stuck}"
+        "{tuning}."
     ),
     DecisionReason.REQUESTS_WAIT_AT_GATEWAY: (
         "{at_gateway} requests wait at the gateway, and no engine is known that serves them: {needed} instead of "

@@ -119,7 +119,7 @@ class ProposalContent(ApiModel):
     generation: Annotated[int, Field(ge=0, le=2**53)] = Field(
         description="Generation of the spec that the proposal is for."
     )
-    change: Word = Field(description="AddReplica, RemoveReplica or Move.")
+    change: Word = Field(description="AddReplica, RemoveReplica, Retune or Move.")
     summary: Annotated[str, Field(max_length=512)] = Field(description="Before and after in one line.")
     reason: Word = Field(description="Reason, as one CamelCase word for programs.")
     message: Annotated[str, Field(max_length=4096)] = Field(description="Reason with its figures, as text for people.")
