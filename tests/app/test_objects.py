@@ -243,8 +243,13 @@ def test_where_it_was_re_homed_from_is_read_back_for_an_hour() -> None:
 
 def test_how_many_are_wanted_is_the_user_s_number_or_the_live_loop_s_where_it_may_change_it() -> None:
     loop = {"decision": "Keep", "reason": "R", "message": "", "baseReplicas": 2, "targetReplicas": 4}
-    for mode, wanted in (("Auto", 4), ("Recommend", 2)):
-        spec = {"replicas": 2, "rebalancing": {"mode": mode}}
+    for given, wanted in (
+        ({"mode": "Auto"}, 4),
+        ({"mode": "Recommend"}, 2),
+        ({"mode": "Auto", "scale": "External"}, 2),
+        ({"mode": "Auto", "scale": "Plimsoll"}, 4),
+    ):
+        spec = {"replicas": 2, "rebalancing": given}
         assert wanted_replicas(inference_deployment_body(spec=spec, status={"rebalancing": loop})) == wanted
 
 

@@ -282,6 +282,29 @@ def test_a_spec_that_says_nothing_gives_the_policy_s_own_defaults() -> None:
     assert [getattr(given, bound) for bound in bounds] == [getattr(plain, bound) for bound in bounds]
 
 
+def test_only_a_deployment_that_may_sleep_has_an_idle_time() -> None:
+    zero = policy_of(spec_of(minReplicas=0, gateway={"inferencePool": "chat"}))
+    assert (zero.min_replicas, zero.idle_seconds, zero.wakes) == (0, 1800, True)
+    by_hand = policy_of(spec_of(minReplicas=0, gateway={"inferencePool": "chat"}, wake="Manual", idleSeconds=60))
+    assert (by_hand.idle_seconds, by_hand.wakes) == (60, False)
+    assert policy_of(spec_of(minReplicas=1, gateway={"inferencePool": "chat"})).idle_seconds is None
+
+
+def test_with_an_external_scaler_no_bound_of_replicas_counts() -> None:
+    outside = policy_of(spec_of(scale="External", minReplicas=2, maxReplicas=3))
+    assert (outside.scales, outside.min_replicas, outside.max_replicas) == (False, 0, 1000)
+    assert outside.idle_seconds is None
+    assert policy_of(spec_of(scale="Plimsoll", minReplicas=2)).min_replicas == 2
+
+
+def test_an_external_scalers_number_is_the_target_whatever_the_loop_wanted_before() -> None:
+    previous = {"baseReplicas": 1, "targetReplicas": 3}
+    entry = {"decision": "Keep", "reason": "WithinBand", "message": "", **previous}
+    status = recorded({"rebalancing": entry})
+    assert Standing.read(spec_of(1, scale="External"), status).target_replicas == 1
+    assert Standing.read(spec_of(1), status).target_replicas == 3
+
+
 # -- the words of a report ---------------------------------------------------------------------------------------------
 
 

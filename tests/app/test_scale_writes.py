@@ -1,77 +1,60 @@
-"""Who writes the number of replicas through the scale subresource, and when that is a contest."""
+"""Changes of the number of replicas by others: how often they come, and those that leave the same spec."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from plimsoll.app import pruning
-from plimsoll.app.scale_writes import ScaleWrite, ScaleWrites, scale_write_of
-from plimsoll.domain.times import from_rfc3339
-from tests.support.bodies import inference_deployment_body
+from plimsoll.app.scale_writes import ScaleWrites
 
 NOW = 1_700_000_000.0
-HPA = "kube-controller-manager"
 
 
-def entry(manager: str, time: str, *, subresource: str = "scale", field: str = "f:replicas") -> dict[str, Any]:
-    return {"manager": manager, "time": time, "subresource": subresource, "fieldsV1": {"f:spec": {field: {}}}}
+def spec(replicas: int, **more: Any) -> dict[str, Any]:
+    return {"replicas": replicas, "contextLength": 4096, **more}
 
 
-def stored(*entries: dict[str, Any]) -> Any:
-    body = inference_deployment_body()
-    body["metadata"]["managedFields"] = list(entries)
-    return pruning.inference_deployment(body)
+def seen(*numbers: int, every: float = 60) -> ScaleWrites:
+    """An object whose number of replicas was seen to change, the last time now."""
+    writes = ScaleWrites()
+    for generation, replicas in enumerate(numbers):
+        at = NOW - every * (len(numbers) - 1 - generation)
+        for _ in range(3):
+            writes.look("uid", generation, spec(replicas), at)
+    return writes
 
 
-def contender(*writes: ScaleWrite, now: float = NOW) -> str:
-    known = ScaleWrites()
-    return [known.contender("uid", write, now) for write in writes][-1]
+def test_three_changes_within_an_hour_are_a_contest() -> None:
+    assert seen(1, 2, 1, 2).is_contested("uid", NOW)
+    assert not seen(1, 2, 1).is_contested("uid", NOW)
+    assert not seen(1, 2, 1, 2, every=1900).is_contested("uid", NOW)
+    assert not seen(1, 2, 1, 2).is_contested("other", NOW), "an honest neighbour"
 
 
-def written(*ages: float, manager: str = HPA) -> list[ScaleWrite]:
-    return [ScaleWrite(manager, NOW - age) for age in ages]
+def test_a_contest_ends_when_the_number_stays() -> None:
+    writes = seen(1, 2, 1, 2)
+    assert writes.is_contested("uid", NOW + 3400)
+    assert not writes.is_contested("uid", NOW + 3600)
 
 
-def test_the_store_keeps_the_last_write_of_the_scale_subresource_and_no_managed_fields() -> None:
-    body = stored(
-        entry("kubectl", "2026-11-21T03:00:00Z"),
-        entry(HPA, "2026-11-21T04:00:00Z"),
-        entry("argocd", "2026-11-21T05:00:00Z", subresource=""),
-        entry("other", "2026-11-21T06:00:00Z", field="f:suspend"),
-    )
-    assert "managedFields" not in body["metadata"]
-    assert scale_write_of(body) == ScaleWrite(HPA, from_rfc3339("2026-11-21T04:00:00Z") or 0.0)
-    assert scale_write_of(stored()) is None
-    assert scale_write_of(stored(entry(HPA, "yesterday"))) is None
+def test_other_changes_of_the_spec_are_no_contest() -> None:
+    writes = ScaleWrites()
+    for generation in range(9):
+        writes.look("uid", generation, spec(1, contextLength=4096 + generation), NOW)
+    assert not writes.is_contested("uid", NOW)
 
 
-def test_three_writes_of_one_client_within_an_hour_are_a_contest() -> None:
-    assert contender(*written(30, 20, 10)) == HPA
-    assert contender(*written(20, 10)) == ""
-    assert contender(*written(10, 10, 10)) == "", "one write that is seen in three passes"
-    assert contender(*written(3700, 20, 10)) == ""
+def test_the_same_spec_at_another_generation_was_changed_and_changed_back() -> None:
+    writes = seen(1)
+    assert not writes.came_back("uid", 0)
+    writes.look("uid", 2, spec(1), NOW)
+    assert writes.came_back("uid", 0)
+    assert writes.came_back("uid", None)
+    assert not writes.came_back("uid", 2), "a status knows of it"
+    assert not writes.came_back("other", 0)
+    assert not seen(1, 0, 1).came_back("uid", 0), "both writes were seen"
 
 
-@pytest.mark.parametrize("manager", ["kubectl", "kubectl-edit", "kubectl-client-side-apply"])
-def test_a_person_may_scale_as_often_as_needed(manager: str) -> None:
-    assert contender(*written(40, 30, 20, 10, manager=manager)) == ""
-
-
-def test_several_clients_are_told_apart() -> None:
-    assert contender(*written(40, 30), *written(20, 10, manager="keda-operator")) == ""
-    assert contender(*written(50, 40, 30), *written(20, manager="keda-operator")) == HPA
-
-
-def test_a_contest_ends_an_hour_after_the_writes_and_with_the_object() -> None:
-    known, last = ScaleWrites(), written(10)[0]
-    for write in written(30, 20, 10):
-        known.contender("uid", write, NOW)
-    assert known.contender("uid", last, NOW) == HPA
-    assert known.contender("other", last, NOW) == "", "an honest neighbour"
-    assert known.contender("uid", last, NOW + 3700) == ""
-    for write in written(30, 20, 10):
-        known.contender("uid", write, NOW)
-    known.keep_only(["other"])
-    assert known.contender("uid", last, NOW) == ""
+def test_objects_that_are_gone_are_forgotten() -> None:
+    writes = seen(1, 2, 1, 2)
+    writes.keep_only(["other"])
+    assert not writes.is_contested("uid", NOW)

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from plimsoll.adapters.cluster import INFERENCE_DEPLOYMENTS, PODS
+from plimsoll.adapters.cluster import PODS
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.case import Case
-from plimsoll.app.scale_writes import LAST_SCALED
-from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.gateway_scrapes import queue_of
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
@@ -26,10 +24,6 @@ SLEEPS = {
     "idleSeconds": IDLE_SECONDS,
     "gateway": {"inferencePool": "chat"},
 }
-SCALED_BY_KEDA = (
-    "keda-operator set spec.replicas 3 times within an hour, so the live loop adds and removes nothing. Remove what "
-    "scales this InferenceDeployment, or set spec.rebalancing.scale to External."
-)
 BY_HAND = {name: value for name, value in SLEEPS.items() if name != "gateway"} | {"wake": "Manual"}
 
 
@@ -74,7 +68,7 @@ def act(there: LivePasses, name: str, gateway: GatewayQueue | None = None, **ser
 async def asleep(opened: Open, rebalancing: dict[str, Any], *kinds: str, **gpus: int) -> LivePasses:
     """An operator with one deployment that has just gone to zero."""
     there = opened(**gpus)
-    there.put("chat", *kinds, rebalancing=rebalancing)
+    there.put("chat", *kinds, replicas=1, rebalancing=rebalancing)
     await there.settle()
     empty = queue(there, 0) if "gateway" in rebalancing else None
     assert live_part(act(there, "chat", empty))["reason"] == "NoRequests"
@@ -91,20 +85,9 @@ def message(case: Case, kind: str) -> str:
     return next(str(each["message"]) for each in case.new_status["conditions"] if each["type"] == kind)
 
 
-def scale(there: LivePasses, name: str, replicas: int, *, manager: str = "kubectl", generation: int = 2) -> None:
-    """Write ``spec.replicas`` through the scale subresource."""
+def scale(there: LivePasses, name: str, replicas: int, generation: int = 2) -> None:
+    """Write ``spec.replicas``."""
     there.change(name, generation, replicas=replicas)
-    [body] = [each for each in there.store.all(INFERENCE_DEPLOYMENTS) if each["metadata"]["name"] == name]
-    entry = {
-        "manager": manager,
-        "subresource": "scale",
-        "time": to_rfc3339(there.now),
-        "fieldsV1": {"f:spec": {"f:replicas": {}}},
-    }
-    there.version += 1
-    head = {**body["metadata"], "managedFields": [entry], "resourceVersion": str(there.version)}
-    plain = {key: value for key, value in body.items() if key != LAST_SCALED}
-    there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", {**plain, "metadata": head})
 
 
 async def test_an_idle_deployment_gives_its_gpus_back_and_its_neighbour_is_untouched(opened: Open) -> None:
@@ -176,13 +159,12 @@ async def test_a_wake_up_without_room_waits_as_a_new_deployment_does(opened: Ope
 
 async def test_it_goes_elsewhere_where_its_place_is_taken(opened: Open) -> None:
     there = opened(l4=1, l40s=1)
-    there.put("chat", L4, L40S, rebalancing=BY_HAND)
+    there.put("chat", L4, L40S, replicas=1, rebalancing=BY_HAND)
     await there.settle()
     assert pools(act(there, "chat")) == {(L4, "Active"): 0}
     there.put("other", L4, created="05:00:00")
     there.carry_out([there.make()["other"]])
-    there.now += 30
-    scale(there, "chat", 1)
+    scale(there, "chat", 1, generation=3)
     assert pools(there.make()["chat"]) == {(L40S, "Active"): 1}
 
 
@@ -196,9 +178,14 @@ async def test_another_number_of_replicas_wakes_it(opened: Open, rebalancing: di
 async def test_to_zero_and_back_to_the_same_number_wakes_it_however_quick_it_is(opened: Open) -> None:
     there = await asleep(opened, BY_HAND, L40S, l40s=2)
     assert live_part(act(there, "chat"))["reason"] == "NoRequestWaits"
-    there.now += 30
     scale(there, "chat", 1, generation=3)  # 0 and then 1, before the next pass
     assert pools(there.make()["chat"]) == {(L40S, "Active"): 1}
+    woken = there.make()["chat"]
+    assert pools(woken) == {(L40S, "Active"): 1}, "until the status says so"
+    there.carry_out([woken])
+    there.now += 60
+    assert live_part(act(there, "chat"))["reason"] == "NoRequests", "it sleeps again, and stays asleep"
+    assert pools(act(there, "chat")) == {(L40S, "Active"): 0}
 
 
 async def test_a_change_of_anything_else_wakes_nobody(opened: Open) -> None:
@@ -207,12 +194,12 @@ async def test_a_change_of_anything_else_wakes_nobody(opened: Open) -> None:
     assert pools(act(there, "chat")) == {(L40S, "Active"): 0}
 
 
-async def test_a_write_before_the_sleep_wakes_nobody(opened: Open) -> None:
+async def test_a_change_there_and_back_before_the_sleep_wakes_nobody(opened: Open) -> None:
     there = opened(l40s=2)
-    there.put("chat", L40S, rebalancing=BY_HAND)
+    there.put("chat", L40S, replicas=1, rebalancing=BY_HAND)
     await there.settle()
-    scale(there, "chat", 1)
-    there.now += 30
+    scale(there, "chat", 1, generation=3)
+    there.carry_out([there.make()["chat"]])
     assert live_part(act(there, "chat"))["reason"] == "NoRequests"
     assert pools(act(there, "chat")) == {(L40S, "Active"): 0}
 
@@ -258,7 +245,7 @@ async def test_an_external_scalers_number_is_kept_whatever_the_load_is(opened: O
     assert case.new_status is not None
     assert (case.new_status["replicas"], bool(case.new_status["selector"])) == (2, True)
     for replicas in (3, 1):
-        scale(there, "chat", replicas, manager="kube-controller-manager", generation=replicas)
+        scale(there, "chat", replicas, generation=5 - replicas)
         assert sum(pools(there.make()["chat"]).values()) == replicas
 
 
@@ -276,12 +263,16 @@ async def test_a_scaler_that_writes_again_and_again_is_named_and_not_fought(open
     await there.settle()
     for generation, replicas in enumerate((1, 2, 1), 2):
         there.now += 60
-        scale(there, "chat", replicas, manager="keda-operator", generation=generation)
+        scale(there, "chat", replicas, generation)
         case = there.make()["chat"]
         assert pools(case) == {(L40S, "Active"): replicas}
         there.load(case, 0.6)
         hints = live_part(there.make()["chat"]).get("hints")
-    assert hints == [SCALED_BY_KEDA]
+    assert hints is not None
+    [hint] = hints
+    assert hint.startswith(
+        "spec.replicas was changed 3 times within an hour, so the live loop adds and removes nothing"
+    )
     for case in there.make().values():
         there.load(case, 1.0)
     cases = there.make()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pytest
@@ -53,6 +54,10 @@ class Scene:
         scale["spec"]["replicas"] = replicas
         view.control_plane.client.send("PUT", f"{path}?fieldManager={manager}", scale)
 
+    def knows(self, name: str, replicas: int) -> bool:
+        """Whether the live loop has seen this number."""
+        return self.bench.rebalancing(name).get("baseReplicas") == replicas
+
     def summary(self, name: str) -> str:
         return str((self.bench.view.get(name).get("status") or {}).get("replicasSummary"))
 
@@ -84,7 +89,7 @@ def scene() -> Iterator[Scene]:
 @pytest.fixture(scope="module")
 def sleeping(scene: Scene) -> Scene:
     for name in ASLEEP:
-        scene.bench.view.wait(lambda each=name: scene.is_at_zero(each), f"{name} at zero", SLEEP_WITHIN_SECONDS)
+        scene.bench.view.wait(partial(scene.is_at_zero, name), f"{name} at zero", SLEEP_WITHIN_SECONDS)
     return scene
 
 
@@ -105,10 +110,8 @@ def test_one_that_serves_and_one_whose_gateway_is_unreadable_stay(sleeping: Scen
     bench = sleeping.bench
     assert bench.replicas("busy") == {L4_POOL: 1}
     assert bench.replicas("blind") == {L4_POOL: 1}
-    assert bench.rebalancing("blind")["hints"] == [
-        "Requests that wait at the gateway are not counted: the queue of blind is an impossible number in three scrapes "
-        "in a row."
-    ]
+    [hint] = bench.rebalancing("blind")["hints"]
+    assert hint.endswith("not counted: the queue of blind is an impossible number in three scrapes in a row.")
 
 
 def test_at_zero_nothing_is_written(sleeping: Scene) -> None:
@@ -159,12 +162,9 @@ def test_an_autoscaler_on_a_number_of_the_loops_is_named_and_not_fought(scene: S
     bench = scene.bench
     for replicas in (2, 1, 2):
         scene.write_scale("contested", replicas, "keda-operator")
-        bench.view.wait(
-            lambda wanted=replicas: bench.rebalancing("contested").get("baseReplicas") == wanted, "the number is seen"
-        )
-        stays(lambda: True, 1.2, "the API server dates writes to the second")
+        bench.view.wait(partial(scene.knows, "contested", replicas), "the number is seen")
     bench.view.wait(lambda: "hints" in bench.rebalancing("contested"), "the contest is said")
-    assert bench.rebalancing("contested")["hints"][0].startswith("keda-operator set spec.replicas 3 times")
+    assert bench.rebalancing("contested")["hints"][0].startswith("spec.replicas was changed 3 times within an hour")
     bench.wait_settled("contested", {L4_POOL: 2})
     stays(lambda: bench.rebalancing("contested")["targetReplicas"] == 2, 15.0, "nothing idle is removed")
     assert "hints" not in bench.rebalancing("busy")

@@ -55,6 +55,20 @@ def test_within_all_bounds_every_change_is_free(change: Change) -> None:
     assert held_back(change, situation()) is None
 
 
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        (replace(POLICY, scales=False), DecisionReason.SCALED_EXTERNALLY),
+        (replace(POLICY, contested=True), DecisionReason.SCALE_CONTESTED),
+    ],
+)
+def test_where_the_number_is_anothers_only_the_number_stays(policy: RebalancePolicy, reason: DecisionReason) -> None:
+    assert held(ADD, situation(policy=policy)) == (reason, (("wanted", "SustainedQueue"),))
+    assert held(REMOVE, situation(policy=policy)) == (reason, (("wanted", "SustainedSlack"),))
+    for other in (MOVE, RETUNE):
+        assert held(other, situation(policy=policy)) is None
+
+
 def test_a_replica_is_added_up_to_the_maximum_and_not_beyond() -> None:
     assert held(ADD, situation(replicas=3, ready=3)) == (
         DecisionReason.AT_MAX_REPLICAS,

@@ -199,6 +199,6 @@ def test_an_external_scaler_keeps_the_number(load: Serves) -> None:
 
 
 def test_two_that_write_the_number_do_not_fight() -> None:
-    contested = made(BUSY, policy=replace(AUTO, contender="keda-operator")).decision
+    contested = made(BUSY, policy=replace(AUTO, contested=True)).decision
     assert (type(contested), contested.reason) == (Wait, DecisionReason.SCALE_CONTESTED)
-    assert "keda-operator keeps setting spec.replicas" in sentence(contested)
+    assert "spec.replicas is changed again and again" in sentence(contested)

@@ -260,3 +260,16 @@ def test_a_retiring_pool_that_serves_keeps_the_deployment_available() -> None:
     assert (seen["Available"]["status"], seen["Available"]["reason"]) == ("True", "EngineOutOfMemory")
     assert "Stalled" not in seen
     assert isinstance(old, PlannedPool)
+
+
+def test_a_deployment_that_sleeps_is_current_and_says_what_wakes_it() -> None:
+    words = "No request has come for a while, so no replica runs. What starts one: spec.replicas."
+    about = report(decision(request(replicas=0)), view(0, 0), replicas=0, asleep=words)
+    found = shown(about)
+    assert {kind: each["status"] for kind, each in found.items()} == {
+        "Ready": "True",
+        "Planned": "True",
+        "Placed": "True",
+        "Available": "False",
+    }
+    assert found["Ready"]["message"] == found["Available"]["message"] == words

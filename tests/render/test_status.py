@@ -37,6 +37,7 @@ LIVE = RebalancingReport(
     last_change="1 to 2 replicas",
     learned=Learned(POOL, 1.25, 90.4),
     diagnosis="KvBound",
+    hints=("the gateway's queue is unknown",),
 )
 
 
@@ -115,6 +116,7 @@ def test_a_served_deployment_shows_what_it_has_and_what_it_costs() -> None:
     assert pool["kvTokensPredicted"] == document["estimate"]["kvCapacityTokens"]
     loop = document["rebalancing"]
     assert loop["changes"] == [{"at": NOW, "kind": "Add", "reason": "SustainedKvPressure", "replicas": 3}]
+    assert loop["hints"] == ["the gateway's queue is unknown"]
     assert loop["learned"] == {"pool": POOL, "tokenTimePercent": 125, "startupSeconds": 90}
 
 

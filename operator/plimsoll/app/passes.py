@@ -72,7 +72,7 @@ from plimsoll.app.record.values import book_of
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
-from plimsoll.app.scale_writes import ScaleWrites, scale_write_of
+from plimsoll.app.scale_writes import ScaleWrites
 from plimsoll.app.settings import Settings
 from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
@@ -236,6 +236,7 @@ class Passes:
             case.digests = self.reading.digests(body)
             case.refusal = self.refusals.of(case.uid)
             case.contests = self._contests_of(case)
+            self.scale_writes.look(case.uid, case.generation, body.get("spec") or {}, now)
             self._guarded(Step.READ, case, partial(self._read_pools, case, now))
             self._advise(case, partial(self._read_inbox, case))
             fault = self.faults.standing(case.uid, case.generation)
@@ -369,8 +370,12 @@ class Passes:
             corrections=lessons(case.seen, common.get(case.request.model.name, ())),
             failed_starts=failed_starts(case.request, case.seen),
         )
-        scaled = scale_write_of(case.body)
-        case.standing = Standing.read(case.resource.spec, case.record, case.request.replicas, scaled)
+        case.standing = Standing.read(
+            case.resource.spec,
+            case.record,
+            case.request.replicas,
+            came_back=self.scale_writes.came_back(case.uid, case.record.status.observed_generation),
+        )
         case.request = self.reading.with_changes(case.uid, case.request, replicas=case.standing.target_replicas)
 
     def _plan(self, cases: Sequence[Case], fleet: Fleet) -> Plan:
@@ -440,8 +445,7 @@ class Passes:
         if allowances.suspended and reading is None:
             reading = Reading(state=SignalState.UNAVAILABLE)  # no status may show an older decision
         # Without a reading the live loop has no turn: after a restart the last decision stays until the first reading.
-        is_asleep = case.standing.target_replicas == 0 and may_sleep(spec.rebalancing)
-        has_turn = allowances.suspended or is_asleep or any(pool.replicas for pool in case.pools)
+        has_turn = allowances.suspended or _sleeps(case, spec) or any(pool.replicas for pool in case.pools)
         if off or reading is None or not has_turn:
             return
         fleet = planned.left.fleet
@@ -456,10 +460,10 @@ class Passes:
         remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
         asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))
-        contender = self._contender(case, spec, now)
+        contested = self._is_contested(case, spec, now)
         try:
             allowance = allowances.of_deployment(case.key, spec.rebalancing)
-            turn = take_turn(*asked, now=now, desk=desk, allowance=allowance, contender=contender)
+            turn = take_turn(*asked, now=now, desk=desk, allowance=allowance, contested=contested)
         except HypothesisFailed as failed:
             self._plan_failed(case, failed.decision)
             return
@@ -468,10 +472,10 @@ class Passes:
         if turn.answer is not None:
             case.request, case.decision = turn.answer.tenant.request, turn.answer.decision
 
-    def _contender(self, case: Case, spec: InferenceDeploymentSpec, now: float) -> str:
-        """Return who keeps writing the number of replicas that the live loop decides; empty where nobody does."""
+    def _is_contested(self, case: Case, spec: InferenceDeploymentSpec, now: float) -> bool:
+        """Whether others keep changing the number of replicas that the live loop decides."""
         is_ours = spec.rebalancing.mode is RebalancingMode.AUTO and spec.rebalancing.scale is not ScaleOwner.EXTERNAL
-        return self.scale_writes.contender(case.uid, scale_write_of(case.body), now) if is_ours else ""
+        return is_ours and self.scale_writes.is_contested(case.uid, now)
 
     def _plan_failed(self, case: Case, decision: Decision) -> None:
         """Report a failed plan: the user can change an unsupported model; anything else is a defect of this object."""
@@ -537,3 +541,10 @@ class Passes:
 def _has_signals(case: Case) -> bool:
     """Whether there is anything to read: engines that serve, or a gateway's queue."""
     return bool(case.around.ready_pods() or case.inference_pool)
+
+
+def _sleeps(case: Case, spec: InferenceDeploymentSpec) -> bool:
+    """Whether the live loop wants no replica, or wanted none until now: the status has to say that somebody woke it."""
+    entry, standing = case.record.status.rebalancing, case.standing
+    was_asleep = entry is not None and entry.target_replicas == 0
+    return may_sleep(spec.rebalancing) and (was_asleep or (standing is not None and standing.target_replicas == 0))

@@ -9,7 +9,6 @@ from typing import Any
 from plimsoll.app.contests import REPLICAS_MANAGERS
 from plimsoll.app.equal_parts import shared
 from plimsoll.app.record.reading import RECORD, read
-from plimsoll.app.scale_writes import LAST_SCALED, last_scaled
 from plimsoll.facts.cluster.fleet_reading import holds_gpus
 from plimsoll.facts.cluster.host_reading import REQUESTS, is_bound, pod_need
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
@@ -45,13 +44,8 @@ def _owns_replicas(entry: Body) -> bool:
 
 
 def inference_deployment(body: Body) -> Body:
-    """Return everything except the managed fields, and add the record: the status is read once for each version.
-
-    Of the managed fields, only the last writer of the scale subresource is kept.
-    """
-    kept = {**whole(body), RECORD: read(body.get("status"))}
-    scaled = last_scaled(body["metadata"].get("managedFields") or ())
-    return kept if scaled is None else {**kept, LAST_SCALED: scaled}
+    """Return everything except the managed fields, and add the record: the status is read once for each version."""
+    return {**whole(body), RECORD: read(body.get("status"))}
 
 
 def quota(body: Body) -> Body | None:

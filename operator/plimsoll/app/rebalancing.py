@@ -17,7 +17,7 @@ from plimsoll.app.approving import Offered, approval_of, is_carried_out, is_chan
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.record.reading import Record
 from plimsoll.app.record.values import book_of
-from plimsoll.app.scale_writes import LEAST_WRITES, ScaleWrite
+from plimsoll.app.scale_writes import LEAST_CHANGES
 from plimsoll.domain.outcomes import MemoryEstimate
 from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
@@ -68,7 +68,8 @@ class Standing:
         spec: InferenceDeploymentSpec,
         record: Record,
         declared: int | None = None,
-        scaled: ScaleWrite | None = None,
+        *,
+        came_back: bool = False,
     ) -> Standing:
         """Read it from the record. A new ``spec.replicas`` is the user's decision: the target starts again from it.
 
@@ -76,7 +77,9 @@ class Standing:
             spec: what the user wrote.
             record: the status.
             declared: replaces ``spec.replicas`` where the planner has chosen the number.
-            scaled: the last write of the scale subresource; None: there is none.
+            came_back: whether the spec was changed and changed back since the status was written. People scale a
+                deployment without replicas to 0 and back, because a write of the same number is none, and both writes
+                may come before the next pass.
         """
         entry, base = record.status.rebalancing, spec.replicas if declared is None else declared
         learned = record.learned
@@ -85,22 +88,12 @@ class Standing:
             return Standing(base, base, record.history, memory=memory, learned=learned)
         target, approved = entry.target_replicas, spec.rebalancing.mode is RebalancingMode.RECOMMEND and entry.approved
         is_ours = spec.rebalancing.mode is RebalancingMode.AUTO or approved
-        if spec.rebalancing.scale is ScaleOwner.EXTERNAL or _was_woken(target, record.history, scaled):
+        if spec.rebalancing.scale is ScaleOwner.EXTERNAL or (target == 0 and came_back):
             target = None
         if not is_ours or entry.base_replicas != base or target is None:
             target, approved = base, False
         changes = record.history, entry.last_change
         return Standing(base, target, *changes, bool(approved), book_of(entry), memory, learned)
-
-
-def _was_woken(target: int | None, history: ChangeHistory, scaled: ScaleWrite | None) -> bool:
-    """Whether somebody scaled a deployment after the loop took its last replica away.
-
-    ``kubectl scale`` to the number that the spec has is no write at all, so people scale to 0 and back. Both writes may
-    come before the next pass, and then the number is the one that is known already.
-    """
-    removed_at = history.last(ChangeKind.REMOVE)
-    return target == 0 and scaled is not None and removed_at is not None and scaled.at > int(removed_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +195,7 @@ def take_turn(
     now: float,
     desk: Desk | None = None,
     allowance: Allowance | None = None,
-    contender: str = "",
+    contested: bool = False,
 ) -> Turn:
     """Ask the core once. In Auto mode a change updates the standing and the plan; else it is only reported.
 
@@ -218,13 +211,13 @@ def take_turn(
         now: POSIX seconds.
         desk: the proposals of this object that stand, and people's answers. None: nobody can approve anything.
         allowance: what the hour and the rest of the cluster allow. None: everything.
-        contender: who keeps writing ``spec.replicas``; empty: nobody.
+        contested: whether others keep changing ``spec.replicas``.
 
     Raises:
         HypothesisFailed: the object cannot be planned with the change.
     """
     floor = 0 if spec.total_concurrency is None else standing.base_replicas
-    policy = replace(policy_of(spec, floor), contender=contender)
+    policy = replace(policy_of(spec, floor), contested=contested)
     history = standing.history.clamped(now)
     situation = Situation(
         _need_of(running.figures),
@@ -242,7 +235,9 @@ def take_turn(
     if not turn.acted and decided.decision.reason is DecisionReason.METRICS_UNAVAILABLE:
         turn = replace(turn, detail=reading.error or (reading.gateway.error if reading.gateway else ""))
     figures = live_figures(situation, decided, turn.standing.target_replicas)
-    return replace(turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contender))
+    return replace(
+        turn, decided=decided, figures=figures, hints=hints_of(spec.rebalancing, reading, contested=contested)
+    )
 
 
 def _heard(standing: Standing, desk: Desk | None, now: float) -> Book:
@@ -357,9 +352,9 @@ def may_sleep(given: RebalancingSpec) -> bool:
     return is_ours and given.min_replicas == 0
 
 
-def hints_of(given: RebalancingSpec, reading: Reading, contender: str) -> tuple[str, ...]:
+def hints_of(given: RebalancingSpec, reading: Reading, *, contested: bool) -> tuple[str, ...]:
     """Return what people should know beside the decision: what is not as the spec expects it."""
-    return (*_about_gateway(given, reading), *_about_contender(contender))
+    return (*_about_gateway(given, reading), *((_CONTESTED,) if contested else ()))
 
 
 def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
@@ -370,12 +365,11 @@ def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
     return (f"Requests that wait at the gateway are not counted: {queue.error}",)
 
 
-def _about_contender(contender: str) -> tuple[str, ...]:
-    words = (
-        f"{contender} set spec.replicas {LEAST_WRITES} times within an hour, so the live loop adds and removes "
-        "nothing. Remove what scales this InferenceDeployment, or set spec.rebalancing.scale to External."
-    )
-    return (words,) if contender else ()
+_CONTESTED = (
+    f"spec.replicas was changed {LEAST_CHANGES} times within an hour, so the live loop adds and removes nothing until "
+    "it stays for an hour. If another controller scales this InferenceDeployment, set spec.rebalancing.scale to "
+    "External, or remove that controller."
+)
 
 
 def load_of(

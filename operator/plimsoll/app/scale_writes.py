@@ -1,4 +1,8 @@
-"""Who else writes ``spec.replicas`` through the scale subresource, when, and whether that happens again and again."""
+"""Changes of ``spec.replicas`` by others: how often they come, and those that a pass sees only by the generation.
+
+For custom resources the API server keeps no managed fields of writes through the scale subresource (Kubernetes 1.36),
+so nothing says who wrote. The generation counts every write that changes the spec.
+"""
 
 from __future__ import annotations
 
@@ -6,66 +10,65 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plimsoll.domain.times import from_rfc3339
-
-LAST_SCALED = "plimsollLastScaled"
-"""Key under which the store keeps the last writer of the scale subresource: managedFields are large."""
-
 CONTEST_SECONDS = 3600.0
-"""The time in which writes are counted, and after which a contest is over."""
+"""The time in which changes are counted, and after which a contest is over."""
 
-LEAST_WRITES = 3
-"""Writes of one client within that time that make a contest. One or two are a person's or a deployment tool's."""
+LEAST_CHANGES = 3
+"""Changes within that time that make a contest. One or two are a person's or a deployment tool's."""
 
-_PEOPLE = ("kubectl",)
-"""Beginnings of the field managers of people's own tools (``kubectl scale`` is ``kubectl``)."""
+Spec = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class ScaleWrite:
-    """The last write of ``spec.replicas`` through the scale subresource: its field manager, and POSIX seconds.
+class _Known:
+    """The spec that was seen last, with its generation.
 
-    The API server gives whole seconds, by its own clock. It keeps no trace of a write that changes nothing.
+    ``changes`` are the times in POSIX seconds at which another ``spec.replicas`` was seen. ``returned`` is the last
+    generation that was reached by several writes and has the spec of the one before.
     """
 
-    manager: str
-    at: float
+    generation: int
+    spec: Spec
+    changes: tuple[float, ...] = ()
+    returned: int | None = None
 
-
-def last_scaled(entries: Iterable[Mapping[str, Any]]) -> dict[str, str] | None:
-    """Return the last writer among managed fields, as the store keeps it; None where nobody scaled the object."""
-    found = [
-        {"manager": str(entry.get("manager")), "time": str(entry.get("time"))}
-        for entry in entries
-        if entry.get("subresource") == "scale" and "f:replicas" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
-    ]
-    return max(found, key=lambda each: each["time"], default=None)
-
-
-def scale_write_of(body: Mapping[str, Any]) -> ScaleWrite | None:
-    """Return the last write as the store keeps it; None where there is none, or its time is unusable."""
-    kept = body.get(LAST_SCALED)
-    at = from_rfc3339(str(kept.get("time"))) if isinstance(kept, Mapping) else None
-    return None if at is None or not isinstance(kept, Mapping) else ScaleWrite(str(kept.get("manager")), at)
+    def after(self, generation: int, spec: Spec, now: float) -> _Known:
+        """Return what is known after another generation."""
+        is_back = generation > self.generation and spec == self.spec
+        is_changed = spec.get("replicas") != self.spec.get("replicas")
+        recent = tuple(at for at in self.changes if now - at < CONTEST_SECONDS)
+        changes = (*recent, now) if is_changed else recent
+        return _Known(generation, spec, changes, generation if is_back else None)
 
 
 @dataclass(slots=True)
 class ScaleWrites:
-    """The writes of the last hour, by the object's uid. A new process counts anew."""
+    """The specs of all objects as they were seen last, by uid. A new process counts anew."""
 
-    _by_uid: dict[str, tuple[ScaleWrite, ...]] = field(default_factory=dict)
+    _by_uid: dict[str, _Known] = field(default_factory=dict)
+
+    def look(self, uid: str, generation: int, spec: Spec, now: float) -> None:
+        """Note the spec of an object in a pass."""
+        known = self._by_uid.get(uid)
+        if known is None:
+            self._by_uid[uid] = _Known(generation, spec)
+        elif known.generation != generation:
+            self._by_uid[uid] = known.after(generation, spec, now)
 
     def keep_only(self, uids: Iterable[str]) -> None:
         """Forget objects that are gone."""
         living = set(uids)
-        self._by_uid = {uid: writes for uid, writes in self._by_uid.items() if uid in living}
+        self._by_uid = {uid: known for uid, known in self._by_uid.items() if uid in living}
 
-    def contender(self, uid: str, last: ScaleWrite | None, now: float) -> str:
-        """Note the last write. Return the client that has written often lately; empty where there is none."""
-        writes = [each for each in self._by_uid.get(uid, ()) if now - each.at < CONTEST_SECONDS]
-        if last is not None and last not in writes and now - last.at < CONTEST_SECONDS:
-            writes.append(last)
-        self._by_uid[uid] = tuple(writes)
-        by_others = [each.manager for each in writes if not each.manager.startswith(_PEOPLE)]
-        often = [manager for manager in by_others if by_others.count(manager) >= LEAST_WRITES]
-        return often[-1] if often else ""
+    def is_contested(self, uid: str, now: float) -> bool:
+        """Whether ``spec.replicas`` was changed often lately."""
+        known = self._by_uid.get(uid)
+        return known is not None and sum(now - at < CONTEST_SECONDS for at in known.changes) >= LEAST_CHANGES
+
+    def came_back(self, uid: str, observed: int | None) -> bool:
+        """Whether the spec was changed and changed back, and no status that was written knows of it yet.
+
+        ``observed`` is the generation of the last status.
+        """
+        known = self._by_uid.get(uid)
+        return known is not None and known.returned is not None and known.returned != observed

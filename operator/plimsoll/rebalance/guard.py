@@ -86,7 +86,7 @@ def _scaled_by_others(policy: RebalancePolicy, wanted: Numbers) -> Wait | None:
     """Return a wait where the number of replicas is another controller's: two that write it would fight."""
     if not policy.scales:
         return Wait(DecisionReason.SCALED_EXTERNALLY, wanted)
-    return Wait(DecisionReason.SCALE_CONTESTED, (*wanted, ("manager", policy.contender))) if policy.contender else None
+    return Wait(DecisionReason.SCALE_CONTESTED, wanted) if policy.contested else None
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:

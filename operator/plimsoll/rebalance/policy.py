@@ -39,7 +39,7 @@ class RebalancePolicy:
         idle_seconds: how long no request may have come before the last replicas go; None: they stay.
         wakes: whether a request that waits at the gateway starts a replica where none runs.
         scales: whether the loop decides the number of replicas. Otherwise another controller does.
-        contender: who keeps writing the number of replicas although the loop decides it; empty: nobody.
+        contested: whether others keep changing the number of replicas although the loop decides it.
     """
 
     mode: Mode = Mode.RECOMMEND
@@ -53,7 +53,7 @@ class RebalancePolicy:
     idle_seconds: int | None = None
     wakes: bool = False
     scales: bool = True
-    contender: str = ""
+    contested: bool = False
 
     def __post_init__(self) -> None:
         """Refuse bounds that contradict another or themselves.

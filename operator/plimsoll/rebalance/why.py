@@ -108,8 +108,7 @@ _SENTENCES = {
         "Waiting{wanted}: spec.rebalancing.scale is External, so another controller sets the number of replicas."
     ),
     DecisionReason.SCALE_CONTESTED: (
-        "Waiting{wanted}: {manager} keeps setting spec.replicas, so nothing is added or removed here. Remove what "
-        "scales this InferenceDeployment, or set spec.rebalancing.scale to External."
+        "Waiting{wanted}: spec.replicas is changed again and again, so nothing is added or removed here."
     ),
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
     DecisionReason.NO_FASTER_PLACE: (
