@@ -14,6 +14,7 @@ import yaml
 
 from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.prometheus_access import PrometheusAccess
+from plimsoll.adapters.prometheus_gateway import GatewayMetrics
 from plimsoll.app.node_groups import declared_in
 from plimsoll.app.settings import Settings
 from plimsoll.domain.names import API_VERSION, KIND
@@ -327,6 +328,14 @@ def test_what_prometheus_asks_for_is_mounted_and_named(cluster: ControlPlane) ->
     _, environment = operator_pod(cluster, "--set", f"{SECRET},{USER}")
     access = Settings.from_environment(environment).prometheus_access
     assert (access.user, access.password_file) == ("u", Path("/etc/plimsoll/prometheus/p"))
+
+
+def test_the_names_of_a_gateways_queue_are_handed_on(cluster: ControlPlane) -> None:
+    _, environment = operator_pod(cluster)
+    assert Settings.from_environment(environment).gateway_metrics == GatewayMetrics()
+    options = "prometheus.gateway.queueMetrics={a_queue,b:queue},prometheus.gateway.poolLabel=pool"
+    _, environment = operator_pod(cluster, "--set", options)
+    assert Settings.from_environment(environment).gateway_metrics == GatewayMetrics(("a_queue", "b:queue"), "pool")
 
 
 def test_engines_pods_are_read_directly_unless_the_chart_says_otherwise(cluster: ControlPlane) -> None:
