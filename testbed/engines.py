@@ -141,6 +141,13 @@ class Engines:
         """Take every request away from a deployment."""
         self.load(deployment)
 
+    def resize(self, deployment: str, capacity_tokens: int) -> None:
+        """Let the engines that are ready now have another KV cache, as after a restart in place."""
+        self.refresh()
+        with self._lock:
+            for name, engine in self._engines.get(deployment, {}).items():
+                self._engines[deployment][name] = replace(engine, capacity_tokens=capacity_tokens)
+
     def ready(self, deployment: str) -> list[str]:
         """Names of the deployment's pods that are played now."""
         with self._lock:

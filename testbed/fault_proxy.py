@@ -39,6 +39,7 @@ from testbed.faults import (
     Truncate,
     Verb,
 )
+from testbed.last_writes import Fate, LastWrite
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _HOP_BY_HOP = frozenset({"connection", "transfer-encoding", "content-length", "host", "accept-encoding", "keep-alive"})
@@ -81,6 +82,7 @@ class FaultProxy:
         self._server = server
         self._tls = ssl.create_default_context(cadata=authority)
         self._rules: tuple[Rule, ...] = ()
+        self._last_writes: tuple[LastWrite, ...] = ()
         self._lock = threading.Lock()
         self._kill: Callable[[], None] | None = None
         self._last = re.compile("")
@@ -108,6 +110,7 @@ class FaultProxy:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.clear()
+        self.let_go()
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result(_START_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_START_SECONDS)
@@ -194,6 +197,19 @@ class FaultProxy:
         self._kill = None
         self._client_is_dead = False
 
+    def hold(self, last: LastWrite) -> LastWrite:
+        """From now on hold this write and all later ones about the same; see :class:`LastWrite`."""
+        with self._lock:
+            self._last_writes = (*self._last_writes, last)
+        return last
+
+    def let_go(self) -> None:
+        """End every :meth:`hold`. What is held is reset, and never reaches the API server."""
+        with self._lock:
+            ended, self._last_writes = self._last_writes, ()
+        for last in ended:
+            self._loop.call_soon_threadsafe(last.gone.set)
+
     def writes(self, path: str = "") -> list[Exchange]:
         """Writes so far whose path holds ``path``."""
         return [seen for seen in tuple(self.exchanges) if seen.verb is Verb.WRITE and path in seen.path]
@@ -221,6 +237,10 @@ class FaultProxy:
             return await self._stream(request, seen)
         if seen.verb is Verb.WRITE and (self._kill is not None or self._client_is_dead):
             return await self._last_write(request, body, seen)
+        if seen.verb is Verb.WRITE:
+            for last in self._last_writes:
+                if (fate := last.fate(seen.method, seen.path)) is not Fate.PASSES:
+                    return await self._hold(request, body, last, fate, seen)
         return await self._pass(request, body, seen)
 
     async def _next_fault(self, seen: Exchange) -> Rule | None:
@@ -281,6 +301,17 @@ class FaultProxy:
             seen.done = "killed"
             self.killed_at.append(f"{request.method} {seen.path}")
             return _reset(request)
+
+    async def _hold(
+        self, request: web.BaseRequest, body: bytes, last: LastWrite, fate: Fate, seen: Exchange
+    ) -> web.StreamResponse:
+        seen.done = fate.value
+        if fate is Fate.APPLIED:
+            async with self._upstream(request, body) as answer:
+                await answer.read()
+                last.status = answer.status
+        await last.gone.wait()
+        return _reset(request)
 
     async def _stream(self, request: web.BaseRequest, seen: Exchange) -> web.StreamResponse:
         async with self._upstream(request, b"") as answer:

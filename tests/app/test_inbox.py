@@ -194,18 +194,20 @@ async def test_an_approval_is_carried_out_once_even_if_its_answer_was_not_writte
     room = await under_pressure(opened)
     await room.turn()
     [body] = room.proposals()
+    room.there.now += 1
     answer = room.answer(body["id"])
     room.box.refused = {answer: 500, body["metadata"]["name"]: 500}
     case = (await room.turn())["asks"]
     assert pools(case) == {(L40S, "Active"): 2}
     assert room.outcome(answer) == ""
+    assert len(room.proposals()) == 1, "it could not be withdrawn"
     room.box.refused = {}
     room.postman.backoff.succeeded(case.uid)
     room.there.now += 60
     room.there.load((await room.turn())["asks"], EASY)
     after = (await room.turn())["asks"]
     assert (pools(after), len(live_part(after)["changes"])) == ({(L40S, "Active"): 2}, 1)
-    assert room.outcome(answer) == "CarriedOut"
+    assert (room.outcome(answer), room.proposals()) == ("CarriedOut", [])
 
 
 async def test_a_stale_id_changes_nothing_and_says_so(opened: Open) -> None:

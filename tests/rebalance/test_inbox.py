@@ -59,7 +59,7 @@ def identity(uid: str, generation: int, change: Change, after: Decision, before:
 
 def board(at: Desk, made: str | None, **more: Any) -> Board:
     given: dict[str, Any] = {"book": Book(), "last_made": {}, "acted": False, "now": NOW} | more
-    return board_of(at, given["book"], made, given["last_made"], acted=given["acted"], now=given["now"])
+    return board_of(at, given.pop("book"), made, given.pop("last_made"), **given)
 
 
 # -- the id ------------------------------------------------------------------------------------------------------------
@@ -243,6 +243,12 @@ def test_what_cannot_be_decided_any_more_is_withdrawn_first_and_made_again_in_th
 
 def test_after_a_change_nothing_stands_that_was_proposed_before_it() -> None:
     assert board(desk(posted("a"), posted("b")), None, acted=True) == Board(withdrawn=("a", "b"))
+
+
+def test_what_was_proposed_before_the_last_change_is_withdrawn_also_by_another_process() -> None:
+    at = desk(posted("older", ago=61.0), posted("newer", ago=60.0))
+    assert board(at, "older", changed_at=NOW - 60) == Board(kept=(("newer", Standing.OPEN),), withdrawn=("older",))
+    assert board(at, None, changed_at=None).withdrawn == ()
 
 
 def test_a_rejected_proposal_is_not_made_again_and_shows_its_state() -> None:

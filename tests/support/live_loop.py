@@ -28,6 +28,30 @@ TIMING = {"windowSeconds": 8, "cooldownSeconds": 5, "changesPerHour": 100}
 L4_POOL, L40S_POOL = "l4-24gb-tp1", "l40s-48gb-tp1"
 
 
+def engine_spec(
+    bench: str, rebalancing: Mapping[str, Any], capacities: Mapping[str, int] | None = None, **spec: Any
+) -> dict[str, Any]:
+    """The spec of a deployment on the nodes with this label ``bench``.
+
+    ``capacities`` gives KV tokens by pool where they are not the usual ones. Each replica gets one GPU, so that its
+    pool is known before.
+    """
+    more = {f"{CAPACITY_ANNOTATION}.{pool}": str(tokens) for pool, tokens in (capacities or {}).items()}
+    return {
+        "model": {"name": "Qwen/Qwen2.5-7B-Instruct"},
+        "contextLength": 16_384,
+        "concurrency": 16,
+        "expectedTokens": {"prompt": 1500, "output": 500},
+        "gpu": {"maxPerReplica": 1},
+        "podTemplate": {
+            "nodeSelector": {"bench": bench},
+            "annotations": {CAPACITY_ANNOTATION: str(CAPACITY)} | more,
+        },
+        "rebalancing": dict(rebalancing),
+        **spec,
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Bench:
     """Everything that runs, and short questions to it."""
@@ -49,23 +73,8 @@ class Bench:
     def deploy(
         self, name: str, rebalancing: Mapping[str, Any], capacities: Mapping[str, int] | None = None, **spec: Any
     ) -> None:
-        """A deployment on its own nodes. ``capacities`` gives KV tokens by pool where they are not the usual ones.
-
-        Each replica gets one GPU, so that its pool is known before.
-        """
-        more = {f"{CAPACITY_ANNOTATION}.{pool}": str(tokens) for pool, tokens in (capacities or {}).items()}
-        template = {"nodeSelector": {"bench": name}, "annotations": {CAPACITY_ANNOTATION: str(CAPACITY)} | more}
-        self.view.apply(
-            name,
-            model={"name": "Qwen/Qwen2.5-7B-Instruct"},
-            contextLength=16_384,
-            concurrency=16,
-            expectedTokens={"prompt": 1500, "output": 500},
-            gpu={"maxPerReplica": 1},
-            podTemplate=template,
-            rebalancing=dict(rebalancing),
-            **spec,
-        )
+        """A deployment on its own nodes; see :func:`engine_spec`."""
+        self.view.apply(name, **engine_spec(name, rebalancing, capacities, **spec))
 
     def load(self, name: str, **demand: Any) -> None:
         """See :meth:`testbed.engines.Engines.load`."""

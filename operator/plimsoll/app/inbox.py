@@ -15,6 +15,7 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
+from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.inbox import Board, Book, Desk, Outcome, Posted, Vote, board_of
 from plimsoll.render.approval_words import orphan_sentence, outcome_sentence
 from plimsoll.render.placement_proposals import STATE_LABEL, Found, Owner, in_state, placement_proposal
@@ -118,7 +119,13 @@ class Inbox:
         """
         made = None if turn is None else turn.offered_id
         board = board_of(
-            tray.desk, book, made, self._since(tray, made, now), acted=turn is not None and turn.acted, now=now
+            tray.desk,
+            book,
+            made,
+            self._since(tray, made, now),
+            acted=turn is not None and turn.acted,
+            now=now,
+            changed_at=None if turn is None else turn.standing.history.last(*ChangeKind),
         )
         return Mail(
             posted=(*_relabelled(tray, board), *_new(owner, board, turn, fleet, now)),

@@ -190,7 +190,14 @@ class Board:
 
 
 def board_of(
-    desk: Desk, book: Book, made: str | None, last_made: dict[str, float], *, acted: bool, now: float
+    desk: Desk,
+    book: Book,
+    made: str | None,
+    last_made: dict[str, float],
+    *,
+    acted: bool,
+    now: float,
+    changed_at: float | None = None,
 ) -> Board:
     """Decide which proposals stand after a turn.
 
@@ -201,8 +208,11 @@ def board_of(
         last_made: when each id was proposed last, in POSIX seconds.
         acted: whether a change was carried out in this turn. Then every proposal stands on what is no more.
         now: POSIX seconds.
+        changed_at: when the last change was carried out, in POSIX seconds; None if there was none. A proposal from
+            before it does not stand, also where the operator ended before it could withdraw it.
     """
-    kept = [each for each in desk.posted if _stays(each, desk, made, last_made, acted=acted, now=now)]
+    current = [] if acted else [each for each in desk.posted if changed_at is None or each.created >= changed_at]
+    kept = [each for each in current if _stays(each, desk, made, last_made, now)]
     is_new = made is not None and not acted and not book.refuses(made) and made not in {each.id for each in kept}
     most = MOST_PROPOSALS - is_new
     kept = sorted(kept, key=lambda each: (each.id == made, each.created, each.id))[-most:]
@@ -214,10 +224,8 @@ def board_of(
     )
 
 
-def _stays(
-    posted: Posted, desk: Desk, made: str | None, last_made: dict[str, float], *, acted: bool, now: float
-) -> bool:
-    if acted or desk.standing(posted.id, now) is None:
+def _stays(posted: Posted, desk: Desk, made: str | None, last_made: dict[str, float], now: float) -> bool:
+    if desk.standing(posted.id, now) is None:
         return False
     return posted.id == made or now - last_made.get(posted.id, now) < GRACE_SECONDS
 
