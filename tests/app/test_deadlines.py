@@ -10,7 +10,10 @@ from plimsoll.app.case import Case
 from plimsoll.app.deadlines import PASSING_SECONDS, deadlines_of
 from plimsoll.app.objects import Surroundings
 from plimsoll.domain.keys import ObjectKey
+from plimsoll.domain.outcomes import Split
 from plimsoll.facts.cluster.pod_reading import PodFacts
+from plimsoll.placement.failed_moves import Delay, FailedMove
+from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
 from tests.support.bodies import inference_deployment_body
 from tests.support.planning import H100, pool
@@ -34,6 +37,15 @@ def test_gpus_kept_for_refused_pods_are_looked_at_soon_until_the_promise_is_over
     assert deadlines(pool(H100), pool(H100, 2, refused=True)) == [NOW + PASSING_SECONDS]
     assert deadlines(pool(H100, promise_over=True)) == []
     assert deadlines(pool(H100, refused=True, promise_over=True)) == []
+
+
+def test_the_end_of_a_move_and_of_a_pause_are_looked_at_just_after_them() -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.clock = MoveClock(("l4-24gb-tp1",), NOW - 10, NOW + 890, "s")
+    case.failed = (FailedMove("l4-24gb", Split(1), NOW - 10, NOW + 5000, 1, Delay("EngineCrashed"), "s"),)
+    end, again = deadlines_of(case, GRACE, NOW)
+    assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)
+    assert NOW + 5000 < again == pytest.approx(NOW + 5000, abs=1)
 
 
 def test_a_pod_without_a_node_is_looked_at_just_after_its_grace_period() -> None:

@@ -282,6 +282,21 @@ def test_a_new_field_of_the_api_needs_a_decision_on_whether_a_snapshot_may_hold_
     assert fields == set(CONSIDERED[model].split()), "see app/exports/specs.py, reduction.py and hashing.py"
 
 
+def test_a_failed_move_leaves_the_cluster_without_the_words_of_a_pod_and_with_the_digest_of_the_other_spec() -> None:
+    secret = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
+    body = inference_deployment_body(spec=SPEC | secret)
+    digest = Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).start_digest
+    failed = {"gpuType": "l4-24gb", "reason": "EngineCrashed", "message": "secret", "spec": digest}
+    real = {**body, "status": {"failedMoves": [failed], "move": {"pools": ["a"], "spec": digest}}}
+    written = reduced(INFERENCE_DEPLOYMENTS, real)
+    found = with_digests(real, written, "salt")
+    assert "secret" not in json.dumps(found)
+    other = Case(found, ObjectKey("ns", "llama"), Surroundings({}, {})).start_digest
+    assert other != digest
+    [entry] = found["status"]["failedMoves"]
+    assert (entry["reason"], entry["spec"], found["status"]["move"]["spec"]) == ("EngineCrashed", other, other)
+
+
 def test_without_names_a_snapshot_does_not_say_who_approved_or_rejected_anything() -> None:
     refusal = {"proposal": "1" * 12, "by": "alex", "reason": "no budget", "until": "", "generation": 1}
     loop = {"decision": "Keep", "reason": "WithinBand", "message": "for alex", "approved": True, "targetReplicas": 2}

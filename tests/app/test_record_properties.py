@@ -15,11 +15,14 @@ from plimsoll.app.observations import remembered
 from plimsoll.app.rebalancing import Standing
 from plimsoll.app.record.reading import read, record_of
 from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.placement import failed_moves
+from plimsoll.placement.move_clock import LONGEST_SECONDS, trusted
 from plimsoll.placement.rehoming import of_last_hour
 from plimsoll.render.report import Report
 from tests.app.test_record_reading import (
     ENTRY,
     ESTIMATE,
+    FAILED,
     LEFT,
     LOOP,
     NOW,
@@ -27,6 +30,7 @@ from tests.app.test_record_reading import (
     PLANNED,
     SEEN,
     TOO_SMALL,
+    UNDER_WAY,
     Json,
 )
 from tests.support.bodies import inference_deployment_body
@@ -50,6 +54,8 @@ statuses = json | st.fixed_dictionaries(
         "pools": st.lists(damaged(ENTRY), max_size=3) | json,
         "rehomings": st.lists(damaged(LEFT), max_size=3) | json,
         "observations": st.lists(damaged(SEEN), max_size=2) | json,
+        "move": damaged(UNDER_WAY) | json,
+        "failedMoves": st.lists(damaged(FAILED), max_size=3) | json,
         "tooSmall": st.lists(damaged(TOO_SMALL), max_size=2) | json,
         "rebalancing": damaged(LOOP) | json,
         "conditions": st.lists(damaged(PLANNED), max_size=3) | json,
@@ -69,6 +75,9 @@ def test_whatever_a_status_holds_every_reader_of_it_copes(raw: Any) -> None:
     assert all(0 <= pool.replicas <= 1000 and 1 <= pool.split.gpus <= 64 for pool in pools)
     assert 0 <= wanted_replicas(inference_deployment_body(status=raw, spec={"replicas": 2})) <= 1000
     of_last_hour(record.rehomings, NOW)
+    assert len(failed_moves.remembered(record.failed_moves, (), "s", NOW)) <= failed_moves.MOST_REMEMBERED
+    clock = trusted(record.move, "s", NOW)
+    assert clock is None or (clock.began <= NOW and clock.due <= NOW + 2 * LONGEST_SECONDS)
     remembered(record.observations, "s")
     observed_capacities(record, "s", pools, around, reported_tokens(record, 1, {}))
     pool_views(around, record, {})

@@ -17,6 +17,8 @@ from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
 from plimsoll.domain.outcomes import Split, Target
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.placement.failed_moves import Delay, FailedMove
+from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
@@ -37,6 +39,13 @@ ENTRY: Json = {
     "readyReplicas": 0,
 }
 LEFT: Json = {"gpuType": "l4-24gb", "tensorParallel": 1, "at": "2027-01-15T07:00:00Z", "reason": "InsufficientGpus"}
+UNDER_WAY: Json = {
+    "pools": ["l4-24gb-tp1"], "beganAt": "2027-01-15T07:00:00Z", "dueAt": "2027-01-15T07:15:00Z", "spec": "s",
+}  # fmt: skip
+FAILED: Json = {
+    "gpuType": "l4-24gb", "tensorParallel": 1, "at": "2027-01-15T06:00:00Z", "until": "2027-01-15T12:00:00Z",
+    "times": 1, "reason": "EngineCrashed", "message": "no such file", "spec": "s",
+}  # fmt: skip
 SEEN: Json = {
     "model": "m", "precision": "bf16", "kvPrecision": "fp8", "gpuType": "l4-24gb", "engineVersion": "0.32.0",
     "tensorParallel": 1, "pipelineParallel": 2, "options": "x", "batchedTokens": 2048, "maxSequences": 8,
@@ -75,7 +84,7 @@ GOOD: Json = {
     "tooSmall": [TOO_SMALL], "conditions": [PLANNED], "rejections": [REJECTED], "remedies": [HELPS],
     "suggestions": [CHEAPER],
     "model": {"architecture": "A", "source": "Hub", "precision": "bf16", "kvPrecision": "bf16"},
-    "estimate": ESTIMATE, "placement": PLACEMENT, "rebalancing": LOOP,
+    "estimate": ESTIMATE, "placement": PLACEMENT, "rebalancing": LOOP, "move": UNDER_WAY, "failedMoves": [FAILED],
 }  # fmt: skip
 
 
@@ -106,6 +115,20 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.observations == (Seen(Observation(kind, Witness.METRICS, 7, 6, 2048, 8), "s"),)
     assert record.history == ChangeHistory((Mark(NOW, ChangeKind.ADD, "SustainedQueue", 3),))
     assert record.learned == Learned("h100-sxm-80gb-tp1", 1.25, 90.0)
+    assert record.move == MoveClock(("l4-24gb-tp1",), 1_799_996_400.0, 1_799_997_300.0, "s")
+    delay = Delay("EngineCrashed", "no such file")
+    at = 1_799_992_800.0
+    assert record.failed_moves == (FailedMove("l4-24gb", Split(1), at, at + 6 * 3600, 1, delay, "s"),)
+
+
+def test_a_move_that_was_taken_back_without_a_turn_of_the_live_loop_is_in_its_history() -> None:
+    later = {**FAILED, "at": "2027-01-15T09:00:00Z", "until": "2027-01-15T15:00:00Z"}
+    history = read({**GOOD, "failedMoves": [FAILED, later]}).history
+    assert history.changes[1:] == (Mark(NOW + 3600, ChangeKind.ROLL_BACK, "EngineCrashed"),)
+    known = {"at": "2027-01-15T09:00:00Z", "kind": "RollBack", "reason": "EngineCrashed"}
+    loop = {**LOOP, "changes": [*LOOP["changes"], known]}
+    assert read({**GOOD, "failedMoves": [FAILED, later], "rebalancing": loop}).history == history, "once"
+    assert [mark.kind for mark in read({"failedMoves": [FAILED]}).history.changes] == [ChangeKind.ROLL_BACK]
 
 
 def test_a_pool_on_nodes_with_several_labels_has_them_all_and_one_that_names_none_is_left_out() -> None:
@@ -255,6 +278,22 @@ def test_of_two_pools_of_one_name_the_first_counts() -> None:
 ENTRIES: list[tuple[str, Any, str]] = [
     ("rehomings", {**LEFT, "at": "soon"}, "at 'soon' is no time"),
     ("rehomings", {**LEFT, "tensorParallel": -4}, f"tensorParallel -4 {NUMBER_OF_GPUS}"),
+    ("failedMoves", {**FAILED, "at": "soon"}, "at 'soon' is no time"),
+    ("failedMoves", {**FAILED, "until": ""}, "until '' is no time"),
+    (
+        "failedMoves",
+        {**FAILED, "until": "2099-01-01T00:00:00Z"},
+        "until 2099-01-01T00:00:00Z is not within 21600 s after at 2027-01-15T06:00:00Z",
+    ),
+    (
+        "failedMoves",
+        {**FAILED, "until": "2027-01-15T05:00:00Z"},
+        "until 2027-01-15T05:00:00Z is not within 21600 s after at 2027-01-15T06:00:00Z",
+    ),
+    ("failedMoves", {**FAILED, "times": 0}, "times 0 is not between 1 and 99"),
+    ("failedMoves", {**FAILED, "times": 100}, "times 100 is not between 1 and 99"),
+    ("failedMoves", {**FAILED, "reason": "two words"}, "reason 'two words' is not one word"),
+    ("failedMoves", {**FAILED, "tensorParallel": 0}, f"tensorParallel 0 {NUMBER_OF_GPUS}"),
     ("observations", {**SEEN, "predictedKvBytes": "x"}, f"predictedKvBytes: {INT}"),
     ("observations", {**SEEN, "batchedTokens": 0}, "batchedTokens and maxSequences must be 1 at least"),
     ("observations", {**SEEN, "maxSequences": 0}, "batchedTokens and maxSequences must be 1 at least"),
@@ -295,6 +334,13 @@ PARTS: list[tuple[str, Any, str]] = [
     ("estimate", {**ESTIMATE, "weightsBytes": -1}, "weightsBytes: Input should be greater than or equal to 0"),
     ("placement", {**PLACEMENT, "engine": {}}, "engine.maxModelLen: Field required"),
     ("model", "llama", "it is no mapping"),
+    ("move", {**UNDER_WAY, "beganAt": "once"}, "beganAt 'once' is no time"),
+    (
+        "move",
+        {**UNDER_WAY, "dueAt": "2027-02-15T07:15:00Z"},
+        "dueAt 2027-02-15T07:15:00Z is not within 172800 s after beganAt 2027-01-15T07:00:00Z",
+    ),
+    ("move", {**UNDER_WAY, "pools": "all"}, "pools: Input should be a valid list"),
 ]
 
 

@@ -149,6 +149,21 @@ class TestExplain:
         said = shown("explain", "llama", "-n", "ml")
         assert "Proved too small: l4-24gb x 1, its engine got 12000 KV tokens." in said
 
+    def test_a_move_that_was_taken_back_is_named_with_its_reason_and_its_pause(self, cluster: dict[str, Any]) -> None:
+        failed = {
+            "gpuType": "l4-24gb", "tensorParallel": 1, "at": "2026-11-22T10:00:00Z", "until": "2026-11-22T16:00:00Z",
+            "times": 1, "reason": "EngineCrashed", "message": "no such file", "spec": "s",
+        }  # fmt: skip
+        twice = {**failed, "gpuType": "l40s-48gb", "times": 2, "until": "2026-11-22T22:00:00Z", "message": ""}
+        status = {"observedGeneration": 1, "failedMoves": [failed, twice]}
+        cluster |= {"metadata": {"generation": 1}, "status": status}
+        said = shown("explain", "llama", "-n", "ml")
+        assert (
+            "Taken back: a move to l4-24gb x 1 at 2026-11-22T10:00:00Z (EngineCrashed: no such file). It is refused "
+            "until 2026-11-22T16:00:00Z." in said
+        )
+        assert "l40s-48gb x 1 at 2026-11-22T10:00:00Z, 2 times so far (EngineCrashed). It is refused until" in said
+
     def test_an_entry_that_cannot_be_used_is_named_and_its_neighbour_is_shown(self, cluster: dict[str, Any]) -> None:
         small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "spec": "s"}
         status = {"observedGeneration": 1, "tooSmall": [{**small, "kvTokens": -1}, small], "of-tomorrow": 1}

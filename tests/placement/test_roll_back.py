@@ -110,6 +110,14 @@ def test_of_several_old_pools_those_with_the_most_serving_replicas_come_first() 
     assert shown(decided(who, *nodes)) == {A100: ("Active", 2), H100: ("Active", 1)}
 
 
+def test_an_old_pool_that_the_spec_rules_out_serves_on_until_the_returned_one_is_whole() -> None:
+    wanted = request(replicas=3, observed=TOO_SMALL, constraints=GpuConstraints(deny=(H100,)))
+    returning, ruled_out = old(L4, 3, ready=1, spec="s"), old(H100, 2, spec="s")
+    who = overdue(new(replicas=3), returning, ruled_out, wanted=wanted, generation=2, spec="s")
+    nodes = (node("l4", L4, 3, held=3), node("h", H100, 2, held=2), node("l", L40S, 3))
+    assert shown(decided(who, *nodes)) == {L4: ("Active", 3), H100: ("Retiring", 2)}
+
+
 def test_a_pool_without_a_word_of_its_pods_has_a_reason_too() -> None:
     assert decided(overdue(new(delay=None), old())).rolled_back[0].delay == NOT_READY
 

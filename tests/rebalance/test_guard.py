@@ -123,6 +123,18 @@ def test_after_as_many_reversals_as_allowed_nothing_is_removed() -> None:
         assert held(other, situation(*reversed_once)) is None
 
 
+@each_of(REMOVE, MOVE, RETUNE)
+def test_after_a_roll_back_everything_but_additions_waits_for_half_as_long_again(change: Change) -> None:
+    patient = replace(POLICY, reversals_per_hour=5)
+    bound = int(POLICY.cooldown_seconds * 1.5)
+    assert held(change, situation((bound - 1.0, ChangeKind.ROLL_BACK), policy=patient)) == (
+        DecisionReason.COOLING_DOWN,
+        (("wanted", change.reason.value), ("seconds", bound - 1), ("bound_seconds", bound)),
+    )
+    assert held(change, situation((float(bound), ChangeKind.ROLL_BACK), policy=patient)) is None
+    assert held(ADD, situation((1.0, ChangeKind.ROLL_BACK), policy=patient)) is None
+
+
 @each_of(MOVE, RETUNE)
 def test_what_restarts_all_waits_after_another_of_its_kind(change: Change) -> None:
     for kind in (ChangeKind.MOVE, ChangeKind.RETUNE):

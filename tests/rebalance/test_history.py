@@ -15,6 +15,7 @@ from plimsoll.rebalance.history import (
 
 NOW = 1_800_000_000.0
 ADD, REMOVE, MOVE, RETUNE = ChangeKind.ADD, ChangeKind.REMOVE, ChangeKind.MOVE, ChangeKind.RETUNE
+ROLL_BACK = ChangeKind.ROLL_BACK
 
 
 def history(*changes: tuple[float, ChangeKind]) -> ChangeHistory:
@@ -41,6 +42,12 @@ def test_an_addition_soon_after_a_removal_is_a_reversal() -> None:
     assert history((REVERSAL_SECONDS + 51, REMOVE), (50, ADD)).reversals(NOW) == 0
     assert history((100, ADD), (50, REMOVE)).reversals(NOW) == 0
     assert history((100, REMOVE), (70, MOVE), (50, ADD)).reversals(NOW) == 1, "a move between them excuses nothing"
+
+
+def test_a_move_that_was_taken_back_is_a_reversal_and_a_change_for_an_hour() -> None:
+    taken_back = history((HOUR_SECONDS, ROLL_BACK), (1000, MOVE), (100, ROLL_BACK))
+    assert (taken_back.reversals(NOW), taken_back.budget_spent(NOW)) == (1, 2)
+    assert history((900, MOVE), (100, ADD)).reversals(NOW) == 0
 
 
 def test_of_several_additions_only_the_first_takes_a_removal_back() -> None:

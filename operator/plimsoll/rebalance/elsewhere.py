@@ -164,7 +164,7 @@ class _Search:
 
 
 def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | None:
-    """Return the search from the place of the first active pool, which the loop learns of; None: too little is known."""
+    """Return the search from the first active pool, which the loop learns about; None: too little is known."""
     traffic, wish, model = situation.load.traffic, judged.wish, judged.model
     pools = active_pools(what_if.tenant)
     if traffic is None or traffic.lengths is None or wish is None or wish.capacity is None or model is None:
