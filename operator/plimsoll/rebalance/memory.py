@@ -58,7 +58,7 @@ class Look:
 
     def with_turn(self, enough: int, now: float) -> Look:
         """Return the look with one more turn."""
-        return Look(self.at, max(self.enough, enough), now)
+        return replace(self, enough=max(self.enough, enough), until=now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,4 +207,4 @@ class LoopMemory:
         kept = () if has_gap else self.looks[max(0, old - 1) :]  # the newest of the old ones covers the time's begin
         if kept and 0 <= now - kept[-1].at < min(LONGEST_LOOK_SECONDS, keep_seconds / LEAST_LOOKS):
             return replace(self, looks=(*kept[:-1], kept[-1].with_turn(enough, now)))
-        return replace(self, looks=(*kept, Look(now, enough, now)))
+        return replace(self, looks=(*kept, Look(now, enough)))
