@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
+from testbed.approvals import install_kinds
 from testbed.engine.environment import ensure_engine
 from testbed.engine.tiny_model import write_tiny_model
 from testbed.fleet import gpu_node
 from testbed.traffic.traffic import Load, Traffic
 from tests.live.bench import L4_NODE, L4_POOL, LLAMA, LLAMA_BLOCKS, START_SECONDS, TIMING, Bench, bench_of
-from tests.support.approvals import Person, install_kinds
+from tests.support.approvals import Person
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(900)]
 

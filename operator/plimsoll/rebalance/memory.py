@@ -65,7 +65,7 @@ class Look:
 
     def with_turn(self, enough: int, rate: float, now: float) -> Look:
         """Return the look with one more turn."""
-        return Look(self.at, max(self.enough, enough), now, max(self.rate, rate))
+        return replace(self, enough=max(self.enough, enough), until=now, rate=max(self.rate, rate))
 
 
 @dataclass(frozen=True, slots=True)
