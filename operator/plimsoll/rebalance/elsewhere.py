@@ -164,7 +164,7 @@ class _Search:
 
 
 def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | None:
-    """Return the search from the place of the first active pool, of which the loop learns; None: too little is known."""
+    """Return the search from the first active pool, of which the loop learns; None: too little is known of it."""
     traffic, wish, model = situation.load.traffic, judged.wish, judged.model
     pools = active_pools(what_if.tenant)
     if traffic is None or traffic.lengths is None or wish is None or wish.capacity is None or model is None:
