@@ -1,0 +1,116 @@
+"""Moves for a promise and for the price, in whole passes: proposed or carried out, and not taken back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from plimsoll.adapters.cluster import NODES
+from plimsoll.adapters.readings import Reading
+from plimsoll.app.case import Case
+from plimsoll.app.turn_memo import TurnMemo
+from plimsoll.placement.pools import PoolState
+from plimsoll.rebalance.diagnose import MISSED_SECONDS
+from plimsoll.rebalance.elsewhere import moment_of
+from plimsoll.rebalance.memory import Look, LoopMemory
+from plimsoll.rebalance.signals import PodSignals
+from testbed.fleet import gpu_node
+from tests.support.engine_loads import Serves, moments
+from tests.support.live_passes import H100, L4, L40S, PRODUCTS, LivePasses, Open, live_part, pools
+
+AUTO = {"mode": "Auto", "maxReplicas": 4, "cooldownSeconds": 60}
+LIGHT = Serves(rate=0.05, prompt=500, output=100, token_seconds=0.01, running=1)
+SLOW = Serves(rate=0.05, prompt=500, output=100, token_seconds=0.06, running=1)
+
+
+def with_nodes(there: LivePasses, **gpus: int) -> None:
+    """Let the cluster have these nodes from now on."""
+    names = {"l4": L4, "l40s": L40S, "h100": H100}
+    bodies = [gpu_node(names[each], PRODUCTS[names[each]], count) for each, count in gpus.items()]
+    for body in bodies:
+        body["metadata"] |= {"uid": f"node-{body['metadata']['name']}", "resourceVersion": str(there.version)}
+    there.version += 1
+    there.store.replace(NODES, bodies)
+
+
+def serves(there: LivePasses, case: Case, load: Serves, **learned: object) -> None:
+    """Let all pods have this load for long, until a moment at which the deployment may look for another place."""
+    there.now = moment_of(case.key, there.now) + 5
+    pods = [pod.name for pod in case.around.ready_pods()]
+    held = replace(load, capacity=None)
+    samples = tuple(held.sample(at) for at in moments(600, end=there.now - 1))
+    there.passes.live.readings[case.key] = Reading({name: PodSignals(name, samples) for name in pods})
+    [active] = [pool.name for pool in case.pools if pool.state is PoolState.ACTIVE]
+    looks = tuple(Look(there.now - 15 * index, 1, load.rate) for index in range(40, 0, -1))
+    memory = LoopMemory(pool=active, looks=looks, **learned)  # type: ignore[arg-type]
+    there.passes.turns = TurnMemo(there.passes.turns.memories | {case.uid: memory})
+
+
+async def settled(there: LivePasses) -> None:
+    """Carry out what was decided, until it serves."""
+    for _ in range(3):
+        there.passes.live.readings.clear()
+        there.carry_out(list(there.make().values()))
+
+
+async def test_a_calm_deployment_goes_to_a_cheaper_gpu_and_stays_there(opened: Open) -> None:
+    there = opened(h100=2)
+    there.put("dear", H100, L4, rebalancing=AUTO)
+    there.put("honest", H100, rebalancing=AUTO)
+    await there.settle()
+    with_nodes(there, h100=2, l4=2)
+    for case in there.make().values():
+        serves(there, case, LIGHT)
+    serves(there, there.make()["dear"], LIGHT)
+    cases = there.make()
+    assert pools(cases["dear"]) == {(L4, "Active"): 1, (H100, "Retiring"): 1}
+    assert pools(cases["honest"]) == {(H100, "Active"): 1}
+    told = live_part(cases["dear"])
+    assert (told["decision"], told["reason"], told["diagnosis"]) == ("Move", "CheaperPlace", "CheaperElsewhere")
+    assert told["message"].startswith("The same load would cost 0.42 US dollars an hour instead of 3.08 (86 % less)")
+    there.carry_out(list(cases.values()))
+    await settled(there)
+    there.now += 7200
+    serves(there, there.make()["dear"], LIGHT)
+    again = there.make()
+    assert pools(again["dear"]) == {(L4, "Active"): 1}
+    assert live_part(again["dear"])["decision"] != "Move"
+
+
+async def test_a_cheaper_place_is_proposed_where_people_decide(opened: Open) -> None:
+    there = opened(h100=2)
+    there.put("asks", H100, L4, rebalancing=AUTO | {"moves": "Recommend"})
+    await there.settle()
+    with_nodes(there, h100=2, l4=2)
+    serves(there, there.make()["asks"], LIGHT)
+    case = there.make()["asks"]
+    assert pools(case) == {(H100, "Active"): 1}
+    told = live_part(case)
+    assert (told["decision"], told["reason"]) == ("Move", "CheaperPlace")
+    assert told["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. The same load would cost 0.42 ")
+
+
+async def test_a_load_that_is_not_calm_stays(opened: Open) -> None:
+    there = opened(h100=2)
+    there.put("busy", H100, L4, rebalancing=AUTO)
+    await there.settle()
+    with_nodes(there, h100=2, l4=2)
+    serves(there, there.make()["busy"], replace(LIGHT, waiting=2))
+    assert pools(there.make()["busy"]) == {(H100, "Active"): 1}
+
+
+@pytest.mark.parametrize(
+    ("load", "moves"), [(SLOW, True), (replace(SLOW, token_seconds=0.02), False)], ids=["missed", "kept"]
+)
+async def test_a_promise_that_no_replica_keeps_moves_the_deployment(opened: Open, load: Serves, *, moves: bool) -> None:
+    there = opened(l40s=2)
+    there.put("slow", L40S, H100, rebalancing=AUTO, slo={"tpotMilliseconds": 40})
+    await there.settle()
+    with_nodes(there, l40s=2, h100=1)
+    case = there.make()["slow"]
+    serves(there, case, load, slowness=2.5, missed_since=there.now - MISSED_SECONDS)
+    case = there.make()["slow"]
+    expected = {(H100, "Active"): 1, (L40S, "Retiring"): 1} if moves else {(L40S, "Active"): 1}
+    assert pools(case) == expected
+    assert (live_part(case)["reason"] == "PromiseOutOfReach") is moves
