@@ -23,6 +23,7 @@ from tests.support.small_worlds import (
     CALM,
     MOVE,
     NAME,
+    OFF,
     SCALE_OUT,
     Stage,
     Story,
@@ -41,13 +42,13 @@ L4_DEPLOYMENT, L40S_DEPLOYMENT = f"{NAME}-{L4_POOL}", f"{NAME}-{L40S_POOL}"
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """The stage, a neighbour whose load does not change, and each story as it goes in peace, by its name.
+    """The stage, neighbours to whom nothing happens, and each story as it goes in peace, by its name.
 
     ``over`` holds the worlds whose stories are over, after the end of the audit log at that time.
     """
 
     stage: Stage
-    neighbour: World
+    neighbours: tuple[World, ...]
     peace: dict[str, Undisturbed] = field(default_factory=dict)
     over: list[tuple[int, list[World]]] = field(default_factory=list)
 
@@ -64,11 +65,12 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene() -> Iterator[Scene]:
     with open_stage() as running:
-        neighbour = World(CALM, View(running.control_plane, "neighbour"))
-        found = Scene(running, neighbour)
+        neighbours = [World(story, View(running.control_plane, f"neighbour-{story.name}")) for story in (CALM, OFF)]
+        found = Scene(running, tuple(neighbours))
         worlds = [found.world(story, "in-peace") for story in STORIES.values()]
-        make(running, [*worlds, neighbour])
-        running.wait(neighbour.is_at_rest, "the neighbour at rest")
+        make(running, [*worlds, *neighbours])
+        for neighbour in neighbours:
+            running.wait(neighbour.is_at_rest, f"{neighbour.namespace} at rest")
         before = len(running.proxy.exchanges)
         begin(running, worlds)
         for world in worlds:
@@ -138,7 +140,8 @@ def test_killed_at_any_write_it_ends_as_in_peace(scene: Scene, name: str) -> Non
     events = scene.audit.events()
     broken = {str(victim): list(Witness.of(events, victim.world).broken_by(peace.witness)) for victim in victims}
     assert {victim: found for victim, found in broken.items() if found} == {}
-    assert Witness.of(scene.audit.events(since), scene.neighbour).own == ()
+    calm, off = (Witness.of(scene.audit.events(since), neighbour) for neighbour in scene.neighbours)
+    assert (calm.changes, off.own) == ([], ())
     scene.over.append((scene.audit.offset(), [victim.world for victim in victims]))
 
 

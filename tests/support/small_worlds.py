@@ -77,6 +77,7 @@ class Story:
         cause: what starts the change, for many worlds at once.
         ends_on: ready replicas by pool in the end.
         is_loaded: whether the load is there before the cause.
+        ends_with: the reason that the live loop gives in the end; None: it says nothing.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Story:
     cause: Callable[[Stage, World], Mapping[str, Any] | None]
     ends_on: Mapping[str, int]
     is_loaded: bool = False
+    ends_with: str | None = "WithinBand"
 
     def is_prepared(self, view: View) -> bool:
         """Whether the cause may come."""
@@ -127,7 +129,7 @@ class World:
         reported = self.view.get(NAME).get("status") or {}
         pools = {pool["name"]: pool["readyReplicas"] for pool in reported.get("pools") or ()}
         over = pools == self.story.ends_on and len(self.view.all("pods")) == sum(pools.values())
-        return over and (reported.get("rebalancing") or {}).get("reason") == "WithinBand"
+        return over and (reported.get("rebalancing") or {}).get("reason") == self.story.ends_with
 
 
 def load(stage: Stage, world: World) -> None:
@@ -153,7 +155,9 @@ def approve(_: Stage, world: World) -> dict[str, Any]:
 
 SCALE_OUT = Story("scale", {"L4": 2}, _AUTO, load, {L4_POOL: 2})
 CALM = Story("calm", {"L4": 2}, _AUTO, lambda _, __: None, {L4_POOL: 1})
-"""Nothing happens."""
+"""The live loop listens, and nothing happens."""
+OFF = Story("off", {"L4": 2}, {"mode": "Off"}, lambda _, __: None, {L4_POOL: 1}, ends_with=None)
+"""Nobody listens."""
 MOVE = Story("move", {"L4": 1, "L40S": 1}, _AUTO, shrink, {L40S_POOL: 1})
 APPROVED = Story("approved", {"L4": 2}, _ADVICE, approve, {L4_POOL: 2}, is_loaded=True)
 

@@ -233,7 +233,7 @@ def test_what_hangs_is_let_go_with_its_rule(proxy: FaultProxy) -> None:
 
 @pytest.mark.parametrize(("applied", "arrived"), [(False, ["first"]), (True, ["first", "last"])])
 def test_a_last_write_gets_no_answer_and_none_comes_after_it(
-    proxy: FaultProxy, upstream: Upstream, applied: bool, arrived: list[str]
+    proxy: FaultProxy, upstream: Upstream, *, applied: bool, arrived: list[str]
 ) -> None:
     last = proxy.hold(LastWrite("/deployments/", "PATCH", "/deployments/a$", 2, applied))
     write(proxy, "first")

@@ -12,7 +12,7 @@ def last(nth: int = 1, *, applied: bool = False) -> LastWrite:
 
 
 @pytest.mark.parametrize(("applied", "fate"), [(False, Fate.LOST), (True, Fate.APPLIED)])
-def test_the_nth_write_of_its_kind_is_the_last_one(applied: bool, fate: Fate) -> None:
+def test_the_nth_write_of_its_kind_is_the_last_one(*, applied: bool, fate: Fate) -> None:
     write = last(2, applied=applied)
     fates = [write.fate("PATCH", f"{HERE}?force=true") for _ in range(4)]
     assert fates == [Fate.PASSES, fate, Fate.LOST, Fate.LOST]
