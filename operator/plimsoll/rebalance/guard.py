@@ -5,7 +5,6 @@ from __future__ import annotations
 from plimsoll.domain.reasons import Numbers
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, RemoveReplica, Wait
 from plimsoll.rebalance.history import ChangeKind
-from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
@@ -28,7 +27,7 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     """
     placement, policy = situation.placement, situation.policy
     wanted: Numbers = (("wanted", change.reason.value),)
-    if isinstance(change, AddReplica | RemoveReplica) and (held := _scaled_by_others(policy, wanted)):
+    if isinstance(change, AddReplica | RemoveReplica) and (held := _scaled_by_others(situation, wanted)):
         return held
     if isinstance(change, AddReplica):
         if placement.replicas >= policy.max_replicas:
@@ -43,11 +42,15 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     return _budget_spent(situation, wanted) or _cooling_down(situation, wanted, ChangeKind.RETUNE, ChangeKind.MOVE)
 
 
-def _scaled_by_others(policy: RebalancePolicy, wanted: Numbers) -> Wait | None:
-    """Return a wait where the number of replicas is another controller's: two that write it would fight."""
-    if not policy.scales:
+def _scaled_by_others(situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait where the number of replicas is another controller's: two that write it would fight.
+
+    Where nothing runs, a request that waits still starts the first replica.
+    """
+    if not situation.policy.scales:
         return Wait(DecisionReason.SCALED_EXTERNALLY, wanted)
-    return Wait(DecisionReason.SCALE_CONTESTED, wanted) if policy.contested else None
+    is_contested = situation.policy.contested and situation.placement.replicas > 0
+    return Wait(DecisionReason.SCALE_CONTESTED, wanted) if is_contested else None
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:
