@@ -36,6 +36,10 @@ def test_a_contest_ends_when_the_number_stays() -> None:
     assert not writes.is_contested("uid", NOW + 3600)
 
 
+def test_stops_and_wake_ups_are_no_contest() -> None:
+    assert not seen(1, 0, 1, 0, 1, 0, 2).is_contested("uid", NOW)
+
+
 def test_other_changes_of_the_spec_are_no_contest() -> None:
     writes = ScaleWrites()
     for generation in range(9):

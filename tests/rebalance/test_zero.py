@@ -202,3 +202,5 @@ def test_two_that_write_the_number_do_not_fight() -> None:
     contested = made(BUSY, policy=replace(AUTO, contested=True)).decision
     assert (type(contested), contested.reason) == (Wait, DecisionReason.SCALE_CONTESTED)
     assert "spec.replicas is changed again and again" in sentence(contested)
+    woken = asleep(held(1), policy=replace(SLEEPS, contested=True)).decision
+    assert isinstance(woken, AddReplica), "a request that waits is served all the same"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from testbed.approvals import install_kinds
 from testbed.control_plane import ControlPlane
 from testbed.engines import Engines
 from testbed.fault_proxy import FaultProxy
@@ -20,7 +21,6 @@ from testbed.fleet import gpu_node
 from testbed.operator_process import OperatorProcess
 from testbed.prometheus import Prometheus
 from testbed.waiting import NotInTime, wait_until
-from tests.support.approvals import install_kinds
 from tests.support.faulty import fault_proxy, operator_through
 from tests.support.installed import View, condition, inference_deployment, install
 from tests.support.live_loop import L4_POOL, L40S_POOL, PRESSURE, TIMING, engine_spec

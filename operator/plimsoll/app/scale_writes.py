@@ -23,8 +23,9 @@ Spec = Mapping[str, Any]
 class _Known:
     """The spec that was seen last, with its generation.
 
-    ``changes`` are the times in POSIX seconds at which another ``spec.replicas`` was seen. ``returned`` is the last
-    generation that was reached by several writes and has the spec of the one before.
+    ``changes`` are the times in POSIX seconds at which another ``spec.replicas`` was seen, without those from and to 0:
+    people stop and wake deployments by them. ``returned`` is the last generation that was reached by several writes and
+    has the spec of the one before.
     """
 
     generation: int
@@ -35,7 +36,8 @@ class _Known:
     def after(self, generation: int, spec: Spec, now: float) -> _Known:
         """Return what is known after another generation."""
         is_back = generation > self.generation and spec == self.spec
-        is_changed = spec.get("replicas") != self.spec.get("replicas")
+        before, after = self.spec.get("replicas"), spec.get("replicas")
+        is_changed = before != after and bool(before) and bool(after)
         recent = tuple(at for at in self.changes if now - at < CONTEST_SECONDS)
         changes = (*recent, now) if is_changed else recent
         return _Known(generation, spec, changes, generation if is_back else None)

@@ -8,7 +8,6 @@ from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.history import ChangeKind
-from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
@@ -35,7 +34,7 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
     """
     placement, policy = situation.placement, situation.policy
     wanted: Numbers = (("wanted", change.reason.value),)
-    if isinstance(change, AddReplica | RemoveReplica) and (held := _scaled_by_others(policy, wanted)):
+    if isinstance(change, AddReplica | RemoveReplica) and (held := _scaled_by_others(situation, wanted)):
         return held
     if isinstance(change, AddReplica):
         if placement.replicas >= policy.max_replicas:
@@ -82,11 +81,15 @@ def _fleet_budget_spent(situation: Situation, wanted: Numbers) -> Wait | None:
     return Wait(DecisionReason.FLEET_BUDGET_SPENT, (*wanted, *figures))
 
 
-def _scaled_by_others(policy: RebalancePolicy, wanted: Numbers) -> Wait | None:
-    """Return a wait where the number of replicas is another controller's: two that write it would fight."""
-    if not policy.scales:
+def _scaled_by_others(situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait where the number of replicas is another controller's: two that write it would fight.
+
+    Where nothing runs, a request that waits still starts the first replica.
+    """
+    if not situation.policy.scales:
         return Wait(DecisionReason.SCALED_EXTERNALLY, wanted)
-    return Wait(DecisionReason.SCALE_CONTESTED, wanted) if policy.contested else None
+    is_contested = situation.policy.contested and situation.placement.replicas > 0
+    return Wait(DecisionReason.SCALE_CONTESTED, wanted) if is_contested else None
 
 
 def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numbers) -> Wait | None:
