@@ -97,7 +97,8 @@ def test_ranks_of_a_pod_are_put_together() -> None:
     both = [*pod_series({-5: "0.5"}), *pod_series({-5: "0.75"}, engine="1")]
 
     # 750 and 1,125 of 1,500 tokens each: 1,875 of 3,000.
-    expected = EngineSample(NOW - 5, 0.625, 2.0, 8.0, 14.0, 3000, 1800.0, 600.0, rank_usages=(0.5, 0.75))
+    by_rank: dict[str, Any] = {"rank_usages": (0.5, 0.75), "rank_queues": (1.0, 1.0)}
+    expected = EngineSample(NOW - 5, 0.625, 2.0, 8.0, 14.0, 3000, 1800.0, 600.0, **by_rank)
     assert samples(read(replying(*both))) == [expected]
 
 
@@ -192,7 +193,19 @@ def test_ranks_are_in_the_order_of_their_numbers() -> None:
     uses = {str(rank): str(rank / 100) for rank in (10, 2, 0, 1)}
     ranks = [one for rank, use in uses.items() for one in pod_series({-5: use}, engine=rank)]
 
-    assert samples(read(replying(*ranks)))[0].rank_usages == (0.0, 0.01, 0.02, 0.1)
+    [sample] = samples(read(replying(*ranks)))
+    assert sample.rank_usages == (0.0, 0.01, 0.02, 0.1)
+    assert sample.rank_queues == (1.0, 1.0, 1.0, 1.0)
+
+
+def test_ranks_of_which_one_has_an_impossible_queue_have_none() -> None:
+    ranks = [one for rank in "01" for one in pod_series({-20: "0.5", -5: "0.5"}, engine=rank)]
+    [queue] = [one for one in ranks if one["metric"]["engine"] == "1" and "waiting" in one["metric"]["__name__"]]
+    queue["values"][1][1] = "-1"
+
+    first, second = samples(read(replying(*ranks)))
+    assert (first.rank_queues, second.rank_queues) == ((1.0, 1.0), ())
+    assert second.rank_usages == (0.5, 0.5)
 
 
 @pytest.mark.parametrize("odd", ["NaN", "+Inf", "-1"])

@@ -11,7 +11,7 @@ import pytest
 from plimsoll.app.live import HISTORY_SECONDS
 from plimsoll.app.sample_memory import MOST_DEPARTED, Memory, Question, questions, remembered, signals_of
 from plimsoll.rebalance.load import ERRORS_IN_A_ROW, summarize
-from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.signals import BY_RANK, EngineSample, PodSignals, SignalState
 
 NOW = 1_700_000_000.0
 WINDOW = HISTORY_SECONDS
@@ -146,7 +146,7 @@ def test_an_impossible_number_now_and_then_costs_itself_and_in_a_row_the_pod() -
 
 def test_a_thousand_pods_take_less_than_20_mib() -> None:
     numbers = count(1)
-    names = [each.name for each in fields(EngineSample) if each.name not in ("at", "rank_usages")]
+    names = [each.name for each in fields(EngineSample) if each.name not in ("at", *BY_RANK)]
 
     def full(at: float) -> EngineSample:
         values: dict[str, Any] = {name: next(numbers) + 0.5 for name in names}

@@ -60,6 +60,24 @@ def test_of_several_pods_the_fullest_rank_is_named() -> None:
     assert dict(uneven_ranks(pods)) == {"pod": "c", "rank": 1, "rank_percent": 97, "mean_percent": 10}
 
 
+@pytest.mark.parametrize(
+    ("queues", "is_found"),
+    [((0.0, 7.0, 0.5), True), ((0.0, 4.9, 0.0), False), ((3.0, 7.0, 0.0), False), ((), False)],
+    ids=["one waits", "a short queue", "others wait, too", "not known"],
+)
+def test_a_queue_at_one_rank_is_an_imbalance_whatever_its_cache(queues: tuple[float, ...], is_found: bool) -> None:  # noqa: FBT001 - a column
+    numbers = dict(uneven_ranks([replace(ranks(0.3, 0.4, 0.5), rank_queues=queues)]))
+    assert bool(numbers) is is_found
+    if is_found:
+        assert (numbers["rank"], numbers["rank_waiting"], numbers["mean_waiting"]) == (1, 7, 0)
+
+
+def test_the_queues_are_in_the_words_where_they_are_known() -> None:
+    numbers = uneven_ranks([replace(ranks(0.1, 0.95), rank_queues=(0.0, 3.0))])
+    words = sentence(Keep(DecisionReason.RANKS_IMBALANCED, numbers))
+    assert "have 10 % on average; 3 requests wait there, and 0 at each of the others. If a gateway" in words
+
+
 # -- as a diagnosis ----------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from plimsoll.rebalance.load import COUNTS, LARGEST_COUNT, LoadSummary, is_usable
-from plimsoll.rebalance.signals import EngineSample, PodSignals, PodState, SignalState
+from plimsoll.rebalance.signals import BY_RANK, EngineSample, PodSignals, PodState, SignalState
 from tests.support.engine_loads import KV_TOKENS, LONG_AGO, NOW, Serves, moments, pod, summary
 
 STEADY = Serves(rate=2.0)
@@ -86,7 +86,7 @@ def _without(signals: PodSignals, index: int) -> tuple[EngineSample, ...]:
 
 def test_every_number_of_a_sample_must_be_possible() -> None:
     assert is_usable(SAMPLE, NOW)
-    names = [name for name in type(SAMPLE).__dataclass_fields__ if name not in ("at", "rank_usages")]
+    names = [name for name in type(SAMPLE).__dataclass_fields__ if name not in ("at", *BY_RANK)]
     assert len(names) == len(COUNTS) + 1, "the capacity is judged on its own"
     for name in names:
         assert not is_usable(with_number(name, math.nan), NOW), name

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from plimsoll.adapters.impossible_numbers import is_share, without_lone_errors
+from plimsoll.adapters.impossible_numbers import is_count, is_share, without_lone_errors
 from plimsoll.domain.errors import SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of, total_of
 from plimsoll.rebalance.signals import EngineSample, PodSignals
@@ -87,7 +87,8 @@ def pod_signals(pod: str, series: Sequence[Series], metrics: EngineMetrics) -> P
     figures["kv_usage"] = _usage_by_time(scrape, engines, metrics, caches)
     figures["kv_capacity_tokens"] = {at: sum(by_engine.values()) for at, by_engine in caches.items()}
     times = sorted({at for by_time in figures.values() for at in by_time})
-    figures["rank_usages"] = _rank_usages(scrape, engines, metrics)
+    figures["rank_usages"] = _by_rank(scrape, engines, metrics.kv_usage, is_share)
+    figures["rank_queues"] = _by_rank(scrape, engines, metrics.waiting, is_count)
     samples = (_sample(at, figures) for at in times)
     return PodSignals(pod, without_lone_errors(samples))
 
@@ -178,16 +179,18 @@ def _usage_by_time(
     return {at: _share(by_engine, caches.get(at, last)) for at, by_engine in uses.items()}
 
 
-def _rank_usages(series: Iterable[Series], engines: set[str], metrics: EngineMetrics) -> dict[float, tuple[float, ...]]:
-    """Return the use of each rank's cache, in the order of the ranks, at each scrape where all are possible."""
+def _by_rank(
+    series: Iterable[Series], engines: set[str], name: str, is_possible: Callable[[float], bool]
+) -> dict[float, tuple[float, ...]]:
+    """Return a figure of each rank, in the order of the ranks, at each scrape where all are possible."""
     if len(engines) < 2:  # noqa: PLR2004 - one rank's use is the pod's
         return {}
-    uses = _values_by_time(_best(series, metrics.kv_usage), engines)
+    values = _values_by_time(_best(series, name), engines)
     ranks = sorted(engines, key=lambda rank: (not rank.isdecimal(), len(rank), rank))
     return {
         at: tuple(by_engine[rank] for rank in ranks)
-        for at, by_engine in uses.items()
-        if all(is_share(use) for use in by_engine.values())
+        for at, by_engine in values.items()
+        if all(is_possible(value) for value in by_engine.values())
     }
 
 

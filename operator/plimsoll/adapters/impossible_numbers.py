@@ -11,17 +11,22 @@ from dataclasses import fields, replace
 from typing import Any
 
 from plimsoll.rebalance.load import ERRORS_IN_A_ROW, LARGEST_COUNT
-from plimsoll.rebalance.signals import EngineSample
+from plimsoll.rebalance.signals import BY_RANK, EngineSample
 
 _NEEDED = ("kv_usage", "waiting")
 """The figures that every decision needs. Only they tell an engine with wrong numbers from one without numbers."""
 
-_OTHERS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", "rank_usages", *_NEEDED))
+_OTHERS = tuple(each.name for each in fields(EngineSample) if each.name not in ("at", *BY_RANK, *_NEEDED))
 
 
 def is_share(value: float) -> bool:
     """Whether a number can be a share of a whole. NaN cannot."""
     return 0 <= value <= 1
+
+
+def is_count(value: float) -> bool:
+    """Whether a number can be a number of requests."""
+    return 0 <= value <= LARGEST_COUNT
 
 
 def without_lone_errors(samples: Iterable[EngineSample]) -> tuple[EngineSample, ...]:

@@ -11,7 +11,7 @@ from statistics import median
 
 from plimsoll.rebalance.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.idle import Quiet, quiet_of
-from plimsoll.rebalance.signals import EngineSample, GpuActivity, PodSignals, PodState, SignalState, worst
+from plimsoll.rebalance.signals import BY_RANK, EngineSample, GpuActivity, PodSignals, PodState, SignalState, worst
 from plimsoll.rebalance.tracks import NEW_SECONDS, Track
 from plimsoll.rebalance.traffic import Traffic, traffic_of
 
@@ -39,9 +39,7 @@ LARGEST_COUNT = 2**53
 
 
 COUNTS: tuple[Callable[[EngineSample], float | None], ...] = tuple(
-    attrgetter(each.name)
-    for each in fields(EngineSample)
-    if each.name not in ("at", "kv_capacity_tokens", "rank_usages")
+    attrgetter(each.name) for each in fields(EngineSample) if each.name not in ("at", "kv_capacity_tokens", *BY_RANK)
 )
 """Every number of a sample that must be possible. One that is not would spoil every sum and mean that it is part of."""
 

@@ -54,6 +54,7 @@ class EngineSample:
         prefix_queried_tokens_total: prompt tokens that were looked up in the prefix cache.
         prefix_hit_tokens_total: prompt tokens that were found there.
         rank_usages: ``kv_usage`` of each rank, in the order of the ranks; empty where there is one rank.
+        rank_queues: ``waiting`` of each rank in the same way.
     """
 
     at: float
@@ -78,6 +79,11 @@ class EngineSample:
     prefix_queried_tokens_total: float | None = None
     prefix_hit_tokens_total: float | None = None
     rank_usages: tuple[float, ...] = ()
+    rank_queues: tuple[float, ...] = ()
+
+
+BY_RANK = ("rank_usages", "rank_queues")
+"""The figures of a sample that have a number for each rank."""
 
 
 @dataclass(frozen=True, slots=True)

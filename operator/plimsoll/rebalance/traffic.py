@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import fmean
 
 from plimsoll.rebalance import tracks
+from plimsoll.rebalance.signals import EngineSample
 from plimsoll.rebalance.tracks import Read, Track
 
 LENGTHS_SECONDS = (120.0, 300.0, 600.0)
@@ -69,6 +71,7 @@ class PodLoad:
         kv_use: the share of its KV cache in use now.
         is_stalled: requests have waited for some scrapes, and not one token was generated meanwhile.
         rank_uses: ``kv_use`` of each data-parallel rank, as a mean over some scrapes; empty where there is one.
+        rank_queues: ``waiting`` of each rank in the same way.
     """
 
     pod: str
@@ -77,6 +80,7 @@ class PodLoad:
     kv_use: float
     is_stalled: bool = False
     rank_uses: tuple[float, ...] = ()
+    rank_queues: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,15 +189,16 @@ def _load_of(track: Track, recent_seconds: float) -> PodLoad:
         newest.running or 0.0,
         newest.kv_usage or 0.0,
         _is_stalled(track, 2 * recent_seconds),
-        _rank_uses(track, 2 * recent_seconds),
+        _means(track, attrgetter("rank_usages"), 2 * recent_seconds),
+        _means(track, attrgetter("rank_queues"), 2 * recent_seconds),
     )
 
 
-def _rank_uses(track: Track, seconds: float) -> tuple[float, ...]:
-    """Return the mean use of each rank over that time: one long request may fill a rank for a moment."""
-    ranks, begin = len(track.newest.rank_usages), track.newest.at - seconds
-    uses = [each.rank_usages for each in track.samples if each.at >= begin and len(each.rank_usages) == ranks]
-    return tuple(fmean(by_time) for by_time in zip(*uses, strict=True))
+def _means(track: Track, read: Callable[[EngineSample], tuple[float, ...]], seconds: float) -> tuple[float, ...]:
+    """Return the mean figure of each rank over that time: one long request may fill a rank for a moment."""
+    ranks, begin = len(read(track.newest)), track.newest.at - seconds
+    found = [read(each) for each in track.samples if each.at >= begin and len(read(each)) == ranks]
+    return tuple(fmean(by_time) for by_time in zip(*found, strict=True))
 
 
 def _is_stalled(track: Track, seconds: float) -> bool:

@@ -51,9 +51,9 @@ _SENTENCES = {
     ),
     DecisionReason.RANKS_IMBALANCED: (
         "More replicas would not help: rank {rank} of {pod} has {rank_percent} % of its KV cache in use, and the "
-        "others have {mean_percent} % on average. If a gateway chooses the rank, it sends too much there. If the "
-        "engine does, it counts requests and not their tokens: a smaller spec.contextLength bounds what one rank can "
-        "get."
+        "others have {mean_percent} % on average{queues}. If a gateway chooses the rank, it sends too much there. If "
+        "the engine does, it counts requests and not their tokens: a smaller spec.contextLength bounds what one rank "
+        "can get."
     ),
     DecisionReason.PAGE_LIVELOCK: (
         "{needed} are needed besides {locked_replicas} without an answer: at {pod} {pod_waiting} requests wait, "
@@ -157,7 +157,7 @@ def sentence(decision: LoopDecision) -> str:
     texts = {name: _text(name, value) for name, value in decision.numbers}
     texts |= _about_gateway(numbers)
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
-    parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers)}
+    parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers), "queues": _queues(numbers)}
     return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
 
 
@@ -177,6 +177,13 @@ def _traffic(numbers: Mapping[str, int | str]) -> str:
         f"{numbers['arrivals_per_minute']} requests a minute with {lengths}, of which a replica carries "
         f"{numbers['capacity_per_minute']} ({limit})"
     )
+
+
+def _queues(numbers: Mapping[str, int | str]) -> str:
+    """Return the requests that wait at a rank, as far as they are known."""
+    if "rank_waiting" not in numbers:
+        return ""
+    return f"; {numbers['rank_waiting']} requests wait there, and {numbers['mean_waiting']} at each of the others"
 
 
 def _gpus(numbers: Mapping[str, int | str]) -> str:
