@@ -123,3 +123,26 @@ def test_a_spent_share_names_what_it_is_a_share_of(scope: str, where: str) -> No
 def test_the_nearest_place_is_named_where_there_is_one(nearest: str, end: str) -> None:
     wait = Wait(DecisionReason.NO_PLACE_FOUND, (("wanted", "SustainedQueue"), ("nearest", nearest)))
     assert sentence(wait) == f"Waiting (SustainedQueue): no place was found for it{end}"
+
+
+FOR_SPEED = (
+    ("figure", "tpot"),
+    ("measured_ms", 45),
+    ("promised_ms", 30),
+    ("alone_ms", 41),
+    ("slowness_percent", 170),
+    ("place", "l40s-48gb x 1"),
+)
+
+
+def test_a_promise_out_of_reach_is_said_with_what_the_new_place_gives() -> None:
+    found = (*FOR_SPEED, ("to_place", "a100-sxm-80gb x 1"), ("to_replicas", 1), ("to_ms", 18))
+    said = sentence(Move(DecisionReason.PROMISE_OUT_OF_REACH, found))
+    assert said.endswith("(170 % of what the performance model says); 1 replica on a100-sxm-80gb x 1 would take 18 ms.")
+    priced = sentence(Move(DecisionReason.PROMISE_OUT_OF_REACH, (*found, ("bill", "1.15"), ("to_bill", "1.59"))))
+    assert priced.endswith("would take 18 ms, for 1.59 US dollars an hour instead of 1.15.")
+
+
+def test_no_faster_place_is_said_with_the_promise() -> None:
+    said = sentence(Wait(DecisionReason.NO_FASTER_PLACE, (*FOR_SPEED, ("wanted", "PromiseOutOfReach"))))
+    assert said.startswith("Waiting (PromiseOutOfReach): the mean time per token is 45 ms and 30 ms are promised. ")
