@@ -146,6 +146,10 @@ class LoopMemory:
         is_more = self.most_work is not None and traffic.waiting < traffic.pods and work > self.most_work
         return replace(self, most_work=work) if is_more else self
 
+    def after_retune(self) -> LoopMemory:
+        """Return the memory for engines with another limit: what a replica did at most is known no more."""
+        return replace(self, most_work=None)
+
     def with_arrivals(self, traffic: Traffic, keep_seconds: float, now: float) -> LoopMemory:
         """Return the memory with one more point for each new window without a queue.
 
