@@ -27,9 +27,13 @@ from plimsoll.rebalance.memory import Learned, LoopMemory
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from plimsoll.render.report import RebalancingReport, Report
+from tests.support.engine_loads import Serves, moments, replica_model
+from tests.support.engine_loads import pod as pod_signals
 from tests.support.hypotheses import no_room, room_for_all
 from tests.support.live_situations import enough_for
+from tests.support.planning import ENGINE, H100, fleet, node, pool, request, tenant
 from tests.support.terms import terms_of
+from tests.support.world_plans import planned
 
 NOW = 1_700_000_000.0
 CAPACITY = 100_000
@@ -546,6 +550,25 @@ def test_a_turn_that_changes_nothing_writes_nothing_new() -> None:
         written = status_of(turn.report(recorded(status), RebalancingMode.AUTO))
         assert not status or written == status
         status = written
+
+
+@pytest.mark.parametrize(("fixed", "change", "known"), [(None, Retune, False), (8, AddReplica, True)])
+def test_after_a_larger_limit_the_most_work_of_a_replica_is_known_no_more(
+    fixed: int | None,
+    change: type,
+    known: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """Else what the old engines did at most would bring a replica while the new ones start."""
+    wanted = request(concurrency=8, engine=replace(ENGINE, max_sequences=fixed))
+    runs = tenant(wanted, pool(H100, max_sequences=8))
+    what_if = planned([runs], fleet(node("h", H100, 4, held=1))).what_if(runs.request.key)
+    running = Running(None, replica_model(max_sequences=8), 64, "a")
+    full = Serves(rate=8.0, running=8, waiting=6)
+    reading = Reading({"a-0": pod_signals("a-0", full, moments(end=NOW))})
+    standing = Standing(1, 1, ChangeHistory())
+    turn = take_turn(spec_of(), standing, running, pods_of(1), reading, what_if, now=NOW)
+    assert (type(turn.decision), turn.acted) == (change, True)
+    assert (turn.standing.memory.most_work is not None) == known
 
 
 def test_a_change_of_settings_is_proposed_by_its_field() -> None:

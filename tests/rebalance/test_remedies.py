@@ -284,6 +284,22 @@ def test_after_a_restart_of_all_engines_a_larger_limit_waits_and_nothing_is_adde
     assert not isinstance(decide(filled(history=spent), where).decision, Retune)
 
 
+def queue_at_wider_engines(since: float, **changed: Any) -> Situation:
+    """Engines got a limit of 64 a while ago, and as many requests wait at each as before."""
+    history = ChangeHistory((Mark(NOW - since, ChangeKind.RETUNE),))
+    return live.situation(
+        replace(FILLED, waiting=6), history=history, model=replica_model(max_sequences=64), most_sequences=64, **changed
+    )
+
+
+@pytest.mark.parametrize("changed", [{"since": 5.0}, {"since": 600.0, "updating": True}], ids=["just now", "goes on"])
+def test_a_queue_brings_no_replica_while_engines_get_a_larger_limit(changed: dict[str, Any]) -> None:
+    where = about(tenant(request(concurrency=8), pool(H100, max_sequences=64)), fleet(node("h", H100, 4, held=1)))
+    assert not isinstance(decide(queue_at_wider_engines(**changed), where).decision, AddReplica)
+    later = decide(queue_at_wider_engines(since=600.0), where)
+    assert (type(later.decision), later.decision.reason) == (AddReplica, DecisionReason.SUSTAINED_QUEUE)
+
+
 # -- another remedy ----------------------------------------------------------------------------------------------------
 
 WITH_TOY: tuple[Remedy, ...] = (one_to_spare, *REMEDIES)

@@ -273,6 +273,7 @@ def _carried_out(standing: Standing, decided: Decided, now: float, who: str = ""
     moved_on = replace(
         standing,
         target_replicas=replicas,
+        memory=standing.memory.after_retune() if isinstance(decision, Retune) else standing.memory,
         history=standing.history.recorded(Mark(now, kind_of(decision), decision.reason.value, replicas)),
         last_change=f"{to_rfc3339(now)}: {sentence(decision)}{who}",
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.guard import cooldown_seconds
+from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.promise import missed_figures
 from plimsoll.rebalance.signals import SignalState
@@ -102,8 +103,13 @@ def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[W
 
 
 def _is_settled(situation: Situation) -> bool:
-    """Whether all replicas have served for a while, so that a queue is no leftover of a start."""
-    placement = situation.placement
-    since = placement.settled_since
+    """Whether all replicas have served for a while as they are set now.
+
+    A queue is no news while it is left of a start, or of engines that are replaced by others with a larger limit.
+    """
+    placement, retuned = situation.placement, situation.history.last(ChangeKind.RETUNE)
     all_ready = placement.ready >= placement.replicas - placement.new_replicas
-    return all_ready and since is not None and situation.now - since > SETTLED_SECONDS
+    since = placement.settled_since
+    if since is None or placement.updating or not all_ready:
+        return False
+    return situation.now - max(since, retuned or since) > SETTLED_SECONDS

@@ -235,6 +235,10 @@ class LoopMemory:
             return self
         return replace(self, output_tokens=tokens)
 
+    def after_retune(self) -> LoopMemory:
+        """Return the memory for engines with another limit: what a replica did at most is known no more."""
+        return replace(self, most_work=None)
+
     def with_arrivals(self, traffic: Traffic, keep_seconds: float, now: float) -> LoopMemory:
         """Return the memory with one more point for each new window without a queue.
 
