@@ -333,7 +333,7 @@ def test_what_prometheus_asks_for_is_mounted_and_named(cluster: ControlPlane) ->
 def test_the_names_of_a_gateways_queue_are_handed_on(cluster: ControlPlane) -> None:
     _, environment = operator_pod(cluster)
     assert Settings.from_environment(environment).gateway_metrics == GatewayMetrics()
-    options = "prometheus.gateway.queueMetrics={a_queue,b:queue},prometheus.gateway.poolLabel=pool"
+    options = "prometheus.gatewayQueueMetrics={a_queue,b:queue},prometheus.gatewayPoolLabel=pool"
     _, environment = operator_pod(cluster, "--set", options)
     assert Settings.from_environment(environment).gateway_metrics == GatewayMetrics(("a_queue", "b:queue"), "pool")
 
