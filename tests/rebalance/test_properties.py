@@ -180,7 +180,8 @@ class Step:
     """One turn, so many seconds after the last one.
 
     ``rate`` are the requests a second; None: Prometheus is away. ``unknown`` ready pods report nothing. ``restarts``
-    means that the operator has just begun: what it remembered is lost, and the status is kept.
+    means that the operator has just begun: what it remembered is lost, and the status is kept. ``kv_tokens`` is the KV
+    cache that each engine reports.
     """
 
     seconds: int
@@ -189,6 +190,7 @@ class Step:
     unknown: int
     starting: int
     restarts: bool
+    kv_tokens: int = KV_TOKENS
 
 
 steps = st.builds(
@@ -199,8 +201,12 @@ steps = st.builds(
     unknown=st.sampled_from([0, 0, 0, 1]),
     starting=st.sampled_from([0, 0, 1]),
     restarts=st.booleans(),
+    kv_tokens=st.sampled_from([*9 * (KV_TOKENS,), KV_TOKENS // 4]),
 )
 
+
+FIRST_SEQUENCES = 16
+"""The limit of requests at the same time in a new place: too low for the busiest of these loads."""
 
 LENGTHS = Lengths(1000, 200, 0, 1100)
 TOKEN_SECONDS = times_of(replica_model(), LENGTHS, 8).token
@@ -220,16 +226,18 @@ def load_in(step: Step, ready: int) -> LoadSummary:
     rates = Rate(step.rate, 120.0), Rate(step.rate, 30.0), Rate(step.rate, 15.0)
     seen = Traffic(known, *rates, LENGTHS, step.waiting, 8.0 * known, 0.1 * KV_TOKENS, 0.2, TOKEN_SECONDS)
     state = SignalState.FRESH if known == ready else SignalState.MISSING
-    return LoadSummary(state, states, seen, known * KV_TOKENS, KV_TOKENS, 15.0)
+    return LoadSummary(state, states, seen, known * step.kv_tokens, step.kv_tokens, 15.0)
 
 
 @dataclass
 class Deployment:
-    """A deployment whose turns are carried out at once."""
+    """A deployment whose turns are carried out at once. ``sequences`` is the engines' limit of requests at a time."""
 
     policy: RebalancePolicy
     replicas: int
     now: float = NOW
+    sequences: int = FIRST_SEQUENCES
+    moving: bool = False
     history: ChangeHistory = field(default_factory=ChangeHistory)
     memory: LoopMemory = field(default_factory=LoopMemory)
 
@@ -239,8 +247,9 @@ class Deployment:
         if step.restarts:
             self.memory = LoopMemory.of(self.memory.learned)
         ready = max(0, self.replicas - step.starting)
-        model = replica_model(max_sequences=16)
-        placement = placed(self.replicas, ready=ready, model=model, settled_since=self.now - 300)
+        self.moving = self.moving and step.starting > 0
+        model = replica_model(max_sequences=self.sequences)
+        placement = placed(self.replicas, ready=ready, model=model, settled_since=self.now - 300, moving=self.moving)
         where = Situation(NEED, placement, load_in(step, ready), self.history, self.now, self.policy, self.memory)
         found = decide(where, room_for_all(self.replicas))
         self.memory = found.memory
@@ -250,6 +259,10 @@ class Deployment:
             self.replicas += found.decision.count
         if isinstance(found.decision, RemoveReplica):
             self.replicas -= found.decision.count
+        if isinstance(found.decision, Retune):
+            self.sequences = found.decision.sequences
+        if isinstance(found.decision, Move):
+            self.sequences, self.moving = FIRST_SEQUENCES, True
         return found
 
 
@@ -279,6 +292,8 @@ def test_no_sequence_of_turns_breaks_a_bound(policy: RebalancePolicy, taken: lis
     others = [at for at, each in made if not isinstance(each, AddReplica)]
     assert most_in_an_hour(reversals) <= policy.reversals_per_hour
     assert most_in_an_hour(others) <= policy.changes_per_hour
+    moved = [at for at, each in made if isinstance(each, Move | Retune)]
+    assert all(later - earlier >= policy.cooldown_seconds for earlier, later in pairwise(moved))
 
 
 def test_sequences_of_turns_do_add_and_remove() -> None:
@@ -288,6 +303,17 @@ def test_sequences_of_turns_do_add_and_remove() -> None:
     found = [type(one.turn(step).decision) for step in 4 * (busy, *3 * (idle,))]
     assert AddReplica in found
     assert RemoveReplica in found
+
+
+def test_sequences_of_turns_do_move_and_retune_and_a_restart_repeats_neither() -> None:
+    """The other neighbour. A place that is too small each time is left once in a cool-down, also after a retune."""
+    policy = RebalancePolicy(Mode.AUTO, 1, 6, changes_per_hour=6, cooldown_seconds=600)
+    busy, outgrown = (Step(60, 70.0, 0.0, 0, 0, restarts=True, kv_tokens=tokens) for tokens in (KV_TOKENS, 1000))
+    one = Deployment(policy, 1)
+    assert [type(one.turn(busy).decision) for _ in range(3)].count(Retune) == 1
+    assert one.sequences > FIRST_SEQUENCES
+    found = [type(one.turn(outgrown).decision) for _ in range(20)]
+    assert [index for index, each in enumerate(found) if each is Move] == [7, 17]
 
 
 @settings(max_examples=100, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 
 from plimsoll.domain.outcomes import Rejection, Split
@@ -18,7 +19,7 @@ _NOTHING = Ledger({})
 
 @cache
 def room_for_all(replicas: int) -> WhatIf:
-    """A deployment on L40S for which every change has a place: more replicas there, and a move to H100."""
+    """A deployment on L40S for which every change has a place: replicas and settings there, and a move to H100."""
     return _about(replicas, _with_room)
 
 
@@ -37,7 +38,8 @@ def _about(replicas: int, decide: Callable[[Tenant], Decision]) -> WhatIf:
 
 def _with_room(changed: Tenant) -> Decision:
     kind = H100 if changed.accepts_move else L40S
-    return Decision(changed.request, (as_it_is(pool(kind, replicas=changed.request.replicas)),))
+    planned = as_it_is(pool(kind, replicas=changed.request.replicas))
+    return Decision(changed.request, (replace(planned, surge=True, max_sequences=changed.pools[0].max_sequences),))
 
 
 def _without_room(taken: Rejection, changed: Tenant) -> Decision:

@@ -30,6 +30,7 @@ from testbed.faults import (
     timeout_after_applying,
     too_many_requests,
 )
+from testbed.last_writes import LastWrite
 from testbed.waiting import wait_until
 
 WRITE = frozenset({Verb.WRITE})
@@ -228,6 +229,26 @@ def test_what_hangs_is_let_go_with_its_rule(proxy: FaultProxy) -> None:
         proxy.remove(rule)
         with pytest.raises(OSError, match=r".*"):
             hanging.result(5)
+
+
+@pytest.mark.parametrize(("applied", "arrived"), [(False, ["first"]), (True, ["first", "last"])])
+def test_a_last_write_gets_no_answer_and_none_comes_after_it(
+    proxy: FaultProxy, upstream: Upstream, *, applied: bool, arrived: list[str]
+) -> None:
+    last = proxy.hold(LastWrite("/deployments/", "PATCH", "/deployments/a$", 2, applied))
+    write(proxy, "first")
+    with ThreadPoolExecutor() as pool:
+        held = [pool.submit(write, proxy, "last")]
+        wait_until(lambda: last.is_held, 5, "the write held")
+        held.append(pool.submit(write, proxy, "later", "/apis/apps/v1/deployments/b"))
+        wait_until(lambda: [seen.done for seen in proxy.writes()].count("lost") == 2 - applied, 5, "the later one held")
+        write(proxy, "elsewhere", "/api/v1/pods/a")
+        assert not any(one.done() for one in held)
+        proxy.let_go()
+        assert all(isinstance(one.exception(5), OSError) for one in held)
+    assert upstream.written == [*arrived, "elsewhere"]
+    write(proxy, "alive again")
+    assert upstream.written[-1] == "alive again"
 
 
 def test_lines_of_a_watch_are_dropped_and_repeated(proxy: FaultProxy, upstream: Upstream) -> None:
