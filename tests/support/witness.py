@@ -43,6 +43,11 @@ class Witness:
         told = ("inferencedeployments/status", "events")
         return [(event.verb, event.resource, event.name) for event in self.own if event.resource not in told]
 
+    @property
+    def reasons(self) -> list[str]:
+        """The live loop's reasons in the statuses, in order."""
+        return [f"{told.get('reason')}: {told.get('message')}" for event in self.own if (told := _loop(event))]
+
     def broken_by(self, peace: Witness) -> Iterator[str]:
         """Yield what must not happen. ``peace`` is the same story without a disturbance."""
         if self.fewest_ready() < 1:
