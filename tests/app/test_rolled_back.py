@@ -253,6 +253,31 @@ async def test_a_changed_spec_whose_old_pool_is_ruled_out_is_not_taken_back(open
     assert "(ImageNotAvailable: ImagePullBackOff: no vllm:9)" in available["message"]
 
 
+async def test_a_changed_spec_whose_old_pool_is_allowed_again_is_taken_back(opened: Open) -> None:
+    there = opened(l4=1, l40s=1)
+    there.put("asks", L4, rebalancing=MOVES)
+    await there.settle()
+    there.change("asks", gpu={"allow": [L40S]})
+    carry_out(there, there.make()["asks"], **NO_IMAGE)
+    there.change("asks", 3, gpu={"allow": [L4, L40S]})
+    assert pools(there.make()["asks"]) == BEGUN
+    case = late(there)
+    assert pools(case) == STAYS
+    assert [each["reason"] for each in status(case)["failedMoves"]] == ["ImageNotAvailable"]
+
+
+async def test_a_changed_spec_that_leaves_only_a_place_that_failed_waits_and_says_why(opened: Open) -> None:
+    there = opened(l4=1, l40s=1)
+    carry_out(there, await begun(there), **CRASHED)
+    carry_out(there, late(there))
+    there.change("asks", gpu={"allow": [L40S]})
+    case = there.make()["asks"]
+    assert pools(case) == STAYS
+    assert "The previous placement keeps serving. Nearest: l40s-48gb x 1 fits, but a move there did not" in planned(
+        case
+    )
+
+
 async def test_what_serves_of_the_new_pool_stays_and_the_old_one_gives_the_rest(opened: Open) -> None:
     there = opened(l4=2, l40s=2)
     carry_out(there, await begun(there, replicas=2), **CRASHED)

@@ -95,19 +95,19 @@ def test_a_change_of_the_spec_that_leaves_the_engines_as_they_are_is_no_obstacle
     assert decision.pools[0].generation == 2
 
 
-def test_new_replicas_that_serve_stay_and_the_old_pool_gives_the_rest() -> None:
-    who = overdue(new(replicas=3, ready=1), old(replicas=3), wanted=request(replicas=3, observed=TOO_SMALL))
+@pytest.mark.parametrize("observed", [TOO_SMALL, ()], ids=["the-old-pool-is-outgrown", "it-fits-and-is-cheaper"])
+def test_new_replicas_that_serve_stay_and_the_old_pool_gives_the_rest(observed: tuple[ObservedCapacity, ...]) -> None:
+    who = overdue(new(replicas=3, ready=1), old(replicas=3), wanted=request(replicas=3, observed=observed))
     decision = decided(who, node("l4", L4, 4, held=3), node("l", L40S, 4, held=3))
     assert shown(decision) == {L40S: ("Active", 1), L4: ("Active", 2)}
     assert [each.gpu_type for each in decision.rolled_back] == [L40S]
 
 
 def test_of_several_old_pools_those_with_the_most_serving_replicas_come_first() -> None:
-    who = overdue(
-        new(replicas=3), old(L4, 1), old(H100, 2), old(A100, 2), wanted=request(replicas=3, observed=TOO_SMALL)
-    )
+    pools = old(A100, 2, ready=1), old(H100, 2), old(L4, 1)
+    who = overdue(new(replicas=3), *pools, wanted=request(replicas=3, observed=TOO_SMALL))
     nodes = (node("l4", L4, 1, held=1), node("h", H100, 2, held=2), node("a", A100, 2, held=2), node("l", L40S, 3))
-    assert shown(decided(who, *nodes)) == {A100: ("Active", 2), H100: ("Active", 1)}
+    assert shown(decided(who, *nodes)) == {H100: ("Active", 2), A100: ("Active", 1)}
 
 
 def test_an_old_pool_that_the_spec_rules_out_serves_on_until_the_returned_one_is_whole() -> None:

@@ -11,11 +11,12 @@ from plimsoll.domain.engine_failures import EngineFailure, StartFailure
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import Reason
+from plimsoll.placement.failed_moves import Delay, FailedMove
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.report import PoolView, Problem, Report
 from tests.render.workloads import decision
-from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, request
+from tests.support.planning import H100, L4, LLAMA_70B_FP8, fleet, node, pool, request
 
 NOW, EARLIER = "2026-01-01T00:10:00Z", "2026-01-01T00:00:00Z"
 POOL = "h100-sxm-80gb-tp1"
@@ -273,3 +274,29 @@ def test_a_deployment_that_sleeps_is_current_and_says_what_wakes_it() -> None:
         "Available": "False",
     }
     assert found["Ready"]["message"] == found["Available"]["message"] == words
+
+
+CRASH = Delay("EngineCrashed", "no such file.")
+FAILED = FailedMove("l40s-48gb", Split(1), 1_767_225_600.0, 1_767_226_201.0, 1, CRASH, "s")
+
+
+def test_a_move_that_was_taken_back_is_told_with_the_plan_until_its_pause_is_over() -> None:
+    told = shown(report(PLACED, view(), failed_moves=(FAILED,)))["Planned"]["message"]
+    assert told.endswith(
+        " A move to l40s-48gb x 1 was taken back at 2026-01-01T00:00:00Z (EngineCrashed: no such file). It is not "
+        "moved there again before 2026-01-01T00:10:01Z."
+    )
+    over = replace(FAILED, until=FAILED.until - 1)
+    plain = shown(report(PLACED, view()))["Planned"]["message"]
+    assert shown(report(PLACED, view(), failed_moves=(over,)))["Planned"]["message"] == plain
+
+
+def test_replicas_that_should_serve_by_now_are_named_while_the_previous_ones_serve() -> None:
+    late = pool("l40s-48gb", ready=0, delay=CRASH)
+    said = shown(report(PLACED, view(), late=late))
+    assert (said["Available"]["status"], said["Available"]["reason"]) == ("True", "ReplacementLate")
+    assert said["Available"]["message"].startswith(
+        "The replicas on l40s-48gb x 1 do not serve in time (EngineCrashed: no such file). The previous replicas serve"
+    )
+    assert (said["Ready"]["status"], said["Stalled"]["reason"]) == ("False", "ReplacementLate")
+    assert words(report(PLACED, view(ready=0), late=late))["Available"] == "False EnginesStarting"
