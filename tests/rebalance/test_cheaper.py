@@ -180,6 +180,17 @@ def test_a_saving_that_only_the_slowness_of_this_place_makes_is_none(price: str,
     assert isinstance(decided.decision, Move) is moves
 
 
+@pytest.mark.parametrize(("price", "moves"), [("2.45", False), ("2.20", True)])
+def test_a_place_that_needs_an_fp8_cache_must_save_a_tenth_more(price: str, moves: bool) -> None:  # noqa: FBT001
+    """2.45 instead of 3.08 US dollars save 20 %, and 12 % with the charge for the permitted cache."""
+    one = runs(H100, context=20_000, concurrency=2, may_narrow_cache=True, constraints=ONE_GPU)
+    decided = decide(calm(replace(CALM, rate=0.02)), on(one, H100_NODE, node("4", gpu(L4, price=price), 1)))
+    assert isinstance(decided.decision, Move) is moves
+    if moves:
+        assert decided.answer is not None
+        assert [each.has_narrow_cache for each in decided.answer.decision.pools if each.gpu_type == L4] == [True]
+
+
 def test_replicas_that_spilled_over_return_when_a_gpu_is_free() -> None:
     spilled = tenant(
         request(replicas=3), pool(L40S, replicas=2, max_sequences=64), pool(H100, replicas=1, max_sequences=64)

@@ -71,6 +71,18 @@ def test_by_the_model_alone_a_place_would_do_that_is_too_slow_by_what_was_learne
     assert place_after(decide(slow(one, replace(SLOW, token_seconds=0.06), 2.3), on(one, *where))) == {(A100, 1): 1}
 
 
+@pytest.mark.parametrize(("first_token", "moves"), [(1.7, True), (0.8, False)], ids=["missed", "kept"])
+def test_the_time_to_the_first_token_is_a_promise_as_well(first_token: float, moves: bool) -> None:  # noqa: FBT001
+    """An L4 takes 1.3 s for a prompt of 6,000 tokens alone, and an H100 a fifth of it."""
+    one = runs(L4, slo=Slo(ttft_seconds=1.0), context=8192, concurrency=2)
+    prompts = Serves(rate=0.05, prompt=6000, output=50, first_token_seconds=first_token, token_seconds=0.07, running=1)
+    decided = decide(slow(one, prompts, 1.0), on(one, node("4", L4, 1, held=1), node("h", H100, 2)))
+    assert (decided.kind is DiagnosisKind.TOO_SLOW) is moves
+    assert isinstance(decided.decision, Move) is moves
+    if moves:
+        assert "the mean time to the first token is 1700 ms and 1000 ms are promised" in sentence(decided.decision)
+
+
 def test_what_was_learned_at_another_place_counts_there() -> None:
     one = promised()
     situation = slow(one)

@@ -76,14 +76,21 @@ def _offer(situation: Situation, here: Site, there: Site, rate: float, bill: Dec
     if there.price is None or not _is_in_time(there):
         return None
     replicas = max(policy.min_replicas, there.replicas(rate))
-    to_bill = there.price * replicas
-    if replicas > policy.max_replicas or to_bill > (1 - LEAST_SAVING) * bill:
+    to_bill, weighed = there.price * replicas, _weighed(there)
+    if replicas > policy.max_replicas or (weighed.bill(replicas) or to_bill) > (1 - LEAST_SAVING) * bill:
         return None
     startup = situation.memory.expected_startup_seconds
     is_paid = move_charge(there.price, startup) * replicas <= PAYBACK_HOURS * (bill - to_bill)
     return (
-        Cheaper(there, replicas, bill, to_bill) if is_paid and _saves(here, there, rate, policy.min_replicas) else None
+        Cheaper(there, replicas, bill, to_bill)
+        if is_paid and _saves(here, weighed, rate, policy.min_replicas)
+        else None
     )
+
+
+def _weighed(there: Site) -> Site:
+    """Return the place with the price by which options are compared: an fp8 cache must save more."""
+    return there if there.option is None else replace(there, price=there.option.weighed_price)
 
 
 def _is_in_time(there: Site) -> bool:
