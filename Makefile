@@ -41,7 +41,7 @@ test-engine: $(READY) build ## on a real vLLM server (CPU build, installed on fi
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/engine $(TWO_AT_A_TIME) $(ARGS)
 
-test-live: $(READY) build ## real engines as pods of a real control plane, under the operator and a load (five minutes)
+test-live: $(READY) build ## real engines as pods of a real control plane, under the operator and a load (eight minutes)
 	$(BIN)/python -m testbed.engine install
 	$(PYTEST) tests/live --log-cli-level=INFO $(ARGS)
 
