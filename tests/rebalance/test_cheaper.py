@@ -9,8 +9,10 @@ import pytest
 
 from plimsoll.domain.fleet import GpuNode
 from plimsoll.domain.latency import Slo
+from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import GpuConstraints
 from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.decide import decide
 from plimsoll.rebalance.decisions import DecisionReason, Keep, Move
 from plimsoll.rebalance.diagnose import DiagnosisKind
@@ -149,6 +151,48 @@ def test_while_another_deployment_waits_for_gpus_nothing_moves_for_the_price() -
     assert kept(calm(), plan_of(one, where, [waits]).what_if(one.request.key))
     fits = tenant(request(name="other"))
     assert not kept(calm(), plan_of(one, where, [fits]).what_if(one.request.key))
+
+
+def test_a_cheaper_place_is_found_as_soon_as_nobody_waits_any_more() -> None:
+    one, waits = runs(H100), tenant(request(name="other", node_selector=(("no", "such"),)))
+    where = fleet(H100_NODE, L40S_NODE)
+    contended = decide(calm(), plan_of(one, where, [waits]).what_if(one.request.key))
+    then = replace(calm(), memory=replace(calm().memory, sought=contended.memory.sought))
+    assert not kept(then, plan_of(one, where).what_if(one.request.key))
+
+
+def test_while_another_deployment_waits_a_known_place_is_not_taken() -> None:
+    one, waits = runs(H100), tenant(request(name="other", node_selector=(("no", "such"),)))
+    where = fleet(H100_NODE, L40S_NODE)
+    found = decide(calm(policy=replace(AUTO, mode=Mode.RECOMMEND)), plan_of(one, where).what_if(one.request.key))
+    later = replace(calm(now=DUE + 20), memory=replace(calm(now=DUE + 20).memory, sought=found.memory.sought))
+    assert not kept(later, plan_of(one, where).what_if(one.request.key))
+    assert kept(later, plan_of(one, where, [waits]).what_if(one.request.key))
+
+
+def test_a_place_that_fits_only_probably_is_not_taken_for_the_price() -> None:
+    """28,000 tokens fit on an L4 only probably, and 12,000 fit for sure."""
+    sure, probable = (
+        runs(H100, context=tokens, concurrency=2, may_narrow_cache=True, constraints=ONE_GPU)
+        for tokens in (12_000, 28_000)
+    )
+    light, cheap = calm(replace(CALM, rate=0.02)), node("4", gpu(L4, price="0.40"), 1)
+    assert kept(light, on(probable, H100_NODE, cheap))
+    assert not kept(light, on(sure, H100_NODE, cheap))
+
+
+def test_a_place_that_is_fast_only_by_what_was_learned_long_ago_is_not_taken() -> None:
+    one = runs(H100, slo=Slo(tpot_seconds=0.026), constraints=ONE_GPU)
+    situation = serving(one, CALM, now=DUE)
+    known = replace(situation, memory=replace(situation.memory, others=((name_of(L40S), 0.5),)))
+    assert kept(known, on(one, H100_NODE, L40S_NODE))
+
+
+def test_a_place_whose_pods_found_no_node_lately_is_not_taken() -> None:
+    one = runs(H100)
+    left = replace(one, left=(Rehoming(L40S, Split(1), DUE - 600),))
+    assert kept(calm(), on(left, H100_NODE, L40S_NODE))
+    assert not kept(calm(), on(one, H100_NODE, L40S_NODE))
 
 
 def test_the_smallest_number_of_replicas_counts() -> None:

@@ -114,6 +114,19 @@ def test_without_need_nothing_moves(load: Serves, slowness: float, changed: dict
     assert decided.kind is not DiagnosisKind.TOO_SLOW
 
 
+def test_a_replica_that_keeps_the_promise_with_hardly_any_requests_is_at_the_wrong_place() -> None:
+    """A request alone takes 24 ms of 30, and a replica could run 64 of them."""
+    decided = decide(slow(promised(), SLOW, 1.0), on(promised(), ONE_L40S, node("a", A100, 2)))
+    assert (type(decided.decision), place_after(decided)) == (Move, {(A100, 1): 1})
+
+
+def test_while_a_replica_is_unknown_nothing_is_out_of_reach() -> None:
+    two = runs(L40S, 2, slo=PROMISE)
+    where = on(two, node("l", L40S, 2, held=2), node("a", A100, 4))
+    assert decide(slow(two, replicas=2, ready=2), where).kind is not DiagnosisKind.TOO_SLOW
+    assert decide(slow(two, replicas=2, ready=1), where).kind is DiagnosisKind.TOO_SLOW
+
+
 def test_a_promise_that_more_replicas_keep_moves_nothing() -> None:
     """Sixty requests at the same time take 60 ms a token, and a request alone takes 24 ms."""
     many, one = replace(SLOW, rate=8.0, running=60, token_seconds=0.06), runs(L40S, slo=Slo(tpot_seconds=0.05))

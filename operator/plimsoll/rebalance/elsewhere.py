@@ -114,13 +114,13 @@ class _Search:
 
     def cheaper(self, diagnosis: Diagnosis) -> tuple[Diagnosis, LoopMemory]:
         """Return the diagnosis that a cheaper place is free, where there is one."""
-        known = self._known(DecisionReason.CHEAPER_PLACE)
-        if self._is_due():
-            market = self._market()
-            if known is None or known.digest != self._digest(market):
-                known = self._find_cheaper(market)
+        known, market = self._known(DecisionReason.CHEAPER_PLACE), self._market()
+        if market.is_contended:
+            return diagnosis, self.judged.memory
+        if self._is_due() and (known is None or known.digest != self._digest(market)):
+            known = self._find_cheaper(market)
         memory = replace(self.judged.memory, sought=known)
-        if known is None or known.place is None or self._market().is_contended:
+        if known is None or known.place is None:
             return diagnosis, memory
         numbers = (*diagnosis.numbers, ("place", place_words(*self.here.place)), *known.numbers)
         kind, reason = DiagnosisKind.CHEAPER_ELSEWHERE, DecisionReason.CHEAPER_PLACE
@@ -129,9 +129,7 @@ class _Search:
     def _find_cheaper(self, market: Market) -> Sought:
         digest, reason = self._digest(market), DecisionReason.CHEAPER_PLACE
         tenant, decision = self.what_if.tenant, self.what_if.decision
-        found = None
-        if not market.is_contended:
-            found = cheaper_place(self.situation, tenant, decision, market, self.here, self.rate)
+        found = cheaper_place(self.situation, tenant, decision, market, self.here, self.rate)
         if found is None:
             return Sought(reason, digest)
         numbers: Numbers = (
