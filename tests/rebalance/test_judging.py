@@ -25,7 +25,7 @@ def wish_in(look: Judged) -> Wish:
 
 def test_a_look_is_remembered_with_what_would_have_been_enough() -> None:
     look = judged(situation(EASY, EASY))
-    assert look.memory.looks == (Look(NOW, wish_in(look).enough, wish_in(look).rate),)
+    assert look.memory.looks == (Look(NOW, wish_in(look).enough, rate=wish_in(look).rate),)
     assert wish_in(look).enough >= wish_in(look).replicas
 
 

@@ -218,7 +218,7 @@ def test_a_promise_is_missed_since_the_first_look_that_says_so() -> None:
 
 def test_the_answers_stay_the_same_whatever_replicas_give_them() -> None:
     memory = LoopMemory("pool", slowness=1.4, output_tokens=300.0)
-    assert memory.about("other") == LoopMemory("other", output_tokens=300.0)
+    assert memory.about("other") == LoopMemory("other", output_tokens=300.0, others=(("pool", 1.4),))
     assert LoopMemory.of(memory.learned) == memory
 
 

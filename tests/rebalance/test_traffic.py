@@ -151,6 +151,15 @@ def test_a_few_requests_in_the_first_second_of_a_new_pod_are_no_rise() -> None:
     assert found.arrivals.per_second == pytest.approx(20.0, rel=0.05)
 
 
+def test_a_new_pod_does_not_hide_that_arrivals_fell() -> None:
+    """A flood ended with the last scrape, and a replica that it asked for has just begun to serve."""
+    known = [pod(f"p{index}", STEADY, moments(), came=stepping(40.0, 0.2, NOW - 15)) for index in range(2)]
+    begun = pod("new", STEADY, [NOW], came=lambda _: 1.0)
+    found = seen(*known, begun, ready_since={each.pod: LONG_AGO for each in known} | {"new": NOW - 1})
+    assert found.steady.per_second > 60
+    assert found.arrivals.per_second == pytest.approx(0.2 + 0.2 + 1 / 15)
+
+
 def test_the_error_of_a_rate_is_that_of_chance_and_never_zero() -> None:
     rate = seen(pod("a", STEADY)).steady
     assert rate.error_within(100.0) == pytest.approx(math.sqrt(2.0 * 100) / 100, rel=0.01)

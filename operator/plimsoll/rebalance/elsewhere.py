@@ -64,8 +64,8 @@ def _is_worth_a_look(judged: Judged, key: ObjectKey) -> bool:
 
 def _is_due(judged: Judged, key: ObjectKey) -> bool:
     """Whether the deployment's moment has come since the last turn."""
-    before, now = judged.memory.turn_before, judged.memory.looks[-1].until
-    return before is not None and before < moment_of(key, before) <= now
+    before, looks = judged.memory.turn_before, judged.memory.looks
+    return before is not None and bool(looks) and before < moment_of(key, before) <= looks[-1].until
 
 
 def moment_of(key: ObjectKey, after: float) -> float:

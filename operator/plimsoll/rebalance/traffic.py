@@ -222,16 +222,24 @@ def _arrivals(found: Sequence[Track], start: float, end: float, least_seconds: f
 def _latest(found: Sequence[Track], lengths: Lengths | None) -> Rate:
     """Return the arrivals between the last two scrapes of each pod.
 
-    Chance is largest in the shortest of these times: a new pod may be scraped a moment after it began to serve.
+    A new pod may be scraped a moment after it began to serve. What it has begun by then counts over the time between
+    two scrapes of the others: the rate of a moment is chance, and would hide what the others show.
     """
+    spans = [(track, _last_span(track)) for track in found]
+    usual = min((seconds for track, seconds in spans if len(track.samples) > 1), default=0.0)
     rate, shortest = 0.0, math.inf
-    for track in found:
-        end = track.newest.at
-        start = track.samples[-2].at if len(track.samples) > 1 else track.begins_at
-        if end > start:
+    for track, seconds in spans:
+        if seconds > 0:
+            start, end = track.newest.at - seconds, track.newest.at
             came = _started(track, start, end, lengths) + (track.risen(tracks.WAITING, start, end) or 0.0)
-            rate, shortest = rate + max(0.0, came) / (end - start), min(shortest, end - start)
+            counted = seconds if len(track.samples) > 1 else max(seconds, usual)
+            rate, shortest = rate + max(0.0, came) / counted, min(shortest, counted)
     return Rate(rate, shortest if math.isfinite(shortest) else 1.0)
+
+
+def _last_span(track: Track) -> float:
+    """Return the seconds between the last two scrapes of a pod; since it began to serve, where it has one."""
+    return track.newest.at - (track.samples[-2].at if len(track.samples) > 1 else track.begins_at)
 
 
 def _started(track: Track, start: float, end: float, lengths: Lengths | None) -> float:
