@@ -141,7 +141,7 @@ def test_killed_at_any_write_it_ends_as_in_peace(scene: Scene, name: str, moment
     broken = {str(victim): list(Witness.of(events, victim.world).broken_by(peace.witness)) for victim in victims}
     assert {victim: found for victim, found in broken.items() if found} == {}
     calm, off = (Witness.of(scene.audit.events(since), neighbour) for neighbour in scene.neighbours)
-    assert (calm.changes, off.own) == ([], ()), calm.reasons
+    assert (calm.changes, off.own) == ([], ()), (calm.asked_replicas(), calm.reasons)
     scene.over.append((scene.audit.offset(), [victim.world for victim in victims]))
 
 
