@@ -1,8 +1,8 @@
 """The operator is killed at every write of a change by the live loop: in the end all is as if nothing had happened.
 
 One process serves many small worlds, which do not depend on one another. In each of them another write is the last one
-of the process: it is held before it reaches the API server, or after it was applied and before the answer. When every
-world is at its point, the process is killed and another one starts. So one kill plays all points of a story.
+of the process. It is held before it reaches the API server, or after it was applied and before its answer. When every
+world is at its point, the process is killed and another one starts. So two kills play all points of a story.
 """
 
 from __future__ import annotations
