@@ -1,8 +1,8 @@
 """The operator is killed at every write of a change by the live loop: in the end all is as if nothing had happened.
 
 One process serves many small worlds, which do not depend on one another. In each of them another write is the last one
-of the process: it is held before it reaches the API server, or after it was applied and before the answer. When every
-world is at its point, the process is killed and another one starts. So one kill plays all points of a story.
+of the process. It is held before it reaches the API server, or after it was applied and before its answer. When every
+world is at its point, the process is killed and another one starts. So two kills play all points of a story.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def test_killed_at_any_write_it_ends_as_in_peace(scene: Scene, name: str, moment
     broken = {str(victim): list(Witness.of(events, victim.world).broken_by(peace.witness)) for victim in victims}
     assert {victim: found for victim, found in broken.items() if found} == {}
     calm, off = (Witness.of(scene.audit.events(since), neighbour) for neighbour in scene.neighbours)
-    assert (calm.changes, off.own) == ([], ()), calm.reasons
+    assert (calm.changes, off.own) == ([], ()), (calm.asked_replicas(), calm.reasons)
     scene.over.append((scene.audit.offset(), [victim.world for victim in victims]))
 
 

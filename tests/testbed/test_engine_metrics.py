@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from plimsoll.engines.vllm.metrics import METRICS
+from testbed.api_client import ApiClient
 from testbed.engine_counters import Counters
 from testbed.engine_metrics import Demand, Engine, spread
 from testbed.engine_page import exposition
 from testbed.engine_queue import Stream
+from testbed.engines import Engines
 
 
 def engine(
@@ -147,3 +151,25 @@ def test_nan_hits_gauges_and_spares_counters() -> None:
 
     assert 'vllm:kv_cache_usage_perc{namespace="team",pod="a",engine="0",model_name="org/model"} NaN' in page
     assert 'vllm:num_preemptions_total{namespace="team",pod="a",engine="0",model_name="org/model"} 0.0' in page
+
+
+class Ready:
+    """An API server with one ready pod of an engine."""
+
+    def pods(self, _: str) -> list[dict[str, Any]]:
+        return [
+            {
+                "metadata": {"name": "a", "namespace": "ns", "labels": {"plimsoll.dev/deployment": "model"}},
+                "spec": {"containers": [{"args": ["acme/model"]}]},
+                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+            }
+        ]
+
+
+def test_an_engine_can_get_another_kv_cache_in_its_pod() -> None:
+    engines = Engines(cast("ApiClient", Ready()))
+    engines.resize("ns/other", 1_000)
+    assert 'kv_cache_size_tokens="400000"' in engines.page()
+    engines.resize("ns/model", 30_000)
+    engines.refresh()
+    assert 'kv_cache_size_tokens="30000"' in engines.page()
