@@ -320,6 +320,24 @@ def test_the_words_stay_while_the_decision_does_whatever_the_figures() -> None:
     assert later == first
 
 
+def test_another_change_that_waits_deserves_new_words() -> None:
+    full = turn_of(spec_of(maxReplicas=1), usage=PRESSURE)
+    first = full.report(Record(), RebalancingMode.AUTO)
+    assert first.message == "Waiting (SustainedKvPressure): there are as many replicas as allowed, 1."
+    earlier = replace(first, message="Waiting (BacklogTooLong): there are as many replicas as allowed, 1.")
+    assert full.report(read(status_of(earlier)), RebalancingMode.AUTO) == first
+
+
+def test_another_fault_of_prometheus_deserves_new_words() -> None:
+    def seen(error: str, before: Record) -> RebalancingReport:
+        reading = Reading(state=SignalState.UNAVAILABLE, error=error)
+        return turn_of(spec_of(), reading=reading).report(before, RebalancingMode.AUTO)
+
+    first = seen("Connection refused", Record())
+    assert seen("Connection refused", read(status_of(first))) == first
+    assert seen("No answer", read(status_of(first))).message.endswith("No answer.")
+
+
 def test_another_number_of_replicas_deserves_new_words() -> None:
     first = turn_of(spec_of(mode="Recommend"), usage=0.98).report(Record(), RebalancingMode.RECOMMEND)
     second = turn_of(spec_of(2, mode="Recommend"), usage=0.99, replicas=2)

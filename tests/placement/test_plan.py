@@ -263,6 +263,19 @@ class TestSurge:
         assert decided(tenant(request(), updating), node("l", L40S, 2, held=2)).pools[0].surge
 
 
+def test_another_number_of_replicas_is_no_order_to_leave_an_outgrown_place() -> None:
+    """An autoscaler writes ``spec.replicas`` many times a day. Whether to move is asked by the live loop."""
+    seen = (ObservedCapacity(L40S, Split(1), 499),)
+    nodes = (node("l", L40S, 2, held=1), node("h", H100, 2))
+    scaled = tenant(request(observed=seen), pool(L40S, spec="same"), generation=2, spec="same")
+    decision = decided(scaled, *nodes)
+    assert (sizes(decision), retiring(decision)) == ({L40S_TP1: 1}, {})
+    assert decision.outgrown is not None
+    assert [each.generation for each in decision.pools] == [2]
+    other = replace(scaled, spec="other")
+    assert (sizes(decided(other, *nodes)), retiring(decided(other, *nodes))) == ({H100_TP1: 1}, {L40S_TP1: 1})
+
+
 def test_a_forbidden_type_is_left_when_the_user_says_so() -> None:
     denied = request(constraints=GpuConstraints(deny=(L40S,)))
     decision = decided(tenant(denied, pool(L40S), generation=2), node("l", L40S, 1, held=1), node("h", H100, 1))

@@ -149,15 +149,16 @@ class Turn:
     def report(self, previous: Record, mode: RebalancingMode, *, sized: bool = False) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics.
 
-        The time at which a maintenance window opens is no live figure, so another time gives another message.
-        ``sized`` means that the planner chose the number of replicas.
+        What else the decision is about is no live figure: another change that waits, another time at which a
+        maintenance window opens, or another fault of Prometheus gives another message. ``sized`` means that the planner
+        chose the number of replicas.
         """
         entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
         now = (kind, reason, self.standing.target_replicas)
         same = entry is not None and (entry.decision, entry.reason, entry.target_replicas) == now
         message = self._words()
-        if entry is not None and same and not self.acted and _opens(self.decision) in entry.message:
+        if entry is not None and same and not self.acted and all(each in entry.message for each in self._subjects()):
             message = entry.message
         proposes = is_change(self.decision) and not self.acted and not self.is_rejected
         standing = self.standing
@@ -179,6 +180,11 @@ class Turn:
             book=standing.book,
             hints=self.hints,
         )
+
+    def _subjects(self) -> tuple[str, ...]:
+        """Return what a message of this decision names."""
+        numbers = dict(self.decision.numbers)
+        return str(numbers.get("opens", "")), str(numbers.get("wanted", "")), self.detail
 
     def _words(self) -> str:
         return f"{sentence(self.decision)} {self.detail}." if self.detail else sentence(self.decision)
@@ -401,10 +407,6 @@ def load_of(
 def _slowest_start(around: Surroundings) -> float | None:
     seen = [pod.startup_seconds for pod in around.ready_pods() if pod.startup_seconds is not None]
     return max(seen, default=None)
-
-
-def _opens(decision: LoopDecision) -> str:
-    return str(dict(decision.numbers).get("opens", ""))
 
 
 def _proposal(decision: LoopDecision, message: str, replicas: int, mode: RebalancingMode, *, sized: bool) -> str:

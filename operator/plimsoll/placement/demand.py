@@ -174,12 +174,22 @@ class _Reader:
             if isinstance(verdict, Option):
                 verdict = self._kept_off_others(self._reaching_more(pool, verdict))
                 kept.append(as_chosen(pool, verdict, self.tenant, drain_of(pool, verdict, self.tenant)))
-            elif pool.generation != self.tenant.generation or self.tenant.accepts_move or pool.too_large:
+            elif self._is_ruled_out_by_user(pool, verdict) or self.tenant.accepts_move or pool.too_large:
                 outdated.append(pool)
             elif pool.exists:
                 outgrown = outgrown or (verdict if verdict.reason not in ABOUT_NODES else None)
-                kept.append(as_it_is(pool))
+                kept.append(replace(as_it_is(pool), generation=self.tenant.generation))
         return kept, outdated, outgrown
+
+    def _is_ruled_out_by_user(self, pool: Pool, verdict: Rejection) -> bool:
+        """Whether a change of the spec rules the place out.
+
+        A change of nothing that an engine depends on does not make the place too small: it was so before. A write of
+        ``spec.replicas``, e.g. by an autoscaler, would else be an order to move.
+        """
+        if pool.generation == self.tenant.generation:
+            return False
+        return not (pool.spec and pool.spec == self.tenant.spec and verdict.reason in LEFT_BY_MOVES)
 
     def moves(self, kept: list[PlannedPool]) -> list[Move]:
         """Return the replicas that the scheduler cannot bind, where another place in the fleet may work."""
