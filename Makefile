@@ -30,6 +30,9 @@ test-cluster: $(READY) build ## on a real API server, scheduler and Prometheus
 poison: $(READY) build ## many fuzzed objects against the operator (PLIMSOLL_POISON_OBJECTS, PLIMSOLL_POISON_SEED)
 	PLIMSOLL_POISON_OBJECTS=$${PLIMSOLL_POISON_OBJECTS:-2000} $(PYTEST) tests/cluster/test_poison.py --log-cli-level=INFO $(ARGS)
 
+kills: $(READY) build ## kill the operator at every write of a scale-out, a move and an approved change (minutes)
+	PLIMSOLL_KILLS_AT_ALL=1 $(PYTEST) tests/cluster/test_killed_while_rebalancing.py --log-cli-level=INFO $(ARGS)
+
 chaos: $(READY) build ## chains of faults over 50 objects, many seeds (PLIMSOLL_CHAOS_OBJECTS, PLIMSOLL_CHAOS_SEEDS)
 	PLIMSOLL_CHAOS_OBJECTS=$${PLIMSOLL_CHAOS_OBJECTS:-50} PLIMSOLL_CHAOS_SEEDS=$${PLIMSOLL_CHAOS_SEEDS:-20} \
 	  $(PYTEST) tests/cluster/test_chains.py --log-cli-level=INFO $(ARGS)

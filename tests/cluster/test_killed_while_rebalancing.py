@@ -2,11 +2,13 @@
 
 One process serves many small worlds, which do not depend on one another. In each of them another write is the last one
 of the process. It is held before it reaches the API server, or after it was applied and before its answer. When every
-world is at its point, the process is killed and another one starts. So two kills play all points of a story.
+world is at its point, the process is killed and another one starts. So two kills play all points of a story. The
+usual run has the decision, its first effect and the last write; ``make kills`` has every write.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -83,9 +85,10 @@ def scene() -> Iterator[Scene]:
 
 
 def doomed(scene: Scene, story: Story, moment: str) -> list[Doomed]:
-    """A world for every write of a story."""
+    """A world for every write of a story; usually for three of them."""
     found = []
-    for number, write in enumerate(scene.peace[story.name].writes, 1):
+    of_all = bool(os.environ.get("PLIMSOLL_KILLS_AT_ALL"))
+    for number, write in enumerate(scene.peace[story.name].points(of_all=of_all), 1):
         world = scene.world(story, f"{moment}-{number}")
         found.append(Doomed(world, write, write.as_last(world, applied=moment == "after")))
     return found

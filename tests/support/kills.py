@@ -69,6 +69,12 @@ class Undisturbed:
     end: dict[str, Any]
     witness: Witness
 
+    def points(self, *, of_all: bool) -> tuple[Write, ...]:
+        """The writes at which the operator is killed: all, or the decision, its first effect, and what comes last."""
+        always = tuple(write for write in self.writes if write.comes_always)
+        effect = next(write for write in always if write.path != STATUS)
+        return self.writes if of_all else tuple(dict.fromkeys((always[0], effect, always[-1])))
+
     @property
     def kinds(self) -> list[tuple[str, str]]:
         """Method and path of the writes, each once, in the order in which they came first."""

@@ -197,6 +197,7 @@ def open_stage() -> Iterator[Stage]:
             settings = {
                 "PLIMSOLL_SIGNALS_SECONDS": "1",
                 "PLIMSOLL_APPROVALS": "true",
+                "PLIMSOLL_REBALANCING_MOVES_PER_HOUR": "1000",  # the worlds are many, and each one moves
                 "PLIMSOLL_PROMETHEUS_URL": prometheus.url,
             }
             with operator_through(plane, proxy, environment=settings) as operator:
