@@ -28,6 +28,9 @@ HARM = "org/harm"
 SECONDS = 0.5
 """The deadline of an answer in these tests."""
 
+PATIENT_SECONDS = 30.0
+"""The deadline where the time is not what is tested: a busy machine may need a second to connect."""
+
 HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n"
 
 
@@ -43,9 +46,16 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileHub]:
 
 
 @pytest.fixture
-def models(hub: HostileHub, tmp_path: Path) -> HubModels:
+def models(hub: HostileHub, patient: HubModels, tmp_path: Path) -> HubModels:
     assert hub.url
+    patient.facts(HONEST, None, None)  # what is imported and made once is not the answer's
     return HubModels(tmp_path / "cache", timeout_seconds=SECONDS)
+
+
+@pytest.fixture
+def patient(hub: HostileHub, tmp_path: Path) -> HubModels:
+    assert hub.url
+    return HubModels(tmp_path / "patient", timeout_seconds=PATIENT_SECONDS)
 
 
 def peak_bytes(work: Callable[[], Any]) -> int:
@@ -81,18 +91,18 @@ def bomb(request: Request) -> None:
 
 @pytest.mark.parametrize("behave", [endless, endless_chunks, bomb])
 def test_a_configuration_without_end_costs_four_mebibytes(
-    hub: HostileHub, models: HubModels, behave: Callable[[Request], None]
+    hub: HostileHub, patient: HubModels, behave: Callable[[Request], None]
 ) -> None:
     hub.on(HARM, behave)
-    models.facts(HONEST, None, None)  # what is imported and made once is not the answer's
+    patient.facts(HONEST, None, None)  # what is imported and made once is not the answer's
 
     def ask() -> None:
         with pytest.raises(InvalidInput, match="more than 4194304 bytes"):
-            models.facts(HARM, None, None)
+            patient.facts(HARM, None, None)
 
     assert peak_bytes(ask) < 6 * MIB
     assert hub.sent_bytes < 64 * MIB
-    assert models.facts(HONEST, None, None).layers == 2
+    assert patient.facts(HONEST, None, None).layers == 2
 
 
 def test_an_index_without_end_costs_less(hub: HostileHub, tmp_path: Path) -> None:
@@ -238,7 +248,7 @@ def test_redirects_end(hub: HostileHub, models: HubModels) -> None:
     hub.on(HARM, lambda request: request.answer(b"", f"Location: {request.path}x", status="302 Found"))
     with pytest.raises(SourceUnavailable, match=f"redirects more than {MOST_HOPS} times"):
         models.facts(HARM, None, None)
-    assert len(hub.requests) == MOST_HOPS + 1
+    assert len([request for request in hub.requests if HONEST not in request.path]) == MOST_HOPS + 1
 
 
 @pytest.mark.parametrize("location", ["file:///etc/passwd", "ftp://x/y", "http://", "//", "http://[::bad", "data:,{}"])

@@ -97,7 +97,7 @@ MEANT: dict[str, Callable[[Planned], Any]] = {
     # The parser knows no False here: what is not said is left to the engine.
     "enforce_eager": lambda planned: choice_of(planned).settings.enforce_eager,
     "port": lambda _: ENGINE_PORT,
-    "shutdown_timeout": lambda _: arguments.DRAIN_SECONDS,
+    "shutdown_timeout": lambda planned: planned.decision.pools[0].drain_seconds,
 }
 """What the parser must make of every rendered argument, by its name for the option."""
 
