@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class Fate(StrEnum):
-    """What becomes of a write: it passes, it is applied without an answer, or it is lost."""
+    """The fate of a write: it passes, it is applied without an answer, or it is lost."""
 
     PASSES = "passes"
     APPLIED = "applied"

@@ -1,4 +1,4 @@
-"""A story that is told while it happens: the steps, the commands that a user would type, and what they print."""
+"""A story that prints itself while it happens: the steps, the commands that a user would type, and what they print."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Story:
         )
 
     def say(self, text: str) -> None:
-        """What came of it."""
+        """The result."""
         self._console.print(f"         {text}", highlight=False, markup=False, soft_wrap=True)
 
     def show(self, *arguments: str) -> None:

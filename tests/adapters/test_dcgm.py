@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
+from threading import Event
 from typing import Any
 
 import pytest
@@ -79,17 +80,18 @@ def test_a_refusal_is_no_answer_and_no_error(status: int) -> None:
     assert asked(refuse, "llama-0")[0] is None
 
 
-def test_a_slow_server_costs_little_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prometheus, "GPU_TIMEOUT_SECONDS", 0.2)
+    over = Event()
 
     def wait(request: BaseHTTPRequestHandler, query: Query) -> None:
-        time.sleep(0.6)
-        vector(*BOTH)(request, query)
+        over.wait(30)
+        with suppress(OSError):  # the client has left
+            vector(*BOTH)(request, query)
 
-    began = time.monotonic()
     with serving(NOW, wait) as fake:
         assert PrometheusSignals(fake.url).gpu_activity("chat", ["llama-0"]) is None
-        assert time.monotonic() - began < 0.6
+        over.set()
 
 
 def test_a_server_that_is_away_is_no_error() -> None:

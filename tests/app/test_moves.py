@@ -66,9 +66,15 @@ async def test_a_calm_deployment_goes_to_a_cheaper_gpu_and_stays_there(opened: O
     cases = there.make()
     assert pools(cases["dear"]) == {(L4, "Active"): 1, (H100, "Retiring"): 1}
     assert pools(cases["honest"]) == {(H100, "Active"): 1}
-    told = live_part(cases["dear"])
-    assert (told["decision"], told["reason"], told["diagnosis"]) == ("Move", "CheaperPlace", "CheaperElsewhere")
-    assert told["message"].startswith("The same load would cost 0.42 US dollars an hour instead of 3.08 (86 % less)")
+    reported = live_part(cases["dear"])
+    assert (reported["decision"], reported["reason"], reported["diagnosis"]) == (
+        "Move",
+        "CheaperPlace",
+        "CheaperElsewhere",
+    )
+    assert reported["message"].startswith(
+        "The same load would cost 0.42 US dollars an hour instead of 3.08 (86 % less)"
+    )
     there.carry_out(list(cases.values()))
     await settled(there)
     there.now += 7200
@@ -86,9 +92,9 @@ async def test_a_cheaper_place_is_proposed_where_people_decide(opened: Open) -> 
     serves(there, there.make()["asks"], LIGHT)
     case = there.make()["asks"]
     assert pools(case) == {(H100, "Active"): 1}
-    told = live_part(case)
-    assert (told["decision"], told["reason"]) == ("Move", "CheaperPlace")
-    assert told["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. The same load would cost 0.42 ")
+    reported = live_part(case)
+    assert (reported["decision"], reported["reason"]) == ("Move", "CheaperPlace")
+    assert reported["proposal"].startswith("Set spec.rebalancing.moves to Auto to move. The same load would cost 0.42 ")
 
 
 async def test_a_load_that_is_not_calm_stays(opened: Open) -> None:

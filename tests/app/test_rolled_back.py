@@ -134,10 +134,10 @@ async def test_the_place_is_refused_with_its_reason_while_the_pause_lasts_and_tr
     there.now += 60
     case = outgrown(there)
     assert pools(case) == STAYS
-    told = live_part(case)
-    assert (told["decision"], told["reason"]) == ("Wait", "NoPlaceFound")
-    assert "l40s-48gb x 1 fits, but a move there did not come up in time (ImageNotAvailable) at " in told["message"]
-    assert [each["kind"] for each in told["changes"]] == ["Move", "RollBack"]
+    reported = live_part(case)
+    assert (reported["decision"], reported["reason"]) == ("Wait", "NoPlaceFound")
+    assert "l40s-48gb x 1 fits, but a move there did not come up in time (ImageNotAvailable) at " in reported["message"]
+    assert [each["kind"] for each in reported["changes"]] == ["Move", "RollBack"]
 
     there.now += FIRST_PAUSE_SECONDS
     case = outgrown(there)

@@ -87,19 +87,19 @@ def test_more_arrivals_than_a_replica_carries_add_several_replicas_in_one_step(l
 
 
 def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:
-    told = loaded.wait_reason("step", "WithinBand", PASSING_SECONDS)
-    wanted = told["targetReplicas"]
+    reported = loaded.wait_reason("step", "WithinBand", PASSING_SECONDS)
+    wanted = reported["targetReplicas"]
     # 5.0 a second over 92 % of 1.15 is 4.7.
     assert wanted in (4, 5, 6)
     assert loaded.settled("step") == {L4_POOL: wanted}
-    assert "requests a minute with prompts of 1500 and answers of 100 tokens" in told["lastChange"]
-    assert "(the promised time per token limits it)" in told["lastChange"]
+    assert "requests a minute with prompts of 1500 and answers of 100 tokens" in reported["lastChange"]
+    assert "(the promised time per token limits it)" in reported["lastChange"]
 
 
 def test_arrivals_that_one_replica_carries_change_nothing(loaded: Bench) -> None:
-    told = loaded.wait_reason("steady", "WithinBand")
-    assert (told["decision"], told["diagnosis"]) == ("Keep", "Healthy")
-    assert "changes" not in told
+    reported = loaded.wait_reason("steady", "WithinBand")
+    assert (reported["decision"], reported["diagnosis"]) == ("Keep", "Healthy")
+    assert "changes" not in reported
     assert loaded.settled("steady") == {L4_POOL: 1}
 
 
@@ -108,11 +108,11 @@ def test_a_backlog_is_a_reason_of_its_own_when_the_arrivals_have_passed(loaded: 
     assert "changes" not in loaded.rebalancing("backlog")
     loaded.view.patch("backlog", {"rebalancing": {"maxReplicas": 6}})
     loaded.view.wait(lambda: loaded.rebalancing("backlog").get("changes"), "a change of backlog")
-    told = loaded.rebalancing("backlog")
-    [made] = told["changes"]
+    reported = loaded.rebalancing("backlog")
+    [made] = reported["changes"]
     assert (made["kind"], made["reason"]) == ("Add", "BacklogTooLong")
     assert made["replicas"] >= 3
-    assert "are needed to serve the requests that wait" in told["lastChange"]
+    assert "are needed to serve the requests that wait" in reported["lastChange"]
     loaded.wait_settled("backlog", {L4_POOL: made["replicas"]})
 
 
@@ -120,8 +120,8 @@ def test_a_queue_that_ends_by_itself_adds_nothing(loaded: Bench) -> None:
     _wait_passed(loaded, "leftover")
     since = loaded.now()
     loaded.view.patch("leftover", {"rebalancing": {"maxReplicas": 6}})
-    told = loaded.wait_reason("leftover", "WithinBand")
-    assert "changes" not in told
+    reported = loaded.wait_reason("leftover", "WithinBand")
+    assert "changes" not in reported
     stays(lambda: loaded.settled("leftover") == {L4_POOL: 1}, QUIET_SECONDS, "a replica came or went")
     assert changes(loaded.writes(since, "leftover")) == []
     assert condition(loaded.view.get("leftover"), "Ready")["status"] == "True"

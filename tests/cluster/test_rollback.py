@@ -146,9 +146,9 @@ def test_it_is_told_in_an_event_and_in_the_condition(begun: Begun, bench: Bench)
 
 
 def test_the_place_is_refused_and_nothing_moves_again(begun: Begun, bench: Bench) -> None:
-    told = bench.wait_reason("moved", "NoPlaceFound")
-    assert "l40s-48gb x 1 fits, but a move there did not come up in time (EngineCrashed) at " in told["message"]
-    assert [made["kind"] for made in told["changes"]] == ["Move", "RollBack"]
+    reported = bench.wait_reason("moved", "NoPlaceFound")
+    assert "l40s-48gb x 1 fits, but a move there did not come up in time (EngineCrashed) at " in reported["message"]
+    assert [made["kind"] for made in reported["changes"]] == ["Move", "RollBack"]
     assert bench.view.pod_uids("moved") == begun.old
 
 

@@ -33,7 +33,7 @@ def behind(pool: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What runs, and the played gateway in front of it."""
+    """The running parts, and the played gateway in front of them."""
 
     bench: Bench
     gateway: PlayedGateway

@@ -86,7 +86,7 @@ def opened(decision: Decision) -> set[str]:
 
 
 def assert_booked_once(world: MovingWorld, decided: dict[str, Decision], waiting: Counter[tuple[str, str]]) -> None:
-    """What pods hold, with what is kept for those that are still to come, is never more than there is."""
+    """The GPUs that pods hold, and those kept for pods that are still to come, are never more than there are."""
     booked = world.held()
     for life in world.lives:
         for pool in decided[life.wanted.key.name].pools:

@@ -1,4 +1,4 @@
-"""What is remembered of places that did not come up: for how long they are refused, and what forgets them."""
+"""Places that did not come up: for how long they are refused, and when they are forgotten."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_no_more_is_kept_than_a_status_holds_and_the_latest_stay() -> None:
 
 
 def refused(entry: FailedMove) -> list[Rejection]:
-    """What a failure closes on a fleet of three GPU types."""
+    """The places that a failure closes on a fleet of three GPU types."""
     judged = options(request(), fleet(node("l4", L4, 4), node("l", L40S, 4), node("h", H100, 4)))
     found = without_failed(judged, (entry,))
     changed = [each for each, before in zip(found.verdicts, judged.verdicts, strict=True) if each != before]

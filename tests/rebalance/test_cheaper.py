@@ -216,7 +216,7 @@ def test_a_saving_that_a_little_less_load_would_undo_is_none(price: str, moves: 
 
 @pytest.mark.parametrize(("price", "moves"), [("2.80", False), ("1.90", True)])
 def test_a_saving_that_only_the_slowness_of_this_place_makes_is_none(price: str, moves: bool) -> None:  # noqa: FBT001
-    """What was learned here says nothing of the other place, which may turn out as slow."""
+    """The other place may turn out as slow: nothing was learned of it."""
     six, where = runs(L40S, 6), fleet(node("l", L40S, 6, held=6), node("h", gpu(H100, price=price), 4))
     seen = calm(*[replace(CALM, rate=2.25, token_seconds=0.05)] * 6, kind=L40S, replicas=6, slowness=2.0)
     known = replace(seen, memory=replace(seen.memory, others=((name_of(H100), 1.0),)))

@@ -54,11 +54,11 @@ def test_a_place_that_is_too_slow_is_left_for_a_faster_one() -> None:
 
 def test_the_figures_are_promised_measured_and_expected_with_both_bills() -> None:
     decided = decide(slow(promised()), on(promised(), ONE_L40S, node("a", A100, 2)))
-    told = dict(decided.decision.numbers)
-    assert (told["figure"], told["measured_ms"], told["promised_ms"]) == ("tpot", 45, 30)
-    assert (told["bill"], told["to_bill"], told["to_place"]) == ("1.15", "1.59", "a100-sxm-80gb x 1")
-    assert 30 < int(told["alone_ms"]) < 45
-    assert int(told["to_ms"]) < 0.8 * 30
+    reported = dict(decided.decision.numbers)
+    assert (reported["figure"], reported["measured_ms"], reported["promised_ms"]) == ("tpot", 45, 30)
+    assert (reported["bill"], reported["to_bill"], reported["to_place"]) == ("1.15", "1.59", "a100-sxm-80gb x 1")
+    assert 30 < int(reported["alone_ms"]) < 45
+    assert int(reported["to_ms"]) < 0.8 * 30
     assert sentence(decided.decision).startswith(
         "Another placement is needed, because more replicas would not help: the mean time per token is 45 ms and 30 ms "
     )

@@ -280,9 +280,9 @@ CRASH = Delay("EngineCrashed", "no such file.")
 FAILED = FailedMove("l40s-48gb", Split(1), 1_767_225_600.0, 1_767_226_201.0, 1, CRASH, "s")
 
 
-def test_a_move_that_was_taken_back_is_told_with_the_plan_until_its_pause_is_over() -> None:
-    told = shown(report(PLACED, view(), failed_moves=(FAILED,)))["Planned"]["message"]
-    assert told.endswith(
+def test_a_move_that_was_taken_back_is_said_with_the_plan_until_its_pause_is_over() -> None:
+    message = shown(report(PLACED, view(), failed_moves=(FAILED,)))["Planned"]["message"]
+    assert message.endswith(
         " A move to l40s-48gb x 1 was taken back at 2026-01-01T00:00:00Z (EngineCrashed: no such file). It is not "
         "moved there again before 2026-01-01T00:10:01Z."
     )

@@ -48,7 +48,7 @@ _ADVICE = {key: value for key, value in TIMING.items() if key != "changesPerHour
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What all worlds share."""
+    """The parts that all worlds share."""
 
     control_plane: ControlPlane
     engines: Engines

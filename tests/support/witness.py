@@ -1,4 +1,4 @@
-"""What the audit log says about one small world: who served, what was asked for, and what was made, at every moment."""
+"""One small world in the audit log: who served, what was asked for, and what was made, at every moment."""
 
 from __future__ import annotations
 
@@ -40,13 +40,15 @@ class Witness:
     @property
     def changes(self) -> list[tuple[str, str, str]]:
         """The operator's writes that change what runs, and those about proposals."""
-        told = ("inferencedeployments/status", "events")
-        return [(event.verb, event.resource, event.name) for event in self.own if event.resource not in told]
+        reported = ("inferencedeployments/status", "events")
+        return [(event.verb, event.resource, event.name) for event in self.own if event.resource not in reported]
 
     @property
     def reasons(self) -> list[str]:
         """The live loop's reasons in the statuses, in order."""
-        return [f"{told.get('reason')}: {told.get('message')}" for event in self.own if (told := _loop(event))]
+        return [
+            f"{reported.get('reason')}: {reported.get('message')}" for event in self.own if (reported := _loop(event))
+        ]
 
     def broken_by(self, peace: Witness) -> Iterator[str]:
         """Yield what must not happen. ``peace`` is the same story without a disturbance."""

@@ -1,4 +1,4 @@
-"""What the hour, the cluster's switch and the fleet's budget allow the deployments of one pass."""
+"""The allowances of one pass, from the hour, the cluster's switch and the fleet's budget."""
 
 from __future__ import annotations
 

@@ -321,7 +321,7 @@ def tenant_of(case: Case) -> Tenant | None:
 
 
 def _answers(learned: Learned | None) -> SeenAnswers | None:
-    """What the live loop learned of the answers, as the status keeps it: small differences change nothing."""
+    """The answers as the live loop knows them and the status keeps them: small differences change nothing."""
     if learned is None or learned.output_tokens is None:
         return None
     return SeenAnswers(learned.output_tokens, learned.pool, learned.slowness)

@@ -360,7 +360,7 @@ def may_sleep(given: RebalancingSpec) -> bool:
 
 
 def hints_of(given: RebalancingSpec, reading: Reading, *, contested: bool) -> tuple[str, ...]:
-    """Return what people should know beside the decision: what is not as the spec expects it."""
+    """Return hints for people: the things that are not as the spec expects them."""
     return (*_about_gateway(given, reading), *((_CONTESTED,) if contested else ()))
 
 

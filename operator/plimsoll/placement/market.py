@@ -20,7 +20,7 @@ from plimsoll.placement.solvers import Stock
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """What a plan leaves to one deployment. ``is_contended`` means that some deployment waits for a place."""
+    """The places that a plan leaves to one deployment. ``is_contended``: some deployment waits for a place."""
 
     stock: Stock
     memo: Memo

@@ -146,7 +146,7 @@ class PlannedPool:
 
 @dataclass(frozen=True, slots=True)
 class SeenAnswers:
-    """What the engines' metrics showed of a deployment's answers.
+    """The answers of a deployment, as the engines' metrics showed them.
 
     ``tokens`` is their mean length. ``slowness`` is the measured time of a token over that of the performance model, at
     the replicas of ``pool``.

@@ -1,4 +1,4 @@
-"""What a deployment is allowed by the cluster's switch, its maintenance windows and the moves of all others."""
+"""The limits of a deployment from outside: the cluster's switch, maintenance windows, and the moves of all others."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a deployment is allowed at one moment. Without any argument, everything.
+    """The allowance of a deployment at one moment. Without any argument, everything is allowed.
 
     Attributes:
         suspended: whether the cluster's switch holds all deployments.

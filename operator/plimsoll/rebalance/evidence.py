@@ -1,4 +1,4 @@
-"""What the GPUs themselves show of a limit: figures next to a diagnosis, which do not change it."""
+"""Figures of the GPUs themselves next to a diagnosis. They do not change it."""
 
 from __future__ import annotations
 

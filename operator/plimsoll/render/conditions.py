@@ -226,7 +226,7 @@ def _delay_words(delay: Delay | None) -> str:
 
 
 def _taken_back(report: Report, now: str) -> str:
-    """What happened to the last move that failed, while its placement is not tried again; empty where there is none."""
+    """Describe the last move that failed, while its place is not tried again; empty where there is none."""
     standing = [each for each in report.failed_moves if to_rfc3339(each.until) > now]
     if not standing:
         return ""
