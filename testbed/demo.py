@@ -1,6 +1,6 @@
 """The live demonstration: a control plane, a mixed GPU fleet, the operator, and what it makes of the examples.
 
-``python -m testbed.demo`` builds or finds the programs, tells the story in 90 seconds, and stays up until Ctrl-C.
+``python -m testbed.demo`` builds or finds the programs, plays the story in about a minute, and stays up until Ctrl-C.
 """
 
 from __future__ import annotations
