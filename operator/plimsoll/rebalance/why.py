@@ -21,8 +21,8 @@ _SENTENCES = {
     ),
     DecisionReason.RISE_EXPECTED: (
         "{needed} are needed and {replicas} wanted so far: {expected_per_minute} requests a minute are expected in "
-        "{minutes} min, when a new replica serves. {days} days before were so at this time, and such forecasts of them "
-        "err by {error_percent} %. Now there are {traffic}{waiting}{stuck}."
+        "{minutes} min. This is from {days} days before at the same time; such forecasts of them err by "
+        "{error_percent} %. Now there are {traffic}{waiting}{stuck}."
     ),
     DecisionReason.BACKLOG_TOO_LONG: (
         "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: "

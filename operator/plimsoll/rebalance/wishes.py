@@ -66,7 +66,7 @@ class Wish:
 
     ``replicas`` are needed now, because of ``need``. ``enough`` would be enough with room to spare. ``capacity`` is
     that of one replica; None where the lengths or the speed are not known. ``rate`` are the requests a second that it
-    is made for, a steady rise included. ``coming`` are the arrivals that the days before let expect, and ``kept`` are the
+    is made for, a steady rise included. ``coming`` are the arrivals that the days before let expect, and ``kept`` the
     replicas that are not removed because of them. What was enough is learned from arrivals that came, without these.
     """
 
