@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -42,7 +42,7 @@ def flat(_: float) -> float:
     return LOW
 
 
-def past_of(before: list[Course], today: Course, now: float) -> Past:
+def past_of(before: Sequence[Course], today: Course, now: float) -> Past:
     """The past with these days, the newest last, and today up to now."""
     found = []
     for index, course in enumerate([*before, today]):
@@ -52,11 +52,11 @@ def past_of(before: list[Course], today: Course, now: float) -> Past:
     return Past().with_points(found, now)
 
 
-def season_at(before: list[Course], today: Course = morning, now: float = EIGHT) -> Season | None:
+def season_at(before: Sequence[Course], today: Course = morning, now: float = EIGHT) -> Season | None:
     return season_of(past_of(before, today, now), now, STARTUP, AHEAD)
 
 
-def expected_at(before: list[Course], today: Course = morning, now: float = EIGHT) -> Expected | None:
+def expected_at(before: Sequence[Course], today: Course = morning, now: float = EIGHT) -> Expected | None:
     season = season_at(before, today, now)
     return None if season is None else expected_within(season, now, STARTUP, today(now - MIDNIGHT))
 

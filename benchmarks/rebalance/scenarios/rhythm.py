@@ -114,7 +114,7 @@ class Days:
     def arrivals(self, seed: int) -> tuple[Arrival, ...]:
         """Return the requests of today from the run's first moment."""
         demand = self.today(Random(f"{seed}/today"))  # noqa: S311
-        return drawn(Stream(_from_zero(demand), self.lengths))(seed)
+        return drawn(Stream(_of_the_run(demand), self.lengths))(seed)
 
     def past(self, seed: int) -> Sequence[tuple[float, float]]:
         """Return the ends of the steps before the run, and the requests a second in each, with their chance."""
@@ -135,9 +135,10 @@ def _rates(demand: Demand, begin: float, end: float, shift: float, random: Rando
         yield (number + 1) * STEP_SECONDS + shift, max(0.0, came) / STEP_SECONDS
 
 
-def _from_zero(demand: Demand) -> Demand:
-    """Return the part of a demand from its moment 0."""
-    return ramps(((0.0, demand.rate_at(0.0)), *(point for point in demand.points if point.at > 0)))
+def _of_the_run(demand: Demand) -> Demand:
+    """Return the part of a demand that a run measures."""
+    within = (point for point in demand.points if 0 < point.at < RUN_SECONDS)
+    return ramps(((0.0, demand.rate_at(0.0)), *within, (RUN_SECONDS, demand.rate_at(RUN_SECONDS))))
 
 
 def rhythm() -> Iterator[Situation]:
