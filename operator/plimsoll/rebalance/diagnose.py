@@ -50,6 +50,8 @@ class DiagnosisKind(StrEnum):
     """The time to the first token does: prompts wait for each other."""
     QUEUE_BOUND = "QueueBound"
     """Requests wait, and the limit is not known."""
+    MORE_EXPECTED = "MoreExpected"
+    """More requests are expected than the replicas carry. Their limit is no news, and no engine is restarted."""
     PREEMPTION_STORM = "PreemptionStorm"
     """Requests lose their KV cache to others and are computed again."""
     STUCK_REPLICA = "StuckReplica"
@@ -109,7 +111,11 @@ _BECAUSE = {
     Need.RISE: DecisionReason.RISE_EXPECTED,
 }
 
-_KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM}
+_KINDS_OF_NEEDS = {
+    Need.KV_CACHE: DiagnosisKind.KV_BOUND,
+    Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM,
+    Need.RISE: DiagnosisKind.MORE_EXPECTED,
+}
 
 _ON_GPUS = (DiagnosisKind.DECODE_BOUND, DiagnosisKind.HOST_BOUND, DiagnosisKind.PREFILL_BOUND)
 """Findings about which the activity of the GPUs says something."""
