@@ -49,7 +49,7 @@ def test_replicas_are_added_before_the_rise_and_the_sentence_has_its_figures() -
     assert decided.kind is DiagnosisKind.MORE_EXPECTED
     assert kind_of(decided.decision) is ChangeKind.ADD
     text = sentence(decided.decision)
-    assert "requests a minute are expected in 15 min. This is from 7 days before at the same time" in text
+    assert "requests a minute are expected in 10 min. This is from 7 days before at the same time" in text
     assert "err by 2 %" in text
     assert made(course=None).decision.reason is DecisionReason.WITHIN_BAND
     assert made(course=season(1.0)).decision.reason is DecisionReason.WITHIN_BAND

@@ -109,7 +109,7 @@ def expected_within(season: Season, now: float, seconds: float, current: float) 
     course = [(rate, moment) for moment in moments if (rate := season.at(moment)) is not None]
     if usual_now is None or len(course) < len(moments):
         return None
-    peak, at = max(course)
+    peak, at = max(course, key=lambda each: (each[0], -each[1]))
     scale = min(season.today, scale_of(current, usual_now, max(season.rates)))
     rate = peak * scale
     if scale < LEAST_SCALE or rate * (1 - ERRORS * season.error) <= current:
