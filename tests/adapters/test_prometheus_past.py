@@ -11,7 +11,7 @@ import pytest
 
 from plimsoll.adapters import prometheus
 from plimsoll.adapters.prometheus import LABEL_PAIRS, PrometheusSignals
-from plimsoll.adapters.prometheus_past import LONGEST_PREFIX, pods_of, points_of, query_of
+from plimsoll.adapters.prometheus_past import LONGEST_PREFIX, Pods, pods_of, points_of, query_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.past import STEP_SECONDS
 from plimsoll.rebalance.trend import Point
@@ -41,14 +41,16 @@ def test_the_rates_of_steps_are_read_by_one_question() -> None:
     assert found == POINTS
     assert float(query["time"]) == NOW
     assert query["query"].endswith(f")[3600s:{STEP_SECONDS:.0f}s]")
-    assert query["query"].count("sum(rate(vllm:time_to_first_token_seconds_count{") == len(LABEL_PAIRS)
+    assert query["query"].count("(rate(vllm:time_to_first_token_seconds_count{") == len(LABEL_PAIRS)
+    assert query["query"].startswith("(sum(max by (pod,engine,")
     assert '{namespace="chat",pod=~"llama-h100-tp2-[0-9a-z-]+"}[300s]' in query["query"]
     assert 'exported_namespace="chat",exported_pod=~' in query["query"]
 
 
 def test_labels_of_ones_own_are_asked_for_alone() -> None:
     _, [query] = asked(replying(), "llama-h100-tp2", label_pairs=[("ns", "p")])
-    assert query["query"].startswith('(sum(rate(vllm:time_to_first_token_seconds_count{ns="chat",p=~"')
+    assert query["query"].startswith("(sum(max by (p,engine,")
+    assert '(rate(vllm:time_to_first_token_seconds_count{ns="chat",p=~"' in query["query"]
     assert " or " not in query["query"]
 
 
@@ -122,4 +124,5 @@ def test_a_server_that_hangs_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_a_query_covers_all_of_the_seconds() -> None:
-    assert query_of("c", ['a="b"'], 86_400.5) == '(sum(rate(c{a="b"}[300s])))[86401s:300s]'
+    pods = [Pods('a="b"', ("pod", "engine"))]
+    assert query_of("c", pods, 86_400.5) == '(sum(max by (pod,engine) (rate(c{a="b"}[300s]))))[86401s:300s]'

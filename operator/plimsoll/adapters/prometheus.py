@@ -29,7 +29,7 @@ from plimsoll.adapters.prometheus_gateway import (
     gateway_queue,
     parse_queue_series,
 )
-from plimsoll.adapters.prometheus_past import pods_of, points_of
+from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of
 from plimsoll.adapters.prometheus_past import query_of as query_of_past
 from plimsoll.adapters.readings import Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
@@ -156,11 +156,14 @@ class PrometheusSignals:
         counter = count_of(metrics.first_token_seconds)
         if not some or not counter:
             return None
-        pods = pods_of(some)
-        matchers = [f'{of_namespace}="{namespace}",{of_pod}=~"{pods}"' for of_namespace, of_pod in self._label_pairs]
+        names, own = pods_of(some), sorted(metrics.labels)
+        pods = [
+            Pods(f'{of_namespace}="{namespace}",{of_pod}=~"{names}"', (of_pod, *own))
+            for of_namespace, of_pod in self._label_pairs
+        ]
         try:
             with self._client(PAST_TIMEOUT_SECONDS) as client:
-                return points_of(_ask(client, query_of_past(counter, matchers, seconds), time=f"{until:.3f}"))
+                return points_of(_ask(client, query_of_past(counter, pods, seconds), time=f"{until:.3f}"))
         except (SourceUnavailable, InvalidInput):
             return None
 

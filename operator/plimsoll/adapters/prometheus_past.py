@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from plimsoll.rebalance.past import STEP_SECONDS
@@ -23,15 +24,28 @@ def pods_of(workloads: Collection[str]) -> str:
     return "|".join(f"{prefix.replace('.', '[.]')}[0-9a-z-]+" for prefix in prefixes)
 
 
-def query_of(counter: str, matchers: Sequence[str], seconds: float) -> str:
-    """Return one query for the mean rate in each step of so many seconds. ``matchers`` are those of the pods.
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """The matchers of the pods under one pair of labels, and the labels by which series of one engine are known."""
 
-    Each step is the rate over its own time, so a pod that ended counts as long as it was. Prometheus begins the steps
-    of a subquery at multiples of their length, so that the steps of all days are the same. Of several pairs of labels,
-    the first one that has samples counts in each step, because two of them may be of the same series.
+    matchers: str
+    labels: tuple[str, ...]
+
+
+def query_of(counter: str, pods: Sequence[Pods], seconds: float) -> str:
+    """Return one query for the mean rate in each step of so many seconds.
+
+    A pod that is scraped twice counts once, and each of its data-parallel ranks counts. Each step is the rate over its
+    own time, so a pod that ended counts as long as it was. Prometheus begins the steps of a subquery at multiples of
+    their length, so that the steps of all days are the same. Of several pairs of labels, the first one that has samples
+    counts in each step, because two of them may be of the same series.
     """
-    sums = (f"sum(rate({counter}{{{each}}}[{STEP_SECONDS:.0f}s]))" for each in matchers)
-    return f"({' or '.join(sums)})[{math.ceil(seconds)}s:{STEP_SECONDS:.0f}s]"
+    return f"({' or '.join(_sum(counter, each) for each in pods)})[{math.ceil(seconds)}s:{STEP_SECONDS:.0f}s]"
+
+
+def _sum(counter: str, pods: Pods) -> str:
+    engines = ",".join(pods.labels)
+    return f"sum(max by ({engines}) (rate({counter}{{{pods.matchers}}}[{STEP_SECONDS:.0f}s])))"
 
 
 def points_of(result: Any) -> list[Point]:
