@@ -19,7 +19,7 @@ They are a start, a bottleneck that no KV cache shows, a burst, a step with a fa
 
 @cache
 def situations() -> dict[str, Situation]:
-    """Return all situations by their names, those for tuning first."""
+    """Return all situations by their names: those for tuning, those for validation, and those with days before."""
     return {each.name: each for each in chain(tuning(), validation(), rhythm())}
 
 
