@@ -90,6 +90,7 @@ class _Run:
             ttft_seconds=scenario.ttft_seconds,
             tpot_seconds=scenario.tpot_seconds,
             held=self._gateway.held,
+            past=self._scraping.past(self._seed),
         )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
-from math import nan
+from math import ceil, isnan, nan
 from random import Random
 from typing import Final
 
@@ -18,6 +19,9 @@ from benchmarks.rebalance.values import Fault, FaultKind, PodView, Sample, Scena
 HISTORY_SECONDS: Final = 600.0
 """How far back a policy sees."""
 
+STEP_SECONDS: Final = 300.0
+"""The steps in which a policy sees the days before."""
+
 
 @dataclass(slots=True)
 class Scraping:
@@ -28,6 +32,29 @@ class Scraping:
     rng: Random
     _samples: dict[Replica, deque[Sample]] = field(default_factory=dict, init=False)
     _victims: dict[Replica, list[Fault]] = field(default_factory=dict, init=False)
+    _begun: dict[int, float] = field(default_factory=dict, init=False)
+    _past: list[tuple[float, float]] | None = field(default=None, init=False)
+    _ended: int = field(default=0, init=False)
+
+    def _count(self, replica: Replica, sample: Sample) -> None:
+        """Add the first tokens since the last scrape of a pod to the step in which it is scraped."""
+        before = self._samples[replica][-1].first_tokens_total if self._samples[replica] else 0.0
+        step = ceil(sample.at / STEP_SECONDS)
+        self._begun[step] = self._begun.get(step, 0.0) + sample.first_tokens_total - (0.0 if isnan(before) else before)
+
+    def past(self, seed: int) -> Sequence[tuple[float, float]]:
+        """Return the requests a second by steps that are over, of the days before the run too."""
+        ended = int(self.agenda.now // STEP_SECONDS)
+        if self._past is None:
+            self._past = [] if self.scenario.past is None else list(self.scenario.past(seed))
+        if self.scenario.past is not None and ended > self._ended:
+            steps = range(self._ended + 1, ended + 1)
+            self._past = [
+                *self._past,
+                *((step * STEP_SECONDS, self._begun.get(step, 0.0) / STEP_SECONDS) for step in steps),
+            ]
+            self._ended = ended
+        return self._past
 
     def strike_at_their_times(self, fleet: Fleet) -> None:
         """Let each fault of a pod hit the pod that is the oldest when it begins."""
@@ -64,6 +91,7 @@ class Scraping:
         if FaultKind.STALE_POD in faults:
             return
         sample = replica.engine.sample(self.agenda.now)
+        self._count(replica, sample)
         self._samples[replica].append(_not_numbers(sample.at) if FaultKind.NOT_A_NUMBER in faults else sample)
 
 

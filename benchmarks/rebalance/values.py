@@ -101,6 +101,8 @@ class Scenario:
         speed_error: how far the true speed is from the operator's performance model: the standard deviation of the
             logarithm of a factor on the time of every step. A seed has one factor, the same for all policies, so that
             no policy knows the speed.
+        past: the requests a second of the days before, from a seed: the ends of equal steps in seconds before the
+            start of the run, and rates. They are what Prometheus would still have. None: nothing ran before.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Scenario:
     faults: tuple[Fault, ...] = ()
     declared_concurrency: int = 16
     speed_error: float = SPEED_ERROR
+    past: Callable[[int], Sequence[tuple[float, float]]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +180,8 @@ class View:
     """The view of a policy at one tick. ``has_metrics`` is False while Prometheus does not answer.
 
     ``held`` are the requests that wait in the gateway because no replica is ready. The gateway is always seen.
+    ``past`` has the requests a second that got a first token, summed over all pods that ever were, as Prometheus gives
+    them for the days before and for the run so far: the ends of equal steps, and rates.
     """
 
     now: float
@@ -190,6 +195,7 @@ class View:
     ttft_seconds: float
     tpot_seconds: float
     held: int = 0
+    past: Sequence[tuple[float, float]] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from plimsoll.app.contests import Contest
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
 from plimsoll.app.objects import Surroundings
 from plimsoll.app.refusals import Refusal
+from plimsoll.app.season_watch import DaysWanted
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
@@ -120,6 +121,25 @@ def test_signals_are_wanted_of_ready_pods_with_their_addresses() -> None:
     wanted = wanted_signals(case)
 
     assert (wanted.pods, wanted.addresses) == (("a", "b"), {"a": "10.0.0.7"})
+
+
+@pytest.mark.parametrize(
+    ("mode", "startup", "wanted"),
+    [
+        ("Auto", 400.0, DaysWanted(("chat-h100-tp1",), 400.0, 2200.0)),
+        ("Recommend", 400.0, DaysWanted(("chat-h100-tp1",), 400.0, 2200.0)),
+        ("Off", 400.0, None),
+        ("Auto", None, None),
+    ],
+)
+def test_the_days_before_are_wanted_where_a_start_up_was_seen(
+    mode: str, startup: float | None, wanted: DaysWanted | None
+) -> None:
+    facts = PodFacts("a", bound=True, ready=True, ended=False, terminating=False, startup_seconds=startup)
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({"h100-tp1": (facts,)}, {}))
+    case.resource = deployment(rebalancing={"mode": mode})
+    case.pools = (replace(pool(H100), name="h100-tp1"),)
+    assert wanted_signals(case).days == wanted
 
 
 @pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -15,12 +16,14 @@ from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import Reading
 from plimsoll.app import live
 from plimsoll.app.live import LiveSignals, Wanted, reader_of
+from plimsoll.app.season_watch import DaysWanted
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import EngineSample, GpuActivity, PodSignals, SignalState
 from plimsoll.rebalance.tracks import Line
+from plimsoll.rebalance.trend import Point
 from tests.adapters.fake_engine import engine, page
 
 A, B = ObjectKey("x", "a"), ObjectKey("x", "b")
@@ -100,6 +103,35 @@ async def test_the_activity_of_gpus_is_asked_once_and_its_failure_costs_nothing(
     signals.wanted = {}
     await rounds(signals, lambda: signals.reading(A) is None)
     assert not signals.gpus.answers
+
+
+class WithDays(FakeReader):
+    """Knows the days before, or fails to find out."""
+
+    def __init__(self, *, fails: bool) -> None:
+        super().__init__()
+        self.fails, self.questions = fails, 0
+
+    def arrivals_before(self, *_: object, until: float, seconds: float) -> list[Point]:
+        self.questions += 1
+        if self.fails:
+            raise RuntimeError("no such thing")
+        first, last = math.ceil((until - seconds) / 300), int(until / 300)
+        return [Point(300.0 * number, 2.0) for number in range(first, last + 1)]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_the_days_before_are_asked_for_and_their_failure_costs_nothing(fails: bool) -> None:  # noqa: FBT001
+    reader = WithDays(fails=fails)
+    wanted = Wanted(("p",), days=DaysWanted(("llama-h100-tp2",), 600.0, 2400.0))
+    signals = LiveSignals(reader, lambda: None, {A: wanted})
+    await rounds(signals, lambda: len(reader.asked) > 2)
+    assert signals.reading(A) == Reading()
+    assert reader.questions > 1 if fails else reader.questions == 1
+    assert bool(signals.seasons.known) is not fails
+    signals.wanted = {}
+    await rounds(signals, lambda: signals.reading(A) is None)
+    assert not signals.seasons.known
 
 
 async def test_without_a_reading_nothing_is_asked_about_gpus() -> None:

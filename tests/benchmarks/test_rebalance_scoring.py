@@ -340,7 +340,7 @@ def test_the_list_says_what_each_scenario_tests_and_runs_nothing(capsys: Capture
     [
         (("--policies", "one,keda"), ("--policies: 'keda' is unknown; there are one, ten",)),
         (("--scenarios", "S1,S99"), ("--scenarios: 'S99' is unknown; there are S1, S2, S3", "V-FAULTS")),
-        (("--set", "test"), ("--set: 'test' is unknown; there are tuning, validation, all",)),
+        (("--set", "test"), ("--set: 'test' is unknown; there are tuning, validation, rhythm, all",)),
         (("--set", "tuning", "--scenarios", "azure-conv"), ("--scenarios in the tuning set: 'azure-conv' is unknown",)),
         (("--seeds", str(MOST_SEEDS + 1)), ("no seed is in both sets",)),
         (("--seeds", "0"), ("--seeds",)),

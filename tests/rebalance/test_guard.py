@@ -15,6 +15,8 @@ from plimsoll.rebalance.fleet_budget import Scope, Spent
 from plimsoll.rebalance.guard import cooldown_seconds, held_back, under_way
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.load import LoadSummary
+from plimsoll.rebalance.memory import LoopMemory
+from plimsoll.rebalance.past import STEP_SECONDS
 from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
@@ -252,3 +254,28 @@ def test_what_people_are_asked_about_is_proposed_at_any_time(allowance: Allowanc
         assert held_back(change, allowed(allowance, replace(POLICY, mode=Mode.RECOMMEND))) is None
     assert held_back(MOVE, allowed(allowance, ASKS)) is None
     assert held_back(RETUNE, allowed(allowance, ASKS)) is not None, "it is carried out without an approval"
+
+
+def forecast_added(age: float, *others: Mark) -> Situation:
+    """Two ready replicas, of which a forecast added one so many seconds ago; a start-up takes 50 s."""
+    mark = Mark(NOW - age, ChangeKind.ADD, DecisionReason.RISE_EXPECTED.value)
+    where = situation(policy=replace(POLICY, cooldown_seconds=2000))
+    return replace(where, history=ChangeHistory((*others, mark)), memory=LoopMemory(startup_seconds=50.0))
+
+
+def test_what_a_forecast_added_goes_once_its_arrivals_should_have_come() -> None:
+    bound = 50 + int(STEP_SECONDS)
+    found = (("wanted", "SustainedSlack"), ("seconds", bound - 1), ("bound_seconds", bound))
+    assert held(REMOVE, forecast_added(bound - 1)) == (DecisionReason.COOLING_DOWN, found)
+    assert held(REMOVE, forecast_added(bound)) is None
+
+
+def test_what_arrivals_added_cools_down_as_ever_next_to_a_forecast() -> None:
+    usual = Mark(NOW - 1999, ChangeKind.ADD, DecisionReason.ARRIVALS_EXCEED_CAPACITY.value)
+    found = (("wanted", "SustainedSlack"), ("seconds", 1999), ("bound_seconds", 2000))
+    assert held(REMOVE, forecast_added(1500, usual)) == (DecisionReason.COOLING_DOWN, found)
+
+
+def test_a_forecast_never_waits_longer_than_a_cool_down() -> None:
+    where = forecast_added(200)
+    assert held(REMOVE, replace(where, policy=POLICY)) is None

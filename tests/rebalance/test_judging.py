@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from plimsoll.rebalance.capacity import times_of
+from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.judging import Judged, judged
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.memory import Look, LoopMemory
+from plimsoll.rebalance.past import step_of
+from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season
 from plimsoll.rebalance.signals import PodState, SignalState
 from plimsoll.rebalance.traffic import Lengths
 from plimsoll.rebalance.trend import Point
-from plimsoll.rebalance.wishes import Wish
+from plimsoll.rebalance.wishes import Need, Wish
 from tests.support.engine_loads import NOW, replica_model
 from tests.support.live_situations import BUSY, EASY, loads_of, situation
 
@@ -83,3 +86,40 @@ def test_the_model_that_was_used_has_the_speed_that_was_learned() -> None:
     model = judged(situation(EASY, EASY, memory=LoopMemory(slowness=1.5, compared_at=NOW))).model
     assert model == replace(replica_model(), slowness=1.5)
     assert judged(situation(EASY, EASY, model=None)).model is None
+
+
+def rising(factor: float = 2.0, steps: int = 2) -> LoadSummary:
+    """The load of two easy replicas that is usually so many times as large after so many steps of 300 s."""
+    now = 2 * EASY.rate
+    rates = tuple(now * (factor if index >= 2 + steps else 1.0) for index in range(40))
+    return replace(loads_of(EASY, EASY), season=Season(step_of(NOW) - 1, rates, 1.0, 7, 0.02))
+
+
+def test_a_rise_of_the_days_before_is_provided_for_before_it_comes() -> None:
+    memory = LoopMemory(startup_seconds=600.0)
+    plain, look = (judged(situation(EASY, EASY, load=load, memory=memory)) for load in (rising(1.0), rising()))
+    assert wish_in(look).need is Need.RISE
+    assert wish_in(plain).replicas < wish_in(look).replicas <= 2 * wish_in(plain).replicas
+    assert wish_in(look).rate == wish_in(plain).rate
+    assert look.memory.looks == plain.memory.looks
+
+
+def test_a_rise_after_the_start_up_only_keeps_replicas() -> None:
+    look = judged(situation(EASY, EASY, load=rising(steps=4), memory=LoopMemory(startup_seconds=600.0)))
+    assert wish_in(look).need is not Need.RISE
+    assert wish_in(look).kept > wish_in(look).replicas
+
+
+@pytest.mark.parametrize("startup", [None, LEAST_STARTUP_SECONDS - 1])
+def test_replicas_that_start_quickly_need_no_forecast(startup: float | None) -> None:
+    look = judged(situation(EASY, EASY, load=rising(), memory=LoopMemory(startup_seconds=startup)))
+    assert wish_in(look).coming is None
+    assert wish_in(look).kept == wish_in(look).replicas
+
+
+def test_a_forecast_takes_no_removal_back() -> None:
+    memory = LoopMemory(startup_seconds=600.0)
+    for age, is_provided in ((599, False), (601, True)):
+        history = ChangeHistory((Mark(NOW - age, ChangeKind.REMOVE),))
+        look = judged(situation(EASY, EASY, load=rising(), memory=memory, history=history))
+        assert (wish_in(look).need is Need.RISE) is is_provided

@@ -146,3 +146,12 @@ def test_a_promise_out_of_reach_is_said_with_what_the_new_place_gives() -> None:
 def test_no_faster_place_is_said_with_the_promise() -> None:
     said = sentence(Wait(DecisionReason.NO_FASTER_PLACE, (*FOR_SPEED, ("wanted", "PromiseOutOfReach"))))
     assert said.startswith("Waiting (PromiseOutOfReach): the mean time per token is 45 ms and 30 ms are promised. ")
+
+
+def test_an_expected_rise_says_when_from_what_and_how_sure() -> None:
+    figures = (("expected_per_minute", 900), ("minutes", 15), ("days", 5), ("error_percent", 9))
+    assert sentence(AddReplica(DecisionReason.RISE_EXPECTED, (*KNOWN, *figures))) == (
+        "3 replicas are needed and 1 replica wanted so far: 900 requests a minute are expected in 15 min. This is from "
+        "5 days before at the same time; such forecasts of them err by 9 %. Now there are 600 requests a minute with "
+        "prompts of 1000 and answers of 200 tokens, of which a replica carries 240 (the KV cache limits it)."
+    )

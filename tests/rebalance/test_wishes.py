@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plimsoll.rebalance.capacity import ReplicaModel, capacity_of
-from plimsoll.rebalance.wishes import LONG_QUEUE, NORMAL_QUEUE, Load, Need, Wish, wish_of
+from plimsoll.rebalance.season import Expected
+from plimsoll.rebalance.wishes import LONG_QUEUE, MOST_FORECAST, NORMAL_QUEUE, Load, Need, Wish, wish_of, with_forecast
 from tests.support.engine_loads import KV_TOKENS, NOW, Serves, moments, pod, replica_model, summary, traffic
 
 MODEL = replica_model()
@@ -159,3 +160,31 @@ def test_every_load_has_a_wish(
     each = replace(USUAL, rate=rate, kv_usage=usage, waiting=waiting)
     wish = wish_of(load(*pods * [each], is_settled=is_settled), model)
     assert 1 <= wish.replicas <= wish.enough
+
+
+def expecting(worth: float) -> Expected:
+    """A forecast of so many replicas' worth of requests."""
+    return Expected(worth * carried(), NOW + 600, days=7, error=0.1)
+
+
+@pytest.mark.parametrize(("worth", "replicas"), [(0.5, 2), (1.8, 2), (2.6, 3), (3.6, 4), (9.0, 4)])
+def test_a_forecast_adds_what_it_needs_up_to_twice_the_need_of_now(worth: float, replicas: int) -> None:
+    now = of_rate(1.6)
+    wish = with_forecast(now, expecting(worth), None)
+    assert now.replicas == 2
+    assert (wish.replicas, wish.need is Need.RISE) == (replicas, replicas > 2)
+    assert wish.replicas <= MOST_FORECAST * now.replicas
+    assert (wish.enough, wish.rate, wish.kept) == (now.enough, now.rate, wish.replicas)
+
+
+def test_what_is_needed_later_is_kept_and_not_added() -> None:
+    now = of_rate(1.6)
+    wish = with_forecast(now, None, expecting(2.6))
+    assert (wish.replicas, wish.need, wish.coming) == (now.replicas, now.need, None)
+    assert wish.kept == 4
+    assert with_forecast(now, None, None).kept == now.replicas
+
+
+def test_a_forecast_for_replicas_of_unknown_speed_asks_for_nothing() -> None:
+    now = wish_of(load(USUAL), None)
+    assert with_forecast(now, expecting(9), expecting(9)) == now

@@ -7,6 +7,7 @@ bounds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
@@ -36,13 +37,20 @@ from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant, as_it_is
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decisions import Retune
 from plimsoll.rebalance.history import ChangeHistory
+from plimsoll.rebalance.memory import LoopMemory
+from plimsoll.rebalance.past import Past
+from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season, season_of
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
+from plimsoll.rebalance.trend import Point
 
 MODEL = "Qwen/Qwen3-32B"
 """A request needs a model. The live loop reads nothing of it."""
 
 Bounds = Mapping[str, int]
 """Fields of ``spec.rebalancing``."""
+
+EVERY_SECONDS = 600.0
+"""How often the operator looks at the days before."""
 
 _NOTHING = Ledger({})
 
@@ -55,6 +63,8 @@ class Ours:
     standing: Standing
     tick_seconds: float = field(default_factory=lambda: Settings().signals_seconds)
     turn: Turn | None = None
+    looks_back: bool = True
+    _season: tuple[float, Season | None] = (-math.inf, None)
 
     def __call__(self, view: View) -> Order:
         """Take one turn."""
@@ -63,7 +73,7 @@ class Ours:
             self.standing,
             running_of(view),
             surroundings_of(view),
-            reading_of(view),
+            replace(reading_of(view), season=self._season_at(view)),
             room_for_all(view.engine, self.standing.target_replicas),
             now=view.now,
         )
@@ -72,15 +82,34 @@ class Ours:
         sequences = change.sequences if isinstance(change, Retune) and self.turn.acted else None
         return Order(self.standing.target_replicas, sequences)
 
+    def _season_at(self, view: View) -> Season | None:
+        """Return the season as the operator knows it: made anew every ten minutes."""
+        startup = self.standing.memory.startup_seconds or 0.0
+        if not self.looks_back or not view.has_metrics or startup < LEAST_STARTUP_SECONDS:
+            return None
+        if view.now - self._season[0] >= EVERY_SECONDS:
+            past = Past().with_points((Point(at, rate) for at, rate in view.past), view.now)
+            cooldown = self.spec.rebalancing.cooldown_seconds
+            self._season = view.now, season_of(past, view.now, startup, startup + cooldown)
+        return self._season[1]
+
 
 def ours(scenario: Scenario) -> Policy:
     """Make the loop with the default bounds."""
     return _loop(scenario, {})
 
 
-def _loop(scenario: Scenario, bounds: Bounds) -> Policy:
+def ours_today(scenario: Scenario) -> Policy:
+    """Make the loop without a look at the days before."""
+    return replace(_loop(scenario, {}), looks_back=False)
+
+
+def _loop(scenario: Scenario, bounds: Bounds) -> Ours:
+    """Make the loop. Where the deployment ran before, it has seen the longest start."""
     spec = spec_of(scenario, bounds)
-    return Ours(spec, Standing(spec.replicas, spec.replicas, ChangeHistory()))
+    longest = None if scenario.past is None else scenario.cold_start_seconds * scenario.cold_start_spread[1]
+    memory = LoopMemory("pool", startup_seconds=longest)
+    return Ours(spec, Standing(spec.replicas, spec.replicas, ChangeHistory(), memory=memory))
 
 
 def spec_of(scenario: Scenario, bounds: Bounds) -> InferenceDeploymentSpec:

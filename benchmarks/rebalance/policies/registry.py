@@ -8,7 +8,7 @@ from benchmarks.rebalance.policies.dynamo_easy import dynamo_latency, dynamo_thr
 from benchmarks.rebalance.policies.dynamo_sla import dynamo_sla
 from benchmarks.rebalance.policies.epp_keda import epp_keda
 from benchmarks.rebalance.policies.kpa import apa, kpa
-from benchmarks.rebalance.policies.ours import ours
+from benchmarks.rebalance.policies.ours import ours, ours_today
 from benchmarks.rebalance.policies.static import static_peak, static_start
 from benchmarks.rebalance.policies.wva import BENCHMARK
 from benchmarks.rebalance.policies.wva_throughput import wva_throughput
@@ -18,6 +18,7 @@ from benchmarks.rebalance.values import Maker
 
 POLICIES: dict[str, Maker] = {
     "ours": ours,
+    "ours-today": ours_today,
     "static-start": static_start,
     "static-peak": static_peak,
     "wva-v1": wva_v1(),

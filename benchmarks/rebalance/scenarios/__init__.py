@@ -1,1 +1,1 @@
-"""The situations, in two sets that never mix: laws are tuned on one, and judged on the other."""
+"""The situations, in sets that never mix: laws are tuned on one and judged on another; the third has days before."""

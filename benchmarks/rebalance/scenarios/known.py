@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import chain
 
+from benchmarks.rebalance.scenarios.rhythm import rhythm
 from benchmarks.rebalance.scenarios.situation import Situation
 from benchmarks.rebalance.scenarios.tuning import tuning
 from benchmarks.rebalance.scenarios.validation import validation
@@ -18,8 +19,8 @@ They are a start, a bottleneck that no KV cache shows, a burst, a step with a fa
 
 @cache
 def situations() -> dict[str, Situation]:
-    """Return all situations by their names, those for tuning first."""
-    return {each.name: each for each in chain(tuning(), validation())}
+    """Return all situations by their names: those for tuning, those for validation, and those with days before."""
+    return {each.name: each for each in chain(tuning(), validation(), rhythm())}
 
 
 def quick() -> list[Situation]:

@@ -15,15 +15,17 @@ class Group(StrEnum):
     """Constants of a law may be chosen by it."""
     VALIDATION = "validation"
     """No constant may be chosen by it: other seeds, other models on other GPUs, and traces of real requests."""
+    RHYTHM = "rhythm"
+    """Days that are known when the run begins, like each other or not."""
     OWN = "own"
     """A trace that a user brings."""
 
 
-SETS = (Group.TUNING, Group.VALIDATION)
+SETS = (Group.TUNING, Group.VALIDATION, Group.RHYTHM)
 """The sets of situations that are carried."""
 
-FIRST_SEED = {Group.TUNING: 1, Group.VALIDATION: 1001, Group.OWN: 1}
-"""No seed is in both carried sets as long as there are fewer than a thousand."""
+FIRST_SEED = {Group.TUNING: 1, Group.VALIDATION: 1001, Group.RHYTHM: 2001, Group.OWN: 1}
+"""No seed is in two carried sets as long as there are fewer than a thousand."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,11 @@ class LiveSeries(Collector):
 METRICS = (
     LiveMetric("plimsoll_live_arrivals_per_second", "Requests that arrive.", lambda each: each.arrivals),
     LiveMetric(
+        "plimsoll_live_expected_arrivals_per_second",
+        "Requests that are expected when a new replica serves, where these are more than now.",
+        lambda each: each.expected,
+    ),
+    LiveMetric(
         "plimsoll_live_replica_capacity_per_second",
         "Requests that one replica carries with its promises kept, as learned.",
         lambda each: each.capacity,

@@ -19,6 +19,7 @@ from plimsoll.app.rebalancing import Running, Standing, Turn, may_sleep, policy_
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.record.values import decision_of
 from plimsoll.app.refusals import Refusal
+from plimsoll.app.season_watch import DaysWanted
 from plimsoll.app.settings import Settings
 from plimsoll.app.spec_digests import SpecDigests, digests_of
 from plimsoll.app.store import Body, uid_of
@@ -48,6 +49,7 @@ from plimsoll.rebalance.memory import Learned
 from plimsoll.rebalance.modelling import model_of
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
+from plimsoll.render.names import workload_name
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.placement_proposals import Owner
 from plimsoll.render.report import Problem, Report
@@ -299,7 +301,17 @@ def wanted_signals(case: Case) -> Wanted:
     history = max(HISTORY_SECONDS, spec.rebalancing.window_seconds + STALE_MEMORY_SECONDS)
     window = CAPACITY_WINDOW_SECONDS if is_off else history
     metrics = engine_of(spec.engine.engine_name).metrics
-    return Wanted(pods, window, metrics, addresses, inference_pool=case.inference_pool)
+    days = None if is_off else _days_wanted(case, spec.rebalancing.cooldown_seconds)
+    return Wanted(pods, window, metrics, addresses, inference_pool=case.inference_pool, days=days)
+
+
+def _days_wanted(case: Case, cooldown_seconds: int) -> DaysWanted | None:
+    """Return the days before that say how many replicas to start now; None where a start-up was never seen."""
+    startup = _longest_startup(case)
+    if startup is None:
+        return None
+    workloads = tuple(workload_name(case.key.name, pool.name) for pool in case.pools)
+    return DaysWanted(workloads, startup, startup + cooldown_seconds)
 
 
 def tenant_of(case: Case) -> Tenant | None:

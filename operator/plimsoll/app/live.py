@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TypeVar
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import QueueReader, Reading, SignalReader
 from plimsoll.app.gpu_watch import GpuWatch
 from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
+from plimsoll.app.season_watch import DaysWanted, SeasonWatch
 from plimsoll.app.settings import Settings
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
@@ -38,6 +40,8 @@ that stopped reporting from one that never did. It is read once; then only what 
 STALE_MEMORY_SECONDS = 60
 """The same minute for a longer window: how far before it a pod's last sample is still read. Two scrapes of 30 s."""
 
+T = TypeVar("T")
+
 logger = logging.getLogger("plimsoll.live")
 
 
@@ -46,7 +50,7 @@ class Wanted:
     """The pods and the window to read for one object, and the names of its engine's metrics.
 
     ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
-    holds requests; empty where the spec names none.
+    holds requests; empty where the spec names none. ``days`` are the days before that matter; None: none do.
     """
 
     pods: tuple[str, ...]
@@ -54,6 +58,7 @@ class Wanted:
     metrics: EngineMetrics = engine_of().metrics
     addresses: Mapping[str, str] = field(default_factory=dict)
     inference_pool: str = ""
+    days: DaysWanted | None = None
 
 
 def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
@@ -76,6 +81,7 @@ class LiveSignals:
     readings: dict[ObjectKey, Reading] = field(default_factory=dict)
     memories: dict[ObjectKey, Memory] = field(default_factory=dict)
     gpus: GpuWatch = field(default_factory=GpuWatch)
+    seasons: SeasonWatch = field(default_factory=SeasonWatch)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
 
     def reading(self, key: ObjectKey) -> Reading | None:
@@ -95,7 +101,7 @@ class LiveSignals:
 
     async def _read_all(self, reader: SignalReader) -> None:
         wanted = dict(self.wanted)
-        for known in (self.readings, self.memories, self.gpus.answers):
+        for known in (self.readings, self.memories, self.gpus.answers, self.seasons.known):
             for key in [key for key in known if key not in wanted]:
                 del known[key]
         turn = asyncio.Semaphore(READERS)
@@ -130,12 +136,19 @@ class LiveSignals:
         reading, memory = _continued(reader, key.namespace, what, before, now)
         if reading is None or reading.state is not SignalState.FRESH:
             return reading, memory
-        try:
-            gpus = self.gpus.activity(reader, key, what.pods, now)
-        except Exception:  # what is not needed must not cost the reading
-            logger.exception("reading the activity of GPUs of %s failed", key)
-            gpus = None
-        return replace(reading, gpus=gpus), memory
+        gpus = _tried(partial(self.gpus.activity, reader, key, what.pods, now), f"the activity of GPUs of {key}")
+        skew = reading.clock_skew_seconds
+        look_back = partial(self.seasons.season, reader, key, what.days, what.metrics, now, skew)
+        return replace(reading, gpus=gpus, season=_tried(look_back, f"the days before of {key}")), memory
+
+
+def _tried(read: Callable[[], T], what: str) -> T | None:
+    """Return what is good to know and not needed: its failure must not cost the reading."""
+    try:
+        return read()
+    except Exception:
+        logger.exception("reading %s failed", what)
+        return None
 
 
 def _continued(

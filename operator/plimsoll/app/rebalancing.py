@@ -401,7 +401,7 @@ def load_of(
         available=reading.state is SignalState.FRESH,
         gateway=reading.gateway,
     )
-    return load if reading.gpus is None else replace(load, gpus=reading.gpus)
+    return replace(load, gpus=reading.gpus, season=reading.season)
 
 
 def _slowest_start(around: Surroundings) -> float | None:

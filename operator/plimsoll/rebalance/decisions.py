@@ -14,6 +14,7 @@ class DecisionReason(StrEnum):
     MODE_OFF = "ModeOff"
     WITHIN_BAND = "WithinBand"
     ARRIVALS_EXCEED_CAPACITY = "ArrivalsExceedCapacity"
+    RISE_EXPECTED = "RiseExpected"
     BACKLOG_TOO_LONG = "BacklogTooLong"
     SUSTAINED_KV_PRESSURE = "SustainedKvPressure"
     SUSTAINED_QUEUE = "SustainedQueue"

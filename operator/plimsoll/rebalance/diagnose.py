@@ -19,6 +19,7 @@ from plimsoll.rebalance.livelock import page_livelock
 from plimsoll.rebalance.load import LoadSummary
 from plimsoll.rebalance.policy import RebalancePolicy
 from plimsoll.rebalance.promise import missed_figures, unreachable
+from plimsoll.rebalance.season import Expected
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.traffic import Traffic
@@ -49,6 +50,8 @@ class DiagnosisKind(StrEnum):
     """The time to the first token does: prompts wait for each other."""
     QUEUE_BOUND = "QueueBound"
     """Requests wait, and the limit is not known."""
+    MORE_EXPECTED = "MoreExpected"
+    """More requests are expected than the replicas carry. Their limit is no news, and no engine is restarted."""
     PREEMPTION_STORM = "PreemptionStorm"
     """Requests lose their KV cache to others and are computed again."""
     STUCK_REPLICA = "StuckReplica"
@@ -105,9 +108,14 @@ _BECAUSE = {
     Need.KV_CACHE: DecisionReason.SUSTAINED_KV_PRESSURE,
     Need.PREEMPTIONS: DecisionReason.PREEMPTION_STORM,
     Need.QUEUE: DecisionReason.SUSTAINED_QUEUE,
+    Need.RISE: DecisionReason.RISE_EXPECTED,
 }
 
-_KINDS_OF_NEEDS = {Need.KV_CACHE: DiagnosisKind.KV_BOUND, Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM}
+_KINDS_OF_NEEDS = {
+    Need.KV_CACHE: DiagnosisKind.KV_BOUND,
+    Need.PREEMPTIONS: DiagnosisKind.PREEMPTION_STORM,
+    Need.RISE: DiagnosisKind.MORE_EXPECTED,
+}
 
 _ON_GPUS = (DiagnosisKind.DECODE_BOUND, DiagnosisKind.HOST_BOUND, DiagnosisKind.PREFILL_BOUND)
 """Findings about which the activity of the GPUs says something."""
@@ -274,7 +282,19 @@ def load_numbers(situation: Situation, wish: Wish) -> Numbers:
             "capacity_per_minute": round(PER_MINUTE * capacity.per_second),
             "limit": capacity.limit.value,
         }
-    return tuple(found.items())
+    return (*found.items(), *(_coming(wish.coming, situation.now) if wish.need is Need.RISE else ()))
+
+
+def _coming(expected: Expected | None, now: float) -> Numbers:
+    """Return the figures of a forecast: what is expected, when, from how many days, and its error."""
+    if expected is None:
+        return ()
+    return (
+        ("expected_per_minute", round(PER_MINUTE * expected.per_second)),
+        ("minutes", round((expected.at - now) / PER_MINUTE)),
+        ("days", expected.days),
+        ("error_percent", round(100 * expected.error)),
+    )
 
 
 def _by_missing_data(placement: PlacementState, load: LoadSummary) -> Diagnosis | None:
@@ -352,7 +372,7 @@ def _by_slack(situation: Situation, judged: Judged) -> Diagnosis | None:
     placement, wish = situation.placement, judged.wish
     if wish is None:
         return _starting(placement)
-    enough = max(look.enough for look in judged.memory.looks)
+    enough = max(wish.kept, *(look.enough for look in judged.memory.looks))
     is_quiet = situation.load.traffic is not None and situation.load.traffic.waiting < 1
     seconds = situation.now - judged.memory.looks[0].at
     if enough >= placement.replicas or not is_quiet or seconds < cooldown_seconds(situation):

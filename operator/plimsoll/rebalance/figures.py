@@ -23,6 +23,7 @@ class LiveFigures:
         arrivals: requests a second.
         capacity: requests a second that one replica carries.
         waiting: requests in queues, those of the gateway included.
+        expected: requests a second that the days before let expect when a new replica serves; None: no more than now.
         at_gateway: those of them that wait at the gateway; None where there is none or its queue is unknown.
         running: requests in batches.
         kv_use: KV cache in use, 0 to 1.
@@ -45,6 +46,7 @@ class LiveFigures:
     ttft_seconds: float | None = None
     token_seconds: float | None = None
     at_gateway: float | None = None
+    expected: float | None = None
 
     @property
     def pressure(self) -> float | None:
@@ -73,4 +75,5 @@ def live_figures(situation: Situation, decided: Decided, target: int) -> LiveFig
         ttft_seconds=None if traffic is None else traffic.ttft_seconds,
         token_seconds=None if traffic is None else traffic.token_seconds,
         at_gateway=queue.waiting if queue is not None and queue.is_known else None,
+        expected=None if wish is None or wish.coming is None else wish.coming.per_second,
     )

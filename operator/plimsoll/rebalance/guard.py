@@ -8,6 +8,7 @@ from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.history import ChangeKind
+from plimsoll.rebalance.past import STEP_SECONDS
 from plimsoll.rebalance.situation import Situation
 
 BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REPLICAS)
@@ -106,6 +107,7 @@ def _removal_held_back(change: RemoveReplica, situation: Situation, wanted: Numb
         _budget_spent(situation, wanted)
         or _reversals_spent(situation, wanted)
         or _cooling_down(situation, wanted, ChangeKind.ADD, *RESTARTS)
+        or _forecast_open(situation, wanted)
         or _settling(situation, wanted)
     )
 
@@ -135,9 +137,22 @@ def _settling(situation: Situation, wanted: Numbers) -> Wait | None:
 
 
 def _cooling_down(situation: Situation, wanted: Numbers, *kinds: ChangeKind) -> Wait | None:
-    """Return a wait where the last change of these kinds is too recent. A reversal makes it longer."""
-    last = situation.history.clamped(situation.now).last(*kinds)
-    bound = cooldown_seconds(situation)
+    """Return a wait where the last change of these kinds is too recent. A reversal makes it longer.
+
+    What a forecast added is no news of the load, so it has a wait of its own.
+    """
+    last = situation.history.clamped(situation.now).without(DecisionReason.RISE_EXPECTED.value).last(*kinds)
+    return _waiting_since(last, cooldown_seconds(situation), situation, wanted)
+
+
+def _forecast_open(situation: Situation, wanted: Numbers) -> Wait | None:
+    """Return a wait until the arrivals should have come for which a forecast added replicas."""
+    reason, bound = DecisionReason.RISE_EXPECTED.value, situation.memory.expected_startup_seconds + STEP_SECONDS
+    last = situation.history.clamped(situation.now).only(reason).last(ChangeKind.ADD)
+    return _waiting_since(last, min(bound, cooldown_seconds(situation)), situation, wanted)
+
+
+def _waiting_since(last: float | None, bound: float, situation: Situation, wanted: Numbers) -> Wait | None:
     if last is None or situation.now - last >= bound:
         return None
     since = int(situation.now - last)

@@ -86,6 +86,14 @@ class ChangeHistory:
             if later.at - earlier.at <= REVERSAL_SECONDS and now - later.at < HOUR_SECONDS
         )
 
+    def only(self, reason: str) -> ChangeHistory:
+        """Return the changes with a reason."""
+        return ChangeHistory(tuple(mark for mark in self.changes if mark.reason == reason))
+
+    def without(self, reason: str) -> ChangeHistory:
+        """Return the changes with other reasons."""
+        return ChangeHistory(tuple(mark for mark in self.changes if mark.reason != reason))
+
     def last(self, *kinds: ChangeKind) -> float | None:
         """Return the time of the last change of these kinds; None if there was none."""
         return max((mark.at for mark in self.changes if mark.kind in kinds), default=None)

@@ -10,11 +10,20 @@ from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.memory import LoopMemory
 from plimsoll.rebalance.promise import missed_figures
+from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Expected, expected_within
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import Situation
 from plimsoll.rebalance.traffic import Traffic
 from plimsoll.rebalance.trend import rise_within
-from plimsoll.rebalance.wishes import LEAST_BACKLOG_SECONDS, LONG_QUEUE, Load, Wish, wish_for_queue, wish_of
+from plimsoll.rebalance.wishes import (
+    LEAST_BACKLOG_SECONDS,
+    LONG_QUEUE,
+    Load,
+    Wish,
+    wish_for_queue,
+    wish_of,
+    with_forecast,
+)
 
 SETTLED_SECONDS = 45.0
 """How long every replica must have served before a long queue alone asks for more: three scrapes of 15 s."""
@@ -40,7 +49,7 @@ def judged(situation: Situation) -> Judged:
         return Judged(_without_engines(situation), memory)
     memory = _with_quiet(_with_lessons(memory, situation, traffic), situation)
     wish, model = _wish(memory, situation, traffic)
-    wish = replace(wish, replicas=wish.replicas + situation.unknown, enough=wish.enough + situation.unknown)
+    wish = _with_unknown(wish, situation.unknown)
     memory = memory.with_promise(missed=bool(model and missed_figures(traffic, model.slo)), now=situation.now)
     return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate), model)
 
@@ -54,6 +63,10 @@ def without_promise(judged: Judged, situation: Situation, figure: str) -> Judged
     placement = replace(situation.placement, model=replace(model, slo=slo))
     wish, relaxed = _wish(judged.memory, replace(situation, placement=placement), traffic)
     return replace(judged, wish=replace(wish, replicas=wish.replicas + situation.unknown), model=relaxed)
+
+
+def _with_unknown(wish: Wish, unknown: int) -> Wish:
+    return replace(wish, replicas=wish.replicas + unknown, enough=wish.enough + unknown, kept=wish.kept + unknown)
 
 
 def _with_lessons(memory: LoopMemory, situation: Situation, traffic: Traffic) -> LoopMemory:
@@ -99,7 +112,23 @@ def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[W
         most_work=memory.most_work,
         backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
     )
-    return wish_of(load, model), model
+    coming = None if _has_just_removed(situation) else _expected(memory, situation, traffic, 0.0)
+    later = _expected(memory, situation, traffic, cooldown_seconds(situation))
+    return with_forecast(wish_of(load, model), coming, later), model
+
+
+def _has_just_removed(situation: Situation) -> bool:
+    """Whether a forecast would take a removal back: then arrivals decide."""
+    last = situation.history.last(ChangeKind.REMOVE)
+    return last is not None and situation.now - last < cooldown_seconds(situation)
+
+
+def _expected(memory: LoopMemory, situation: Situation, traffic: Traffic, more_seconds: float) -> Expected | None:
+    """Return the arrivals to expect until so long after a start-up; None where start-ups are short or nothing rises."""
+    season, startup = situation.load.season, memory.startup_seconds or 0.0
+    if season is None or startup < LEAST_STARTUP_SECONDS:
+        return None
+    return expected_within(season, situation.now, startup + more_seconds, traffic.arrivals.per_second)
 
 
 def _is_settled(situation: Situation) -> bool:

@@ -11,6 +11,7 @@ from statistics import median
 
 from plimsoll.rebalance.gateway import GatewayQueue, with_queue
 from plimsoll.rebalance.idle import Quiet, quiet_of
+from plimsoll.rebalance.season import Season
 from plimsoll.rebalance.signals import BY_RANK, EngineSample, GpuActivity, PodSignals, PodState, SignalState, worst
 from plimsoll.rebalance.tracks import NEW_SECONDS, Track
 from plimsoll.rebalance.traffic import Traffic, traffic_of
@@ -59,6 +60,7 @@ class LoadSummary:
         gpus: how busy the pods' GPUs are; None: not known.
         gateway: the queue of the gateway; None where the deployment names none.
         quiet: when a request came last, of the known pods; None where they do not say.
+        season: the usual course of the arrivals; None where the days before are not known, or say nothing.
     """
 
     state: SignalState
@@ -71,6 +73,7 @@ class LoadSummary:
     gpus: GpuActivity | None = None
     gateway: GatewayQueue | None = None
     quiet: Quiet | None = None
+    season: Season | None = None
 
     @property
     def fresh_pods(self) -> int:

@@ -19,6 +19,11 @@ _SENTENCES = {
     DecisionReason.ARRIVALS_EXCEED_CAPACITY: (
         "{needed} are needed and {replicas} wanted so far: {traffic}{gpus}{waiting}{stuck}{tuning}."
     ),
+    DecisionReason.RISE_EXPECTED: (
+        "{needed} are needed and {replicas} wanted so far: {expected_per_minute} requests a minute are expected in "
+        "{minutes} min. This is from {days} days before at the same time; such forecasts of them err by "
+        "{error_percent} %. Now there are {traffic}{waiting}{stuck}."
+    ),
     DecisionReason.BACKLOG_TOO_LONG: (
         "{needed} are needed to serve the requests that wait, and {replicas} wanted so far: "
         "{traffic}{gpus}{waiting}{stuck}{tuning}."

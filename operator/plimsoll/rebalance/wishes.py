@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.rebalance.capacity import Capacity, ReplicaModel, capacity_of
+from plimsoll.rebalance.season import Expected
 from plimsoll.rebalance.traffic import Lengths, Traffic
 
 NEEDED_USE = 0.92
@@ -42,6 +43,11 @@ TOLERANCE = 0.04
 """A need that exceeds a whole number by less than this part is not rounded up."""
 
 
+MOST_FORECAST = 2.0
+"""The replicas that a forecast may ask for, over those that the load needs now. It is more often right than wrong, and
+a wrong one costs GPUs for a start-up and a cool-down."""
+
+
 class Need(StrEnum):
     """The needs, of which the largest asks for the most replicas."""
 
@@ -51,6 +57,7 @@ class Need(StrEnum):
     KV_CACHE = "KvCache"
     PREEMPTIONS = "Preemptions"
     QUEUE = "Queue"
+    RISE = "Rise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,8 @@ class Wish:
 
     ``replicas`` are needed now, because of ``need``. ``enough`` would be enough with room to spare. ``capacity`` is
     that of one replica; None where the lengths or the speed are not known. ``rate`` are the requests a second that it
-    is made for, a rise that is expected included.
+    is made for, a steady rise included. ``coming`` are the arrivals that the days before let expect, and ``kept`` the
+    replicas that are not removed because of them. What was enough is learned from arrivals that came, without these.
     """
 
     replicas: int
@@ -67,6 +75,8 @@ class Wish:
     enough: int
     capacity: Capacity | None
     rate: float
+    coming: Expected | None = None
+    kept: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +112,28 @@ def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
     return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
+
+
+def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -> Wish:
+    """Return the wish with the replicas that a forecast asks for. It adds only.
+
+    Args:
+        wish: for the load as it is.
+        coming: the arrivals that the days before let expect by the time when a new replica serves; None: no more.
+        later: those by the time when a removal could be made good.
+    """
+    if wish.capacity is None:
+        return wish
+    most = math.floor(MOST_FORECAST * wish.replicas)
+    wanted = min(most, _whole(_rate(coming) / (NEEDED_USE * wish.capacity.per_second)))
+    kept = min(most, _whole(_rate(later) / (SPARE_USE * wish.capacity.per_second)))
+    if wanted > wish.replicas:
+        wish = replace(wish, replicas=wanted, need=Need.RISE)
+    return replace(wish, kept=max(kept, wish.replicas), coming=coming)
+
+
+def _rate(expected: Expected | None) -> float:
+    return 0.0 if expected is None else expected.per_second
 
 
 def wish_for_queue(waiting: float, replica: ReplicaModel | None) -> Wish:

@@ -20,6 +20,7 @@ _MORE = frozenset(
         DiagnosisKind.HOST_BOUND,
         DiagnosisKind.PREFILL_BOUND,
         DiagnosisKind.QUEUE_BOUND,
+        DiagnosisKind.MORE_EXPECTED,
         DiagnosisKind.PREEMPTION_STORM,
         DiagnosisKind.STUCK_REPLICA,
         DiagnosisKind.PAGE_LIVELOCK,
