@@ -37,7 +37,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.engines.registry import engine_of
-from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.failed_moves import FailedMove, settings_refused
 from plimsoll.placement.failed_moves import remembered as remembered_failures
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
@@ -45,6 +45,7 @@ from plimsoll.placement.move_clock import LEAST_SECONDS, MoveClock, continued, s
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
+from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.memory import Learned
 from plimsoll.rebalance.modelling import model_of
 from plimsoll.render.decisions import DecisionNote
@@ -73,6 +74,10 @@ class Case:
     failed: tuple[FailedMove, ...] = ()
     clock: MoveClock | None = None
     overdue: bool = False
+    retune: RetuneClock | None = None
+    retune_due: float | None = None
+    updates_due: tuple[tuple[str, float], ...] = ()
+    late_updates: frozenset[str] = frozenset()
     move_seconds: float = LEAST_SECONDS
     standing: Standing | None = None
     turn: Turn | None = None
@@ -177,6 +182,9 @@ def report_of(case: Case, now: float) -> Report:
         move=_move(case, now),
         failed_moves=_failed_moves(case, now),
         late=_late(case),
+        retune=case.retune,
+        retune_due=case.retune_due,
+        late_updates=case.late_updates,
         decisions=_decisions(case, now),
         proposals=case.proposals,
         rebalancing=None if case.turn is None else case.turn.report(case.record, mode, sized=sized),
@@ -194,8 +202,15 @@ def _move(case: Case, now: float) -> MoveClock | None:
     if case.decision is None or not _retires(case.decision):
         return None
     new = [pool for pool in case.decision.pools if pool.state is PoolState.ACTIVE]
-    seconds = seconds_for_move(_longest_startup(case), max(map(_weights_bytes, new), default=0), case.move_seconds)
-    return continued(case.clock, tuple(sorted(pool.name for pool in new)), seconds, case.start_digest, now)
+    pools = tuple(sorted(pool.name for pool in new))
+    return continued(case.clock, pools, seconds_allowed(case), case.start_digest, now)
+
+
+def seconds_allowed(case: Case) -> float:
+    """How long new replicas of this decision may take until they serve."""
+    pools = () if case.decision is None else case.decision.pools
+    weights = (_weights_bytes(pool) for pool in pools if pool.state is PoolState.ACTIVE)
+    return seconds_for_move(_longest_startup(case), max(weights, default=0), case.move_seconds)
 
 
 def _retires(decision: Decision) -> bool:
@@ -379,15 +394,18 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Runn
     pools = case.pools
     active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
     gpu = None if active is None else fleet.named(active.gpu_type)
-    moving = any(pool.state is PoolState.RETIRING for pool in pools)
+    taken_back = case.decision is not None and bool(case.decision.rolled_back)
+    moving = taken_back or any(pool.state is PoolState.RETIRING for pool in pools)
     if active is None or gpu is None or case.request is None:
         return Running(figures, moving=moving)
     runs, engine = as_it_runs(case.request, active), engine_of(case.request.engine.name)
+    is_refused = settings_refused(case.failed, active.target.place)
     tokens = case.reported.get(active.name) or (0 if figures is None else figures.kv_capacity_tokens)
     return Running(
         figures=figures,
         model=model_of(runs, gpu, active.split, tokens),
-        most_sequences=active.split.data_parallel * engine.most_sequences(runs, gpu),
+        most_sequences=None if is_refused else active.split.data_parallel * engine.most_sequences(runs, gpu),
         pool=active.name,
         moving=moving,
+        retuning=case.retune is not None,
     )

@@ -19,6 +19,9 @@ def deadlines_of(case: Case, stranded_seconds: float, now: float) -> Iterator[fl
         yield now + PASSING_SECONDS
     if case.clock is not None:
         yield case.clock.due + _SLACK_SECONDS
+    if case.retune is not None and case.retune_due is not None:
+        yield case.retune_due + _SLACK_SECONDS
+    yield from (due + _SLACK_SECONDS for _, due in case.updates_due)
     yield from (failed.until + _SLACK_SECONDS for failed in case.failed)
     for pods in case.around.pods.values():
         for pod in pods:

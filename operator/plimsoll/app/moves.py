@@ -51,7 +51,7 @@ def _failure(pods: Sequence[PodFacts]) -> Delay | None:
 
 def _refusal(case: Case, pool: Pool) -> Delay | None:
     """Return the API server's words about pods that it refuses: a quota, a policy, a template that is invalid."""
-    if pool.uncreated == 0:
+    if pool.uncreated == 0 and not pool.refused:
         return None
     views = pool_views(case.around, case.record, {})
     words = next((view.workload_error for view in views if view.name == pool.name), "")

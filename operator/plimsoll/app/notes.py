@@ -7,7 +7,7 @@ from plimsoll.app.executor import Note
 from plimsoll.domain.public_words import ConditionType, EventReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.failed_moves import FailedMove
+from plimsoll.placement.failed_moves import FailedMove, subject_of
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 
 
@@ -27,8 +27,8 @@ def notes_of(case: Case) -> list[Note]:
         if planned is None or planned.status != "False":
             text = f"{decision.missing} replicas have no place."
             notes.append(Note(EventReason.PLACEMENT_IMPOSSIBLE, text, warning=True))
-    failed = {} if case.report is None else {each.place: each for each in case.report.failed_moves}
-    notes += [_rolled_back(failed.get(each.place), decision) for each in decision.rolled_back]
+    failed = {} if case.report is None else {subject_of(each): each for each in case.report.failed_moves}
+    notes += [_rolled_back(failed.get(subject_of(each)), decision) for each in decision.rolled_back]
     if case.turn is not None and case.turn.acted:
         word = EventReason(f"Rebalanced{type(case.turn.decision).__name__}")
         notes.append(Note(word, case.turn.standing.last_change or ""))
@@ -44,8 +44,10 @@ def _opened(pool: PlannedPool) -> str:
 
 
 def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
-    """The event of a move that was taken back."""
+    """The event of a move, or of a change of settings, that was taken back."""
     assert failed is not None  # noqa: S101 - the report remembers every roll-back of its decision
+    if failed.is_of_settings:
+        return _restored(failed)
     kept = ", ".join(pool.name for pool in decision.pools if pool.state is PoolState.ACTIVE)
     delay = failed.delay
     text = (
@@ -53,6 +55,17 @@ def _rolled_back(failed: FailedMove | None, decision: Decision) -> Note:
         f"tried again before {to_rfc3339(failed.until)}. {delay.reason}: {delay.message}"
     )
     return Note(EventReason.MOVE_ROLLED_BACK, text, warning=True)
+
+
+def _restored(failed: FailedMove) -> Note:
+    """The event of a change of settings that was taken back."""
+    delay = failed.delay
+    text = (
+        f"Engines on {place_words(*failed.place)} with --max-num-seqs {failed.sequences} did not come up in time, so "
+        f"they get back their earlier settings. The settings are not changed there again before "
+        f"{to_rfc3339(failed.until)}. {delay.reason}: {delay.message}"
+    )
+    return Note(EventReason.RETUNE_ROLLED_BACK, text, warning=True)
 
 
 def _has(decision: Decision, name: str) -> bool:

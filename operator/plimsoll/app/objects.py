@@ -49,6 +49,15 @@ class Surroundings:
         """Return the ready pods of all pools."""
         return tuple(pod for pods in self.pods.values() for pod in pods if pod.ready)
 
+    def starting_since(self, pool: str) -> float | None:
+        """Return since when the oldest of a pool's pods without service starts, in POSIX seconds; None: there is none.
+
+        A pod without a node counts from the moment when the scheduler found none.
+        """
+        pods = (pod for pod in self.pods.get(pool, ()) if not (pod.ready or pod.terminating))
+        times = (pod.bound_since if pod.unscheduled_since is None else pod.unscheduled_since for pod in pods)
+        return min((since for since in times if since is not None), default=None)
+
 
 @dataclass(slots=True)
 class _Gathering:
@@ -278,16 +287,21 @@ def _view(name: str, around: Surroundings, reported: int | None, recorded: PoolS
         predicted_at_generation=None if recorded is None else recorded.generation,
         served=recorded is not None and bool(recorded.served),
         updating=is_updating(around.workloads.get(name)),
+        starting_since=around.starting_since(name),
     )
 
 
 def is_updating(body: Body | None) -> bool:
-    """Whether the Deployment controller has not seen the last change yet, or not replaced all pods yet."""
+    """Whether the Deployment controller has not seen the last change yet, or not replaced all pods yet.
+
+    Where the new pods start first, all of them may exist while an old one still serves in the place of one.
+    """
     if body is None:
         return False
     status, wanted = body.get("status") or {}, (body.get("spec") or {}).get("replicas") or 0
     unseen = int(status.get("observedGeneration") or 0) < int(body["metadata"].get("generation") or 0)
-    return unseen or int(status.get("updatedReplicas") or 0) < wanted
+    updated, existing = (int(status.get(name) or 0) for name in ("updatedReplicas", "replicas"))
+    return unseen or updated < wanted or updated < existing
 
 
 def _workload_error(body: Body | None) -> str:

@@ -72,11 +72,13 @@ from plimsoll.app.record.values import book_of
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
+from plimsoll.app.retunes import begin_retune, read_retune
 from plimsoll.app.scale_writes import ScaleWrites
 from plimsoll.app.settings import Settings
 from plimsoll.app.snapshot import Snapshot, snapshot_of
 from plimsoll.app.store import Picture, key_of, uid_of
 from plimsoll.app.turn_memo import TurnMemo
+from plimsoll.app.updates import read_updates
 from plimsoll.domain.errors import InvalidInput, NotPermitted, PlimsollError
 from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.gpus import GpuType
@@ -272,6 +274,7 @@ class Passes:
         case.pools = with_sequences(case)
         case.left = of_last_hour(case.record.rehomings, now)
         read_move(case, self.settings.move_seconds, now)
+        read_retune(case, now)
 
     def _read_inbox(self, case: Case) -> None:
         if self.inbox is not None:
@@ -499,6 +502,8 @@ class Passes:
                 case.new_status = document_of(new_status(case.report, Record(), to_rfc3339(now)))
 
     def _render_once(self, case: Case, now: float) -> None:
+        begin_retune(case, now)
+        read_updates(case, now)
         if self.rendered.fill_in(case):
             return
         case.report = report_of(case, now)

@@ -103,10 +103,12 @@ class Running:
     Attributes:
         figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
         model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
-        most_sequences: the most requests at the same time that the engine could be given. None: unknown.
+        most_sequences: the most requests at the same time that the engine could be given. None: unknown, or other
+            settings did not come up here and are not tried again yet; then the number stays.
         pool: the pool that both are about.
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
+        retuning: engines get other settings by the loop's own decision, and not all of them serve with these yet.
     """
 
     figures: MemoryEstimate | None = None
@@ -114,6 +116,7 @@ class Running:
     most_sequences: int | None = None
     pool: str = ""
     moving: bool = False
+    retuning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +321,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         moving=running.moving,
         has_states=figures is not None and figures.max_sequences is not None,
         updating=sum(not pod.terminating for pod in pods) > standing.target_replicas,
+        retuning=running.retuning,
     )
 
 

@@ -91,10 +91,13 @@ def _observed(seen: ObservationStatus) -> str:
 
 
 def _taken_back(failed: FailedMoveStatus) -> str:
-    """A move that did not come up in time, and until when its place is refused."""
+    """A move or a change of settings that did not come up in time, and until when it is refused."""
     why = f"{failed.reason}: {failed.message}" if failed.message else failed.reason
     often = "" if failed.times == 1 else f", {failed.times} times so far"
     where = place_words(failed.gpu_type, split_of(failed))
+    if failed.max_sequences is not None:
+        what = f"--max-num-seqs {failed.max_sequences} on {where}"
+        return f"Taken back: {what} at {failed.at}{often} ({why}). It is not changed there before {failed.until}."
     return f"Taken back: a move to {where} at {failed.at}{often} ({why}). It is refused until {failed.until}."
 
 

@@ -71,6 +71,7 @@ class EventReason(StrEnum):
     REBALANCED_RETUNE = "RebalancedRetune"
     REBALANCED_MOVE = "RebalancedMove"
     MOVE_ROLLED_BACK = "MoveRolledBack"
+    RETUNE_ROLLED_BACK = "RetuneRolledBack"
 
 
 PublicWord = StrEnum

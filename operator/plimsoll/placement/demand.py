@@ -27,7 +27,7 @@ from plimsoll.placement.pools import (
     count,
     with_settings,
 )
-from plimsoll.placement.roll_back import rolled_back
+from plimsoll.placement.roll_back import rolled_back, settings_restored
 from plimsoll.placement.sizes import sizes_of
 
 ABOUT_NODES = (Reason.NODES_NOT_SELECTED, Reason.NODE_TOO_SMALL, Reason.IMAGE_FOR_OTHER_VENDOR)
@@ -64,7 +64,7 @@ class Demand:
         moves: replicas that should leave a pool.
         excluded: places not to use: replicas left them in the last hour, and the user has changed nothing since.
         remembers_moves: whether places that replicas leave in this pass are excluded as well.
-        rolled_back: places that it leaves because they did not come up in time.
+        rolled_back: places that it leaves, and settings that it takes back, because they did not come up in time.
         settled: the decision, where a solver has nothing to decide.
         sizes: the same demand in every size, where the deployment declares the load of all replicas together.
         missing: the number of replicas without a pool; negative where there are too many replicas.
@@ -115,6 +115,8 @@ def demand_of(tenant: Tenant, fleet: Fleet, memo: Memo) -> Demand:
         PlimsollError: the request cannot be judged, e.g. a model without a memory law.
     """
     tenant, left = rolled_back(tenant, _Reader(tenant, fleet, memo).may_return)
+    tenant, undone = settings_restored(tenant, _Reader(tenant, fleet, memo).fits)
+    left = (*left, *undone)
     request = tenant.request
     if request.total is None:
         return _demand_of(tenant, left, fleet, memo)
@@ -204,6 +206,10 @@ class _Reader:
             if leaving:
                 found.append(Move(pool.name, pool.place, leaving, stranded[pool.name].obstacle))
         return found
+
+    def fits(self, pool: Pool) -> bool:
+        """Whether a pool is still valid for the spec with the settings that it has."""
+        return isinstance(self._judge(pool), Option)
 
     def may_return(self, pool: Pool) -> bool:
         """Whether an old pool is still valid for the spec, so that a move may be taken back.

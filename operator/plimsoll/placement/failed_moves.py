@@ -1,7 +1,8 @@
-"""Places that did not come up in time when a deployment was moved there: how long they are refused, and why.
+"""Places and settings that did not come up in time: how long they are refused, and why.
 
 A place that failed once mostly fails again: its image is missing there, its engine crashes, or its GPUs stay taken.
-So it is refused for a pause that doubles with each failure. Other places may be tried meanwhile.
+So it is refused for a pause that doubles with each failure. Other places may be tried meanwhile. Where other settings
+failed at the place where the engines run, the place stays open, and no other settings are tried there in the pause.
 """
 
 from __future__ import annotations
@@ -41,11 +42,21 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class RollBack:
-    """A place that is left because it did not come up in time, in the pass that decides it, which has no clock."""
+    """A place that is left because it did not come up in time, in the pass that decides it, which has no clock.
+
+    With ``sequences``, the replicas stay at the place and get back their earlier settings: engines with so many
+    requests at the same time did not come up.
+    """
 
     gpu_type: str
     split: Split
     delay: Delay
+    sequences: int | None = None
+
+    @property
+    def is_of_settings(self) -> bool:
+        """Whether other settings failed, and not a move to the place."""
+        return self.sequences is not None
 
     @property
     def place(self) -> tuple[str, Split]:
@@ -63,7 +74,8 @@ class FailedMove:
     """A place that did not come up in time.
 
     ``at`` is when it was left and ``until`` when it may be used again, both in POSIX seconds. ``times`` counts its
-    failures. ``spec`` is the digest of the spec's fields on which a start depends.
+    failures. ``spec`` is the digest of the spec's fields on which a start depends. ``sequences`` is as in
+    :class:`RollBack`.
     """
 
     gpu_type: str
@@ -73,6 +85,12 @@ class FailedMove:
     times: int
     delay: Delay
     spec: str
+    sequences: int | None = None
+
+    @property
+    def is_of_settings(self) -> bool:
+        """Whether other settings failed, and not a move to the place."""
+        return self.sequences is not None
 
     @property
     def place(self) -> tuple[str, Split]:
@@ -98,7 +116,7 @@ def known(recorded: Iterable[FailedMove], spec: str, now: float) -> tuple[Failed
     that is set back refuses no place for ever.
     """
     found = (_bounded(each, now) for each in recorded if each.spec == spec and now - each.at < FORGOTTEN_SECONDS)
-    return tuple(sorted(found, key=lambda each: (each.at, *each.place)))
+    return tuple(sorted(found, key=lambda each: (each.at, *subject_of(each))))
 
 
 def _bounded(failed: FailedMove, now: float) -> FailedMove:
@@ -115,14 +133,25 @@ def standing(recorded: Iterable[FailedMove], spec: str, now: float) -> tuple[Fai
 def remembered(
     recorded: Iterable[FailedMove], rolled_back: Sequence[RollBack], spec: str, now: float
 ) -> tuple[FailedMove, ...]:
-    """Return the entries to store: one for each place, with its last failure."""
-    latest = {each.place: each for each in known(recorded, spec, now)}
+    """Return the entries to store: one for each place and one for its settings, with the last failure of each."""
+    latest = {subject_of(each): each for each in known(recorded, spec, now)}
     for each in rolled_back:
-        before = latest.get(each.place)
+        before = latest.get(subject_of(each))
         times = 1 if before is None else min(MOST_TIMES, before.times + 1)
         until = now + pause_seconds(times)
-        latest[each.place] = FailedMove(each.gpu_type, each.split, now, until, times, each.delay, spec)
-    return tuple(sorted(latest.values(), key=lambda each: (each.at, *each.place)))[-MOST_REMEMBERED:]
+        failed = FailedMove(each.gpu_type, each.split, now, until, times, each.delay, spec, each.sequences)
+        latest[subject_of(each)] = failed
+    return tuple(sorted(latest.values(), key=lambda each: (each.at, *subject_of(each))))[-MOST_REMEMBERED:]
+
+
+def subject_of(failed: RollBack | FailedMove) -> tuple[str, Split, bool]:
+    """Return what failed: a place, or other settings at a place, whatever they were."""
+    return *failed.place, failed.is_of_settings
+
+
+def settings_refused(failed: Iterable[FailedMove], place: tuple[str, Split]) -> bool:
+    """Whether engines at a place get no other settings, because the last ones did not come up there."""
+    return any(each.is_of_settings and each.place == place for each in failed)
 
 
 def without_failed(judged: Options, failed: Sequence[RollBack | FailedMove]) -> Options:
@@ -143,8 +172,10 @@ def _refused(verdict: Option | Rejection, failed: Sequence[RollBack | FailedMove
 def _closes(failed: RollBack | FailedMove, place: tuple[str, Split]) -> bool:
     """Whether a failure closes a place: its own, and the same GPU type with more GPUs, which are harder to get.
 
-    Where memory was short, more GPUs may be what helps.
+    Where memory was short, more GPUs may be what helps. Settings that failed close nothing.
     """
+    if failed.is_of_settings:
+        return False
     (left, cut), (kind, split) = failed.place, place
     if left != kind or cut == split:
         return left == kind

@@ -13,6 +13,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.placement.appraisal import Appraisal
 from plimsoll.placement.failed_moves import Delay, FailedMove, RollBack
 from plimsoll.placement.rehoming import Departure, Rehoming
+from plimsoll.placement.retune_clock import EarlierSettings
 from plimsoll.placement.sizes import Size
 
 Place = tuple[str, Split]
@@ -45,7 +46,9 @@ class Pool:
     engines got an fp8 KV cache because the user permits it. ``drain_seconds`` is how long its running requests may
     finish when a pod ends; None: the engine's usual time, which pools of earlier releases have. ``restarts`` means that
     a change gives its engines other settings, so that they start again in any case. ``delay`` is why it does not serve
-    although the time of its move is over; None where that is not so.
+    although the time of its move is over; None where that is not so. ``earlier`` are the settings that its engines had
+    before the live loop gave them those that they get now; None where no such change is under way. ``overdue`` means
+    that the new settings should serve by now.
     """
 
     name: str
@@ -71,6 +74,8 @@ class Pool:
     drain_seconds: int | None = None
     restarts: bool = False
     delay: Delay | None = None
+    earlier: EarlierSettings | None = None
+    overdue: bool = False
 
     @property
     def gpu_type(self) -> str:
@@ -196,7 +201,8 @@ class Decision:
     nothing had to be placed (``placed_now`` false). ``outgrown`` is why the running pool would not be chosen any more,
     when no order to leave it was given. ``change_blocked`` means that the spec's change has no place yet and the old
     placement keeps serving. ``departures`` are places that replicas leave in this pass, because their pods find no node
-    there. ``rolled_back`` are places that it leaves because they did not come up in time.
+    there. ``rolled_back`` are places that it leaves, and settings that it takes back, because they did not come up in
+    time.
     ``rehomings_spent`` means that replicas should leave but were moved too often in the last hour.
     ``failure`` is an error of the planning itself: this pass changed nothing in this deployment.
     ``is_refusal`` means that the error is a ``PlimsollError``, which names the unusable input, e.g. a model without a

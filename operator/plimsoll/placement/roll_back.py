@@ -1,6 +1,8 @@
-"""Roll-back: where the new pools of a move do not serve in time, the old ones that serve are wanted again.
+"""Roll-back: a move, or other settings of engines, are taken back where new replicas do not serve in time.
 
-Nothing that serves is given up: new replicas that serve stay, and an old pool gives the rest.
+Where new pools do not serve, the old ones that serve are wanted again. Nothing that serves is given up: new replicas
+that serve stay, and an old pool gives the rest. Where engines of a pool do not serve with other settings, the pool gets
+back the earlier ones. Its replicas that have them serve on.
 """
 
 from __future__ import annotations
@@ -37,6 +39,35 @@ def rolled_back(tenant: Tenant, may_return: Callable[[Pool], bool]) -> tuple[Ten
     return replace(tenant, pools=(*serving, *returned, *rest), overdue=False), failed
 
 
+def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Tenant, tuple[RollBack, ...]]:
+    """Return the deployment with the earlier settings of pools that do not come up with others, and what failed there.
+
+    Nothing is changed where the earlier settings are not valid any more: ``fits`` judges a pool with its settings.
+    """
+    late = [pool for pool in tenant.pools if pool.overdue and pool.earlier and pool.state is PoolState.ACTIVE]
+    back = {pool.name: _restored(pool) for pool in late}
+    failed = [pool for pool in late if fits(back[pool.name])]
+    if not failed:
+        return tenant, ()
+    names = {pool.name for pool in failed}
+    pools = tuple(back[pool.name] if pool.name in names else pool for pool in tenant.pools)
+    return replace(tenant, pools=pools), tuple(_failure(pool, pool.max_sequences) for pool in failed)
+
+
+def _restored(pool: Pool) -> Pool:
+    """Return the pool with its earlier settings."""
+    earlier = pool.earlier
+    assert earlier is not None  # noqa: S101 - checked by the caller
+    return replace(
+        pool,
+        max_sequences=earlier.sequences,
+        batched_tokens=earlier.batched_tokens,
+        drain_seconds=earlier.drain_seconds,
+        overdue=False,
+        delay=None,
+    )
+
+
 def is_late(pool: Pool) -> bool:
     """Whether an active pool has replicas that do not serve."""
     return pool.state is PoolState.ACTIVE and pool.ready < pool.replicas
@@ -62,5 +93,5 @@ def _wanted_again(old: Iterable[Pool], missing: int, tenant: Tenant) -> Sequence
     return found
 
 
-def _failure(pool: Pool) -> RollBack:
-    return RollBack(pool.gpu_type, pool.split, pool.delay or NOT_READY)
+def _failure(pool: Pool, sequences: int | None = None) -> RollBack:
+    return RollBack(pool.gpu_type, pool.split, pool.delay or NOT_READY, sequences)

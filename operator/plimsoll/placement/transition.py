@@ -131,7 +131,8 @@ class _Transition:
 
     def _warnings(self, chosen: Option) -> tuple[str, ...]:
         """Return the warnings about a choice, and what happened there before where the user forces it."""
-        failed = [each for each in self.tenant.failed if each.place == chosen.target.place]
+        here = [each for each in self.tenant.failed if each.place == chosen.target.place]
+        failed = [each for each in here if not each.is_of_settings]
         return (*warnings_for(self.request, chosen), *map(failed_move_warning, failed))
 
     def _remedies(self, missing: int) -> tuple[Remedy, ...]:
@@ -151,10 +152,14 @@ class _Transition:
         return (*others_first, *added, *kept)
 
     def _with_surge(self, pool: PlannedPool) -> PlannedPool:
-        """Set whether one more replica has room. An update in progress keeps the surge that it already uses."""
+        """Set whether one more replica has room. An update in progress keeps the surge that it already uses.
+
+        While the live loop changes settings, and while it takes them back, no replica ends before its successor serves,
+        also where the room for one more was taken meanwhile.
+        """
         now = next((earlier for earlier in self.tenant.pools if earlier.name == pool.name), None)
         room = _has_room_for_one(self.request, pool.target, self.fleet, self.award.left)
-        surge = room or (now is not None and now.bound > pool.replicas)
+        surge = room or (now is not None and (now.bound > pool.replicas or now.earlier is not None))
         return pool if surge == pool.surge else replace(pool, surge=surge)
 
 

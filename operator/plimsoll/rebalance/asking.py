@@ -90,7 +90,7 @@ def _is_tuned(change: Retune, then: Decision) -> bool:
     """Whether every engine gets the limit, and one more replica has room, so that none ends before its successor."""
     active = [pool for pool in then.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0]
     return bool(active) and all(
-        pool.surge and pool.sequences is not None and pool.sequences * pool.split.data_parallel >= change.sequences
+        pool.surge and pool.choice and (pool.sequences or 0) * pool.split.data_parallel >= change.sequences
         for pool in active
     )
 

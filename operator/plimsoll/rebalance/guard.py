@@ -53,6 +53,9 @@ def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numb
     if closed is not None:
         return closed
     placement = situation.placement
+    if placement.retuning:
+        known: Numbers = (("replicas", placement.replicas), ("ready", placement.ready))
+        return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *known))
     serving = min(placement.ready, placement.replicas - placement.new_replicas)
     if serving < placement.replicas:
         ready: Numbers = (("replicas", placement.replicas), ("ready", serving))

@@ -105,7 +105,8 @@ _SENTENCES = {
     ),
     DecisionReason.HOURLY_BUDGET_SPENT: "Waiting{wanted}: the last hour saw {changes} changes of {bound} allowed.",
     DecisionReason.REVERSALS_SPENT: (
-        "Waiting{wanted}: in the last hour {reversals} removals or moves were taken back, and {bound} are allowed."
+        "Waiting{wanted}: in the last hour {reversals} removals, moves or changes of settings were taken back, and "
+        "{bound} are allowed."
     ),
     DecisionReason.AT_MAX_REPLICAS: "Waiting{wanted}: there are as many replicas as allowed, {max}.",
     DecisionReason.AT_MIN_REPLICAS: "Waiting{wanted}: there are as few replicas as allowed, {min}.",
@@ -121,7 +122,9 @@ _SENTENCES = {
         "allows is expected to keep the promise and to be a fifth faster than {place}, where a request alone takes "
         "{alone_ms} ms."
     ),
-    DecisionReason.MOVE_UNDER_WAY: "Waiting{wanted}: a move is under way, and old replicas serve until new ones do.",
+    DecisionReason.MOVE_UNDER_WAY: (
+        "Waiting{wanted}: a move or a change of settings is under way, and old replicas serve until new ones do."
+    ),
     DecisionReason.OUTSIDE_MAINTENANCE_WINDOW: (
         "Waiting{wanted}: no maintenance window is open. The next one opens at {opens}, {minutes} min after this was "
         "decided."

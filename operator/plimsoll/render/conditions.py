@@ -23,7 +23,7 @@ from plimsoll.placement.explain import (
     remedy_sentence,
 )
 from plimsoll.placement.failed_moves import Delay
-from plimsoll.placement.pools import Decision, Pool, PoolState
+from plimsoll.placement.pools import Decision, Pool, PoolState, pool_name
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.remedies import only_waits
 from plimsoll.render.report import PoolView, Report
@@ -58,7 +58,7 @@ def conditions(report: Report, earlier: Mapping[str, Since], now: str) -> list[d
         earlier: the conditions of the earlier status, by type.
         now: RFC 3339.
     """
-    planned, placed, available = _planned(report), _placed(report), _available(report)
+    planned, placed, available = _planned(report), _placed(report), _available(report, now)
     planned = replace(planned, message=planned.message + _taken_back(report, now))
     ready = _ready(report, planned, placed, available)
     verdicts = {Kind.READY: ready, Kind.PLANNED: planned, Kind.PLACED: placed, Kind.AVAILABLE: available}
@@ -179,13 +179,16 @@ def _waiting_words(decision: Decision, views: Sequence[PoolView], unbound: int) 
     )
 
 
-def _available(report: Report) -> Verdict:
+def _available(report: Report, now: str) -> Verdict:
     views = _active_views(report)
     ready = sum(view.ready for view in report.pools)
     if report.late is not None and ready:
         return Verdict("True", Why.REPLACEMENT_LATE, _late_words(report.late), stalled=True)
-    failed = next((view for view in views if view.failure is not None), None)
-    if failed is not None and failed.failure is not None and (failed.ready == 0 or failed.updating):
+    late = next((view for view in views if _is_not_coming_up(report, view)), None)
+    if late is not None:
+        return _not_coming_up(report, late, ready, now)
+    failed = next((view for view in views if view.failure is not None and view.ready == 0), None)
+    if failed is not None and failed.failure is not None:
         message = f"{failed.failure.message} (pool {failed.name}, {failed.restarts} restarts)"
         return Verdict(
             "True" if ready else "False",
@@ -210,6 +213,50 @@ def _available(report: Report) -> Verdict:
     return Verdict("False", Why.NO_REPLICA_SERVES, "No replica serves yet.")
 
 
+def _is_not_coming_up(report: Report, view: PoolView) -> bool:
+    """Whether replicas with another template fail, or should serve by now, while earlier ones serve.
+
+    Pods that started before settings were taken back there are the last ones of a change that is over.
+    """
+    if not (view.updating and view.ready) or (view.failure is None and view.name not in report.late_updates):
+        return False
+    settings = [each for each in report.failed_moves if each.is_of_settings]
+    over = max((each.at for each in settings if pool_name(*each.place) == view.name), default=0.0)
+    return view.starting_since is None or view.starting_since > over
+
+
+def _not_coming_up(report: Report, view: PoolView, ready: int, now: str) -> Verdict:
+    """The verdict where replicas with another template do not come up. Nothing that serves ends for them.
+
+    A change of settings that the live loop made is taken back in time. Any other change is somebody's wish, and stays.
+    """
+    retune = report.retune_due if report.retune is not None and report.retune.of(view.name) else None
+    is_undone = retune is not None and to_rfc3339(retune) > now
+    since = "" if view.starting_since is None else f" since {to_rfc3339(view.starting_since)}"
+    what = "engines with the settings of the live loop's last change" if retune else "replicas with the last change"
+    what_then = (
+        f"The change is taken back at {to_rfc3339(retune)} unless they serve by then."
+        if retune is not None and is_undone
+        else "The change is not taken back by itself: mend what is named here, or change the spec."
+    )
+    return Verdict(
+        "True",
+        Why.REPLACEMENT_LATE if view.failure is None else view.failure.reason,
+        f"{what[0].upper()}{what[1:]} have not come up{since} ({_pod_words(view)}). {ready} of {report.replicas} "
+        f"replicas serve. {what_then}",
+        stalled=not is_undone and (view.restarts >= CRASH_RESTARTS or view.name in report.late_updates),
+    )
+
+
+def _pod_words(view: PoolView) -> str:
+    """Return why a pod does not serve, as the pod, the API server or the scheduler says it."""
+    if view.failure is None:
+        words = view.workload_error or view.scheduler_message or "its pods did not get ready"
+        return f"pool {view.name}: {words.rstrip('.')}"
+    again = "" if view.restarts < CRASH_RESTARTS else f", CrashLoopBackOff, {view.restarts} restarts"
+    return f"pool {view.name}{again}: {view.failure.message.rstrip('.')}"
+
+
 def _late_words(pool: Pool) -> str:
     """The message about a move that failed and cannot be taken back, because the spec rules the old placement out."""
     where = place_words(pool.gpu_type, pool.split)
@@ -226,11 +273,17 @@ def _delay_words(delay: Delay | None) -> str:
 
 
 def _taken_back(report: Report, now: str) -> str:
-    """Describe the last move that failed, while its place is not tried again; empty where there is none."""
+    """Describe the last move or change of settings that failed, while it is not tried again; empty where none is."""
     standing = [each for each in report.failed_moves if to_rfc3339(each.until) > now]
     if not standing:
         return ""
     last = standing[-1]
+    if last.is_of_settings:
+        return (
+            f" A change of {place_words(*last.place)} to --max-num-seqs {last.sequences} was taken back at "
+            f"{to_rfc3339(last.at)} ({_delay_words(last.delay)}). The settings are not changed there again before "
+            f"{to_rfc3339(last.until)}."
+        )
     return (
         f" A move to {place_words(*last.place)} was taken back at {to_rfc3339(last.at)} ({_delay_words(last.delay)}). "
         f"It is not moved there again before {to_rfc3339(last.until)}."

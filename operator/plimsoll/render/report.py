@@ -13,6 +13,7 @@ from plimsoll.placement.failed_moves import FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Decision, PlannedPool, Pool
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.history import Mark
 from plimsoll.rebalance.inbox import Book
 from plimsoll.rebalance.memory import Learned
@@ -26,7 +27,8 @@ class PoolView:
     ``waits_for`` is the scheduler's message in plain words. ``updating`` means that replicas with the settings of the
     last change are still to come. ``kv_tokens_predicted`` was predicted at ``predicted_at_generation`` of the spec; it
     stays known when the pool proves too small. ``hides_cache`` means that its engines report their load and not the
-    size of their KV cache. ``served`` is whether an engine was seen to serve at that generation.
+    size of their KV cache. ``served`` is whether an engine was seen to serve at that generation. ``starting_since`` is
+    since when the oldest of its pods that do not serve starts, in POSIX seconds; None where there is none.
     """
 
     name: str
@@ -44,6 +46,7 @@ class PoolView:
     updating: bool = False
     served: bool = False
     hides_cache: bool = False
+    starting_since: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +86,10 @@ class Report:
     whether it may accept the same object later. ``contested`` names who else keeps changing the number of replicas of
     one of our Deployments. ``size_digest`` is the digest of the spec for which a size is chosen; None where the user
     declares the size. ``move`` is under way, and ``failed_moves`` are the places that did not come up before. ``late``
-    is a new pool that should serve by now, and whose move cannot be taken back. ``asleep`` says why no replica is
-    wanted and what starts one, where the live loop decided that.
+    is a new pool that should serve by now, and whose move cannot be taken back. ``retune`` is a change of settings that
+    the live loop made and that is under way, and ``retune_due`` when it is taken back (POSIX seconds). ``late_updates``
+    are pools whose replicas with a new template should serve by now. ``asleep`` says why no replica is wanted and what
+    starts one, where the live loop decided that.
     """
 
     name: str
@@ -109,6 +114,9 @@ class Report:
     move: MoveClock | None = None
     failed_moves: tuple[FailedMove, ...] = ()
     late: Pool | None = None
+    retune: RetuneClock | None = None
+    retune_due: float | None = None
+    late_updates: frozenset[str] = frozenset()
     decisions: tuple[DecisionNote, ...] = ()
     proposals: tuple[Proposal, ...] = ()
     namespace: str = ""

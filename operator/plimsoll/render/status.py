@@ -23,6 +23,7 @@ from plimsoll.placement.failed_moves import FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.placement.speed import load_of
 from plimsoll.rebalance.history import Mark
 from plimsoll.rebalance.inbox import Refusal
@@ -100,6 +101,7 @@ def _decided(report: Report, decision: Decision) -> dict[str, Any]:
         "tooSmall": _too_small(report, decision),
         "rehomings": [_rehoming(each) for each in report.rehomings],
         "move": None if report.move is None else _move(report.move),
+        "retune": None if report.retune is None else _retune(report.retune, report.retune_due),
         "failedMoves": [_failed_move(each) for each in report.failed_moves],
         "proposals": [_proposal(each, report.namespace) for each in report.proposals[:MAX_PROPOSALS]],
         "decisions": [_decision(each) for each in report.decisions],
@@ -330,11 +332,32 @@ def _move(clock: MoveClock) -> dict[str, Any]:
     }
 
 
+def _retune(clock: RetuneClock, due: float | None) -> dict[str, Any]:
+    return {
+        "pools": [_earlier(each) for each in clock.before],
+        "beganAt": to_rfc3339(clock.began),
+        "dueAt": to_rfc3339(clock.due((), 0) if due is None else due),
+        "replicaSeconds": round(clock.each),
+        "spec": clock.spec,
+    }
+
+
+def _earlier(settings: EarlierSettings) -> dict[str, Any]:
+    return {
+        "name": settings.pool,
+        "maxSequences": settings.sequences,
+        "batchedTokens": settings.batched_tokens,
+        "drainSeconds": settings.drain_seconds,
+        "inputs": settings.inputs or None,
+    }
+
+
 def _failed_move(failed: FailedMove) -> dict[str, Any]:
     return {
         "gpuType": failed.gpu_type,
         "tensorParallel": failed.split.tensor_parallel,
         **stages(failed.split),
+        "maxSequences": failed.sequences,
         "at": to_rfc3339(failed.at),
         "until": to_rfc3339(failed.until),
         "times": failed.times,

@@ -345,19 +345,60 @@ class MoveStatus(ApiModel):
     )
 
 
-class FailedMoveStatus(ApiModel):
-    """A placement that was left because its replicas did not serve in time."""
+class EarlierSettingsStatus(ApiModel):
+    """Settings of a pool's engines that served before the live loop changed them."""
 
-    gpu_type: str = Field(description="GPU type that was left.")
-    tensor_parallel: int = Field(description="Tensor-parallel degree that was left.")
+    name: Annotated[str, Field(max_length=128)] = Field(description="Pool.")
+    max_sequences: int = Field(description="Most requests at the same time of one engine.")
+    batched_tokens: int | None = Field(default=None, description="Tokens of one step of an engine.")
+    drain_seconds: int | None = Field(
+        default=None, description="Seconds in which running requests may finish when a pod ends."
+    )
+    inputs: Annotated[str, Field(max_length=64)] | None = Field(
+        default=None, description="Digest of what the pod template was made from."
+    )
+
+
+class RetuneStatus(ApiModel):
+    """A change of engine settings by the live loop that is under way: engines start again one after another."""
+
+    pools: list[EarlierSettingsStatus] = Field(
+        max_length=64,
+        description="Settings that served before, by pool.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
+    began_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time when the change was decided."
+    )
+    due_at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
+        description="Time by which the next replica must serve with the new settings. After it the change is taken "
+        "back, if the earlier settings are still valid for the spec."
+    )
+    replica_seconds: int = Field(description="Seconds that each replica may take.")
+    spec: Annotated[str, Field(max_length=64)] = Field(
+        description="Digest of the spec that the earlier settings were chosen for. The times hold for this digest only."
+    )
+
+
+class FailedMoveStatus(ApiModel):
+    """A placement, or engine settings at a placement, whose replicas did not serve in time."""
+
+    gpu_type: str = Field(description="GPU type of the failed replicas.")
+    tensor_parallel: int = Field(description="Tensor-parallel degree of the failed replicas.")
     pipeline_parallel: int | None = Field(default=None, description="Pipeline stages, if there were several.")
     expert_parallel: bool | None = Field(default=None, description="Whole experts on each rank, if so.")
     data_parallel: int | None = Field(default=None, description=ENGINES)
+    max_sequences: int | None = Field(
+        default=None,
+        description="Most requests at the same time of one engine, where a change of this setting failed at the "
+        "placement where the replicas run. Absent where a move to the placement failed.",
+    )
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time when the move was taken back."
+        description="Time when the move or the change was taken back."
     )
     until: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
-        description="Time before which the placement is not chosen again, unless spec.overrides.gpuType asks for it."
+        description="Time before which the placement is not chosen again, unless spec.overrides.gpuType asks for it, "
+        "or before which the live loop changes no settings at this placement."
     )
     times: int = Field(description="Failures there so far. Each one doubles the pause.")
     reason: Annotated[str, Field(max_length=128)] = Field(description="Reason, as one CamelCase word for programs.")
@@ -540,10 +581,13 @@ class InferenceDeploymentStatus(ApiModel):
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     move: MoveStatus | None = Field(default=None, description="The move that is under way, if there is one.")
+    retune: RetuneStatus | None = Field(
+        default=None, description="The change of engine settings by the live loop that is under way, if there is one."
+    )
     failed_moves: list[FailedMoveStatus] | None = Field(
         default=None,
         max_length=10,
-        description="Placements that did not come up in time within the last seven days.",
+        description="Placements and engine settings that did not come up in time within the last seven days.",
         json_schema_extra={"x-kubernetes-list-type": "atomic"},
     )
     proposals: list[ProposalStatus] | None = Field(

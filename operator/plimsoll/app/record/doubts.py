@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from plimsoll.api.bounds import MOST_CONCURRENCY
 from plimsoll.api.v1alpha1.base import ApiModel
@@ -13,6 +14,7 @@ from plimsoll.api.v1alpha1.status import (
     PoolStatus,
     RebalancingStatus,
     RehomingStatus,
+    RetuneStatus,
     SizeStatus,
     TooSmallStatus,
 )
@@ -51,6 +53,8 @@ def doubt(entry: ApiModel) -> str:
             return _split_doubt_of(entry)
         case MoveStatus():
             return _span_doubt(("beganAt", entry.began_at), ("dueAt", entry.due_at), MOST_EXTENSIONS * LONGEST_SECONDS)
+        case RetuneStatus():
+            return _retune_doubt(entry)
         case FailedMoveStatus():
             return _split_doubt_of(entry) or _failed_move_doubt(entry)
         case RebalancingStatus():
@@ -112,12 +116,9 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return f"replicas {entry.replicas} is not between 0 and {MOST_REPLICAS}"
     if entry.generation < 0:
         return f"generation {entry.generation} is negative"
-    if entry.batched_tokens is not None and entry.batched_tokens < 1:
-        return f"batchedTokens {entry.batched_tokens} is less than 1"
-    if entry.max_sequences is not None and not 1 <= entry.max_sequences <= MOST_CONCURRENCY:
-        return f"maxSequences {entry.max_sequences} is not between 1 and {MOST_CONCURRENCY}"
-    if entry.drain_seconds is not None and drain_doubt(entry.drain_seconds):
-        return drain_doubt(entry.drain_seconds)
+    settings = settings_doubt(entry)
+    if settings:
+        return settings
     wrong = place_doubt(entry.node_selector, entry.resource, entry.node_labels, entry.capacity_type) or _split_doubt_of(
         entry
     )
@@ -125,6 +126,39 @@ def _pool_doubt(entry: PoolStatus) -> str:
         return wrong
     name = pool_name(entry.gpu_type, split_of(entry))
     return "" if entry.name == name else f"its name is not {name}, which GPU type and split give"
+
+
+class Settings(Protocol):
+    """An entry with the settings of a pool's engines. None: not known."""
+
+    @property
+    def max_sequences(self) -> int | None:
+        """Requests at the same time of one engine."""
+
+    @property
+    def batched_tokens(self) -> int | None:
+        """Tokens of one step."""
+
+    @property
+    def drain_seconds(self) -> int | None:
+        """Seconds in which running requests may finish."""
+
+
+def settings_doubt(entry: Settings) -> str:
+    """The error in the settings of a pool's engines."""
+    if entry.batched_tokens is not None and entry.batched_tokens < 1:
+        return f"batchedTokens {entry.batched_tokens} is less than 1"
+    if entry.max_sequences is not None and not 1 <= entry.max_sequences <= MOST_CONCURRENCY:
+        return f"maxSequences {entry.max_sequences} is not between 1 and {MOST_CONCURRENCY}"
+    return "" if entry.drain_seconds is None else drain_doubt(entry.drain_seconds)
+
+
+def _retune_doubt(entry: RetuneStatus) -> str:
+    if from_rfc3339(entry.began_at) is None:
+        return f"beganAt {entry.began_at!r} is no time"
+    if not 1 <= entry.replica_seconds <= LONGEST_SECONDS:
+        return f"replicaSeconds {entry.replica_seconds} is not between 1 and {LONGEST_SECONDS:.0f}"
+    return next((wrong for each in entry.pools if (wrong := settings_doubt(each))), "")
 
 
 def _size_doubt(entry: SizeStatus) -> str:
@@ -144,6 +178,8 @@ def _observation_doubt(entry: ObservationStatus) -> str:
 def _failed_move_doubt(entry: FailedMoveStatus) -> str:
     if not 1 <= entry.times <= MOST_TIMES:
         return f"times {entry.times} is not between 1 and {MOST_TIMES}"
+    if entry.max_sequences is not None and not 1 <= entry.max_sequences <= MOST_CONCURRENCY:
+        return f"maxSequences {entry.max_sequences} is not between 1 and {MOST_CONCURRENCY}"
     if not entry.reason.isalnum():
         return f"reason {entry.reason!r} is not one word"
     return _span_doubt(("at", entry.at), ("until", entry.until), pause_seconds(entry.times))

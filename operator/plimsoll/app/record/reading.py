@@ -29,17 +29,28 @@ from plimsoll.api.v1alpha1.status import (
     RehomingStatus,
     RejectionStatus,
     RemedyStatus,
+    RetuneStatus,
     SizeStatus,
     SuggestionStatus,
     TooSmallStatus,
 )
 from plimsoll.app.record.doubts import doubt
-from plimsoll.app.record.values import failed_of, history_of, learned_of, move_of, pool_of, rehoming_of, seen_of
+from plimsoll.app.record.values import (
+    failed_of,
+    history_of,
+    learned_of,
+    move_of,
+    pool_of,
+    rehoming_of,
+    retune_of,
+    seen_of,
+)
 from plimsoll.domain.observations import Seen
 from plimsoll.placement.failed_moves import FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.retune_clock import RetuneClock
 from plimsoll.rebalance.history import ChangeHistory
 from plimsoll.rebalance.memory import Learned
 
@@ -56,8 +67,8 @@ class Record:
 
     ``status`` has the parts that decisions are made from. The other parts are only shown, and they are most of a
     status: :func:`shown_parts` reads them again when they are needed. ``pools``, ``rehomings``, ``move``,
-    ``failed_moves``, ``observations`` and ``history`` are made from the entries of these names; observations only from
-    those of this release.
+    ``retune``, ``failed_moves``, ``observations`` and ``history`` are made from the entries of these names;
+    observations only from those of this release.
     ``max_sequences`` is the engine's most requests at the same time, as the placement shows it. There is a complaint
     for each part that was left out. ``lost_pools`` means that an entry of ``status.pools`` was left out, so that there
     may be pools that the status does not list.
@@ -68,6 +79,7 @@ class Record:
     pools: tuple[Pool, ...] = ()
     rehomings: tuple[Rehoming, ...] = ()
     move: MoveClock | None = None
+    retune: RetuneClock | None = None
     failed_moves: tuple[FailedMove, ...] = ()
     observations: tuple[Seen, ...] = ()
     history: ChangeHistory = field(default_factory=ChangeHistory)
@@ -109,6 +121,7 @@ def read(raw: Any) -> Record:
         rehomings=tuple(place for entry in parts["rehomings"] if (place := rehoming_of(entry)) is not None),
         observations=tuple(seen for entry in parts["observations"] if (seen := seen_of(entry)) is not None),
         move=move_of(parts["move"]),
+        retune=retune_of(parts["retune"]),
         failed_moves=failed,
         history=history_of(parts["rebalancing"], failed),
         learned=learned_of(parts["rebalancing"]),
@@ -210,6 +223,7 @@ _PARTS: Mapping[str, Callable[[_Reader], Any]] = {
     "observations": lambda reader: reader.entries("observations", ObservationStatus),
     "rehomings": lambda reader: reader.entries("rehomings", RehomingStatus),
     "move": lambda reader: reader.part("move", MoveStatus),
+    "retune": lambda reader: reader.part("retune", RetuneStatus),
     "failed_moves": lambda reader: reader.entries("failedMoves", FailedMoveStatus),
     "proposals": lambda reader: reader.entries("proposals", ProposalStatus),
     "decisions": lambda reader: reader.entries("decisions", DecisionStatus),

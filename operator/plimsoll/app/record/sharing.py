@@ -55,6 +55,8 @@ def with_other_digests(status: Body, spec: Digest, size: Digest, start: Digest) 
         found["failedMoves"] = [_with_digest(each, start) for each in status["failedMoves"]]
     if isinstance(status.get("move"), Mapping):
         found["move"] = _with_digest(status["move"], start)
+    if isinstance(status.get("retune"), Mapping):
+        found["retune"] = _with_digest(_without_inputs(status["retune"]), spec)
     if isinstance(status.get("size"), Mapping):
         found["size"] = _with_digest(status["size"], size)
     return found
@@ -63,6 +65,13 @@ def with_other_digests(status: Body, spec: Digest, size: Digest, start: Digest) 
 def _with_digest(entry: Any, digest: Digest) -> Any:
     is_given = isinstance(entry, Mapping) and entry.get("spec") is not None
     return {**entry, "spec": digest(entry["spec"])} if is_given else entry
+
+
+def _without_inputs(retune: Body) -> dict[str, Any]:
+    """Return a change of settings without the digests of what templates were made from, which hold the spec."""
+    pools = retune.get("pools")
+    known = [_without(each, "inputs") for each in pools if isinstance(each, Mapping)] if isinstance(pools, list) else []
+    return {**retune, "pools": known}
 
 
 def _without(body: Body, *fields: str) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from plimsoll.api.v1alpha1.status import (
     RebalancingStatus,
     RehomingStatus,
     RejectedProposalStatus,
+    RetuneStatus,
 )
 from plimsoll.domain.engine_choice import DEFAULT_ENGINE
 from plimsoll.domain.observations import EngineKind, Observation, Seen, Witness
@@ -27,6 +28,7 @@ from plimsoll.placement.failed_moves import Delay, FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.inbox import Book, Refusal
 from plimsoll.rebalance.memory import Learned
@@ -115,12 +117,24 @@ def move_of(entry: MoveStatus | None) -> MoveClock | None:
     return None if began is None or due is None else MoveClock(tuple(entry.pools), began, due, entry.spec)
 
 
+def retune_of(entry: RetuneStatus | None) -> RetuneClock | None:
+    """The change of settings that is under way; None if there is none, or if its time is unusable."""
+    began = None if entry is None else from_rfc3339(entry.began_at)
+    if entry is None or began is None:
+        return None
+    before = tuple(
+        EarlierSettings(each.name, each.max_sequences, each.batched_tokens, each.drain_seconds, each.inputs or "")
+        for each in entry.pools
+    )
+    return RetuneClock(before, began, entry.replica_seconds, entry.spec)
+
+
 def failed_of(entry: FailedMoveStatus) -> FailedMove | None:
-    """A place that did not come up in time; None if its times are unusable."""
+    """A place, or settings, that did not come up in time; None if its times are unusable."""
     at, until, delay = from_rfc3339(entry.at), from_rfc3339(entry.until), Delay(entry.reason, entry.message)
     if at is None or until is None:
         return None
-    return FailedMove(entry.gpu_type, split_of(entry), at, until, entry.times, delay, entry.spec)
+    return FailedMove(entry.gpu_type, split_of(entry), at, until, entry.times, delay, entry.spec, entry.max_sequences)
 
 
 def decision_of(entry: DecisionStatus) -> DecisionNote:
