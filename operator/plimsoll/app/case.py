@@ -14,7 +14,7 @@ from plimsoll.app.equal_parts import shared
 from plimsoll.app.faults import Fault
 from plimsoll.app.inbox import Mail, Tray
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
-from plimsoll.app.objects import Surroundings, pool_views
+from plimsoll.app.objects import Surroundings, is_updating, pool_views
 from plimsoll.app.rebalancing import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.record.values import decision_of
@@ -408,4 +408,5 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Runn
         pool=active.name,
         moving=moving,
         retuning=case.retune is not None,
+        rolling=is_updating(case.around.workloads.get(active.name)),
     )

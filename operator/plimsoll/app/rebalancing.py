@@ -109,6 +109,7 @@ class Running:
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
         retuning: engines get other settings by the loop's own decision, and not all of them serve with these yet.
+        rolling: engines are replaced by others with another template, whoever decided that.
     """
 
     figures: MemoryEstimate | None = None
@@ -117,6 +118,7 @@ class Running:
     pool: str = ""
     moving: bool = False
     retuning: bool = False
+    rolling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +324,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         has_states=figures is not None and figures.max_sequences is not None,
         updating=sum(not pod.terminating for pod in pods) > standing.target_replicas,
         retuning=running.retuning,
+        rolling=running.rolling,
     )
 
 

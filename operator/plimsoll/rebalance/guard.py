@@ -47,13 +47,16 @@ def held_back(change: Change, situation: Situation) -> Wait | None:
 
 
 def _restart_held_back(change: Move | Retune, situation: Situation, wanted: Numbers) -> Wait | None:
-    """Return a wait of a change that restarts all engines."""
+    """Return a wait of a change that restarts all engines.
+
+    No settings are changed while a change of the spec rolls out: if engines failed then, nobody could say for which.
+    """
     is_automatic = situation.policy.carries_out(change)
     closed = _outside_windows(situation, wanted) if is_automatic else None
     if closed is not None:
         return closed
     placement = situation.placement
-    if placement.retuning:
+    if placement.retuning or (placement.rolling and isinstance(change, Retune)):
         known: Numbers = (("replicas", placement.replicas), ("ready", placement.ready))
         return Wait(DecisionReason.MOVE_UNDER_WAY, (*wanted, *known))
     serving = min(placement.ready, placement.replicas - placement.new_replicas)

@@ -42,6 +42,7 @@ class PlacementState:
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
         moving: an old pool still serves in place of a new one, so the signals describe both.
         retuning: engines get other settings by the live loop's decision, and not all of them serve with these yet.
+        rolling: engines are replaced by others with another template, and not all of these serve yet.
         has_states: the model keeps a recurrent state in the KV cache.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
     """
@@ -59,6 +60,7 @@ class PlacementState:
     moving: bool = False
     updating: bool = False
     retuning: bool = False
+    rolling: bool = False
     has_states: bool = False
 
 
