@@ -15,6 +15,7 @@ from plimsoll.facts.cluster.pod_reading import PodFacts
 from plimsoll.placement.failed_moves import Delay, FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool
+from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from tests.support.bodies import inference_deployment_body
 from tests.support.planning import H100, pool
 
@@ -46,6 +47,16 @@ def test_the_end_of_a_move_and_of_a_pause_are_looked_at_just_after_them() -> Non
     end, again = deadlines_of(case, GRACE, NOW)
     assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)
     assert NOW + 5000 < again == pytest.approx(NOW + 5000, abs=1)
+
+
+def test_the_end_of_a_change_of_settings_and_of_the_time_of_an_update_are_looked_at_just_after_them() -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.retune = RetuneClock((EarlierSettings("l4-24gb-tp1", 8),), NOW - 10, 900.0, "s")
+    case.retune_due = NOW + 890
+    case.updates_due = (("l4-24gb-tp1", NOW + 50),)
+    end, late = deadlines_of(case, GRACE, NOW)
+    assert NOW + 890 < end == pytest.approx(NOW + 890, abs=1)
+    assert NOW + 50 < late == pytest.approx(NOW + 50, abs=1)
 
 
 def test_a_pod_without_a_node_is_looked_at_just_after_its_grace_period() -> None:

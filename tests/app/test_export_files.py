@@ -297,6 +297,19 @@ def test_a_failed_move_leaves_the_cluster_without_the_words_of_a_pod_and_with_th
     assert (entry["reason"], entry["spec"], found["status"]["move"]["spec"]) == ("EngineCrashed", other, other)
 
 
+def test_a_change_of_settings_leaves_the_cluster_without_digests_of_templates() -> None:
+    secret = {"podTemplate": {"env": [{"name": "A", "value": "secret"}]}}
+    body = inference_deployment_body(spec=SPEC | secret)
+    digest = Case(body, ObjectKey("ns", "llama"), Surroundings({}, {})).spec_digest
+    before = {"name": "l4-24gb-tp1", "maxSequences": 8}
+    retune = {"pools": [before | {"inputs": "0123"}], "replicaSeconds": 900, "spec": digest}
+    real = {**body, "status": {"retune": retune}}
+    found = with_digests(real, reduced(INFERENCE_DEPLOYMENTS, real), "salt")
+    other = Case(found, ObjectKey("ns", "llama"), Surroundings({}, {})).spec_digest
+    assert found["status"]["retune"] == {"pools": [before], "replicaSeconds": 900, "spec": other}
+    assert other != digest
+
+
 def test_without_names_a_snapshot_does_not_say_who_approved_or_rejected_anything() -> None:
     refusal = {"proposal": "1" * 12, "by": "alex", "reason": "no budget", "until": "", "generation": 1}
     loop = {"decision": "Keep", "reason": "WithinBand", "message": "for alex", "approved": True, "targetReplicas": 2}

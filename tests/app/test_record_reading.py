@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from plimsoll.placement.failed_moves import Delay, FailedMove
 from plimsoll.placement.move_clock import MoveClock
 from plimsoll.placement.pools import Pool, PoolState
 from plimsoll.placement.rehoming import Rehoming
+from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.memory import Learned
 from tests.support.bodies import POOL, inference_deployment_body
@@ -57,6 +59,11 @@ LOOP: Json = {
     "changes": [{"at": "2027-01-15T08:00:00Z", "kind": "Add", "reason": "SustainedQueue", "replicas": 3}],
     "learned": {"pool": "h100-sxm-80gb-tp1", "tokenTimePercent": 125, "startupSeconds": 90}, "diagnosis": "Healthy",
 }  # fmt: skip
+BEFORE: Json = {"name": "h100-sxm-80gb-tp1", "maxSequences": 8, "drainSeconds": 120, "inputs": "i"}
+RETUNED: Json = {
+    "pools": [BEFORE], "beganAt": "2027-01-15T07:00:00Z", "dueAt": "2027-01-15T07:15:00Z", "replicaSeconds": 900,
+    "spec": "s",
+}  # fmt: skip
 PLANNED: Json = {
     "type": "Planned", "status": "True", "reason": "R", "message": "", "lastTransitionTime": "2027-01-15T08:00:00Z",
 }  # fmt: skip
@@ -84,7 +91,8 @@ GOOD: Json = {
     "tooSmall": [TOO_SMALL], "conditions": [PLANNED], "rejections": [REJECTED], "remedies": [HELPS],
     "suggestions": [CHEAPER],
     "model": {"architecture": "A", "source": "Hub", "precision": "bf16", "kvPrecision": "bf16"},
-    "estimate": ESTIMATE, "placement": PLACEMENT, "rebalancing": LOOP, "move": UNDER_WAY, "failedMoves": [FAILED],
+    "estimate": ESTIMATE, "placement": PLACEMENT, "rebalancing": LOOP, "move": UNDER_WAY,
+    "retune": RETUNED, "failedMoves": [FAILED, {**FAILED, "maxSequences": 64}],
 }  # fmt: skip
 
 
@@ -118,7 +126,10 @@ def test_entries_become_the_values_that_decisions_are_made_from() -> None:
     assert record.move == MoveClock(("l4-24gb-tp1",), 1_799_996_400.0, 1_799_997_300.0, "s")
     delay = Delay("EngineCrashed", "no such file")
     at = 1_799_992_800.0
-    assert record.failed_moves == (FailedMove("l4-24gb", Split(1), at, at + 6 * 3600, 1, delay, "s"),)
+    failed = FailedMove("l4-24gb", Split(1), at, at + 6 * 3600, 1, delay, "s")
+    assert record.failed_moves == (failed, replace(failed, sequences=64))
+    before = EarlierSettings(POOL, 8, None, 120, "i")
+    assert record.retune == RetuneClock((before,), 1_799_996_400.0, 900, "s")
 
 
 def test_a_move_that_was_taken_back_without_a_turn_of_the_live_loop_is_in_its_history() -> None:
@@ -294,6 +305,7 @@ ENTRIES: list[tuple[str, Any, str]] = [
     ("failedMoves", {**FAILED, "times": 100}, "times 100 is not between 1 and 99"),
     ("failedMoves", {**FAILED, "reason": "two words"}, "reason 'two words' is not one word"),
     ("failedMoves", {**FAILED, "tensorParallel": 0}, f"tensorParallel 0 {NUMBER_OF_GPUS}"),
+    ("failedMoves", {**FAILED, "maxSequences": 0}, "maxSequences 0 is not between 1 and 65536"),
     ("observations", {**SEEN, "predictedKvBytes": "x"}, f"predictedKvBytes: {INT}"),
     ("observations", {**SEEN, "batchedTokens": 0}, "batchedTokens and maxSequences must be 1 at least"),
     ("observations", {**SEEN, "maxSequences": 0}, "batchedTokens and maxSequences must be 1 at least"),
@@ -341,6 +353,17 @@ PARTS: list[tuple[str, Any, str]] = [
         "dueAt 2027-02-15T07:15:00Z is not within 172800 s after beganAt 2027-01-15T07:00:00Z",
     ),
     ("move", {**UNDER_WAY, "pools": "all"}, "pools: Input should be a valid list"),
+    ("retune", {**RETUNED, "beganAt": "once"}, "beganAt 'once' is no time"),
+    ("retune", {**RETUNED, "replicaSeconds": 0}, "replicaSeconds 0 is not between 1 and 86400"),
+    ("retune", {**RETUNED, "replicaSeconds": 86_401}, "replicaSeconds 86401 is not between 1 and 86400"),
+    ("retune", {**RETUNED, "pools": [{**BEFORE, "maxSequences": 0}]}, "maxSequences 0 is not between 1 and 65536"),
+    ("retune", {**RETUNED, "pools": [{**BEFORE, "batchedTokens": 0}]}, "batchedTokens 0 is less than 1"),
+    ("retune", {**RETUNED, "pools": [{**BEFORE, "batchedTokens": 10**40}]}, "a number is beyond 9007199254740992"),
+    (
+        "retune",
+        {**RETUNED, "pools": [BEFORE, {**BEFORE, "drainSeconds": 0}]},
+        "drainSeconds 0 is not between 1 and 3600",
+    ),
 ]
 
 

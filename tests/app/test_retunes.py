@@ -207,7 +207,7 @@ async def test_a_change_whose_deployment_was_never_written_did_not_come_up(opene
     """All pods serve, and none of them has the new settings."""
     there = opened(l4=3)
     earlier, case = await begun(there)
-    live = [body for body in there.store.all(DEPLOYMENTS) if body["metadata"]["name"] == f"{NAME}-{POOL}"][0]
+    [live] = [body for body in there.store.all(DEPLOYMENTS) if body["metadata"]["name"] == f"{NAME}-{POOL}"]
     assert status(case)["retune"]["pools"][0]["inputs"] == live["metadata"]["annotations"][INPUTS_ANNOTATION]
     roll(there, case, new=0)
     show(there, live, updated=2, existing=2)

@@ -164,6 +164,17 @@ class TestExplain:
         )
         assert "l40s-48gb x 1 at 2026-11-22T10:00:00Z, 2 times so far (EngineCrashed). It is refused until" in said
 
+    def test_settings_that_were_taken_back_are_named_with_their_pause(self, cluster: dict[str, Any]) -> None:
+        failed = {
+            "gpuType": "l4-24gb", "tensorParallel": 1, "maxSequences": 64, "at": "2026-11-22T10:00:00Z",
+            "until": "2026-11-22T16:00:00Z", "times": 1, "reason": "EngineCrashed", "message": "no flag", "spec": "s",
+        }  # fmt: skip
+        cluster |= {"metadata": {"generation": 1}, "status": {"observedGeneration": 1, "failedMoves": [failed]}}
+        assert (
+            "Taken back: --max-num-seqs 64 on l4-24gb x 1 at 2026-11-22T10:00:00Z (EngineCrashed: no flag). It is not "
+            "changed there before 2026-11-22T16:00:00Z." in shown("explain", "llama", "-n", "ml")
+        )
+
     def test_an_entry_that_cannot_be_used_is_named_and_its_neighbour_is_shown(self, cluster: dict[str, Any]) -> None:
         small = {"gpuType": "l4-24gb", "tensorParallel": 1, "kvTokens": 12_000, "spec": "s"}
         status = {"observedGeneration": 1, "tooSmall": [{**small, "kvTokens": -1}, small], "of-tomorrow": 1}

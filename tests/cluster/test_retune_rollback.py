@@ -37,8 +37,8 @@ DECLARED = 6
 LAST_WORDS = "ValueError: max_num_seqs is larger than this build allows"
 BROKEN = "ImportError: libbroken.so"
 CHANGED_WITHIN_SECONDS = 90.0
-TAKEN_BACK_WITHIN_SECONDS = 120.0
-"""A replica of a small model may take 24 s: three times as long as a download of its weights."""
+TAKEN_BACK_WITHIN_SECONDS = 150.0
+"""A replica may take 60 s: long enough to restart the operator in between on a machine that does much else."""
 
 
 def sequences_of(pod: dict[str, Any]) -> int | None:
@@ -84,7 +84,7 @@ class Crasher:
 
 @pytest.fixture(scope="module")
 def bench() -> Iterator[Bench]:
-    with bench_of("retunes", {"PLIMSOLL_MOVE_SECONDS": "10"}) as running:
+    with bench_of("retunes", {"PLIMSOLL_MOVE_SECONDS": "60"}) as running:
         yield running
 
 
@@ -175,7 +175,7 @@ def test_the_change_is_taken_back_in_time_with_the_engine_s_own_words(
     assert (failed["gpuType"], failed["times"], failed["reason"]) == ("l4-24gb", 1, "EngineCrashed")
     assert (failed["message"], failed["maxSequences"] > DECLARED) == (LAST_WORDS, True)
     due, at = (datetime.fromisoformat(text) for text in (begun.clock["dueAt"], failed["at"]))
-    assert 0 <= (at - due).total_seconds() < 30
+    assert 0 <= (at - due).total_seconds() < 60
     bench.wait_settled(TUNED, {L4_POOL: REPLICAS})
     assert bench.view.pod_uids(TUNED) == begun.old, "the engines that serve were never replaced"
     assert min(crasher.serving) == REPLICAS, "there were never fewer"

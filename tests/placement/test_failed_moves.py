@@ -18,6 +18,7 @@ from plimsoll.placement.failed_moves import (
     RollBack,
     pause_seconds,
     remembered,
+    settings_refused,
     standing,
     without_failed,
 )
@@ -109,3 +110,20 @@ def test_where_nothing_is_refused_the_options_are_the_same_object(places: tuple[
     judged = options(request(), fleet(node("l", L40S, 4)))
     assert any(isinstance(each, Option) for each in judged.verdicts)
     assert without_failed(judged, places) is judged
+
+
+def test_settings_that_failed_are_remembered_next_to_the_place_and_their_pause_doubles_whatever_they_were() -> None:
+    first = remembered((failed(),), [RollBack(L40S, ONE, CRASH, 64)], "s", NOW)
+    assert [(each.sequences, each.times) for each in first] == [(None, 1), (64, 1)]
+    later = NOW + 2 * FIRST_PAUSE_SECONDS
+    second = remembered(first, [RollBack(L40S, ONE, CRASH, 48)], "s", later)
+    assert [(each.sequences, each.times) for each in second] == [(None, 1), (48, 2)]
+    assert second[-1].until == later + 2 * FIRST_PAUSE_SECONDS
+
+
+def test_settings_that_failed_close_no_place_and_only_those_of_their_place_are_refused() -> None:
+    entry = replace(failed(), sequences=64)
+    assert refused(entry) == []
+    assert settings_refused((failed(H100), entry), (L40S, ONE))
+    assert not settings_refused((entry,), (L40S, Split(2)))
+    assert not settings_refused((failed(),), (L40S, ONE)), "a move there failed, and it runs there now"

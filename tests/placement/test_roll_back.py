@@ -14,6 +14,7 @@ from plimsoll.domain.serving import GpuConstraints, ObservedCapacity, Overrides,
 from plimsoll.placement.failed_moves import Delay, FailedMove, RollBack
 from plimsoll.placement.plan import plan
 from plimsoll.placement.pools import Decision, Pool, PoolState, Tenant
+from plimsoll.placement.retune_clock import EarlierSettings
 from plimsoll.placement.roll_back import NOT_READY
 from tests.support.planning import A100, H100, L4, L40S, fleet, node, pool, request, tenant
 
@@ -175,3 +176,60 @@ class TestMemory:
         )
         plain = decided(replace(forced, failed=()), *self.where)
         assert decision.warnings[:-1] == plain.warnings
+
+
+BEFORE = EarlierSettings("l4-24gb-tp1", 8, 2048, 120)
+
+
+def retuned(**changes: Any) -> Pool:
+    """A pool whose engines are to run more requests at the same time and do not come up; the old ones serve."""
+    settings = {"max_sequences": 32, "batched_tokens": 2048, "drain_seconds": 300, "spec": "s"}
+    late = {"earlier": BEFORE, "overdue": True, "delay": CRASH, "bound": 3, "ready": 2}
+    return pool(L4, **{"replicas": 2, **settings, **late, **changes})
+
+
+def settings_of(decision: Decision) -> tuple[int | None, int | None, int | None]:
+    [kept] = decision.pools
+    return kept.sequences, kept.step_tokens, kept.drain_seconds
+
+
+def asks(*pools: Pool, **changes: Any) -> Tenant:
+    wanted = request(replicas=2, concurrency=4)
+    return tenant(wanted, *pools, **{"spec": "s", **changes})
+
+
+ROOM = (node("l4", L4, 4, held=3),)
+
+
+def test_settings_that_do_not_come_up_are_taken_back_and_no_replica_ends_before_its_successor() -> None:
+    decision = decided(asks(retuned()), node("l4", L4, 3, held=3))
+    assert settings_of(decision) == (8, 2048, 120)
+    assert decision.rolled_back == (RollBack(L4, Split(1), CRASH, 32),)
+    [kept] = decision.pools
+    assert (kept.replicas, kept.surge, kept.choice is not None) == (2, True, True)
+    assert decision.missing == 0
+
+
+def test_settings_stay_while_they_have_time_and_the_room_for_the_new_replica_was_taken() -> None:
+    decision = decided(asks(retuned(overdue=False, delay=None, bound=2)), node("l4", L4, 2, held=2))
+    assert settings_of(decision) == (32, 2048, 300)
+    assert decision.rolled_back == ()
+    assert decision.pools[0].surge
+    plain = decided(asks(retuned(overdue=False, earlier=None, bound=2)), node("l4", L4, 2, held=2))
+    assert not plain.pools[0].surge, "no change is under way"
+
+
+def test_earlier_settings_that_the_spec_does_not_allow_any_more_do_not_come_back() -> None:
+    who = asks(retuned())
+    denied = replace(who, request=replace(who.request, constraints=GpuConstraints(deny=(L4,))))
+    decision = decided(denied, *ROOM)
+    assert decision.rolled_back == ()
+    assert decision.pools[0].sequences == 32
+
+
+def test_other_pools_of_the_deployment_keep_their_settings() -> None:
+    other = pool(L40S, max_sequences=32, batched_tokens=2048, spec="s")
+    decision = decided(
+        replace(asks(retuned(), other), request=request(replicas=3, concurrency=4)), *ROOM, node("l", L40S, 1, held=1)
+    )
+    assert {each.gpu_type: each.sequences for each in decision.pools} == {L4: 8, L40S: 32}

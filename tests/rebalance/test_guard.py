@@ -103,6 +103,22 @@ def test_replicas_that_do_not_serve_yet_hold_up_what_restarts_all(change: Change
     assert held(REMOVE, situation(ready=1)) is None, "a replica that does not start can be given up"
 
 
+def test_while_settings_change_engines_are_not_restarted_again_and_the_number_follows_the_load() -> None:
+    for change in (MOVE, RETUNE):
+        assert held(change, situation(ready=3, retuning=True)) == (
+            DecisionReason.MOVE_UNDER_WAY,
+            (("wanted", change.reason.value), ("replicas", 2), ("ready", 3)),
+        )
+    for change in (ADD, REMOVE):
+        assert held(change, situation(retuning=True)) is None
+
+
+def test_while_a_changed_spec_rolls_out_no_settings_are_changed_and_everything_else_may_be() -> None:
+    assert held_back(RETUNE, situation(rolling=True)) is not None
+    for change in (ADD, REMOVE, MOVE):
+        assert held_back(change, situation(rolling=True)) is None
+
+
 @each_of(REMOVE, MOVE, RETUNE)
 def test_the_budget_is_for_any_hour_and_ends_with_it(change: Change) -> None:
     assert held(change, situation((3599.0, ChangeKind.MOVE), (300.0, ChangeKind.REMOVE))) == (

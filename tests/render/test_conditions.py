@@ -13,6 +13,7 @@ from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.reasons import Reason
 from plimsoll.placement.failed_moves import Delay, FailedMove
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
+from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.render.conditions import Since, conditions
 from plimsoll.render.report import PoolView, Problem, Report
 from tests.render.workloads import decision
@@ -48,6 +49,10 @@ OOM = EngineFailure(StartFailure.OUT_OF_MEMORY, "CUDA out of memory")
 CRASHED = view(1, 0, failure=OOM, restarts=1)
 TOKENS = (("have_tokens", 1), ("need_tokens", 2))
 OUTGROWN = replace(PLACED, outgrown=Rejection(H100, Split(1), Reason.OBSERVED_TOO_SMALL, TOKENS))
+
+RETUNE = RetuneClock((EarlierSettings(POOL, 8),), 1_767_225_600.0, 900.0, "s")
+DUE = 1_767_226_210.0
+"""Ten seconds after ``NOW``."""
 
 TABLE: list[tuple[str, Report, dict[str, str]]] = [
     (
@@ -128,6 +133,31 @@ TABLE: list[tuple[str, Report, dict[str, str]]] = [
             "Available": "True EngineOutOfMemory",
             "Stalled": "True EngineOutOfMemory",
         },
+    ),
+    (
+        "the only new pod of a change crashes in the place that was added for it",
+        report(PLACED, view(2, 1, updating=True, failure=OOM, restarts=0)),
+        {"Ready": "False EngineOutOfMemory", "Reconciling": "True EngineOutOfMemory"},
+    ),
+    (
+        "a change of the live loop crashes and will be taken back",
+        report(PLACED, view(2, 1, updating=True, failure=OOM, restarts=9), retune=RETUNE, retune_due=DUE),
+        {"Available": "True EngineOutOfMemory", "Reconciling": "True EngineOutOfMemory"},
+    ),
+    (
+        "a change of the live loop crashes and cannot be taken back",
+        report(PLACED, view(2, 1, updating=True, failure=OOM, restarts=9), retune=RETUNE, retune_due=DUE - 600),
+        {"Available": "True EngineOutOfMemory", "Stalled": "True EngineOutOfMemory"},
+    ),
+    (
+        "a replica of a change takes too long",
+        report(PLACED, view(2, 1, updating=True), late_updates=frozenset({POOL})),
+        {"Ready": "False ReplacementLate", "Available": "True ReplacementLate", "Stalled": "True ReplacementLate"},
+    ),
+    (
+        "a replica of the same template takes long",
+        report(decision(request(replicas=2)), view(2, 1), replicas=2, late_updates=frozenset({POOL})),
+        {"Available": "True SomeReplicasServe"},
     ),
     (
         "the GPUs are taken",
@@ -300,3 +330,42 @@ def test_replicas_that_should_serve_by_now_are_named_while_the_previous_ones_ser
     )
     assert (said["Ready"]["status"], said["Stalled"]["reason"]) == ("False", "ReplacementLate")
     assert words(report(PLACED, view(ready=0), late=late))["Available"] == "False EnginesStarting"
+
+
+SINCE = 1_767_225_700.0
+STUCK = view(2, 1, updating=True, failure=OOM, restarts=3, starting_since=SINCE)
+
+
+def test_a_change_that_does_not_come_up_is_named_with_its_pod_and_with_what_to_do() -> None:
+    assert shown(report(PLACED, STUCK))["Available"]["message"] == (
+        "Replicas with the last change have not come up since 2026-01-01T00:01:40Z (pool h100-sxm-80gb-tp1, "
+        "CrashLoopBackOff, 3 restarts: CUDA out of memory). 1 of 1 replicas serve. The change is not taken back by "
+        "itself: mend what is named here, or change the spec."
+    )
+    waits = view(2, 1, updating=True, unbound=1, scheduler_message="0/3 nodes.", starting_since=SINCE)
+    said = shown(report(PLACED, waits, late_updates=frozenset({POOL})))["Available"]["message"]
+    assert "(pool h100-sxm-80gb-tp1: 0/3 nodes). 1 of 1" in said
+    refused = replace(waits, workload_error="exceeded quota")
+    said = shown(report(PLACED, refused, late_updates=frozenset({POOL})))["Available"]["message"]
+    assert "(pool h100-sxm-80gb-tp1: exceeded quota). 1 of 1" in said
+
+
+def test_a_change_of_the_live_loop_is_named_as_such_with_the_time_at_which_it_is_taken_back() -> None:
+    said = shown(report(PLACED, STUCK, retune=RETUNE, retune_due=DUE))["Available"]["message"]
+    assert said.startswith("Engines with the settings of the live loop's last change have not come up since 2026-")
+    assert said.endswith("The change is taken back at 2026-01-01T00:10:10Z unless they serve by then.")
+    elsewhere = replace(RETUNE, before=(EarlierSettings("another", 8),))
+    said = shown(report(PLACED, STUCK, retune=elsewhere, retune_due=DUE))["Available"]["message"]
+    assert said.startswith("Replicas with the last change have not come up since")
+
+
+def test_the_last_pods_of_settings_that_were_taken_back_are_no_change_that_does_not_come_up() -> None:
+    undone = FailedMove("h100-sxm-80gb", Split(1), SINCE + 60, SINCE + 900, 1, CRASH, "s", 64)
+    said = shown(report(PLACED, STUCK, failed_moves=(undone,)))
+    assert said["Available"]["reason"] == "RollingOut"
+    assert said["Planned"]["message"].endswith(
+        " A change of h100-sxm-80gb x 1 to --max-num-seqs 64 was taken back at 2026-01-01T00:02:40Z (EngineCrashed: no "
+        "such file). The settings are not changed there again before 2026-01-01T00:16:40Z."
+    )
+    for other in (replace(undone, at=SINCE - 1), replace(undone, gpu_type="l4-24gb"), replace(undone, sequences=None)):
+        assert shown(report(PLACED, STUCK, failed_moves=(other,)))["Available"]["reason"] == "EngineOutOfMemory"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from plimsoll.api.bounds import MOST_CONCURRENCY
-from plimsoll.api.v1alpha1.base import ApiModel
+from plimsoll.api.v1alpha1.base import LARGEST_BOUND, ApiModel
 from plimsoll.api.v1alpha1.status import (
     FailedMoveStatus,
     MoveStatus,
@@ -158,6 +158,8 @@ def _retune_doubt(entry: RetuneStatus) -> str:
         return f"beganAt {entry.began_at!r} is no time"
     if not 1 <= entry.replica_seconds <= LONGEST_SECONDS:
         return f"replicaSeconds {entry.replica_seconds} is not between 1 and {LONGEST_SECONDS:.0f}"
+    if any((each.batched_tokens or 0) > LARGEST_BOUND for each in entry.pools):
+        return f"a number is beyond {LARGEST_BOUND}"
     return next((wrong for each in entry.pools if (wrong := settings_doubt(each))), "")
 
 
