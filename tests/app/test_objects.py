@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -426,3 +427,21 @@ def test_a_workload_is_updating_until_its_controller_has_seen_it_and_replaced_al
     assert is_updating(body) is updating
     assert is_updating({key: value for key, value in body.items() if value or key == "metadata"}) is updating
     assert not is_updating(None)
+
+
+@pytest.mark.parametrize(("updated", "existing", "updating"), [(1, 2, True), (1, 1, False), (2, 2, False)])
+def test_a_workload_of_one_replica_is_updating_while_an_old_pod_serves_in_the_place_of_the_new_one(
+    updated: int, existing: int, *, updating: bool
+) -> None:
+    status = {"observedGeneration": 1, "updatedReplicas": updated, "replicas": existing}
+    assert is_updating({"metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": status}) is updating
+
+
+def test_a_pool_starts_since_its_oldest_pod_without_service_was_bound_or_found_no_node() -> None:
+    serving = PodFacts("a", bound=True, ready=True, ended=False, terminating=False, bound_since=1.0)
+    starting = replace(serving, name="b", ready=False, bound_since=70.0)
+    waiting = replace(starting, name="c", bound=False, bound_since=None, unscheduled_since=50.0)
+    leaving = replace(starting, name="d", terminating=True, bound_since=2.0)
+    found = Surroundings({POOL: (serving, starting, leaving), "other": (waiting, starting), "calm": (serving,)}, {})
+    times = [found.starting_since(pool) for pool in (POOL, "other", "calm", "none")]
+    assert times == [70.0, 50.0, None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -54,7 +55,13 @@ def rendered(case: Case) -> Manifest:
 
 async def settled(there: LivePasses, **spec: Any) -> Case:
     """Two replicas that serve, with few requests at the same time, as their cache holds few of full length."""
-    wanted = {"contextLength": 16_384, "concurrency": 1, "replicas": 2, "slo": LENIENT, "rebalancing": RETUNES}
+    wanted: dict[str, Any] = {
+        "contextLength": 16_384,
+        "concurrency": 1,
+        "replicas": 2,
+        "slo": LENIENT,
+        "rebalancing": RETUNES,
+    }
     there.put(NAME, L4, **(wanted | spec))
     await there.settle()
     return there.make()[NAME]
@@ -94,7 +101,7 @@ def roll(there: LivePasses, case: Case, *, new: int = 1, serving: int = 0, pod: 
     show(there, rendered(case), updated=new, existing=2 - serving + new)
 
 
-def show(there: LivePasses, manifest: Manifest, *, updated: int, existing: int) -> None:
+def show(there: LivePasses, manifest: Mapping[str, Any], *, updated: int, existing: int) -> None:
     """Let the Deployment have this manifest, and these pods."""
     there.version += 1
     [live] = [body for body in there.store.all(DEPLOYMENTS) if body["metadata"]["name"] == f"{NAME}-{POOL}"]

@@ -109,8 +109,8 @@ def test_while_settings_change_engines_are_not_restarted_again_and_the_number_fo
             DecisionReason.MOVE_UNDER_WAY,
             (("wanted", change.reason.value), ("replicas", 2), ("ready", 3)),
         )
-    for change in (ADD, REMOVE):
-        assert held(change, situation(retuning=True)) is None
+    for other in (ADD, REMOVE):
+        assert held(other, situation(retuning=True)) is None
 
 
 def test_while_a_changed_spec_rolls_out_no_settings_are_changed_and_everything_else_may_be() -> None:
