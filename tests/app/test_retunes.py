@@ -9,7 +9,7 @@ import pytest
 
 from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.adapters.readings import Reading
-from plimsoll.app.case import Case
+from plimsoll.app.case import Case, running_of
 from plimsoll.app.notes import notes_of
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
@@ -327,3 +327,22 @@ async def test_a_forged_change_of_settings_is_refused(opened: Open) -> None:
     found = later(there, 2 * EACH)
     assert any("status.retune is ignored: maxSequences 0" in each for each in found.record.complaints)
     assert limit(found) == limit(case)
+
+
+async def test_settings_that_cannot_be_taken_back_stay_and_the_deployment_may_move(opened: Open) -> None:
+    """The earlier settings do not fit any more: an engine got less cache than is declared."""
+    there = opened(l4=3)
+    _, case = await begun(there)
+    roll(there, case, pod=CRASHED)
+    [body] = there.store.all(INFERENCE_DEPLOYMENTS)
+    small = {"gpuType": L4, "tensorParallel": 1, "kvTokens": 100, "spec": body["status"]["retune"]["spec"]}
+    there.version += 1
+    head = {**body["metadata"], "resourceVersion": str(there.version)}
+    known = {**body, "metadata": head, "status": {**body["status"], "tooSmall": [small]}}
+    there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", known)
+    fleet = there.snapshot().fleet
+    assert running_of(later(there, 10), None, fleet).retuning
+    late = later(there, EACH)
+    assert (limit(late), "failedMoves" in status(late)) == (limit(case), False)
+    assert not running_of(late, None, fleet).retuning
+    assert available(late)["message"].endswith("mend what is named here, or change the spec.")

@@ -399,7 +399,8 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Runn
     if active is None or gpu is None or case.request is None:
         return Running(figures, moving=moving)
     runs, engine = as_it_runs(case.request, active), engine_of(case.request.engine.name)
-    is_refused = settings_refused(case.failed, active.target.place)
+    wanted = [pool for pool in pools if pool.state is PoolState.ACTIVE]
+    is_refused = any(settings_refused(case.failed, pool.target.place) for pool in wanted)
     tokens = case.reported.get(active.name) or (0 if figures is None else figures.kv_capacity_tokens)
     return Running(
         figures=figures,
@@ -407,6 +408,6 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Runn
         most_sequences=None if is_refused else active.split.data_parallel * engine.most_sequences(runs, gpu),
         pool=active.name,
         moving=moving,
-        retuning=case.retune is not None,
+        retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),
         rolling=is_updating(case.around.workloads.get(active.name)),
     )

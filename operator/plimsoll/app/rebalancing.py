@@ -108,7 +108,7 @@ class Running:
         pool: the pool that both are about.
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
-        retuning: engines get other settings by the loop's own decision, and not all of them serve with these yet.
+        retuning: engines get other settings by the loop's own decision, and have time to serve with these.
         rolling: engines are replaced by others with another template, whoever decided that.
     """
 

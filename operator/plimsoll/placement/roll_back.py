@@ -42,8 +42,11 @@ def rolled_back(tenant: Tenant, may_return: Callable[[Pool], bool]) -> tuple[Ten
 def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Tenant, tuple[RollBack, ...]]:
     """Return the deployment with the earlier settings of pools that do not come up with others, and what failed there.
 
-    Nothing is changed where the earlier settings are not valid any more: ``fits`` judges a pool with its settings.
+    Nothing is changed where the earlier settings are not valid any more: ``fits`` judges a pool with its settings. A
+    new total load has to choose a size first.
     """
+    if tenant.request.total is not None:
+        return tenant, ()
     late = [pool for pool in tenant.pools if pool.overdue and pool.earlier and pool.state is PoolState.ACTIVE]
     back = {pool.name: _restored(pool) for pool in late}
     failed = [pool for pool in late if fits(back[pool.name])]

@@ -41,7 +41,7 @@ class PlacementState:
         startup_seconds: the longest start-up of a pod that serves; None: unknown.
         new_replicas: those of ``replicas`` that the plan has just placed or has no place for.
         moving: an old pool still serves in place of a new one, so the signals describe both.
-        retuning: engines get other settings by the live loop's decision, and not all of them serve with these yet.
+        retuning: engines get other settings by the live loop's decision, and have time to serve with these.
         rolling: engines are replaced by others with another template, and not all of these serve yet.
         has_states: the model keeps a recurrent state in the KV cache.
         updating: replicas with older settings are replaced one after another, so there is one more than wanted.
