@@ -286,9 +286,15 @@ async def test_a_revision_that_only_takes_too_long_is_named_when_its_time_is_ove
 
 async def test_no_settings_are_changed_while_a_changed_spec_rolls_out(opened: Open) -> None:
     there = opened(l4=3)
-    await settled(there)
+    calm = await settled(there)
+    press(there, calm, limit(calm))
+    assert live_part(there.make()[NAME])["decision"] == "Retune", "without a change of the spec"
     there.change(NAME, engine={"image": "registry.example.com/vllm:next"})
     case = there.make()[NAME]
+    assert (live_part(case)["decision"], "retune" in status(case)) == ("Wait", False)
+    held = there.passes.make(there.store.picture(), {case.uid: status(case)}, there.now).cases[0]
+    assert (live_part(held)["reason"], "retune" in status(held)) == ("MoveUnderWay", False), "it is being written"
+    there.passes.live.readings.clear()
     roll(there, case, pod=CRASHED)
     there.now += 60
     press(there, there.make()[NAME], limit(case))

@@ -64,6 +64,7 @@ class Case:
     key: ObjectKey
     around: Surroundings
     digests: SpecDigests | None = None
+    is_being_written: bool = False
     resource: InferenceDeployment | None = None
     model: ModelFacts | None = None
     problem: Problem | None = None
@@ -409,5 +410,14 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Runn
         pool=active.name,
         moving=moving,
         retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),
-        rolling=is_updating(case.around.workloads.get(active.name)),
+        rolling=_is_rolling(case, active),
     )
+
+
+def _is_rolling(case: Case, pool: Pool) -> bool:
+    """Whether engines of a pool are replaced by others with another template, or are about to be.
+
+    While an earlier decision is being written, its Deployment may be older than its status.
+    """
+    is_decided = pool.generation == case.generation and not case.is_being_written and case.refusal is None
+    return not is_decided or is_updating(case.around.workloads.get(pool.name))

@@ -236,6 +236,7 @@ class Passes:
             written = intended.get(uid_of(body))
             case = Case(body if written is None else with_status(body, written), key_of(body), around[key_of(body)])
             case.digests = self.reading.digests(body)
+            case.is_being_written = written is not None
             case.refusal = self.refusals.of(case.uid)
             case.contests = self._contests_of(case)
             self.scale_writes.look(case.uid, case.generation, body.get("spec") or {}, now)

@@ -11,7 +11,7 @@ from plimsoll.app.reading_memo import Kept
 from plimsoll.app.store import Body
 
 _RENDERED = ("report", "manifests", "new_status")
-_NOT_RENDERED = ("body", "tray", "mail")
+_NOT_RENDERED = ("body", "tray", "mail", "is_being_written")
 
 _what_is_rendered = attrgetter(*(each.name for each in fields(Case) if each.name not in (*_NOT_RENDERED, *_RENDERED)))
 
