@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.readings import Reading
@@ -23,6 +24,7 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.other_steps import OtherStep
 from plimsoll.rebalance.allowance import Allowance
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decide import Decided, decide, kind_of
@@ -104,9 +106,10 @@ class Running:
         figures: the estimate on the placed GPU. None: unknown, or about to change with the spec; then nothing is moved.
         model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
         most_sequences: the most requests at the same time that the engine could be given. None: unknown.
-        pool: the pool that both are about.
+        pool: the pool that these are about.
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
+        steps: finds the other steps that the engines could be given.
     """
 
     figures: MemoryEstimate | None = None
@@ -114,6 +117,7 @@ class Running:
     most_sequences: int | None = None
     pool: str = ""
     moving: bool = False
+    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +315,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
         model=running.model,
         most_sequences=running.most_sequences,
+        steps=running.steps,
         starting_since=tuple(since for since in starting if since is not None),
         settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
@@ -416,6 +421,8 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
             return f"Set {field_name} to {replicas + count}. {message}"
         case RemoveReplica(count=count):
             return f"Set {field_name} to {replicas - count}. {message}"
+        case Retune(step_tokens=tokens) if tokens:
+            return f"Set spec.engine.maxBatchedTokens to {tokens}. {message}"
         case Retune(sequences=sequences):
             return f"Set spec.engine.maxSequences to {sequences}. {message}"
         case _:
