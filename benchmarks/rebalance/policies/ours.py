@@ -236,8 +236,8 @@ def _answer(changed: Tenant, engine: EngineSpec) -> Answer:
 
 def _decision(tenant: Tenant, engine: EngineSpec) -> Decision:
     own = tenant.pools[0]
-    settings = {"max_sequences": own.max_sequences, "batched_tokens": own.batched_tokens}
-    pool = replace(_pool(engine, tenant.request.replicas), **settings)
+    pool = _pool(engine, tenant.request.replicas)
+    pool = replace(pool, max_sequences=own.max_sequences, batched_tokens=own.batched_tokens)
     return Decision(tenant.request, (replace(as_it_is(pool), surge=True),))
 
 

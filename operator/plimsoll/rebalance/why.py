@@ -52,7 +52,7 @@ _SENTENCES = {
     ),
     DecisionReason.PROMPT_STEP_TOO_LARGE: (
         "Prompts of others make answers slow: a token takes {measured_ms} ms, {promised_ms} ms are promised, and "
-        "without prompts it would take {decode_ms} ms. In smaller steps a token takes {to_ms} ms: {traffic}{waiting}"
+        "without prompts it would take {decode_ms} ms. In smaller steps a token takes {then_ms} ms: {traffic}{waiting}"
         "{tuning}."
     ),
     DecisionReason.PREEMPTION_STORM: (

@@ -22,6 +22,9 @@ _SLOW_PROMPTS = frozenset((DiagnosisKind.PREFILL_BOUND, DiagnosisKind.DECODE_BOU
 _SLOW_TOKENS = frozenset((*_SLOW_PROMPTS, DiagnosisKind.PROMISE_MISSED, DiagnosisKind.TOO_SLOW))
 """Diagnoses next to which the time per token may be missed."""
 
+KNOWN_SECONDS = 60.0
+"""How long arrivals have been counted before all engines restart for them. Replicas are added sooner."""
+
 _MILLISECONDS, _PERCENT = 1000, 100
 
 
@@ -31,16 +34,19 @@ def retune_step(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer |
     A step that the user has written stays. The lengths of requests must be known well, and not from a few of them.
     """
     traffic, model = situation.load.traffic, situation.placement.model
-    is_known = model is not None and situation.memory.output_tokens is not None
-    if diagnosis.kind not in _SLOW_TOKENS or not is_known or traffic is None or traffic.lengths is None:
+    if diagnosis.kind not in _SLOW_TOKENS or traffic is None or traffic.lengths is None or model is None:
         return None
-    if model is None or ask.tenant.request.engine.max_batched_tokens is not None:
+    if not _is_known(situation, traffic) or ask.tenant.request.engine.max_batched_tokens is not None:
         return None
     model = replace(model, slowness=situation.memory.slowness)
     change = _smaller(situation, model, traffic, traffic.lengths) or (
         _larger(situation, model, traffic, traffic.lengths) if diagnosis.kind in _SLOW_PROMPTS else None
     )
     return None if change is None else ask(change, with_step(ask.tenant, change.step_tokens))
+
+
+def _is_known(situation: Situation, traffic: Traffic) -> bool:
+    return situation.memory.output_tokens is not None and traffic.steady.seconds >= KNOWN_SECONDS
 
 
 def with_step(tenant: Tenant, tokens: int) -> Tenant:
@@ -70,16 +76,16 @@ def _larger(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths
 
 
 def _smaller(situation: Situation, model: ReplicaModel, traffic: Traffic, lengths: Lengths) -> Retune | None:
-    reason, since = DecisionReason.PROMPT_STEP_TOO_LARGE, situation.memory.missed_since
-    is_missed = since is not None and situation.now - since >= MISSED_SECONDS
-    if not is_missed or not may_change_step(reason, situation):
+    reason, since = DecisionReason.PROMPT_STEP_TOO_LARGE, situation.memory.strained_since
+    is_lasting = since is not None and situation.now - since >= MISSED_SECONDS
+    if not is_lasting or not may_change_step(reason, situation):
         return None
     found = smaller_step(model, lengths, traffic, situation.placement.steps())
     times = None if found is None else token_times(model, lengths, traffic, found.tokens)
     if found is None or times is None:
         return None
     seconds = {"measured_ms": times.measured, "promised_ms": times.promised, "decode_ms": times.decode}
-    numbers = (*_load_numbers(situation, model, traffic, lengths, found), *_in_ms(seconds | {"to_ms": times.then}))
+    numbers = (*_load_numbers(situation, model, traffic, lengths, found), *_in_ms(seconds | {"then_ms": times.then}))
     return Retune(reason, numbers, step_tokens=found.tokens)
 
 
