@@ -14,6 +14,9 @@ from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.engines.registry import engine_of
 from plimsoll.performance.cost import hourly_usd
 from plimsoll.performance.model import Load, performance
+from plimsoll.placement.memo import Memo
+from plimsoll.placement.other_steps import OtherStep, other_steps
+from plimsoll.placement.other_steps import with_step as with_fixed_step
 
 CONTEXT_TOKENS = 32_768
 SEQUENCES = 256
@@ -37,15 +40,22 @@ class _Place:
 
 @cache
 def engine_spec(
-    model: str, gpu_type: str, tensor_parallel: int, sequences: int = SEQUENCES, context: int = CONTEXT_TOKENS
+    model: str,
+    gpu_type: str,
+    tensor_parallel: int,
+    sequences: int = SEQUENCES,
+    context: int = CONTEXT_TOKENS,
+    step: int | None = None,
 ) -> EngineSpec:
     """Return one replica, as the operator would run it with this context and number of requests at the same time.
+
+    ``step`` is the most tokens of a step; None: as the operator chooses it for the GPU type.
 
     Raises:
         LookupError: the catalogue does not hold the model or the GPU type.
         ValueError: the catalogue has no price for the GPU type, or the model does not fit.
     """
-    place = _place(model, gpu_type, tensor_parallel, sequences, context)
+    place = _place(model, gpu_type, tensor_parallel, sequences, context, step)
     engine = engine_of(place.request.engine.name)
     settings = engine.settings(place.request, place.gpu, place.split)
     figures = engine.estimate(place.request, place.gpu, place.split, settings)
@@ -67,7 +77,32 @@ def with_sequences(engine: EngineSpec, sequences: int) -> EngineSpec:
     """Return the replica with another number of requests at the same time, and the KV cache that is left then."""
     if sequences == engine.max_num_seqs:
         return engine
-    return engine_spec(engine.model, engine.gpu_type, engine.tensor_parallel, sequences, engine.context_tokens)
+    return engine_spec(*_words(engine), sequences, engine.context_tokens, _own_step(engine))
+
+
+def with_step(engine: EngineSpec, tokens: int) -> EngineSpec:
+    """Return the replica with another step, and the KV cache that is left then."""
+    if tokens == engine.max_batched_tokens:
+        return engine
+    return engine_spec(*_words(engine), engine.max_num_seqs, engine.context_tokens, tokens)
+
+
+def steps_of(engine: EngineSpec) -> tuple[OtherStep, ...]:
+    """Return the other steps that the operator could give the engine, where one request at full length is declared."""
+    place = _place(*_words(engine), engine.max_num_seqs, engine.context_tokens)
+    declared = replace(place.request, shape=ServingShape(engine.context_tokens, 1))
+    runs = with_fixed_step(declared, engine.max_batched_tokens)
+    return other_steps(declared, runs, place.gpu, place.split, engine.kv_tokens, Memo())
+
+
+def _words(engine: EngineSpec) -> tuple[str, str, int]:
+    return engine.model, engine.gpu_type, engine.tensor_parallel
+
+
+def _own_step(engine: EngineSpec) -> int | None:
+    """Return the replica's step where it is not the one that the operator chooses for the GPU type."""
+    usual = engine_spec(*_words(engine), engine.max_num_seqs, engine.context_tokens)
+    return None if usual.max_batched_tokens == engine.max_batched_tokens else engine.max_batched_tokens
 
 
 def most_sequences(engine: EngineSpec) -> int:
@@ -76,9 +111,11 @@ def most_sequences(engine: EngineSpec) -> int:
     return engine_of(place.request.engine.name).most_sequences(place.request, place.gpu)
 
 
-def _place(model: str, gpu_type: str, tensor_parallel: int, sequences: int, context: int) -> _Place:
+def _place(
+    model: str, gpu_type: str, tensor_parallel: int, sequences: int, context: int, step: int | None = None
+) -> _Place:
     request = request_for(model, ServingShape(context, min(sequences, 16)))
-    chosen = replace(request.engine, max_sequences=sequences)
+    chosen = replace(request.engine, max_sequences=sequences, max_batched_tokens=step)
     return _Place(replace(request, engine=chosen), _TYPES[gpu_type], Split(tensor_parallel))
 
 

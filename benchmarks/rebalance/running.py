@@ -6,7 +6,7 @@ from math import exp
 from random import Random
 
 from benchmarks.rebalance.agenda import Agenda
-from benchmarks.rebalance.engines import with_sequences
+from benchmarks.rebalance.engines import with_sequences, with_step
 from benchmarks.rebalance.faults import is_active
 from benchmarks.rebalance.fitting import fitting
 from benchmarks.rebalance.fleet import Fleet
@@ -69,6 +69,8 @@ class _Run:
         order = answer if isinstance(answer, Order) else Order(answer)
         if order.max_num_seqs is not None:
             self._fleet.update(with_sequences(self._fleet.engine, order.max_num_seqs))
+        if order.max_batched_tokens is not None:
+            self._fleet.update(with_step(self._fleet.engine, order.max_batched_tokens))
         wanted = min(max(order.replicas, self._scenario.min_replicas), self._scenario.max_replicas)
         if wanted != self._wanted:
             self._changes.append(Change(self._agenda.now, self._wanted, wanted))

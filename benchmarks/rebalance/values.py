@@ -200,14 +200,15 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The replicas that are wanted from now on, and the engines' limit of requests at the same time.
+    """The replicas that are wanted from now on, the engines' limit of requests at the same time, and their step.
 
-    With another limit than before, all replicas are replaced one after another: each new one serves before an old one
-    goes. None keeps the limit.
+    With another limit or step than before, all replicas are replaced one after another: each new one serves before an
+    old one goes. None keeps what is.
     """
 
     replicas: int
     max_num_seqs: int | None = None
+    max_batched_tokens: int | None = None
 
 
 class Policy(Protocol):

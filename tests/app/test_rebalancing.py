@@ -594,3 +594,7 @@ def test_a_change_of_settings_is_proposed_by_its_field() -> None:
     turn = Turn(Standing(1, 1, ChangeHistory()), Retune(DecisionReason.BATCH_LIMIT_BINDS, numbers, 64))
     report = turn.report(Record(), RebalancingMode.RECOMMEND)
     assert (report.proposal or "").startswith("Set spec.engine.maxSequences to 64. ")
+    more = (("prompt_percent", 70), ("step", 2048), ("to_step", 8192), ("to_capacity_per_minute", 9))
+    change = Retune(DecisionReason.PROMPT_STEP_TOO_SMALL, (*numbers, *more), step_tokens=8192)
+    report = replace(turn, decision=change).report(Record(), RebalancingMode.RECOMMEND)
+    assert (report.proposal or "").startswith("Set spec.engine.maxBatchedTokens to 8192. ")

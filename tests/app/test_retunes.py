@@ -14,6 +14,7 @@ from plimsoll.app.notes import notes_of
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
+from plimsoll.placement.memo import Memo
 from plimsoll.rebalance.signals import PodSignals
 from plimsoll.render.inputs import INPUTS_ANNOTATION
 from tests.app.test_rolled_back import CRASHED, NO_IMAGE, planned, status, unready
@@ -347,8 +348,8 @@ async def test_settings_that_cannot_be_taken_back_stay_and_the_deployment_may_mo
     known = {**body, "metadata": head, "status": {**body["status"], "tooSmall": [small]}}
     there.store.observe(INFERENCE_DEPLOYMENTS, "MODIFIED", known)
     fleet = there.snapshot().fleet
-    assert running_of(later(there, 10), None, fleet).retuning
+    assert running_of(later(there, 10), None, fleet, Memo()).retuning
     late = later(there, EACH)
     assert (limit(late), "failedMoves" in status(late)) == (limit(case), False)
-    assert not running_of(late, None, fleet).retuning
+    assert not running_of(late, None, fleet, Memo()).retuning
     assert available(late)["message"].endswith("mend what is named here, or change the spec.")

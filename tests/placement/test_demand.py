@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import Option, Split
 from plimsoll.domain.reasons import Reason
@@ -111,6 +113,17 @@ def test_the_step_of_running_engines_is_kept_while_the_spec_is_theirs() -> None:
     assert step(pool(H100, batched_tokens=4096)) == 4096
     assert step(pool(H100, batched_tokens=4096), generation=2) == usual
     assert step(pool(H100, batched_tokens=4096, too_large=True)) == usual
+
+
+def test_a_change_that_changes_no_engine_keeps_the_step() -> None:
+    """Another number of replicas is another generation of the same spec."""
+
+    def step(recorded: str) -> int | None:
+        held = pool(H100, batched_tokens=4096, spec=recorded)
+        (kept,) = demand(replace(tenant(request(replicas=3), held, generation=2), spec="same")).kept
+        return kept.step_tokens
+
+    assert (step("same"), step("other"), step("")) == (4096, 8192, 8192)
 
 
 def test_only_the_order_to_leave_judges_running_engines_by_another_step() -> None:

@@ -8,7 +8,7 @@ import pytest
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.pools import Decision, PoolState, as_it_is
-from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move
+from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, Retune
 from plimsoll.rebalance.inbox import (
     GRACE_SECONDS,
     LIFE_SECONDS,
@@ -99,6 +99,14 @@ def test_settings_that_are_learned_meanwhile_are_no_part_of_the_id_unless_only_t
     for learned in (decision((L40S, 2), max_sequences=7), decision((L40S, 2), narrow_before=True)):
         assert identity("uid", 1, PRESSURE, learned) == identity("uid", 1, PRESSURE, after)
         assert identity("uid", 1, PRESSURE, learned, before=after) != identity("uid", 1, PRESSURE, after, before=after)
+
+
+def test_another_step_is_another_proposal_and_another_limit_keeps_its_id() -> None:
+    after = decision((L40S, 2))
+    steps = [Retune(DecisionReason.PROMPT_STEP_TOO_LARGE, step_tokens=tokens) for tokens in (512, 1024)]
+    assert len({identity("uid", 1, each, after, before=after) for each in steps}) == 2
+    limits = [Retune(DecisionReason.BATCH_LIMIT_BINDS, sequences=each) for each in (32, 64)]
+    assert len({identity("uid", 1, each, after, before=after) for each in limits}) == 1
 
 
 def test_the_order_of_pools_and_pools_on_their_way_out_are_no_part_of_the_id() -> None:

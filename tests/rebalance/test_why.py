@@ -84,6 +84,15 @@ def test_another_limit_is_said_with_what_it_gains(reason: DecisionReason) -> Non
     assert "--max-num-seqs" not in sentence(AddReplica(reason, KNOWN))
 
 
+@pytest.mark.parametrize("reason", [DecisionReason.PROMPT_STEP_TOO_SMALL, DecisionReason.PROMPT_STEP_TOO_LARGE])
+def test_another_step_is_said_with_what_it_gains(reason: DecisionReason) -> None:
+    times = (("measured_ms", 60), ("promised_ms", 50), ("decode_ms", 30), ("then_ms", 44), ("prompt_percent", 70))
+    numbers = (*KNOWN, *times, ("step", 2048), ("to_step", 512), ("to_capacity_per_minute", 900))
+    said = sentence(Retune(reason, numbers, step_tokens=512))
+    assert said.endswith("; --max-num-batched-tokens 512 instead of 2048 lets a replica carry 900.")
+    assert ("70 %" in said, "60 ms" in said) == (reason.endswith("Small"), reason.endswith("Large"))
+
+
 def test_a_number_that_lacks_is_an_error_and_not_a_hole_in_the_prose() -> None:
     with pytest.raises(KeyError, match="replicas"):
         sentence(Keep(DecisionReason.WITHIN_BAND))

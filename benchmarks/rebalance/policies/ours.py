@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
-from benchmarks.rebalance.engines import most_sequences
+from benchmarks.rebalance.engines import most_sequences, steps_of
 from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
 from benchmarks.rebalance.values import EngineSpec, Order, PodView, Policy, Sample, Scenario, View
@@ -79,8 +79,9 @@ class Ours:
         )
         self.standing = self.turn.standing
         change = self.turn.decision
-        sequences = change.sequences if isinstance(change, Retune) and self.turn.acted else None
-        return Order(self.standing.target_replicas, sequences)
+        if not isinstance(change, Retune) or not self.turn.acted:
+            return Order(self.standing.target_replicas)
+        return Order(self.standing.target_replicas, change.sequences or None, change.step_tokens or None)
 
     def _season_at(self, view: View) -> Season | None:
         """Return the season as the operator knows it: made anew every ten minutes."""
@@ -159,6 +160,7 @@ def running_of(view: View) -> Running:
             slo=Slo(view.ttft_seconds, view.tpot_seconds),
         ),
         most_sequences=most_sequences(engine),
+        steps=partial(steps_of, engine),
         pool="pool",
     )
 
@@ -233,8 +235,9 @@ def _answer(changed: Tenant, engine: EngineSpec) -> Answer:
 
 
 def _decision(tenant: Tenant, engine: EngineSpec) -> Decision:
-    sequences = tenant.pools[0].max_sequences
-    pool = replace(_pool(engine, tenant.request.replicas), max_sequences=sequences)
+    own = tenant.pools[0]
+    pool = _pool(engine, tenant.request.replicas)
+    pool = replace(pool, max_sequences=own.max_sequences, batched_tokens=own.batched_tokens)
     return Decision(tenant.request, (replace(as_it_is(pool), surge=True),))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from plimsoll.api.convert import to_workload_options
@@ -42,6 +43,7 @@ from plimsoll.placement.failed_moves import remembered as remembered_failures
 from plimsoll.placement.feasibility import sized
 from plimsoll.placement.memo import Memo
 from plimsoll.placement.move_clock import LEAST_SECONDS, MoveClock, continued, seconds_for_move
+from plimsoll.placement.other_steps import other_steps
 from plimsoll.placement.pools import Decision, PlannedPool, Pool, PoolState, SeenAnswers, Tenant, as_it_runs
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.rehoming import remembered as remembered_places
@@ -390,7 +392,7 @@ def figures_of(request: Request, pools: tuple[Pool, ...], fleet: Fleet, memo: Me
         return None
 
 
-def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Running:
+def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet, memo: Memo) -> Running:
     """The placement as it runs, for the live loop. ``figures`` are those of :func:`figures_of`, if they are judged."""
     pools = case.pools
     active = next((pool for pool in pools if pool.state is PoolState.ACTIVE), None)
@@ -407,6 +409,7 @@ def running_of(case: Case, figures: MemoryEstimate | None, fleet: Fleet) -> Runn
         figures=figures,
         model=model_of(runs, gpu, active.split, tokens),
         most_sequences=None if is_refused else active.split.data_parallel * engine.most_sequences(runs, gpu),
+        steps=tuple if is_refused else partial(other_steps, case.request, runs, gpu, active.split, tokens, memo),
         pool=active.name,
         moving=moving,
         retuning=any(pool.earlier is not None and not pool.overdue for pool in wanted),

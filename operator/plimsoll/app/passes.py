@@ -460,7 +460,7 @@ class Passes:
         if known is not None:
             case.turn, case.standing = known, known.standing
             return
-        standing, running = case.standing, running_of(case, figures, fleet)
+        standing, running = case.standing, running_of(case, figures, fleet, self.memo)
         remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
         asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from plimsoll.adapters.readings import Reading
@@ -23,6 +24,7 @@ from plimsoll.domain.proposals import Proposal
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
+from plimsoll.placement.other_steps import OtherStep
 from plimsoll.rebalance.allowance import Allowance
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decide import Decided, decide, kind_of
@@ -105,11 +107,12 @@ class Running:
         model: the speed of one replica. None: unknown; then the KV cache and the queue decide.
         most_sequences: the most requests at the same time that the engine could be given. None: unknown, or other
             settings did not come up here and are not tried again yet; then the number stays.
-        pool: the pool that both are about.
+        pool: the pool that these are about.
         moving: an old pool still serves in place of a new one. The signals then describe both pools, so nothing is
             decided until the move is over.
         retuning: engines get other settings by the loop's own decision, and have time to serve with these.
         rolling: engines are replaced by others with another template, whoever decided that.
+        steps: finds the other steps that the engines could be given.
     """
 
     figures: MemoryEstimate | None = None
@@ -119,6 +122,7 @@ class Running:
     moving: bool = False
     retuning: bool = False
     rolling: bool = False
+    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +320,7 @@ def _placement(standing: Standing, running: Running, around: Surroundings, what_
         budget_bytes_per_gpu=figures.budget_bytes if figures else 0,
         model=running.model,
         most_sequences=running.most_sequences,
+        steps=running.steps,
         starting_since=tuple(since for since in starting if since is not None),
         settled_since=max(serving, default=None),
         startup_seconds=_slowest_start(around),
@@ -423,6 +428,8 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
             return f"Set {field_name} to {replicas + count}. {message}"
         case RemoveReplica(count=count):
             return f"Set {field_name} to {replicas - count}. {message}"
+        case Retune(step_tokens=tokens) if tokens:
+            return f"Set spec.engine.maxBatchedTokens to {tokens}. {message}"
         case Retune(sequences=sequences):
             return f"Set spec.engine.maxSequences to {sequences}. {message}"
         case _:

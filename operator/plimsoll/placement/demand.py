@@ -249,8 +249,8 @@ class _Reader:
         """
         if pool.too_large:
             return self.tenant.request
-        same_step = pool.generation == self.tenant.generation
         same_spec = pool.spec == self.tenant.spec
+        same_step = pool.generation == self.tenant.generation or (same_spec and bool(pool.spec))
         return with_settings(
             self.tenant.request,
             narrow=pool.has_narrow_cache,

@@ -41,8 +41,8 @@ class Asking:
         if _has_place(change, self.decision, answer.decision) or _wakes(change, self.situation):
             shares = shares_of(self.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
-        if self.situation.policy.mode is Mode.RECOMMEND:  # the reader may free GPUs, so the change is reported
-            return Offer(change)
+        if self.situation.policy.mode is Mode.RECOMMEND and not _is_too_large(change, answer.decision):
+            return Offer(change)  # the reader may free GPUs, so the change is reported
         wanted = (("wanted", change.reason.value), ("nearest", nearest_sentence(answer.decision.rejections)))
         return Wait(DecisionReason.NO_PLACE_FOUND, wanted)
 
@@ -87,12 +87,21 @@ def _wakes(change: Change, situation: Situation) -> bool:
 
 
 def _is_tuned(change: Retune, then: Decision) -> bool:
-    """Whether every engine gets the limit, and one more replica has room, so that none ends before its successor."""
+    """Whether every engine gets the setting, and one more replica has room, so that none ends before its successor."""
     active = [pool for pool in then.pools if pool.state is PoolState.ACTIVE and pool.replicas > 0]
-    return bool(active) and all(
-        pool.surge and pool.choice and (pool.sequences or 0) * pool.split.data_parallel >= change.sequences
-        for pool in active
-    )
+    fits = bool(active) and not _is_too_large(change, then)
+    return fits and all(pool.surge and pool.choice and _has_setting(pool, change) for pool in active)
+
+
+def _has_setting(pool: PlannedPool, change: Retune) -> bool:
+    if change.step_tokens:
+        return pool.step_tokens == change.step_tokens
+    return pool.sequences is not None and pool.sequences * pool.split.data_parallel >= change.sequences
+
+
+def _is_too_large(change: Change, then: Decision) -> bool:
+    """Whether engines with another setting would not fit any more where they are. No free GPU helps then."""
+    return isinstance(change, Retune) and then.outgrown is not None
 
 
 def _what_runs(decision: Decision) -> list[PlannedPool]:

@@ -102,12 +102,20 @@ def capacity_of(replica: ReplicaModel, lengths: Lengths, *, promised: bool = Tru
 
 def times_of(replica: ReplicaModel, lengths: Lengths, running: float) -> Times:
     """Return the mean times with so many running requests, by the performance model and the measured slowness."""
-    load = Load(max(1.0, lengths.prompt), max(1.0, lengths.output), max(1.0, running), math.inf, lengths.cached)
-    costs = replica.costs
+    load, costs = _load(lengths, running), replica.costs
     decode = decode_step(costs, load)
     token = token_seconds(costs, load, replica.batched_tokens, decode)
     first = first_token_seconds(costs, load, replica.batched_tokens, token, decode)
     return Times(first * replica.slowness, max(token.total, costs.floor.seconds) * replica.slowness)
+
+
+def decode_seconds(replica: ReplicaModel, lengths: Lengths, running: float) -> float:
+    """Return the time of a step in which so many requests generate a token each, and no prompt rides along."""
+    return decode_step(replica.costs, _load(lengths, running)).total * replica.slowness
+
+
+def _load(lengths: Lengths, running: float) -> Load:
+    return Load(max(1.0, lengths.prompt), max(1.0, lengths.output), max(1.0, running), math.inf, lengths.cached)
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,8 @@ class DecisionReason(StrEnum):
     REQUESTS_WAIT_AT_GATEWAY = "RequestsWaitAtGateway"
     REPLICAS_STUCK = "ReplicasStuck"
     BATCH_LIMIT_BINDS = "BatchLimitBinds"
+    PROMPT_STEP_TOO_SMALL = "PromptStepTooSmall"
+    PROMPT_STEP_TOO_LARGE = "PromptStepTooLarge"
     PREEMPTION_STORM = "PreemptionStorm"
     LOAD_IMBALANCED = "LoadImbalanced"
     RANKS_IMBALANCED = "RanksImbalanced"
@@ -87,9 +89,13 @@ class RemoveReplica(_Reasoned):
 
 @dataclass(frozen=True, slots=True)
 class Retune(_Reasoned):
-    """Restart the engines one after another with room for ``sequences`` requests at the same time."""
+    """Restart the engines one after another with another setting. The other one is 0, and stays as it is.
+
+    ``sequences`` are the requests of a replica at the same time, ``step_tokens`` the most tokens of an engine's step.
+    """
 
     sequences: int = 0
+    step_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import math
 from plimsoll.domain.reasons import Numbers
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
-from plimsoll.rebalance.history import ChangeKind
+from plimsoll.rebalance.history import HOUR_SECONDS, STEP_AGAIN_SECONDS, STEP_REASONS, ChangeKind
 from plimsoll.rebalance.past import STEP_SECONDS
 from plimsoll.rebalance.situation import Situation
 
@@ -16,6 +16,26 @@ BOUND_REASONS = (DecisionReason.BELOW_MIN_REPLICAS, DecisionReason.ABOVE_MAX_REP
 
 RESTARTS = (ChangeKind.RETUNE, ChangeKind.MOVE, ChangeKind.ROLL_BACK)
 """Changes that start engines anew, or end those that were to replace others."""
+
+
+ONE_STEP_SECONDS = 24 * HOUR_SECONDS
+"""The shortest time between two changes of the engines' step. All engines restart for one, and loads that take turns
+within a day would else have them restarted again and again."""
+
+
+def may_change_step(reason: DecisionReason, situation: Situation) -> bool:
+    """Whether the engines may get another step for this reason, which says in which direction.
+
+    Not within a day of the last change, and not twice in the same direction within a week: where the first one did not
+    help, the next one would not either.
+    """
+    known = situation.history.clamped(situation.now)
+    last = {each: known.only(each.value).last(ChangeKind.RETUNE) for each in STEP_REASONS}
+    newest, same = max((at for at in last.values() if at is not None), default=None), last[reason]
+    if newest is None:
+        return True
+    is_again = same == newest and situation.now - newest < STEP_AGAIN_SECONDS
+    return situation.now - newest >= ONE_STEP_SECONDS and not is_again
 
 
 def under_way(situation: Situation) -> Wait | None:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
+from plimsoll.rebalance.decisions import DecisionReason
+
 HOUR_SECONDS = 3600.0
 
 KEPT = 10
@@ -19,6 +21,14 @@ REVERSAL_SECONDS = 1800.0
 
 READ_SECONDS = HOUR_SECONDS + REVERSAL_SECONDS
 """How long bounds read a change: the removal before an addition of the last hour is older."""
+
+
+STEP_REASONS = (DecisionReason.PROMPT_STEP_TOO_SMALL, DecisionReason.PROMPT_STEP_TOO_LARGE)
+"""The reasons of changes of the engines' step, one for each direction."""
+
+STEP_AGAIN_SECONDS = 7 * 24 * HOUR_SECONDS
+"""How long a change of the engines' step is remembered. The first one goes to the best step at once, so one more in the
+same direction would say that the first did not help as expected."""
 
 
 class ChangeKind(StrEnum):
@@ -58,7 +68,7 @@ class ChangeHistory:
         if kinds == 3 * [ChangeKind.ADD] and mark.at - known[-1].at < ONE_ADDITION_SECONDS:
             known = known[:-1]
         old = len(known) - KEPT
-        kept = [each for number, each in enumerate(known) if mark.at - each.at < READ_SECONDS or number >= old]
+        kept = [each for number, each in enumerate(known) if mark.at - each.at < _read_for(each) or number >= old]
         return ChangeHistory((*kept, mark))
 
     def clamped(self, now: float) -> ChangeHistory:
@@ -100,3 +110,8 @@ class ChangeHistory:
 
     def _of_last_hour(self, now: float) -> list[Mark]:
         return [mark for mark in self.clamped(now).changes if now - mark.at < HOUR_SECONDS]
+
+
+def _read_for(mark: Mark) -> float:
+    """Return how long bounds read a change."""
+    return STEP_AGAIN_SECONDS if mark.reason in STEP_REASONS else READ_SECONDS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
-from plimsoll.rebalance.decisions import Change
+from plimsoll.rebalance.decisions import Change, Retune
 
 LIFE_SECONDS = 24 * 3600.0
 """How long a proposal stands, and how long a rejection holds: a proposal of the evening can be decided the next
@@ -245,7 +245,8 @@ def proposal_id(uid: str, generation: int, change: Change, before: Decision, aft
     """
     places, settings = _each(_place, after), _each(_settings, after)
     target = settings if places == _each(_place, before) else places
-    words = (uid, str(generation), type(change).__name__, change.reason.value, *target)
+    step = (f"step {change.step_tokens}",) if isinstance(change, Retune) and change.step_tokens else ()
+    words = (uid, str(generation), type(change).__name__, change.reason.value, *target, *step)
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:_ID_DIGITS]
 
 

@@ -9,7 +9,7 @@ from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.guard import cooldown_seconds
 from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.promise import missed_figures
+from plimsoll.rebalance.promise import is_strained, missed_figures
 from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Expected, expected_within
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import Situation
@@ -51,6 +51,7 @@ def judged(situation: Situation) -> Judged:
     wish, model = _wish(memory, situation, traffic)
     wish = _with_unknown(wish, situation.unknown)
     memory = memory.with_promise(missed=bool(model and missed_figures(traffic, model.slo)), now=situation.now)
+    memory = memory.with_strain(strained=model is not None and is_strained(traffic, model.slo), now=situation.now)
     return Judged(wish, memory.with_look(wish.enough, cooldown_seconds(situation), situation.now, wish.rate), model)
 
 

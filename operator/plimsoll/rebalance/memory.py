@@ -118,6 +118,7 @@ class LoopMemory:
             begins); None: no long queue was seen.
         output_tokens: the mean length of an answer; None: too few were seen. It does not depend on the pool.
         missed_since: since when a measured time misses its promise, POSIX seconds; None: none does.
+        strained_since: since when a token takes longer than a replica's capacity allows for, POSIX seconds.
         sought: the last search for another place; None: there was none.
         others: the ``slowness`` of pools that were left, by name.
         turn_before: the turn before the last one, POSIX seconds; None: there was none, or it was too long ago.
@@ -134,6 +135,7 @@ class LoopMemory:
     most_work: float | None = None
     output_tokens: float | None = None
     missed_since: float | None = None
+    strained_since: float | None = None
     sought: Sought | None = None
     others: tuple[tuple[str, float], ...] = ()
     turn_before: float | None = None
@@ -175,6 +177,11 @@ class LoopMemory:
         """Return the memory with the moment since when a promise is missed."""
         since = (now if self.missed_since is None else self.missed_since) if missed else None
         return self if since == self.missed_since else replace(self, missed_since=since)
+
+    def with_strain(self, *, strained: bool, now: float) -> LoopMemory:
+        """Return the memory with the moment since when tokens take longer than a replica's capacity allows for."""
+        since = (now if self.strained_since is None else self.strained_since) if strained else None
+        return self if since == self.strained_since else replace(self, strained_since=since)
 
     @property
     def expected_startup_seconds(self) -> float:

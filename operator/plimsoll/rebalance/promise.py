@@ -55,6 +55,12 @@ def missed_figures(traffic: Traffic, slo: Slo) -> tuple[Figure, ...]:
     return tuple(each for each in _figures(traffic, slo) if each.measured > each.promised)
 
 
+def is_strained(traffic: Traffic, slo: Slo) -> bool:
+    """Whether tokens take longer than a replica's capacity allows for: some requests miss their promise already."""
+    measured, promised = traffic.token_seconds, slo.tpot_seconds
+    return measured is not None and promised is not None and measured > TOKEN_SHARE * promised
+
+
 def unreachable(replica: ReplicaModel, lengths: Lengths, traffic: Traffic) -> Figure | None:
     """Return a missed time that more replicas of this kind would not mend; None where there is none.
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from plimsoll.placement.other_steps import OtherStep
 from plimsoll.rebalance.allowance import Allowance
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.history import ChangeHistory
@@ -36,6 +38,7 @@ class PlacementState:
         budget_bytes_per_gpu: the memory that one GPU of the placed type gives.
         model: the speed of one replica; None where the performance model does not know it.
         most_sequences: the most requests at the same time that the engine could be given; None: unknown.
+        steps: finds the other steps that the engines could be given. It is asked only where one of them may help.
         starting_since: POSIX seconds since when each replica starts that does not serve yet.
         settled_since: POSIX seconds since when the newest of the ready replicas serves; None: unknown.
         startup_seconds: the longest start-up of a pod that serves; None: unknown.
@@ -53,6 +56,7 @@ class PlacementState:
     budget_bytes_per_gpu: int
     model: ReplicaModel | None = None
     most_sequences: int | None = None
+    steps: Callable[[], tuple[OtherStep, ...]] = field(default=tuple, compare=False, repr=False)
     starting_since: tuple[float, ...] = ()
     settled_since: float | None = None
     startup_seconds: float | None = None

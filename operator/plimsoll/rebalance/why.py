@@ -46,6 +46,15 @@ _SENTENCES = {
     DecisionReason.BATCH_LIMIT_BINDS: (
         "The engines run as many requests at the same time as they may, and could run more: {traffic}{waiting}{tuning}."
     ),
+    DecisionReason.PROMPT_STEP_TOO_SMALL: (
+        "Prompts limit the replicas: they take {prompt_percent} % of the time, and larger steps compute them faster: "
+        "{traffic}{waiting}{tuning}."
+    ),
+    DecisionReason.PROMPT_STEP_TOO_LARGE: (
+        "Prompts of others make answers slow: a token takes {measured_ms} ms, {promised_ms} ms are promised, and "
+        "without prompts it would take {decode_ms} ms. In smaller steps a token takes {then_ms} ms: {traffic}{waiting}"
+        "{tuning}."
+    ),
     DecisionReason.PREEMPTION_STORM: (
         "{needed} are needed and {replicas} wanted so far: requests lose their KV cache to others and are computed "
         "again; {kv_percent} % of the KV cache is in use{waiting}{stuck}."
@@ -202,6 +211,11 @@ def _gpus(numbers: Mapping[str, int | str]) -> str:
 
 
 def _tuning(numbers: Mapping[str, int | str]) -> str:
+    if "to_step" in numbers:
+        return (
+            f"; --max-num-batched-tokens {numbers['to_step']} instead of {numbers['step']} lets a replica carry "
+            f"{numbers['to_capacity_per_minute']}"
+        )
     if "to_sequences" not in numbers:
         return ""
     return (
