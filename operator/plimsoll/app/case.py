@@ -179,7 +179,9 @@ def report_of(case: Case, now: float) -> Report:
         late=_late(case),
         decisions=_decisions(case, now),
         proposals=case.proposals,
-        rebalancing=None if case.turn is None else case.turn.report(case.record, mode, sized=sized),
+        rebalancing=None
+        if case.turn is None
+        else case.turn.report(case.record, mode, sized=sized, namespace=case.key.namespace),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
         namespace=case.key.namespace,

@@ -72,6 +72,7 @@ from plimsoll.app.record.values import book_of
 from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
+from plimsoll.app.rooms import Rooms
 from plimsoll.app.scale_writes import ScaleWrites
 from plimsoll.app.settings import Settings
 from plimsoll.app.snapshot import Snapshot, snapshot_of
@@ -146,6 +147,7 @@ class Passes:
     solver: Solver = field(default_factory=fleetwide)
     price_watch: PriceWatch = field(default_factory=PriceWatch)
     proposer: Proposer = field(default_factory=Proposer)
+    rooms: Rooms = field(default_factory=Rooms)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
     turns: TurnMemo = field(default_factory=TurnMemo)
     scale_writes: ScaleWrites = field(default_factory=ScaleWrites)
@@ -416,6 +418,7 @@ class Passes:
         allowances = Allowances.of(self.settings, ((case.key, case.record.history) for case in cases), now)
         self.turns.keep_only(case.uid for case in cases)
         self.scale_writes.keep_only(case.uid for case in cases)
+        self.rooms.begin(cases)
         for key in planned.decisions:
             case = by_key[key]
             self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, allowances, now))
@@ -459,7 +462,8 @@ class Passes:
         standing, running = case.standing, running_of(case, figures, fleet)
         remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
-        asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))
+        what_if = replace(planned.what_if(case.key), room=self.rooms.of(planned))
+        asked = (spec, standing, running, case.around, reading, what_if)
         contested = self._is_contested(case, spec, now)
         try:
             allowance = allowances.of_deployment(case.key, spec.rebalancing)
