@@ -12,9 +12,12 @@ from plimsoll.api.v1alpha1 import InferenceDeploymentSpec
 from plimsoll.api.v1alpha1.inbox import ProposalContent
 from plimsoll.app import rooms as rooms_module
 from plimsoll.app.rebalancing import Standing
-from plimsoll.app.rooms import serving_floor
+from plimsoll.app.rooms import KEPT_PASSES, MOST_SEARCHES, serving_floor
 from plimsoll.facts.cluster.priority_reading import PREEMPTS
-from plimsoll.placement.proposing.proposals import MOST_WAITING
+from plimsoll.placement.answers import Answer
+from plimsoll.placement.hypothesis import Plan
+from plimsoll.placement.proposing.making_room import Neighbours, room_for
+from plimsoll.placement.room import Room
 from plimsoll.rebalance.history import ChangeHistory
 from tests.support.live_passes import AUTO, EASY, L40S, PRESSURE, Open, live_part, pools
 from tests.support.mailroom import Mailroom
@@ -194,19 +197,60 @@ async def test_a_search_that_fails_costs_nobody_a_decision(opened: Open, monkeyp
     assert (case.problem, live_part(case)["reason"]) == (None, "NoPlaceFound")
 
 
-async def test_a_pass_looks_for_few_deployments(opened: Open) -> None:
-    names = [f"asks-{index}" for index in range(MOST_WAITING + 2)]
+async def many(opened: Open) -> Mailroom:
+    """More deployments under pressure than a pass searches for, and one of lower priority with two replicas."""
+    names = [f"asks-{index}" for index in range(MOST_SEARCHES + 2)]
     there = opened(l40s=len(names) + 2)
     there.store.replace(PRIORITY_CLASSES, [gold_class(preempts=True)])
     for name in names:
         there.put(name, L40S, rebalancing=AUTO, **GOLD)
     there.put("low", L40S, created="04:00:00", replicas=2)
+    room = Mailroom.open(there)
     await there.settle()
-    for name, case in there.make().items():
-        if name != "low":
-            there.load(case, PRESSURE)
-    reasons = [live_part(case)["reason"] for name, case in there.make().items() if name != "low"]
-    assert sorted(reasons) == 2 * ["NoPlaceFound"] + MOST_WAITING * ["OthersCanMakeRoom"]
+    return room
+
+
+def reasons(room: Mailroom) -> list[str]:
+    """What everybody's turn says after another scrape."""
+    room.there.now += 15
+    for name, case in room.there.make().items():
+        if name.startswith("asks"):
+            room.there.load(case, PRESSURE)
+    return sorted(live_part(case)["reason"] for name, case in room.there.make().items() if name.startswith("asks"))
+
+
+async def test_a_pass_searches_for_few_deployments_and_the_next_one_for_the_others(opened: Open) -> None:
+    room = await many(opened)
+    assert reasons(room) == 2 * ["NoPlaceFound"] + MOST_SEARCHES * ["OthersCanMakeRoom"]
+    assert reasons(room) == (MOST_SEARCHES + 2) * ["OthersCanMakeRoom"]
+
+
+async def test_an_answer_stays_until_it_is_searched_for_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = await many(opened)
+    for _ in range(2):
+        reasons(room)
+    searches: list[object] = []
+
+    def counted(plan: Plan, lacking: Answer, neighbours: Neighbours) -> Room | None:
+        searches.append(lacking.tenant)
+        return room_for(plan, lacking, neighbours)
+
+    monkeypatch.setattr(rooms_module, "room_for", counted)
+    room.there.put("new", L40S, created="05:00:00")
+    assert reasons(room) == (MOST_SEARCHES + 2) * ["OthersCanMakeRoom"], "nobody's answer comes and goes"
+    assert 0 < len(searches) <= 2 * MOST_SEARCHES
+
+
+async def test_answers_that_nobody_asks_for_are_forgotten(opened: Open) -> None:
+    room = await full(opened)
+    await room.turn()
+    later(room)
+    room.there.make()
+    assert room.there.passes.rooms._last  # noqa: SLF001 - what it keeps is what is tested
+    room.there.load(room.there.make()["asks"], EASY)
+    for _ in range(KEPT_PASSES + 2):
+        room.there.make()
+    assert not room.there.passes.rooms._last  # noqa: SLF001 - as above
 
 
 @pytest.mark.parametrize(

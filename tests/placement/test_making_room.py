@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plimsoll.domain.host import HostNeed, HostRoom
 from plimsoll.domain.keys import ObjectKey
@@ -160,3 +163,87 @@ def _elsewhere(proposal: Proposal) -> Proposal:
 def _gone(proposal: Proposal) -> Proposal:
     """Return the proposal about a node that the fleet does not have."""
     return replace(proposal, changes=tuple(replace(each, node="gone") for each in proposal.changes))
+
+
+@dataclass(frozen=True)
+class World:
+    """GPUs of each node, who stands where (owner, node, GPUs), and by owner its priority and what it can do without."""
+
+    nodes: tuple[int, ...]
+    stands: tuple[tuple[str, int, int], ...]
+    priorities: dict[str, int]
+    spare: dict[str, int]
+    gpus: int
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> World:
+    """Fleets with little that is free, so that somebody has to make room."""
+    free = draw(st.lists(st.integers(0, 2), min_size=1, max_size=4))
+    stands = draw(
+        st.lists(
+            st.tuples(st.sampled_from("xyz"), st.integers(0, len(free) - 1), st.sampled_from([1, 1, 2])),
+            min_size=1,
+            max_size=8,
+        )
+    )
+    held = Counter(dict.fromkeys(range(len(free)), 0))
+    for _, where, gpus in stands:
+        held[where] += gpus
+    return World(
+        nodes=tuple(held[index] + more for index, more in enumerate(free)),
+        stands=tuple(stands),
+        priorities={name: draw(st.sampled_from([0, 5, 10, 20])) for name in "xyz"},
+        spare={name: draw(st.integers(0, 2)) for name in "xyz"},
+        gpus=draw(st.sampled_from([1, 2, 4])),
+    )
+
+
+def plan_of(world: World) -> tuple[Plan, list[Running]]:
+    """The deployment that asks has one replica on a node of its own; each owner has a pool for each size."""
+    gold = deployment(GOLD, 1, world.gpus, priority=HIGH)
+    held: Counter[int] = Counter()
+    count: Counter[tuple[str, int]] = Counter()
+    for name, where, gpus in world.stands:
+        held[where] += gpus
+        count[name, gpus] += 1
+    nodes = [node(f"n{index}", H100, gpus, held=held[index]) for index, gpus in enumerate(world.nodes)]
+    others = {
+        (name, gpus): deployment(
+            ObjectKey("ns", f"{name}{gpus}"), number, gpus, priority=Priority(world.priorities[name])
+        )
+        for (name, gpus), number in sorted(count.items())
+    }
+    running = [replica(others[name, gpus], f"n{where}") for name, where, gpus in world.stands]
+    home = node("home", H100, world.gpus, held=world.gpus)
+    return planned([gold, *others.values()], fleet(*nodes, home)), [replica(gold, "home"), *running]
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_room_that_is_found_is_room_and_takes_from_nobody_who_must_not_give(world: World) -> None:
+    plan, running = plan_of(world)
+    lacking = one_more(plan)
+    if not lacking.decision.missing:
+        return
+    spare = {f"{name}{gpus}": world.spare[name] for name in "xyz" for gpus in (1, 2)}
+    made = found(plan, running, **spare)
+    assert made == found(plan, running, **spare)
+    assert plan.ask(lacking.tenant).decision.missing == 1, "the plan itself is as it was"
+    if made is None:
+        return
+    assert made.then.missing == 0
+    ended: Counter[str] = Counter()
+    free = {each.name: each.free for each in plan.left.fleet.nodes}
+    for change in made.proposal.changes:
+        free[change.node] += change.leaving.replicas * change.leaving.target.split.gpus
+        if change.to is None:
+            ended[change.owner.name] += change.leaving.replicas
+        else:
+            assert free[change.to] >= change.leaving.target.split.gpus, "the new one starts before the old one ends"
+            assert change.to != change.node
+            free[change.to] -= change.leaving.target.split.gpus
+    assert max(free.values()) >= world.gpus
+    for name, number in ended.items():
+        assert number <= spare[name]
+        assert world.priorities[name[0]] < HIGH.value

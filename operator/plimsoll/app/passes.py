@@ -462,7 +462,7 @@ class Passes:
         standing, running = case.standing, running_of(case, figures, fleet)
         remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
-        what_if = replace(planned.what_if(case.key), room=self.rooms.of(planned))
+        what_if = planned.what_if(case.key, self.rooms.of(planned))
         asked = (spec, standing, running, case.around, reading, what_if)
         contested = self._is_contested(case, spec, now)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from plimsoll.api.v1alpha1 import InferenceDeploymentSpec, ScaleOwner
@@ -15,51 +15,73 @@ from plimsoll.domain.fleet import Fleet
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import Plan
+from plimsoll.placement.pools import Tenant
 from plimsoll.placement.proposing.making_room import Neighbours, room_for
-from plimsoll.placement.proposing.proposals import MOST_WAITING
 from plimsoll.placement.room import Room
+from plimsoll.placement.solvers import Stock
 
 logger = logging.getLogger("plimsoll.rooms")
 
 
+MOST_SEARCHES = 5
+"""The most new searches in a pass. Who comes behind is searched for in one of the next passes, some seconds later."""
+
+KEPT_PASSES = 20
+"""How many passes an answer is kept that nobody asks for: most passes repeat the turns that nothing has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An answer, the pass in which it was given last, and everything that it depends on."""
+
+    lacking: Tenant
+    rest: tuple[Neighbours, Stock]
+    room: Room | None
+    used: int
+
+
 @dataclass(slots=True)
 class Rooms:
-    """Finds room at others. Deployments that ask first in a pass get an answer: they are decided first, too."""
+    """Finds room at others. Who is decided first in a pass is searched for first."""
 
     _cases: Sequence[Case] = field(default=(), repr=False)
     _neighbours: Neighbours | None = field(default=None, repr=False)
-    _asked: set[ObjectKey] = field(default_factory=set)
-    _last: dict[ObjectKey, tuple[tuple[object, ...], Room | None]] = field(default_factory=dict, repr=False)
+    _searches: int = 0
+    _passes: int = 0
+    _last: dict[ObjectKey, _Known] = field(default_factory=dict, repr=False)
 
     def begin(self, cases: Sequence[Case]) -> None:
         """Begin a pass. Nothing is computed before somebody asks."""
-        self._cases, self._neighbours, self._asked = cases, None, set()
-        living = {case.key for case in cases}
-        self._last = {key: known for key, known in self._last.items() if key in living}
+        self._cases, self._neighbours, self._searches = cases, None, 0
+        self._passes += 1
+        self._last = {key: known for key, known in self._last.items() if self._passes - known.used <= KEPT_PASSES}
 
     def of(self, plan: Plan) -> Callable[[Answer], Room | None]:
         """Return what looks for room in a plan."""
-        return partial(self._find, plan)
+        return partial(self._guarded, plan)
 
-    def _find(self, plan: Plan, lacking: Answer) -> Room | None:
-        key = lacking.tenant.request.key
-        if key not in self._asked and len(self._asked) >= MOST_WAITING:
-            return None
-        self._asked.add(key)
+    def _guarded(self, plan: Plan, lacking: Answer) -> Room | None:
         try:
             return self._found(plan, lacking)
         except Exception:
+            key = lacking.tenant.request.key
             logger.exception("%s: no look for room at others in this pass", key)  # it is advice: the decision stands
             return None
 
     def _found(self, plan: Plan, lacking: Answer) -> Room | None:
         if self._neighbours is None:
             self._neighbours = neighbours_of(self._cases, plan.left.fleet)
-        key, asked = lacking.tenant.request.key, (lacking.tenant, self._neighbours, plan.left)
+        key, tenant, rest = lacking.tenant.request.key, lacking.tenant, (self._neighbours, plan.left)
         known = self._last.get(key)
-        if known is None or known[0] != asked:
-            known = self._last[key] = asked, room_for(plan, lacking, self._neighbours)
-        return known[1]
+        if known is not None and known.lacking != tenant:
+            known = None
+        if known is None or known.rest != rest:
+            if self._searches >= MOST_SEARCHES:
+                return None if known is None else known.room
+            self._searches += 1
+            known = _Known(tenant, rest, room_for(plan, lacking, self._neighbours), self._passes)
+        self._last[key] = replace(known, used=self._passes)
+        return known.room
 
 
 def neighbours_of(cases: Sequence[Case], fleet: Fleet) -> Neighbours:

@@ -81,9 +81,9 @@ class Plan:
                 taken[key] = share
         return Plan(tenants, decisions, taken, replace(stock, ledger=left), adviser, solver, appraisal)
 
-    def what_if(self, key: ObjectKey) -> WhatIf:
-        """Return what answers hypotheses about one deployment of the plan."""
-        return WhatIf(self.tenants[key], self.decisions[key], self.ask, partial(self.market, key))
+    def what_if(self, key: ObjectKey, room: Callable[[Answer], Room | None] | None = None) -> WhatIf:
+        """Return what answers hypotheses about one deployment of the plan. ``room`` looks for room at others."""
+        return WhatIf(self.tenants[key], self.decisions[key], self.ask, partial(self.market, key), room)
 
     def market(self, key: ObjectKey) -> Market:
         """Return what this plan leaves to one deployment, its own share of the plan included."""
