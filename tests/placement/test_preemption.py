@@ -158,6 +158,49 @@ class TestAgainstBruteForce:
         return -room, cost
 
 
+def test_an_owner_that_can_do_without_none_keeps_all_and_another_one_gives() -> None:
+    running = [runs("cheap", "a", "1"), runs("dear", "a", "9")]
+    found = preemption(waiting(FULL), running, FULL, Ledger.of(FULL), {ObjectKey("ns", "dear"): 1})
+    assert found is not None
+    assert ended(found) == {"dear": 1}
+    assert preemption(waiting(FULL), running, FULL, Ledger.of(FULL), {}) is None
+
+
+def test_what_an_owner_can_do_without_is_counted_over_all_nodes() -> None:
+    where = fleet(node("a", H100, 1, held=1), node("b", H100, 1, held=1), node("c", H100, 1, held=1))
+    running = [runs("low", name, "2") for name in "ab"] + [runs("other", "c", "3")]
+    spare = {ObjectKey("ns", "low"): 1, ObjectKey("ns", "other"): 1}
+    found = preemption(waiting(where, missing=2), running, where, Ledger.of(where), spare)
+    assert found is not None
+    assert ended(found) == {"low": 1, "other": 1}
+
+
+def test_replicas_of_one_owner_with_two_splits_on_one_node_are_named_apart() -> None:
+    where = fleet(node("a", H100, 3, held=3))
+    running = [runs("both", "a", "2"), runs("both", "a", "4", gpus=2)]
+    found = proposed(waiting(where, missing=3), running, where)
+    assert [(each.leaving.target.split.gpus, each.leaving.replicas) for each in found.changes] == [(1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nobody_gives_more_than_it_can_do_without(seed: int) -> None:
+    draw = random.Random(seed)  # noqa: S311 - a fixed seed
+    running = [
+        runs(draw.choice("xyz"), draw.choice("abc"), str(draw.randint(1, 9)), gpus=draw.choice([1, 1, 2, 4]))
+        for _ in range(draw.randint(1, 8))
+    ]
+    held = {name: sum(each.gpus for each in running if each.node == name) for name in "abc"}
+    where = fleet(*(node(name, H100, held[name] + draw.randint(0, 2), held=held[name]) for name in "abc"))
+    wants = waiting(where, missing=draw.randint(1, 3), gpus=draw.choice([1, 2, 4]))
+    spare = {ObjectKey("ns", name): draw.randint(0, 3) for name in "xyz"}
+    found = preemption(wants, running, where, Ledger.of(where), spare)
+    if found is not None:
+        assert all(count <= spare[ObjectKey("ns", name)] for name, count in ended(found).items())
+    free = preemption(wants, running, where, Ledger.of(where))
+    all_of_them = preemption(wants, running, where, Ledger.of(where), {ObjectKey("ns", name): 8 for name in "xyz"})
+    assert (None if free is None else free.numbers) == (None if all_of_them is None else all_of_them.numbers)
+
+
 def test_of_two_types_the_one_whose_replicas_cost_less_is_emptied() -> None:
     where = fleet(node("a", H100, 1, held=1), node("b", A100, 1, held=1))
     wants = waiting(where, allow=(H100, A100))

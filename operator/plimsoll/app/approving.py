@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeGuard, get_args
 
+from plimsoll.domain.proposals import Proposal
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision
 from plimsoll.rebalance.decide import Decided
@@ -17,11 +18,16 @@ _CHANGES: tuple[type, ...] = get_args(Change)
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A change that was found and can be approved: what is decided ``now``, and what would be ``then``."""
+    """A change that was found and can be approved: what is decided ``now``, and what would be ``then``.
+
+    ``proposal`` describes it. Where it has changes of others, they come first.
+    """
 
     id: str
     now: Decision
     then: Decision
+    change: Change
+    proposal: Proposal | None = None
 
 
 def is_change(decision: LoopDecision) -> TypeGuard[Change]:
@@ -35,13 +41,20 @@ def is_carried_out(policy: RebalancePolicy, decided: Decided) -> bool:
     return has_place and policy.carries_out(decided.decision)
 
 
-def offered_by(policy: RebalancePolicy, decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
-    """Return the change that people are asked about: one with a destination that is not carried out at once."""
-    change, answer = decided.decision, decided.answer
-    if desk is None or answer is None or not is_change(change) or is_carried_out(policy, decided):
+def offered_by(decided: Decided, what_if: WhatIf, desk: Desk | None) -> Offered | None:
+    """Return the change that people may decide: one with a destination, or one that others can make room for."""
+    if desk is None:
         return None
-    now, then = what_if.decision, answer.decision
-    return Offered(proposal_id(desk.uid, desk.generation, change, now, then), now, then)
+    change, answer, now = decided.decision, decided.answer, what_if.decision
+    if decided.room is not None:
+        return _offered(desk, decided.room.change, now, decided.room.then, decided.proposal)
+    if answer is None or not is_change(change):
+        return None
+    return _offered(desk, change, now, answer.decision, decided.proposal)
+
+
+def _offered(desk: Desk, change: Change, now: Decision, then: Decision, proposal: Proposal | None) -> Offered:
+    return Offered(proposal_id(desk.uid, desk.generation, change, now, then), now, then, change, proposal)
 
 
 def approval_of(offered: Offered | None, desk: Desk | None, book: Book, now: float) -> Vote | None:

@@ -190,7 +190,9 @@ def report_of(case: Case, now: float) -> Report:
         late_updates=case.late_updates,
         decisions=_decisions(case, now),
         proposals=case.proposals,
-        rebalancing=None if case.turn is None else case.turn.report(case.record, mode, sized=sized),
+        rebalancing=None
+        if case.turn is None
+        else case.turn.report(case.record, mode, sized=sized, namespace=case.key.namespace),
         rebalancing_off=spec is not None and spec.rebalancing.mode is RebalancingMode.OFF,
         contested=_contested(case),
         namespace=case.key.namespace,

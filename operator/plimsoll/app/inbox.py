@@ -223,7 +223,7 @@ def _new(owner: Owner, board: Board, turn: Turn | None, fleet: Fleet, now: float
     if board.new is None or turn is None or turn.offered is None:
         return
     offered = turn.offered
-    found = Found(offered.id, turn.decision, offered.now, offered.then, turn.proposal)
+    found = Found(offered.id, offered.change, offered.now, offered.then, offered.proposal)
     yield placement_proposal(owner, found, fleet, now)
 
 

@@ -73,6 +73,7 @@ from plimsoll.app.record.writing import document_of, new_status
 from plimsoll.app.refusals import Refusals
 from plimsoll.app.rendered import Rendered
 from plimsoll.app.retunes import begin_retune, read_retune
+from plimsoll.app.rooms import Rooms
 from plimsoll.app.scale_writes import ScaleWrites
 from plimsoll.app.settings import Settings
 from plimsoll.app.snapshot import Snapshot, snapshot_of
@@ -148,6 +149,7 @@ class Passes:
     solver: Solver = field(default_factory=fleetwide)
     price_watch: PriceWatch = field(default_factory=PriceWatch)
     proposer: Proposer = field(default_factory=Proposer)
+    rooms: Rooms = field(default_factory=Rooms)
     node_groups: NodeGroups = field(default_factory=NodeGroups)
     turns: TurnMemo = field(default_factory=TurnMemo)
     scale_writes: ScaleWrites = field(default_factory=ScaleWrites)
@@ -420,6 +422,7 @@ class Passes:
         allowances = Allowances.of(self.settings, ((case.key, case.record.history) for case in cases), now)
         self.turns.keep_only(case.uid for case in cases)
         self.scale_writes.keep_only(case.uid for case in cases)
+        self.rooms.begin(cases)
         for key in planned.decisions:
             case = by_key[key]
             self._guarded(Step.LISTEN, case, partial(self._take_turn, case, planned, allowances, now))
@@ -463,7 +466,8 @@ class Passes:
         standing, running = case.standing, running_of(case, figures, fleet, self.memo)
         remembered = self.turns.memories.get(case.uid)
         standing = standing if remembered is None else replace(standing, memory=remembered)
-        asked = (spec, standing, running, case.around, reading, planned.what_if(case.key))
+        what_if = planned.what_if(case.key, self.rooms.of(planned))
+        asked = (spec, standing, running, case.around, reading, what_if)
         contested = self._is_contested(case, spec, now)
         try:
             allowance = allowances.of_deployment(case.key, spec.rebalancing)

@@ -28,7 +28,7 @@ from plimsoll.placement.other_steps import OtherStep
 from plimsoll.rebalance.allowance import Allowance
 from plimsoll.rebalance.capacity import ReplicaModel
 from plimsoll.rebalance.decide import Decided, decide, kind_of
-from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune
+from plimsoll.rebalance.decisions import AddReplica, DecisionReason, LoopDecision, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.figures import LiveFigures, live_figures
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.inbox import Book, Desk
@@ -38,6 +38,7 @@ from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.signals import SignalState
 from plimsoll.rebalance.situation import DeclaredNeed, PlacementState, Situation
 from plimsoll.rebalance.why import sentence
+from plimsoll.render.proposal_words import proposal_sentence
 from plimsoll.render.report import RebalancingReport
 
 UNBOUNDED_REPLICAS = 1000
@@ -155,12 +156,19 @@ class Turn:
         """Whether the decision is a change that is carried out in this pass."""
         return self.answer is not None
 
-    def report(self, previous: Record, mode: RebalancingMode, *, sized: bool = False) -> RebalancingReport:
+    @property
+    def asks_others(self) -> bool:
+        """Whether the change has a place only once others have made room."""
+        return self.proposal is not None and bool(self.proposal.changes)
+
+    def report(
+        self, previous: Record, mode: RebalancingMode, *, sized: bool = False, namespace: str = ""
+    ) -> RebalancingReport:
         """Return the status part. An unchanged decision keeps its first message: live figures belong in metrics.
 
         What else the decision is about is no live figure: another change that waits, another time at which a
         maintenance window opens, or another fault of Prometheus gives another message. ``sized`` means that the planner
-        chose the number of replicas.
+        chose the number of replicas. The names of others are shown in their own ``namespace`` only.
         """
         entry = previous.status.rebalancing
         kind, reason = type(self.decision).__name__, self.decision.reason.value
@@ -169,15 +177,16 @@ class Turn:
         message = self._words()
         if entry is not None and same and not self.acted and all(each in entry.message for each in self._subjects()):
             message = entry.message
-        proposes = is_change(self.decision) and not self.acted and not self.is_rejected
+        proposes = (is_change(self.decision) or self.asks_others) and not self.acted and not self.is_rejected
         standing = self.standing
+        words = _proposal(self.decision, message, standing.target_replicas, mode, sized=sized)
+        if self.proposal is not None and self.asks_others:
+            words = f"{words} Room for it: {proposal_sentence(self.proposal, namespace)}".lstrip()
         return RebalancingReport(
             decision=kind,
             reason=reason,
             message=message,
-            proposal=_proposal(self.decision, message, standing.target_replicas, mode, sized=sized)
-            if proposes
-            else None,
+            proposal=words if proposes else None,
             proposal_id=self.offered_id if proposes else None,
             base_replicas=standing.base_replicas,
             target_replicas=standing.target_replicas,
@@ -193,7 +202,8 @@ class Turn:
     def _subjects(self) -> tuple[str, ...]:
         """Return what a message of this decision names."""
         numbers = dict(self.decision.numbers)
-        return str(numbers.get("opens", "")), str(numbers.get("wanted", "")), self.detail
+        named = (str(numbers.get(name, "")) for name in ("opens", "wanted", "how"))
+        return *named, self.detail
 
     def _words(self) -> str:
         return f"{sentence(self.decision)} {self.detail}." if self.detail else sentence(self.decision)
@@ -269,8 +279,8 @@ def _answered(
     now: float,
 ) -> Turn:
     """Carry the decision out where the spec or a person allows it; else offer it."""
-    offered = offered_by(policy, decided, what_if, desk)
-    vote = approval_of(offered, desk, standing.book, now)
+    offered = offered_by(decided, what_if, desk)
+    vote = None if decided.answer is None else approval_of(offered, desk, standing.book, now)
     if vote is None and not is_carried_out(policy, decided):
         known = None if offered is None else offered.id
         return Turn(standing, decided.decision, decided.proposal, offered_id=known, offered=offered)
@@ -432,6 +442,8 @@ def _proposal(decision: LoopDecision, message: str, replicas: int, mode: Rebalan
             return f"Set spec.engine.maxBatchedTokens to {tokens}. {message}"
         case Retune(sequences=sequences):
             return f"Set spec.engine.maxSequences to {sequences}. {message}"
+        case Wait():
+            return ""
         case _:
             switch = "moves" if mode is RebalancingMode.AUTO else "mode"
             return f"Set spec.rebalancing.{switch} to Auto to move. {message}"

@@ -13,6 +13,7 @@ from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.market import Market, directed
 from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.remedies import Adviser
+from plimsoll.placement.room import Room
 from plimsoll.placement.solvers import Solver, Stock
 from plimsoll.placement.taken import Taken, taken_between
 
@@ -31,12 +32,14 @@ class WhatIf:
 
     ``tenant`` is the deployment before the plan, and ``decision`` is what the plan decided for it. ``ask`` plans the
     deployment with a change on the GPUs that are left. ``market`` reads what is left; None: nothing is known of it.
+    ``room`` looks for changes of others that make room for an answer that lacks some; None: nothing is known of them.
     """
 
     tenant: Tenant
     decision: Decision
     ask: Callable[[Tenant], Answer]
     market: Callable[[], Market] | None = None
+    room: Callable[[Answer], Room | None] | None = None
 
     @property
     def new_replicas(self) -> int:
@@ -78,9 +81,9 @@ class Plan:
                 taken[key] = share
         return Plan(tenants, decisions, taken, replace(stock, ledger=left), adviser, solver, appraisal)
 
-    def what_if(self, key: ObjectKey) -> WhatIf:
-        """Return what answers hypotheses about one deployment of the plan."""
-        return WhatIf(self.tenants[key], self.decisions[key], self.ask, partial(self.market, key))
+    def what_if(self, key: ObjectKey, room: Callable[[Answer], Room | None] | None = None) -> WhatIf:
+        """Return what answers hypotheses about one deployment of the plan. ``room`` looks for room at others."""
+        return WhatIf(self.tenants[key], self.decisions[key], self.ask, partial(self.market, key), room)
 
     def market(self, key: ObjectKey) -> Market:
         """Return what this plan leaves to one deployment, its own share of the plan included."""

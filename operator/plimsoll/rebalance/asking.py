@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from plimsoll.domain.proposals import Proposal, Share
+from plimsoll.placement.answers import Answer
 from plimsoll.placement.explain import nearest_sentence
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState, Tenant
 from plimsoll.rebalance.decisions import AddReplica, Change, DecisionReason, Move, RemoveReplica, Retune, Wait
 from plimsoll.rebalance.guard import held_back
 from plimsoll.rebalance.policy import Mode
-from plimsoll.rebalance.remedies.protocol import Offer
+from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
 from plimsoll.rebalance.situation import Situation
 
 
@@ -41,10 +42,31 @@ class Asking:
         if _has_place(change, self.decision, answer.decision) or _wakes(change, self.situation):
             shares = shares_of(self.decision), shares_of(answer.decision)
             return Offer(change, Proposal(*shares, change.reason.value, change.numbers), answer)
-        if self.situation.policy.mode is Mode.RECOMMEND and not _is_too_large(change, answer.decision):
-            return Offer(change)  # the reader may free GPUs, so the change is reported
+        room = self._room(change, answer)
+        is_reported = self.situation.policy.mode is Mode.RECOMMEND and not _is_too_large(change, answer.decision)
+        if room is not None or is_reported:
+            return Offer(change, room=room)  # the reader may free GPUs, so the change is reported
         wanted = (("wanted", change.reason.value), ("nearest", nearest_sentence(answer.decision.rejections)))
         return Wait(DecisionReason.NO_PLACE_FOUND, wanted)
+
+    def _room(self, change: Change, lacking: Answer) -> AtOthers | None:
+        """Return the room that others could make for one more replica.
+
+        A deployment that lacks a replica already waits for a place, and the plan says what would make room for it.
+        """
+        if (
+            not isinstance(change, AddReplica)
+            or change.count > 1
+            or self.decision.missing
+            or not lacking.decision.missing
+        ):
+            return None
+        found = None if self.what_if.room is None else self.what_if.room(lacking)
+        if found is None:
+            return None
+        seconds = round(found.seconds + self.situation.memory.expected_startup_seconds)
+        numbers = (*found.proposal.numbers, ("seconds", seconds))
+        return AtOthers(change, replace(found.proposal, numbers=numbers), found.then)
 
     def _with_the_others(self, change: Change, tenant: Tenant) -> Tenant:
         """Return the deployment with its new replicas where the others are, if it had to leave a place for a promise.

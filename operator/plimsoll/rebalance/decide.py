@@ -30,9 +30,9 @@ from plimsoll.rebalance.guard import under_way
 from plimsoll.rebalance.history import ChangeKind
 from plimsoll.rebalance.judging import Judged, judged, without_promise
 from plimsoll.rebalance.memory import LoopMemory
-from plimsoll.rebalance.policy import Mode
+from plimsoll.rebalance.policy import Mode, RebalancePolicy
 from plimsoll.rebalance.remedies import REMEDIES, Remedy
-from plimsoll.rebalance.remedies.protocol import Offer
+from plimsoll.rebalance.remedies.protocol import AtOthers, Offer
 from plimsoll.rebalance.situation import Situation
 from plimsoll.rebalance.wishes import Wish
 
@@ -41,8 +41,9 @@ from plimsoll.rebalance.wishes import Wish
 class Decided:
     """A decision, and its destination if it is a change: ``proposal`` for people, ``answer`` for the plan.
 
-    A change without a destination is decided in Recommend mode only, where nothing is carried out. ``memory`` is to be
-    given to the next turn. ``kind`` and ``wish`` are what the decision comes from.
+    A change without a destination is decided in Recommend mode only, where nothing is carried out. ``room`` is what
+    others could do for it; then ``proposal`` is that. ``memory`` is to be given to the next turn. ``kind`` and ``wish``
+    are what the decision comes from.
     """
 
     decision: LoopDecision
@@ -51,6 +52,7 @@ class Decided:
     memory: LoopMemory = field(default_factory=LoopMemory)
     kind: DiagnosisKind = DiagnosisKind.UNKNOWN
     wish: Wish | None = None
+    room: AtOthers | None = None
 
 
 def decide(situation: Situation, what_if: WhatIf, remedies: Sequence[Remedy] = REMEDIES) -> Decided:
@@ -118,10 +120,20 @@ def _treated(found: Decided, diagnosis: Diagnosis, ask: Asking, remedies: Sequen
     for remedy in remedies:
         answered = remedy(diagnosis, ask.situation, ask)
         if isinstance(answered, Offer):
-            return replace(found, decision=answered.change, proposal=answered.proposal, answer=answered.answer)
+            return _offered(found, answered, ask.situation.policy)
         if answered is not None:
             waits.append(answered)
     return replace(found, decision=waits[0] if waits else Keep(diagnosis.reason, diagnosis.numbers))
+
+
+def _offered(found: Decided, offer: Offer, policy: RebalancePolicy) -> Decided:
+    """Return the decision for an offer. What would be carried out now waits where only others could make room."""
+    if offer.room is None:
+        return replace(found, decision=offer.change, proposal=offer.proposal, answer=offer.answer)
+    decision: LoopDecision = offer.change
+    if policy.carries_out(decision):
+        decision = Wait(DecisionReason.OTHERS_CAN_MAKE_ROOM, offer.room.numbers)
+    return replace(found, decision=decision, proposal=offer.room.proposal, room=offer.room)
 
 
 _KINDS = {

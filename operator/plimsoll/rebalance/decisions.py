@@ -51,6 +51,7 @@ class DecisionReason(StrEnum):
     SCALED_EXTERNALLY = "ScaledExternally"
     SCALE_CONTESTED = "ScaleContested"
     NO_PLACE_FOUND = "NoPlaceFound"
+    OTHERS_CAN_MAKE_ROOM = "OthersCanMakeRoom"
     NO_FASTER_PLACE = "NoFasterPlace"
     MOVE_UNDER_WAY = "MoveUnderWay"
     OUTSIDE_MAINTENANCE_WINDOW = "OutsideMaintenanceWindow"

@@ -126,6 +126,10 @@ _SENTENCES = {
         "Waiting{wanted}: spec.replicas is changed again and again, so nothing is added or removed here."
     ),
     DecisionReason.NO_PLACE_FOUND: "Waiting{wanted}: no place was found for it{nearest}.",
+    DecisionReason.OTHERS_CAN_MAKE_ROOM: (
+        "Waiting{wanted}: no GPUs are free for it. Others can make room within {minutes} min ({how}): {others}. People "
+        "decide about that; as soon as GPUs are free, the replica is added."
+    ),
     DecisionReason.NO_FASTER_PLACE: (
         "Waiting{wanted}: {figure} is {measured_ms} ms and {promised_ms} ms are promised. No place that the spec "
         "allows is expected to keep the promise and to be a fifth faster than {place}, where a request alone takes "
@@ -175,6 +179,7 @@ def sentence(decision: LoopDecision) -> str:
     texts |= _about_gateway(numbers)
     parts = {"wanted": "", "stuck": "", "waiting": "", "traffic": _traffic(numbers), "tuning": _tuning(numbers)}
     parts |= {"faster": _faster(numbers), "bills": _bills(numbers), "gpus": _gpus(numbers), "queues": _queues(numbers)}
+    parts |= {"others": _others(numbers)}
     return _capital(_SENTENCES[decision.reason].format_map(parts | _about_stuck(numbers) | texts))
 
 
@@ -229,6 +234,13 @@ def _faster(numbers: Mapping[str, int | str]) -> str:
         return ""
     replicas = _text("to_replicas", numbers["to_replicas"])
     return f"; {replicas} on {numbers['to_place']} would take {numbers['to_ms']} ms"
+
+
+def _others(numbers: Mapping[str, int | str]) -> str:
+    """Return what replicas of others would do."""
+    if "ended" in numbers:
+        return f"{_text('replicas', numbers['ended'])} of lower priority would end"
+    return f"{_text('replicas', numbers.get('moved', 0))} would move to other nodes"
 
 
 def _bills(numbers: Mapping[str, int | str]) -> str:

@@ -30,8 +30,8 @@ def outcome_sentence(outcome: Outcome, vote: Vote, deployment: ObjectKey, expire
             return "The rejection counts from the next turn of the live loop."
         case _:
             return (
-                f"{deployment.name} is not changed yet: the live loop does not propose this change at the moment. "
-                f"It is carried out when it is proposed again before {until}."
+                f"{deployment.name} is not changed yet: the live loop does not propose this change at the moment, or "
+                f"it has no free place. It is carried out when it is proposed with a free place before {until}."
             )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -23,13 +23,14 @@ from plimsoll.rebalance.decisions import LoopDecision
 from plimsoll.rebalance.inbox import LIFE_SECONDS, Standing, targets
 from plimsoll.rebalance.why import sentence
 from plimsoll.render.names import CAPACITY_WORDS, deployment_labels, stages
+from plimsoll.render.proposal_words import proposal_sentence
 
 STATE_LABEL = f"{GROUP}/state"
 
 MOST_ENTRIES = 16
 """The most entries of each list of a proposal, as the API has it."""
 
-LONGEST_SUMMARY, LONGEST_TEXT = 512, 1024
+LONGEST_SUMMARY, LONGEST_TEXT, LONGEST_MESSAGE = 512, 1024, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +69,8 @@ def placement_proposal(owner: Owner, found: Found, fleet: Fleet, now: float) -> 
         "change": type(found.decision).__name__,
         "summary": f"{_words(now_runs)} -> {_words(then_runs)}"[:LONGEST_SUMMARY],
         "reason": found.decision.reason.value,
-        "message": sentence(found.decision),
-        "figures": [{"name": name, "value": str(value)[:LONGEST_TEXT]} for name, value in found.decision.numbers],
+        "message": _message(found, owner.key.namespace)[:LONGEST_MESSAGE],
+        "figures": [{"name": name, "value": str(value)[:LONGEST_TEXT]} for name, value in _figures(found)],
         "from": [_place(pool) for pool in now_runs],
         "to": [_place(pool) for pool in then_runs],
         "bill": _bills(*bills),
@@ -111,6 +112,21 @@ def _cut(value: Any) -> Any:
 def _given(**parts: Any) -> dict[str, Any]:
     """Return the parts that are known."""
     return {name: value for name, value in parts.items() if value not in (None, "", {})}
+
+
+def _message(found: Found, namespace: str) -> str:
+    """Return the reason, and what others would have to do first."""
+    why, proposal = sentence(found.decision), found.proposal
+    if proposal is None or not proposal.changes:
+        return why
+    return f"{why} No GPUs are free for it: {proposal_sentence(proposal, namespace)}"
+
+
+def _figures(found: Found) -> Iterator[tuple[str, int | str]]:
+    """Yield the figures of what others would have to do, and those of the reason."""
+    if found.proposal is not None and found.proposal.changes:
+        yield from found.proposal.numbers
+    yield from found.decision.numbers
 
 
 def _words(pools: Iterable[PlannedPool]) -> str:

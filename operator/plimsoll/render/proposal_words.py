@@ -20,7 +20,12 @@ def proposal_sentence(proposal: Proposal, namespace: str) -> str:
     if len(proposal.changes) > MOST_CHANGES:
         named.append(f"{len(proposal.changes) - MOST_CHANGES} more")
     gain = f"makes room for {figures['replicas']} more on {_place(proposal.after[-1])}"
-    return f"{'; '.join(named)}: {gain}. {_bill(proposal, figures)}"
+    return f"{'; '.join(named)}: {gain}{_time(figures)}. {_bill(proposal, figures)}"
+
+
+def _time(figures: Mapping[str, int | str]) -> str:
+    """Return how long it takes until the new replica serves, where that is known."""
+    return f" in about {figures['seconds']} s" if "seconds" in figures else ""
 
 
 def _change(change: Change, namespace: str) -> str:

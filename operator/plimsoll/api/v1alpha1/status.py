@@ -480,7 +480,9 @@ class RebalancingStatus(ApiModel):
     diagnosis: str | None = Field(
         default=None, description="What limits the replicas, or what else is wrong, as one CamelCase word."
     )
-    proposal: str | None = Field(default=None, description="Proposed change, in Recommend mode.")
+    proposal: str | None = Field(
+        default=None, description="Proposed change: what an approval would do, or what others could do."
+    )
     proposal_id: str | None = Field(
         default=None, description="Id of the PlacementProposal that describes it and can be approved."
     )

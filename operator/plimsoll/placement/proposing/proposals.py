@@ -11,7 +11,7 @@ from plimsoll.placement.hypothesis import Plan
 from plimsoll.placement.options import options
 from plimsoll.placement.pools import Decision, PoolState, Tenant
 from plimsoll.placement.proposing.defragmentation import defragmentation
-from plimsoll.placement.proposing.preemption import Waiting, preemption
+from plimsoll.placement.proposing.preemption import Spare, Waiting, preemption
 from plimsoll.placement.proposing.running import Running
 from plimsoll.placement.rehoming import is_closed
 
@@ -31,12 +31,19 @@ def proposals(plan: Plan, running: Sequence[Running]) -> Mapping[ObjectKey, tupl
         if decision.missing and not decision.failure and not plan.tenants[key].suspended
     ]
     found = {
-        tenant.request.key: _proposals(tenant, decision, plan, running) for tenant, decision in waiting[:MOST_WAITING]
+        tenant.request.key: proposals_for(tenant, decision, plan, running)
+        for tenant, decision in waiting[:MOST_WAITING]
     }
     return {key: each for key, each in found.items() if each}
 
 
-def _proposals(tenant: Tenant, decision: Decision, plan: Plan, running: Sequence[Running]) -> tuple[Proposal, ...]:
+def proposals_for(
+    tenant: Tenant, decision: Decision, plan: Plan, running: Sequence[Running], spare: Spare | None = None
+) -> tuple[Proposal, ...]:
+    """Return what would make room for the replicas of one deployment that a plan has no place for.
+
+    ``spare`` is how many replicas others can do without; None: all of them.
+    """
     fleet, ledger = plan.left.fleet, plan.left.ledger
     request = decision.request
     closed = [each.place for each in tenant.left]
@@ -52,5 +59,5 @@ def _proposals(tenant: Tenant, decision: Decision, plan: Plan, running: Sequence
     )
     owners = {key: each.request for key, each in plan.tenants.items()}
     moved = defragmentation(waiting, running, owners, fleet, ledger)
-    ended = preemption(waiting, running, fleet, ledger) if tenant.priority.preempts else None
+    ended = preemption(waiting, running, fleet, ledger, spare) if tenant.priority.preempts else None
     return tuple(each for each in (moved, ended) if each is not None)

@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from plimsoll.domain.proposals import Proposal
+from plimsoll.domain.proposals import Proposal, ProposalReason
+from plimsoll.domain.reasons import Numbers
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.pools import Decision, Tenant
-from plimsoll.rebalance.decisions import Change, Wait
+from plimsoll.rebalance.decisions import AddReplica, Change, Wait
 from plimsoll.rebalance.diagnose import Diagnosis
 from plimsoll.rebalance.situation import Situation
+
+
+@dataclass(frozen=True, slots=True)
+class AtOthers:
+    """A change that has a place once others have made room for it.
+
+    ``proposal`` says whose replicas would move or end, and ``then`` is the plan's decision after that. The loop carries
+    none of it out: an order for one deployment is no right to another one.
+    """
+
+    change: AddReplica
+    proposal: Proposal
+    then: Decision
+
+    @property
+    def numbers(self) -> Numbers:
+        """The figures of the proposal for the sentence of a wait."""
+        figures = dict(self.proposal.numbers)
+        minutes = math.ceil(int(figures["seconds"]) / 60)
+        who = "ended" if self.proposal.reason == ProposalReason.PREEMPT_LOWER_PRIORITY else "moved"
+        how = ("how", str(self.proposal.reason))
+        return (("wanted", self.change.reason.value), how, (who, figures[who]), ("minutes", minutes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +43,14 @@ class Offer:
     """A change that no bound forbids.
 
     ``proposal`` and ``answer`` are its destination: for people, and for the plan. Both are None where the change has no
-    place. Such an offer is made in Recommend mode only, where nothing is carried out.
+    place. Such an offer is made in Recommend mode, where nothing is carried out, or with ``room`` that others could
+    make.
     """
 
     change: Change
     proposal: Proposal | None = None
     answer: Answer | None = None
+    room: AtOthers | None = None
 
 
 class Ask(Protocol):

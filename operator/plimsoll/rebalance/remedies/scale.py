@@ -35,13 +35,20 @@ def add_replicas(diagnosis: Diagnosis, situation: Situation, ask: Ask) -> Offer 
     if diagnosis.kind not in _MORE or diagnosis.replicas <= now:
         return None
     wanted = max(1, min(diagnosis.replicas, policy.max_replicas) - now)
-    first: Wait | None = None
+    without: Offer | Wait | None = None
     for count in _fewer_and_fewer(wanted):
         answer = ask(AddReplica(diagnosis.reason, diagnosis.numbers, count), _with_replicas(ask.tenant, +count))
-        if isinstance(answer, Offer):
+        if isinstance(answer, Offer) and answer.answer is not None:
             return answer
-        first = first or answer
-    return first
+        without = answer if without is None else _with_room(without, answer)
+    return without
+
+
+def _with_room(first: Offer | Wait, last: Offer | Wait) -> Offer | Wait:
+    """Return the first answer, with the room that others could make for the last and smallest change."""
+    if not isinstance(last, Offer):
+        return first
+    return replace(first, room=last.room) if isinstance(first, Offer) else last
 
 
 def _fewer_and_fewer(count: int) -> Iterator[int]:
