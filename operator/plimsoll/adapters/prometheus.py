@@ -13,10 +13,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import requests
 from prometheus_api_client import PrometheusConnect
-from urllib3 import Retry
 
-from plimsoll.adapters.bounded_session import BoundedSession, QueryRefused
+from plimsoll.adapters.bounded_session import QueryAdapter, QueryRefused, session_with, unreachable
 from plimsoll.adapters.dcgm import activity_of, query_of
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
@@ -212,11 +212,14 @@ class PrometheusSignals:
         """
         proof = self._access.proof()
         timeout = min(self._timeout_seconds, most_seconds)
-        session = BoundedSession("Prometheus", timeout_seconds=timeout, max_body_bytes=MAX_BODY_BYTES)
+        adapter = QueryAdapter("Prometheus", timeout_seconds=timeout, max_body_bytes=MAX_BODY_BYTES)
+        session = session_with(adapter)
         if proof.ca_file is not None:
             session.verify = proof.ca_file
         session.cert = proof.certificate
-        return PrometheusConnect(self._url, headers=dict(proof.headers), session=session, retry=Retry(0, read=False))
+        client = PrometheusConnect(self._url, headers=dict(proof.headers), session=session)
+        session.mount(self._url, adapter)  # instead of the client's own, which has no limits and tries again
+        return client
 
     def _find(
         self, client: Any, namespace: str, pods: Sequence[str], metrics: EngineMetrics, when: _When
@@ -284,6 +287,8 @@ def _ask(client: Any, query: str, **params: str) -> Any:
         return client.custom_query(query, params=params)
     except (KeyError, TypeError) as error:
         raise SourceUnavailable("Prometheus answered without a result") from error
+    except requests.RequestException as error:
+        raise unreachable("Prometheus", error) from error
 
 
 def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:
