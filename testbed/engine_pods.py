@@ -27,7 +27,7 @@ def played_engine(pod: dict[str, Any]) -> Engine:
     return Engine(
         namespace=pod["metadata"]["namespace"],
         pod=pod["metadata"]["name"],
-        model=arguments.model,
+        model=arguments.served,
         capacity_tokens=_capacity(pod["metadata"]),
         slots=arguments.max_num_seqs or DEFAULT_SLOTS,
     )

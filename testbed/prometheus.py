@@ -38,24 +38,31 @@ class Prometheus:
         directory: for configuration, data and log; made if missing.
         targets: ``host:port`` of exporters; their own ``namespace`` and ``pod`` labels are honoured.
         jobs: more scrape configurations, as in Prometheus' file.
+        days: samples of so many days are kept, and may come late; 0: of six hours, in their order.
     """
 
     def __init__(
-        self, binaries: Binaries, directory: Path, targets: Sequence[str], *, jobs: Sequence[Mapping[str, Any]] = ()
+        self,
+        binaries: Binaries,
+        directory: Path,
+        targets: Sequence[str],
+        *,
+        jobs: Sequence[Mapping[str, Any]] = (),
+        days: int = 0,
     ) -> None:
         self._reservation = PortReservation()
         port = self._reservation.take()
         self.url = f"http://127.0.0.1:{port}"
         directory.mkdir(parents=True, exist_ok=True)
         config = directory / "prometheus.yaml"
-        config.write_text(prometheus_configuration(targets, jobs))
+        config.write_text(prometheus_configuration(targets, jobs, days))
         self._child = Child(
             "prometheus",
             [
                 str(binaries["prometheus"]),
                 f"--config.file={config}",
                 f"--storage.tsdb.path={directory / 'data'}",
-                "--storage.tsdb.retention.time=6h",
+                f"--storage.tsdb.retention.time={f'{days}d' if days else '6h'}",
                 f"--web.listen-address=127.0.0.1:{port}",
                 "--log.level=warn",
             ],
@@ -119,12 +126,16 @@ class Prometheus:
         return True
 
 
-def prometheus_configuration(targets: Sequence[str], jobs: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The configuration file for static targets and further jobs, scraped every second."""
+def prometheus_configuration(targets: Sequence[str], jobs: Sequence[Mapping[str, Any]] = (), days: int = 0) -> str:
+    """The configuration file for static targets and further jobs, scraped every second.
+
+    Samples may be up to so many days older than the newest one.
+    """
     engines = {"job_name": "engines", "honor_labels": True, "static_configs": [{"targets": list(targets)}]}
     return yaml.safe_dump(
         {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "scrape_configs": [engines, *(dict(job) for job in jobs)] if targets else [dict(job) for job in jobs],
+            **({"storage": {"tsdb": {"out_of_order_time_window": f"{days}d"}}} if days else {}),
         }
     )

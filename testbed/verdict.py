@@ -27,9 +27,13 @@ _GRAPHS_SMALL_GIB, _GRAPHS_LARGE_GIB, _LARGE_MODEL_GIB = 0.7, 1.5, 20.0
 
 @dataclass(frozen=True, slots=True)
 class EngineArguments:
-    """The flags of one rendered engine that decide about memory; None where a flag is missing."""
+    """The flags of one rendered engine that decide about memory; None where a flag is missing.
+
+    ``served`` is the name under which clients ask for the model.
+    """
 
     model: str
+    served: str
     max_model_len: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
@@ -56,8 +60,10 @@ def read_arguments(words: Sequence[str]) -> EngineArguments:
             value = rest.pop(0)
         flags[name.removeprefix("--").replace("_", "-")] = value
     named = [word for word in positional if word not in {"vllm", "serve"}]
+    model = flags.get("model") or (named[0] if named else "")
     return EngineArguments(
-        model=flags.get("model") or (named[0] if named else ""),
+        model=model,
+        served=flags.get("served-model-name", model),
         max_model_len=_whole(flags, "max-model-len"),
         max_num_seqs=_whole(flags, "max-num-seqs"),
         max_num_batched_tokens=_whole(flags, "max-num-batched-tokens"),

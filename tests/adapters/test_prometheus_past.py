@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 import pytest
 
 from plimsoll.adapters import prometheus
+from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.adapters.prometheus import LABEL_PAIRS, PrometheusSignals
 from plimsoll.adapters.prometheus_past import LONGEST_PREFIX, Pods, pods_of, points_of, query_of
+from plimsoll.adapters.readings import PastReading
+from plimsoll.api.schema import MAX_NAME_LENGTH
+from plimsoll.domain.outcomes import Split
+from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.engines.registry import engine_of
+from plimsoll.placement.pools import pool_name
 from plimsoll.rebalance.past import STEP_SECONDS
 from plimsoll.rebalance.trend import Point
+from plimsoll.render.names import workload_name
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving
 
 NOW = 1_700_000_100.0
 METRICS = engine_of().metrics
 VALUES = [[NOW - 600, "1.5"], [NOW - 300, "2"], [NOW, "2.25"]]
-POINTS = [Point(NOW - 600, 1.5), Point(NOW - 300, 2.0), Point(NOW, 2.25)]
+POINTS = (Point(NOW - 600, 1.5), Point(NOW - 300, 2.0), Point(NOW, 2.25))
 
 
 def replying(*values: Any) -> Answer:
@@ -30,25 +38,27 @@ def replying(*values: Any) -> Answer:
     return answer
 
 
-def asked(answer: Answer, *workloads: str, **options: Any) -> tuple[list[Point] | None, list[Query]]:
+def asked(
+    answer: Answer, deployment: str = "llama", metrics: EngineMetrics = METRICS, **options: Any
+) -> tuple[PastReading, list[Query]]:
     with serving(NOW, answer) as fake:
         reader = PrometheusSignals(fake.url, **options)
-        return reader.arrivals_before("chat", workloads, METRICS, until=NOW, seconds=3600), fake.queries
+        return reader.arrivals_before("chat", deployment, metrics, until=NOW, seconds=3600), fake.queries
 
 
 def test_the_rates_of_steps_are_read_by_one_question() -> None:
-    found, [query] = asked(replying(*VALUES), "llama-h100-tp2")
-    assert found == POINTS
-    assert float(query["time"]) == NOW
+    found, [query] = asked(replying(*VALUES))
+    assert found == PastReading(POINTS)
+    assert (float(query["time"]), query["timeout"]) == (NOW, "3s")
     assert query["query"].endswith(f")[3600s:{STEP_SECONDS:.0f}s]")
     assert query["query"].count("(rate(vllm:time_to_first_token_seconds_count{") == len(LABEL_PAIRS)
     assert query["query"].startswith("(sum(max by (pod,engine,")
-    assert '{namespace="chat",pod=~"llama-h100-tp2-[0-9a-z-]+"}[300s]' in query["query"]
+    assert f'{{namespace="chat",pod=~"{pods_of("llama")}",model_name="llama"}}[300s]' in query["query"]
     assert 'exported_namespace="chat",exported_pod=~' in query["query"]
 
 
 def test_labels_of_ones_own_are_asked_for_alone() -> None:
-    _, [query] = asked(replying(), "llama-h100-tp2", label_pairs=[("ns", "p")])
+    _, [query] = asked(replying(), label_pairs=[("ns", "p")])
     assert query["query"].startswith("(sum(max by (p,engine,")
     assert '(rate(vllm:time_to_first_token_seconds_count{ns="chat",p=~"' in query["query"]
     assert " or " not in query["query"]
@@ -57,31 +67,48 @@ def test_labels_of_ones_own_are_asked_for_alone() -> None:
 @pytest.mark.parametrize(
     ("pod", "is_one"),
     [
-        ("llama-h100-tp2-5f6d8c7b9f-x2x4z", True),
-        ("llama-h100-tp4-5f6d8c7b9f-x2x4z", True),
-        ("llama-h100-tp2", False),
-        ("llama-h100-tp22-5f6d8c7b9f-x2x4z", False),
-        ("other-llama-h100-tp2-5f6d8c7b9f-x2x4z", False),
-        ("llama-l4-tp2-5f6d8c7b9f-x2x4z", False),
-        ("v1x5-a-5f6d8c7b9f-x2x4z", False),
-        ("v1.5-a-5f6d8c7b9f-x2x4z", True),
+        ("llama-h100-sxm-80gb-tp2-5f6d8c7b9f-x2x4z", True),
+        ("llama-l4-24gb-tp1-5f6d8c7b9f-x2x4z", True),
+        ("llama-h100-sxm-80gb-tp8-pp2-dp4-9f-x2x4z", True),
+        ("llama-h100-sxm-80gb-tp2", False),
+        ("llama-5f6d8c7b9f-x2x4z", False),
+        ("llama-trial-5f6d8c7b9f-x2x4z", False),
+        ("llama-0", False),
+        ("other-llama-h100-sxm-80gb-tp2-5f6d8c7b9f-x2x4z", False),
+        ("llama2-h100-sxm-80gb-tp2-5f6d8c7b9f-x2x4z", False),
     ],
 )
-def test_pods_that_are_gone_are_known_by_the_names_of_their_deployments(pod: str, is_one: bool) -> None:  # noqa: FBT001
-    pattern = pods_of(["llama-h100-tp2", "llama-h100-tp4", "v1.5-a"])
-    assert (re.fullmatch(pattern, pod) is not None) is is_one
+def test_a_pod_is_known_by_its_deployment_on_whatever_gpus_it_ran(pod: str, is_one: bool) -> None:  # noqa: FBT001
+    assert (re.fullmatch(pods_of("llama"), pod) is not None) is is_one
 
 
-def test_the_pods_of_a_long_name_are_found_by_the_part_that_kubernetes_keeps() -> None:
-    name = "a" * 40 + "-" + "b" * 30
-    assert re.fullmatch(pods_of([name]), f"{name}-5f6d8c7b9f-"[:LONGEST_PREFIX] + "x2x4z")
-    assert not re.fullmatch(pods_of([name]), name[:40] + "-x2x4z")
+@pytest.mark.parametrize("name", ["a", "llama-70b", "a" * 30, "a" * 45, "a" * MAX_NAME_LENGTH])
+def test_the_pods_of_every_pool_are_found_whatever_kubernetes_cuts(name: str) -> None:
+    splits = [Split(1), Split(16), Split(8, pipeline_parallel=2), Split(4, data_parallel=2)]
+    for gpu in load_gpu_types():
+        for split in splits:
+            made = f"{workload_name(name, pool_name(gpu.name, split))}-5f6d8c7b9f-"[:LONGEST_PREFIX] + "x2x4z"
+            assert re.fullmatch(pods_of(name), made), made
+
+
+@pytest.mark.parametrize("other", ["llama-big", "llama-l4-24gb-tp1", "llama-70b-l4"])
+def test_a_deployment_with_a_similar_name_has_its_own_past(other: str) -> None:
+    """The name of the model decides where the name of a pod could be of both."""
+    assert re.fullmatch(pods_of("llama"), f"{other}-l4-24gb-tp1-5f6d8c7b9f-x2x4z")
+    queries = [asked(replying(), name)[1][0]["query"] for name in ("llama", other)]
+    assert ['model_name="llama"' in query for query in queries] == [True, False]
+    assert f'model_name="{other}"' in queries[1]
 
 
 def test_names_that_are_none_never_reach_the_query() -> None:
-    assert asked(replying(*VALUES), 'x"}', "") == (None, [])
-    _, [query] = asked(replying(*VALUES), 'x"}', "llama")
-    assert 'x"}' not in query["query"].replace('+"}', "")
+    for name in ('x"}', "", "Llama"):
+        found, queries = asked(replying(*VALUES), name)
+        assert (bool(found.error), found.points, queries) == (True, (), [])
+
+
+def test_an_engine_that_does_not_name_its_model_has_no_past() -> None:
+    found, queries = asked(replying(*VALUES), metrics=replace(METRICS, model_label=""))
+    assert (found, queries) == (PastReading(error="the engine's metrics do not say whose requests they count"), [])
 
 
 @pytest.mark.parametrize(
@@ -89,7 +116,7 @@ def test_names_that_are_none_never_reach_the_query() -> None:
     [None, "x", 5, {}, [], [None], [{}], [{"values": None}], [{"values": [None, [1], ["a", "b"], 5, [NOW, None]]}]],
 )
 def test_another_shape_has_no_points(odd: Any) -> None:
-    assert points_of(odd) == []
+    assert points_of(odd) == ()
 
 
 def test_good_points_between_odd_ones_are_read() -> None:
@@ -103,11 +130,11 @@ def test_a_failure_and_a_refusal_are_no_answer_and_no_series_is_an_empty_one() -
     def refusing(request: BaseHTTPRequestHandler, _: Query) -> None:
         send_json(request, {"status": "error", "error": "too many samples"}, status=422)
 
-    assert asked(failing, "llama")[0] is None
-    assert asked(refusing, "llama")[0] is None
-    assert asked(lambda request, _: send_json(request, matrix()), "llama")[0] == []
-    reader = PrometheusSignals("http://127.0.0.1:9")
-    assert reader.arrivals_before("chat", ["llama"], METRICS, until=NOW, seconds=3600) is None
+    assert asked(failing)[0] == PastReading(error="Prometheus answered HTTP 500")
+    assert asked(refusing)[0] == PastReading(error="Prometheus answered HTTP 422: too many samples")
+    assert asked(lambda request, _: send_json(request, matrix()))[0] == PastReading()
+    nobody = PrometheusSignals("http://127.0.0.1:9").arrivals_before("chat", "llama", METRICS, until=NOW, seconds=3600)
+    assert nobody.error.startswith("Prometheus cannot be reached")
 
 
 def test_a_server_that_hangs_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,9 +145,9 @@ def test_a_server_that_hangs_is_left_soon(monkeypatch: pytest.MonkeyPatch) -> No
 
     began = time.monotonic()
     with serving(NOW, hanging) as fake:
-        found = PrometheusSignals(fake.url).arrivals_before("chat", ["llama"], METRICS, until=NOW, seconds=3600)
+        found = PrometheusSignals(fake.url).arrivals_before("chat", "llama", METRICS, until=NOW, seconds=3600)
         assert time.monotonic() - began < 1
-    assert found is None
+    assert found.error == "Prometheus did not answer within 0.2 s"
 
 
 def test_a_query_covers_all_of_the_seconds() -> None:

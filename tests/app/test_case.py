@@ -126,8 +126,8 @@ def test_signals_are_wanted_of_ready_pods_with_their_addresses() -> None:
 @pytest.mark.parametrize(
     ("mode", "startup", "wanted"),
     [
-        ("Auto", 400.0, DaysWanted(("chat-h100-tp1",), 400.0, 2200.0)),
-        ("Recommend", 400.0, DaysWanted(("chat-h100-tp1",), 400.0, 2200.0)),
+        ("Auto", 400.0, DaysWanted(400.0, 2200.0)),
+        ("Recommend", 400.0, DaysWanted(400.0, 2200.0)),
         ("Off", 400.0, None),
         ("Auto", None, None),
     ],

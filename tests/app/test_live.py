@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import Reading
+from plimsoll.adapters.readings import PastReading, Reading
 from plimsoll.app import live
 from plimsoll.app.live import LiveSignals, Wanted, reader_of
 from plimsoll.app.season_watch import DaysWanted
@@ -108,30 +108,107 @@ async def test_the_activity_of_gpus_is_asked_once_and_its_failure_costs_nothing(
 class WithDays(FakeReader):
     """Knows the days before, or fails to find out."""
 
-    def __init__(self, *, fails: bool) -> None:
-        super().__init__()
-        self.fails, self.questions = fails, 0
+    def __init__(self, *, fails: bool = False, answer: Callable[[], Reading | None] = Reading) -> None:
+        super().__init__(answer)
+        self.fails = fails
+        self.names: list[str] = []
 
-    def arrivals_before(self, *_: object, until: float, seconds: float) -> list[Point]:
-        self.questions += 1
+    def arrivals_before(
+        self,
+        namespace: str,
+        deployment: str,
+        metrics: EngineMetrics,  # noqa: ARG002 - the interface of every reader
+        *,
+        until: float,
+        seconds: float,
+    ) -> PastReading:
+        assert namespace == "x"
+        self.names.append(deployment)
         if self.fails:
             raise RuntimeError("no such thing")
         first, last = math.ceil((until - seconds) / 300), int(until / 300)
-        return [Point(300.0 * number, 2.0) for number in range(first, last + 1)]
+        return PastReading(tuple(Point(300.0 * number, 2.0) for number in range(first, last + 1)))
+
+
+DAYS = DaysWanted(600.0, 2400.0)
 
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_the_days_before_are_asked_for_and_their_failure_costs_nothing(fails: bool) -> None:  # noqa: FBT001
     reader = WithDays(fails=fails)
-    wanted = Wanted(("p",), days=DaysWanted(("llama-h100-tp2",), 600.0, 2400.0))
-    signals = LiveSignals(reader, lambda: None, {A: wanted})
-    await rounds(signals, lambda: len(reader.asked) > 2)
-    assert signals.reading(A) == Reading()
-    assert reader.questions > 1 if fails else reader.questions == 1
-    assert bool(signals.seasons.known) is not fails
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), days=DAYS), B: Wanted(("q",))})
+    await rounds(signals, lambda: A in signals.seasons.known)
+    done = len(reader.asked)
+    await rounds(signals, lambda: len(reader.asked) > done + 4)
+    error = "they cannot be read: the question failed" if fails else ""
+    assert (signals.reading(A), signals.reading(B)) == (Reading(season_error=error), Reading())
+    assert reader.names == ["a"], "one question, and then patience"
     signals.wanted = {}
     await rounds(signals, lambda: signals.reading(A) is None)
     assert not signals.seasons.known
+
+
+async def test_a_source_that_does_not_answer_is_not_asked_about_days() -> None:
+    reader = WithDays(answer=lambda: Reading(state=SignalState.UNAVAILABLE))
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), days=DAYS)})
+    await rounds(signals, lambda: len(reader.asked) > 3)
+    assert reader.names == []
+
+
+class SlowDays(WithDays):
+    """Answers questions about the live load at once, and about the days of one object only when it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.release = threading.Event(), threading.Event()
+
+    @override
+    def arrivals_before(self, *args: Any, **options: Any) -> PastReading:
+        self.begun.set()
+        self.release.wait(10)
+        return super().arrivals_before(*args, **options)
+
+
+async def test_no_reading_waits_for_a_slow_answer_about_days(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readings go on for the object itself and for its neighbour, and none fails, however long the answer takes."""
+    monkeypatch.setattr(live, "READING_DEADLINE_SECONDS", 0.2)
+    reader, seen = SlowDays(), list[Reading | None]()
+    wanted = {A: Wanted(("p",), days=DAYS), B: Wanted(("q",))}
+    signals = LiveSignals(reader, lambda: seen.extend(signals.readings.values()), wanted)
+    task = asyncio.create_task(signals.run(0.01))
+    try:
+        async with asyncio.timeout(10):
+            while not reader.begun.is_set() or len(seen) < 12:  # noqa: ASYNC110 - as in ``rounds``
+                await asyncio.sleep(0.01)
+            assert reader.names == []
+            assert A not in signals.seasons.known
+            reader.release.set()
+            while A not in signals.seasons.known:  # noqa: ASYNC110 - as in ``rounds``
+                await asyncio.sleep(0.01)
+    finally:
+        reader.release.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert set(map(repr, seen)) == {repr(Reading())}
+
+
+async def test_an_answer_about_an_object_that_is_gone_is_forgotten() -> None:
+    reader = SlowDays()
+    signals = LiveSignals(reader, lambda: None, {A: Wanted(("p",), days=DAYS), B: Wanted(("q",))})
+    task = asyncio.create_task(signals.run(0.01))
+    try:
+        async with asyncio.timeout(10):
+            while not reader.begun.is_set():  # noqa: ASYNC110 - as in ``rounds``
+                await asyncio.sleep(0.01)
+            signals.wanted = {B: Wanted(("q",), days=DAYS)}
+            reader.release.set()
+            while B not in signals.seasons.known:  # noqa: ASYNC110 - as in ``rounds``
+                await asyncio.sleep(0.01)
+    finally:
+        reader.release.set()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert signals.seasons.known.keys() == {B}
 
 
 async def test_without_a_reading_nothing_is_asked_about_gpus() -> None:

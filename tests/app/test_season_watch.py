@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from plimsoll.adapters.readings import PastReading
 from plimsoll.app.season_watch import (
     DAY_SECONDS,
     EVERY_SECONDS,
@@ -12,6 +14,7 @@ from plimsoll.app.season_watch import (
     OVERLAP_SECONDS,
     PATIENCE_SECONDS,
     DaysWanted,
+    Outlook,
     SeasonWatch,
 )
 from plimsoll.domain.keys import ObjectKey
@@ -23,7 +26,7 @@ from plimsoll.rebalance.trend import Point
 
 NOW = 19_700 * DAY_SECONDS + 7 * 3600 + 3000.0
 KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")
-WANTED = DaysWanted(("llama-h100-tp2",), 600.0, 2400.0)
+WANTED = DaysWanted(600.0, 2400.0)
 METRICS = engine_of().metrics
 
 
@@ -40,21 +43,34 @@ class Server:
     keeps_from: float = 0.0
     is_silent: bool = False
     asked: list[tuple[float, float]] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
 
     def arrivals_before(
-        self, namespace: str, workloads: Collection[str], metrics: EngineMetrics, *, until: float, seconds: float
-    ) -> list[Point] | None:
-        assert (namespace, tuple(workloads), metrics) == ("ns", WANTED.workloads, METRICS)
+        self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
+    ) -> PastReading:
+        assert (namespace, metrics) == ("ns", METRICS)
+        self.names.add(deployment)
         self.asked.append((until - seconds, until))
         if self.is_silent:
-            return None
+            return PastReading(error="Prometheus did not answer within 3 s")
         first, last = int((until - seconds) // STEP_SECONDS) + 1, int(until // STEP_SECONDS)
         ends = [number * STEP_SECONDS for number in range(first, last + 1)]
-        return [Point(end, self.rate(end - STEP_SECONDS / 2)) for end in ends if end >= self.keeps_from]
+        points = (Point(end, self.rate(end - STEP_SECONDS / 2)) for end in ends if end >= self.keeps_from)
+        return PastReading(tuple(points))
 
 
-def look(watch: SeasonWatch, server: object, now: float, wanted: DaysWanted | None = WANTED, skew: float = 0.0):  # type: ignore[no-untyped-def] # noqa: ANN201
-    return watch.season(server, KEY, wanted, METRICS, now, skew)
+def look(
+    watch: SeasonWatch,
+    server: Server,
+    now: float,
+    wanted: DaysWanted | None = WANTED,
+    skew: float = 0.0,
+    key: ObjectKey = KEY,
+) -> Season | None:
+    """Ask if a question is due, and return the season that is known then."""
+    if wanted is not None and watch.is_due(key, wanted, now):
+        watch.keep(key, watch.asked(server, key, wanted, METRICS, now, skew), now)
+    return watch.outlook(key, wanted).season
 
 
 def looks(watch: SeasonWatch, server: Server, begin: float, end: float, every: float = 5.0) -> Season | None:
@@ -91,19 +107,47 @@ def test_a_server_that_keeps_little_is_asked_no_more_often() -> None:
     watch, server = SeasonWatch(), Server(keeps_from=NOW - 1.5 * DAY_SECONDS)
     assert looks(watch, server, NOW - 1200, NOW) is None
     assert len(server.asked) <= DAYS + 3
+    assert watch.outlook(KEY, WANTED).error == "Prometheus has 1 of them, and 2 are needed"
+
+
+def test_while_days_are_still_read_nothing_is_said_of_them() -> None:
+    watch, server = SeasonWatch(), Server(keeps_from=NOW)
+    look(watch, server, NOW)
+    assert watch.outlook(KEY, WANTED) == Outlook()
+    looks(watch, server, NOW, NOW + 1200)
+    assert watch.outlook(KEY, WANTED) == Outlook(None, "Prometheus has 0 of them, and 2 are needed")
+
+
+def test_days_of_impossible_numbers_are_no_days() -> None:
+    for odd in (math.nan, -1.0, math.inf, 1e300):
+        watch, server = SeasonWatch(), Server(rate=lambda _, odd=odd: odd)  # type: ignore[misc]
+        assert looks(watch, server, NOW - 1200, NOW) is None
+        assert watch.outlook(KEY, WANTED).error == "Prometheus has 0 of them, and 2 are needed"
 
 
 def test_no_answer_is_waited_for_and_costs_what_was_known_nothing() -> None:
     watch, server = SeasonWatch(), Server()
     season = looks(watch, server, NOW - 1200, NOW)
+    assert season is not None
+    assert watch.outlook(KEY, WANTED) == Outlook(season)
     server.is_silent, before = True, len(server.asked)
     assert looks(watch, server, NOW + EVERY_SECONDS, NOW + EVERY_SECONDS + PATIENCE_SECONDS - 5) is not None
     assert len(server.asked) - before == 1
-    assert season is not None
+    assert watch.outlook(KEY, WANTED).error == "they cannot be read: Prometheus did not answer within 3 s"
     server.is_silent = False
     later = look(watch, server, NOW + EVERY_SECONDS + PATIENCE_SECONDS)
     assert later is not None
     assert later.first > season.first
+    assert not watch.outlook(KEY, WANTED).error
+
+
+def test_a_source_that_raises_counts_as_no_answer() -> None:
+    watch, server = SeasonWatch(), Server()
+    season = looks(watch, server, NOW - 1200, NOW)
+    watch.keep(KEY, None, NOW + EVERY_SECONDS)
+    assert watch.outlook(KEY, WANTED) == Outlook(season, "they cannot be read: the question failed")
+    assert not watch.is_due(KEY, WANTED, NOW + EVERY_SECONDS + PATIENCE_SECONDS - 1)
+    assert watch.is_due(KEY, WANTED, NOW + EVERY_SECONDS + PATIENCE_SECONDS)
 
 
 def test_a_clock_that_was_set_back_asks_again() -> None:
@@ -136,16 +180,18 @@ def test_a_server_whose_clock_is_wrong_is_asked_in_its_own_time() -> None:
 
 def test_nothing_is_asked_where_it_would_not_help() -> None:
     watch, server = SeasonWatch(), Server()
-    assert look(watch, server, NOW, None) is None
-    assert look(watch, server, NOW, DaysWanted(WANTED.workloads, LEAST_STARTUP_SECONDS - 1, 2400.0)) is None
-    assert look(watch, server, NOW, DaysWanted((), 600.0, 2400.0)) is None
-    assert look(watch, object(), NOW) is None
-    assert (server.asked, watch.known) == ([], {})
+    assert not watch.is_due(KEY, None, NOW)
+    assert not watch.is_due(KEY, DaysWanted(LEAST_STARTUP_SECONDS - 1, 2400.0), NOW)
+    assert watch.is_due(KEY, DaysWanted(LEAST_STARTUP_SECONDS, 2400.0), NOW)
+    looks(watch, server, NOW - 1200, NOW)
+    assert watch.outlook(KEY, DaysWanted(LEAST_STARTUP_SECONDS - 1, 2400.0)) == Outlook()
+    assert watch.outlook(KEY, None) == Outlook()
 
 
 def test_each_object_has_its_own_days() -> None:
     watch, server = SeasonWatch(), Server()
     look(watch, server, NOW)
-    watch.season(server, OTHER, WANTED, METRICS, NOW, 0.0)
+    look(watch, server, NOW, key=OTHER)
     assert len(server.asked) == 2
+    assert server.names == {KEY.name, OTHER.name}
     assert watch.known.keys() == {KEY, OTHER}

@@ -15,6 +15,7 @@ from testbed.engine_queue import Stream
 from testbed.engines import Engines
 from testbed.fleet import gpu_node
 from testbed.operator_process import USER, OperatorProcess
+from testbed.played_past import PlayedPast
 from testbed.prometheus import Prometheus
 from tests.support.installed import PATIENCE_SECONDS, View, install
 
@@ -155,11 +156,16 @@ def stays(holds: Callable[[], bool], seconds: float, what: str) -> None:
 
 @contextmanager
 def bench_of(
-    namespace: str, environment: Mapping[str, str] | None = None, *, targets: Sequence[str] = ()
+    namespace: str,
+    environment: Mapping[str, str] | None = None,
+    *,
+    targets: Sequence[str] = (),
+    past: PlayedPast | None = None,
 ) -> Iterator[Bench]:
     """Start everything on a control plane without nodes.
 
-    ``environment`` holds more settings of the operator, ``targets`` more addresses for Prometheus to scrape.
+    ``environment`` holds more settings of the operator, ``targets`` more addresses for Prometheus to scrape. Prometheus
+    has the days of ``past`` before the operator starts.
     """
     settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
     with ControlPlane() as control_plane, Engines(control_plane.client) as engines:
@@ -167,7 +173,11 @@ def bench_of(
         view = View(control_plane, control_plane.create_namespace(namespace))
         directory = control_plane.directory / "prometheus"
         with (
-            Prometheus(control_plane.binaries, directory, [engines.target, *targets]) as prometheus,
+            Prometheus(control_plane.binaries, directory, [engines.target, *targets], **_days_of(past)) as prometheus,
             OperatorProcess(control_plane, prometheus_url=prometheus.url, environment=settings) as operator,
         ):
             yield Bench(view, engines, prometheus, operator)
+
+
+def _days_of(past: PlayedPast | None) -> dict[str, Any]:
+    return {} if past is None else {"jobs": [past.job], "days": past.days}

@@ -103,6 +103,13 @@ def test_prometheus_scrapes_every_second_and_trusts_the_exporters_labels() -> No
     assert config["scrape_configs"][0]["static_configs"] == [{"targets": ["127.0.0.1:1"]}]
 
 
+def test_prometheus_takes_late_samples_only_where_days_are_kept() -> None:
+    usual, late = (yaml.safe_load(prometheus_configuration(["127.0.0.1:1"], days=days)) for days in (0, 3))
+
+    assert "storage" not in usual
+    assert late["storage"] == {"tsdb": {"out_of_order_time_window": "3d"}}
+
+
 def test_only_rights_are_taken_from_a_chart() -> None:
     rendered = "kind: Deployment\n---\nkind: ClusterRole\nrules: []\n---\n---\nkind: ServiceAccount\n"
 

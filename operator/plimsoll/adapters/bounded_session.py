@@ -1,13 +1,20 @@
-"""HTTP requests with limits: a deadline for each session, a size limit for each body, a stable text for each error."""
+"""HTTP requests with limits: a deadline for each session, a size limit for each body, a stable text for each error.
+
+The limits are those of a transport adapter, the place that requests provides for them. So a session with limits is a
+:class:`requests.Session`, and a library that takes one keeps them, whatever it asks for.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import time
 from typing import Any
 
 import requests
 import urllib3
+from requests.adapters import HTTPAdapter
+from typing_extensions import override
 
 from plimsoll.domain.errors import SourceUnavailable
 
@@ -22,50 +29,51 @@ class QueryRefused(SourceUnavailable):
     """The server is there, but it does not take this query (HTTP 400 or 422). Another query may work."""
 
 
-class LimitedSession:
-    """A session for a few requests, with a time limit for all of them and a size limit for each reply.
+class LimitedAdapter(HTTPAdapter):
+    """A transport for a few requests, with a time limit for all of them and a size limit for each reply.
 
-    It does not follow redirects: the headers may carry a credential, which no other host may see. Use a session in one
-    thread and for one reading; its deadline starts when it is made.
+    The timeout of requests itself is one for each wait on the socket, which a server that sends byte by byte never
+    reaches, and replies of any size are read. There are no retries.
 
-    The error texts appear in the conditions of objects. So they hold no addresses, ports or queries, which would make
-    two reports of one failure differ.
+    Use an adapter in one thread and for one reading; its deadline starts when it is made. The error texts appear in the
+    conditions of objects. So they hold no addresses, ports or queries, which would make two reports of one failure
+    differ.
 
     Args:
         neighbour: name of the server for the error texts: ``Prometheus``.
-        timeout_seconds: for all requests of the session together.
+        timeout_seconds: for all requests of the adapter together.
         max_body_bytes: for each reply, after decompression.
-        proxies: whether the proxies, passwords and certificates of the process's environment count.
     """
 
-    def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int, proxies: bool = True) -> None:
-        self._neighbour = neighbour
+    def __init__(self, neighbour: str, *, timeout_seconds: float, max_body_bytes: int) -> None:
+        super().__init__(max_retries=0)
+        self.neighbour = neighbour
         self._timeout_seconds = timeout_seconds
         self._deadline = time.monotonic() + timeout_seconds
         self._max_body_bytes = max_body_bytes
-        self._session = requests.Session()
-        self._session.trust_env = proxies
-        self.verify: bool | str = True
-        self.cert: str | tuple[str, str] | None = None
 
-    def close(self) -> None:
-        """Close the connections."""
-        self._session.close()
-
-    def fetch(self, method: str, url: str, **kwargs: Any) -> requests.Response:
+    @override
+    def send(
+        self,
+        request: requests.PreparedRequest,
+        stream: bool = False,
+        timeout: Any = None,
+        verify: bool | str = True,
+        cert: Any = None,
+        proxies: dict[str, str] | None = None,
+    ) -> requests.Response:
         """Send one request and read the whole reply, whatever its status.
 
         Raises:
             SourceUnavailable: no connection, no reply in time, or a reply that is too large.
         """
-        kwargs |= {"stream": True, "allow_redirects": False, "timeout": self._remaining()}
         try:
-            with self._session.request(method, url, **kwargs) as response:
+            with super().send(request, True, self._remaining(), verify, cert, proxies) as response:  # noqa: FBT003
                 body = self._read(response)
         except (requests.Timeout, urllib3.exceptions.TimeoutError) as error:
             raise self._too_slow() from error
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise SourceUnavailable(f"{self._neighbour} cannot be reached ({type(error).__name__})") from error
+            raise unreachable(self.neighbour, error) from error
         response.raw = io.BytesIO(body)
         return response
 
@@ -76,7 +84,7 @@ class LimitedSession:
         return remaining
 
     def _too_slow(self) -> SourceUnavailable:
-        return SourceUnavailable(f"{self._neighbour} did not answer within {self._timeout_seconds:g} s")
+        return SourceUnavailable(f"{self.neighbour} did not answer within {self._timeout_seconds:g} s")
 
     def _read(self, response: requests.Response) -> bytes:
         """Read the reply in pieces and check the deadline after each: a socket timeout never ends a very slow reply."""
@@ -84,23 +92,19 @@ class LimitedSession:
         while chunk := response.raw.read1(_CHUNK_BYTES, decode_content=True):
             body += chunk
             if len(body) > self._max_body_bytes:
-                raise SourceUnavailable(f"{self._neighbour} sent more than {self._max_body_bytes} bytes")
+                raise SourceUnavailable(f"{self.neighbour} sent more than {self._max_body_bytes} bytes")
             self._remaining()
         return bytes(body)
 
 
-class BoundedSession(LimitedSession):
-    """A limited session for queries to Prometheus: the part of :class:`requests.Session` that PrometheusConnect uses.
+class QueryAdapter(LimitedAdapter):
+    """A limited transport for queries to Prometheus. It accepts only status 200 with the JSON envelope of success.
 
-    PrometheusConnect's own session has a timeout for each wait on the socket, which a server that sends byte by byte
-    never reaches. It reads replies of any size, follows redirects with all headers, and its errors hold addresses.
+    So a session never sees a redirect, which it would follow with all headers, and a credential among them.
     """
 
-    def mount(self, prefix: str, adapter: requests.adapters.HTTPAdapter) -> None:
-        """Use the adapter for addresses that begin with ``prefix``."""
-        self._session.mount(prefix, adapter)
-
-    def request(self, method: str, url: str, **kwargs: Any) -> requests.Response:
+    @override
+    def send(self, request: requests.PreparedRequest, *args: Any, **kwargs: Any) -> requests.Response:
         """Send one query and read the whole reply.
 
         Raises:
@@ -108,22 +112,45 @@ class BoundedSession(LimitedSession):
             SourceUnavailable: no connection, no reply in time, a reply that is too large, another status than 200, or
                 no JSON that reports success.
         """
-        response = self.fetch(method, url, **kwargs)
-        self._check(response)
+        response = super().send(request, *args, **kwargs)
+        self._check(response.status_code, _envelope(response.raw.getvalue()))
         return response
 
-    def _check(self, response: requests.Response) -> None:
-        """Accept only status 200 with Prometheus' JSON envelope of success."""
-        try:
-            reply = response.json()
-        except (ValueError, RecursionError):
-            reply = None
+    def _check(self, status: int, reply: object) -> None:
         reported = reply.get("error") if isinstance(reply, dict) else None
         detail = f": {str(reported)[:_QUOTED_CHARACTERS]}" if reported else ""
-        if response.status_code != requests.codes.ok:
-            kind = QueryRefused if response.status_code in _REFUSALS else SourceUnavailable
-            raise kind(f"{self._neighbour} answered HTTP {response.status_code}{detail}")
+        if status != requests.codes.ok:
+            kind = QueryRefused if status in _REFUSALS else SourceUnavailable
+            raise kind(f"{self.neighbour} answered HTTP {status}{detail}")
         if not isinstance(reply, dict):
-            raise SourceUnavailable(f"{self._neighbour} did not answer with JSON")
+            raise SourceUnavailable(f"{self.neighbour} did not answer with JSON")
         if reply.get("status") != "success":
-            raise SourceUnavailable(f"{self._neighbour} reported an error{detail}")
+            raise SourceUnavailable(f"{self.neighbour} reported an error{detail}")
+
+
+def _envelope(body: bytes) -> object:
+    """Return a reply's JSON; None for anything else."""
+    try:
+        found: object = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def session_with(adapter: LimitedAdapter, *, proxies: bool = True) -> requests.Session:
+    """Return a session whose requests all go through an adapter.
+
+    Args:
+        adapter: the transport.
+        proxies: whether the proxies, passwords and certificates of the process's environment count.
+    """
+    session = requests.Session()
+    session.trust_env = proxies
+    for scheme in ("http://", "https://"):
+        session.mount(scheme, adapter)
+    return session
+
+
+def unreachable(neighbour: str, error: Exception) -> SourceUnavailable:
+    """Return the error for a server that cannot be asked at all."""
+    return SourceUnavailable(f"{neighbour} cannot be reached ({type(error).__name__})")

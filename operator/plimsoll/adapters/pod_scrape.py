@@ -15,7 +15,9 @@ from ipaddress import IPv6Address, ip_address
 from threading import Lock
 from typing import NamedTuple
 
-from plimsoll.adapters.bounded_session import LimitedSession
+import requests
+
+from plimsoll.adapters.bounded_session import LimitedAdapter, session_with, unreachable
 from plimsoll.adapters.engine_series import pod_signals
 from plimsoll.adapters.metrics_page import read_page
 from plimsoll.adapters.readings import Reading
@@ -178,12 +180,14 @@ def scraped(pod: str, url: str, metrics: EngineMetrics, timeout_seconds: float) 
     Raises:
         SourceUnavailable: the page cannot be had in time, or it is none. The text goes on after "the pod: ".
     """
-    session = LimitedSession("it", timeout_seconds=timeout_seconds, max_body_bytes=MAX_PAGE_BYTES, proxies=False)
+    adapter = LimitedAdapter("it", timeout_seconds=timeout_seconds, max_body_bytes=MAX_PAGE_BYTES)
+    headers = {"Accept": "text/plain", "Accept-Encoding": "identity"}
     at = time.time()
     try:
-        response = session.fetch("GET", url, headers={"Accept": "text/plain", "Accept-Encoding": "identity"})
-    finally:
-        session.close()
+        with session_with(adapter, proxies=False) as session:
+            response = session.get(url, headers=headers, allow_redirects=False)
+    except requests.RequestException as error:
+        raise unreachable("it", error) from error
     if response.status_code != HTTPStatus.OK:
         raise SourceUnavailable(f"it answered HTTP {response.status_code}")
     found = pod_signals(pod, read_page(response.content.decode(errors="replace"), at, metrics), metrics)

@@ -13,10 +13,10 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import requests
 from prometheus_api_client import PrometheusConnect
-from urllib3 import Retry
 
-from plimsoll.adapters.bounded_session import BoundedSession, QueryRefused
+from plimsoll.adapters.bounded_session import QueryAdapter, QueryRefused, session_with, unreachable
 from plimsoll.adapters.dcgm import activity_of, query_of
 from plimsoll.adapters.engine_series import Series, parse_series, pod_signals
 from plimsoll.adapters.prometheus_access import NO_PROOF, PrometheusAccess
@@ -31,13 +31,12 @@ from plimsoll.adapters.prometheus_gateway import (
 )
 from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of
 from plimsoll.adapters.prometheus_past import query_of as query_of_past
-from plimsoll.adapters.readings import Reading
+from plimsoll.adapters.readings import PastReading, Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.signals import GpuActivity, SignalState
-from plimsoll.rebalance.trend import Point
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """Largest reply that is read. 25 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a
@@ -47,7 +46,7 @@ GPU_TIMEOUT_SECONDS = 2.0
 """Time limit for the question about GPUs. It comes after a reading, and both together have 10 s."""
 
 PAST_TIMEOUT_SECONDS = 3.0
-"""The same for the question about days before. A reading, the GPUs and the past have 10 s together."""
+"""The same for the question about days before, for which no reading waits. The server gets it, too, and can stop."""
 
 PODS_PER_QUERY = 25
 """Pods in one query, so that a reply stays below :data:`MAX_BODY_BYTES`. With names of up to 63 characters, the URL is
@@ -141,31 +140,31 @@ class PrometheusSignals:
             return None
 
     def arrivals_before(
-        self, namespace: str, workloads: Collection[str], metrics: EngineMetrics, *, until: float, seconds: float
-    ) -> list[Point] | None:
-        """Ask for the requests that began a second, in steps, by one query; None where the server cannot be asked.
+        self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
+    ) -> PastReading:
+        """Ask for the requests that began a second, in steps, by one query.
 
         Args:
             namespace: the namespace of the pods.
-            workloads: the names of the Deployments whose pods they are, or were.
+            deployment: the name of the InferenceDeployment whose pods they are, or were.
             metrics: the names that their engine uses.
             until: the end, POSIX seconds by the server's clock; so are the times of the points, each the end of a step.
             seconds: how far back from there.
         """
-        some = sorted({name for name in workloads if _NAME.fullmatch(name)})[:PODS_PER_QUERY]
-        counter = count_of(metrics.first_token_seconds)
-        if not some or not counter:
-            return None
-        names, own = pods_of(some), sorted(metrics.labels)
+        counter, label = count_of(metrics.first_token_seconds), metrics.model_label
+        if not (counter and label and _NAME.fullmatch(deployment)):
+            return PastReading(error="the engine's metrics do not say whose requests they count")
+        own, model, names = sorted(metrics.labels), f'{label}="{deployment}"', pods_of(deployment)
         pods = [
-            Pods(f'{of_namespace}="{namespace}",{of_pod}=~"{names}"', (of_pod, *own))
+            Pods(f'{of_namespace}="{namespace}",{of_pod}=~"{names}",{model}', (of_pod, *own))
             for of_namespace, of_pod in self._label_pairs
         ]
         try:
             with self._client(PAST_TIMEOUT_SECONDS) as client:
-                return points_of(_ask(client, query_of_past(counter, pods, seconds), time=f"{until:.3f}"))
-        except (SourceUnavailable, InvalidInput):
-            return None
+                query, limit = query_of_past(counter, pods, seconds), f"{PAST_TIMEOUT_SECONDS:g}s"
+                return PastReading(points_of(_ask(client, query, time=f"{until:.3f}", timeout=limit)))
+        except (SourceUnavailable, InvalidInput) as error:
+            return PastReading(error=str(error))
 
     def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
         """Read the queue of an InferencePool's gateway. Blocks up to the timeout; a bad answer never raises.
@@ -213,11 +212,14 @@ class PrometheusSignals:
         """
         proof = self._access.proof()
         timeout = min(self._timeout_seconds, most_seconds)
-        session = BoundedSession("Prometheus", timeout_seconds=timeout, max_body_bytes=MAX_BODY_BYTES)
+        adapter = QueryAdapter("Prometheus", timeout_seconds=timeout, max_body_bytes=MAX_BODY_BYTES)
+        session = session_with(adapter)
         if proof.ca_file is not None:
             session.verify = proof.ca_file
         session.cert = proof.certificate
-        return PrometheusConnect(self._url, headers=dict(proof.headers), session=session, retry=Retry(0, read=False))
+        client = PrometheusConnect(self._url, headers=dict(proof.headers), session=session)
+        session.mount(self._url, adapter)  # instead of the client's own, which has no limits and tries again
+        return client
 
     def _find(
         self, client: Any, namespace: str, pods: Sequence[str], metrics: EngineMetrics, when: _When
@@ -285,6 +287,8 @@ def _ask(client: Any, query: str, **params: str) -> Any:
         return client.custom_query(query, params=params)
     except (KeyError, TypeError) as error:
         raise SourceUnavailable("Prometheus answered without a result") from error
+    except requests.RequestException as error:
+        raise unreachable("Prometheus", error) from error
 
 
 def _portions(pods: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -1,9 +1,14 @@
-"""The question to Prometheus about the arrivals of days before, summed over all pods that a deployment ever had."""
+"""The question to Prometheus about the arrivals of days before, summed over all pods that a deployment ever had.
+
+A pod counts where its namespace, its own name and the name under which its engine serves the model agree with the
+deployment. All three stay when the deployment moves to other GPUs, and no other deployment of the namespace has the
+same three.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,14 +19,24 @@ LONGEST_PREFIX = 58
 """Kubernetes cuts the name that it generates for a pod after so many characters, and adds five of its own
 (k8s.io/apiserver/pkg/storage/names)."""
 
+OWN_CHARACTERS = 5
 
-def pods_of(workloads: Collection[str]) -> str:
-    """Return a regular expression for the names of all pods of Deployments, also of those that are gone.
+MOST_DIGEST = 10
+"""Characters of a pod template's digest: the digits of a number of 32 bits (k8s.io/kubernetes/pkg/controller)."""
 
-    A pod is named after its Deployment, a digest and some characters. Names of Kubernetes need no escapes but for dots.
+_POOL = "[0-9a-z-]+-tp[0-9]+(-pp[0-9]+)?(-dp[0-9]+)?"
+"""The names of all pools (:func:`plimsoll.placement.pools.pool_name`)."""
+
+
+def pods_of(deployment: str) -> str:
+    """Return a regular expression for the names of all pods of a deployment, on whatever GPUs they run or ran.
+
+    A pod is named after the deployment, its pool, a digest and some characters. A name that Kubernetes cut has its full
+    length. The deployment's name has letters, digits and dashes only.
     """
-    prefixes = sorted({f"{workload}-"[:LONGEST_PREFIX] for workload in workloads})
-    return "|".join(f"{prefix.replace('.', '[.]')}[0-9a-z-]+" for prefix in prefixes)
+    whole = f"{deployment}-{_POOL}-[0-9a-z]{{1,{MOST_DIGEST}}}-[0-9a-z]{{{OWN_CHARACTERS}}}"
+    rest = LONGEST_PREFIX + OWN_CHARACTERS - len(f"{deployment}-")
+    return f"{whole}|{deployment}-[0-9a-z-]{{{rest}}}" if rest > 0 else whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +63,9 @@ def _sum(counter: str, pods: Pods) -> str:
     return f"sum(max by ({engines}) (rate({counter}{{{pods.matchers}}}[{STEP_SECONDS:.0f}s])))"
 
 
-def points_of(result: Any) -> list[Point]:
+def points_of(result: Any) -> tuple[Point, ...]:
     """Read the ``data.result`` of the query's reply; what is no number is left out."""
-    return [Point(at, rate) for entry in _listed(result) for at, rate in _values(entry)]
+    return tuple(Point(at, rate) for entry in _listed(result) for at, rate in _values(entry))
 
 
 def _values(entry: Any) -> Iterator[tuple[float, float]]:

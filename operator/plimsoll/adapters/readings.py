@@ -10,6 +10,7 @@ from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.season import Season
 from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
+from plimsoll.rebalance.trend import Point
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Reading:
     entry for each pod with at least one sample. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
     where the difference could be the duration of the query. Sample times are corrected by it. ``gpus`` is how busy the
     pods' GPUs are, where the source knows it. ``gateway`` is the queue of the deployment's gateway; None where it names
-    none. ``season`` is the usual course of the arrivals, where the source knows the days before.
+    none. ``season`` is the usual course of the arrivals, where the source knows the days before, and ``season_error``
+    is why it does not; empty where nothing is wrong, or nobody asked.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
@@ -30,6 +32,15 @@ class Reading:
     gpus: GpuActivity | None = None
     gateway: GatewayQueue | None = None
     season: Season | None = None
+    season_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PastReading:
+    """The arrivals of days before, or why they are not known. ``error`` is empty where the source answered."""
+
+    points: tuple[Point, ...] = ()
+    error: str = ""
 
 
 class SignalReader(Protocol):
@@ -68,5 +79,26 @@ class QueueReader(Protocol):
             namespace: the namespace of the pool.
             pool: the name of the InferencePool.
             now: the caller's clock, POSIX seconds.
+        """
+        ...
+
+
+@runtime_checkable
+class PastReader(Protocol):
+    """A source that keeps samples for days. It is shared between threads, and a failure is part of its result."""
+
+    def arrivals_before(
+        self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
+    ) -> PastReading:
+        """Return the requests a second in each step of the time that ends at ``until``, POSIX seconds.
+
+        They are those of all pods that the deployment ever had, on whatever GPUs.
+
+        Args:
+            namespace: the namespace of the pods.
+            deployment: the name of the InferenceDeployment.
+            metrics: the names that its engine uses.
+            until: the end, by the source's clock.
+            seconds: how far back from there.
         """
         ...

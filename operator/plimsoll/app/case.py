@@ -52,7 +52,6 @@ from plimsoll.rebalance.memory import Learned
 from plimsoll.rebalance.modelling import model_of
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.decisions import remembered as remembered_decisions
-from plimsoll.render.names import workload_name
 from plimsoll.render.objects import deployment, disruption_budget, service
 from plimsoll.render.placement_proposals import Owner
 from plimsoll.render.report import Problem, Report
@@ -330,8 +329,7 @@ def _days_wanted(case: Case, cooldown_seconds: int) -> DaysWanted | None:
     startup = _longest_startup(case)
     if startup is None:
         return None
-    workloads = tuple(workload_name(case.key.name, pool.name) for pool in case.pools)
-    return DaysWanted(workloads, startup, startup + cooldown_seconds)
+    return DaysWanted(startup, startup + cooldown_seconds)
 
 
 def tenant_of(case: Case) -> Tenant | None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
-from plimsoll.adapters.readings import QueueReader, Reading, SignalReader
+from plimsoll.adapters.readings import PastReader, QueueReader, Reading, SignalReader
 from plimsoll.app.gpu_watch import GpuWatch
 from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
 from plimsoll.app.season_watch import DaysWanted, SeasonWatch
@@ -83,6 +83,7 @@ class LiveSignals:
     gpus: GpuWatch = field(default_factory=GpuWatch)
     seasons: SeasonWatch = field(default_factory=SeasonWatch)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
+    days_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "days-before"))
 
     def reading(self, key: ObjectKey) -> Reading | None:
         """The latest reading; UNAVAILABLE if no Prometheus is configured. None: nothing has been read yet."""
@@ -91,13 +92,39 @@ class LiveSignals:
         return self.readings.get(key)
 
     async def run(self, pause_seconds: float) -> None:
-        """Read again and again until cancelled."""
+        """Read again and again until cancelled. The days before are asked for apart: no reading waits for them."""
         if self.reader is None:
             return
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._read_on(self.reader, pause_seconds))
+            if isinstance(self.reader, PastReader):
+                tasks.create_task(self._look_back_on(self.reader, pause_seconds))
+
+    async def _read_on(self, reader: SignalReader, pause_seconds: float) -> None:
         while True:  # in separate threads: a hanging server blocks no other work
             started = time.monotonic()
-            await self._read_all(self.reader)
+            await self._read_all(reader)
             await asyncio.sleep(max(0.1, pause_seconds - (time.monotonic() - started)))
+
+    async def _look_back_on(self, reader: PastReader, pause_seconds: float) -> None:
+        while True:
+            for key, what in list(self.wanted.items()):
+                await self._look_back(reader, key, what)
+            await asyncio.sleep(max(0.1, pause_seconds))
+
+    async def _look_back(self, reader: PastReader, key: ObjectKey, what: Wanted) -> None:
+        """Ask one question about the days before of an object, if it is due and the source answers other ones."""
+        reading, now = self.readings.get(key), time.time()
+        if what.days is None or reading is None or reading.state is not SignalState.FRESH:
+            return
+        if not self.seasons.is_due(key, what.days, now):
+            return
+        skew = reading.clock_skew_seconds
+        ask = partial(self.seasons.asked, reader, key, what.days, what.metrics, now, skew)
+        work = partial(_tried, ask, f"the days before of {key}")
+        known = await asyncio.get_running_loop().run_in_executor(self.days_thread, work)
+        if key in self.wanted:
+            self.seasons.keep(key, known, now)
 
     async def _read_all(self, reader: SignalReader) -> None:
         wanted = dict(self.wanted)
@@ -137,9 +164,8 @@ class LiveSignals:
         if reading is None or reading.state is not SignalState.FRESH:
             return reading, memory
         gpus = _tried(partial(self.gpus.activity, reader, key, what.pods, now), f"the activity of GPUs of {key}")
-        skew = reading.clock_skew_seconds
-        look_back = partial(self.seasons.season, reader, key, what.days, what.metrics, now, skew)
-        return replace(reading, gpus=gpus, season=_tried(look_back, f"the days before of {key}")), memory
+        outlook = self.seasons.outlook(key, what.days)
+        return replace(reading, gpus=gpus, season=outlook.season, season_error=outlook.error), memory
 
 
 def _tried(read: Callable[[], T], what: str) -> T | None:

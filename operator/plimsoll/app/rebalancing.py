@@ -383,7 +383,7 @@ def may_sleep(given: RebalancingSpec) -> bool:
 
 def hints_of(given: RebalancingSpec, reading: Reading, *, contested: bool) -> tuple[str, ...]:
     """Return hints for people: the things that are not as the spec expects them."""
-    return (*_about_gateway(given, reading), *((_CONTESTED,) if contested else ()))
+    return (*_about_gateway(given, reading), *_about_days(reading), *((_CONTESTED,) if contested else ()))
 
 
 def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
@@ -392,6 +392,11 @@ def _about_gateway(given: RebalancingSpec, reading: Reading) -> tuple[str, ...]:
     if given.gateway is None or queue is None or queue.is_known or reading.state is not SignalState.FRESH:
         return ()
     return (f"Requests that wait at the gateway are not counted: {queue.error}",)
+
+
+def _about_days(reading: Reading) -> tuple[str, ...]:
+    """Return why nothing is expected from the days before. The arrivals of today decide without them."""
+    return (f"Nothing is expected from the days before: {reading.season_error}.",) if reading.season_error else ()
 
 
 _CONTESTED = (

@@ -6,21 +6,21 @@ after the other is added, and from then on only what is new is read. What was re
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Protocol, runtime_checkable
 
+from plimsoll.adapters.readings import PastReader
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.past import KEPT_STEPS, STEP_SECONDS, Past
-from plimsoll.rebalance.season import LEAST_STARTUP_SECONDS, Season, season_of
+from plimsoll.rebalance.season import FEWEST_DAYS, LEAST_STARTUP_SECONDS, Season, days_known, season_of
 from plimsoll.rebalance.trend import Point
 
 EVERY_SECONDS = 600.0
 """How often what is new is read: two steps."""
 
-FILLING_SECONDS = 60.0
-"""The time between two questions until all days are known."""
+FILLING_SECONDS = 15.0
+"""The time between two questions until all days are known. There are eight of them."""
 
 PATIENCE_SECONDS = 1800.0
 """So long nothing is asked after no answer."""
@@ -33,29 +33,21 @@ OVERLAP_SECONDS = 2 * STEP_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class DaysWanted:
-    """Whose days to read, and what for.
+    """What the days before of an object are wanted for.
 
-    ``workloads`` are the names of the object's Deployments. ``startup_seconds`` is its longest start-up, and
-    ``ahead_seconds`` is how far ahead the season must reach.
+    ``startup_seconds`` is its longest start-up, and ``ahead_seconds`` is how far ahead the season must reach.
     """
 
-    workloads: tuple[str, ...]
     startup_seconds: float
     ahead_seconds: float
 
 
-@runtime_checkable
-class PastReader(Protocol):
-    """A source that keeps samples for days. A failure is no answer."""
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The season of an object, and why the days before do not show one; empty where nothing is wrong."""
 
-    def arrivals_before(
-        self, namespace: str, workloads: Collection[str], metrics: EngineMetrics, *, until: float, seconds: float
-    ) -> list[Point] | None:
-        """Return the requests a second in each step of the time that ends at ``until`` (POSIX seconds).
-
-        They are those of all pods of the Deployments, also of pods that are gone. None where the source does not say.
-        """
-        ...
+    season: Season | None = None
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +59,7 @@ class _Known:
     end: float
     asked_at: float
     next_at: float
-    season: Season | None = None
+    outlook: Outlook = Outlook()
 
     def is_due(self, now: float) -> bool:
         """Whether to ask again: it is time, or the clock was set back."""
@@ -85,7 +77,7 @@ class _Known:
         """Whether all days are known that are looked at."""
         return self.begin <= now - KEPT_STEPS * STEP_SECONDS + EVERY_SECONDS
 
-    def after(self, points: list[Point], begin: float, end: float, now: float) -> _Known:
+    def after(self, points: Iterable[Point], begin: float, end: float, now: float) -> _Known:
         """Return it with what was read. A hole that is longer than a day is none that later questions would close."""
         has_hole = begin > self.end or end < self.begin
         known = replace(self, begin=begin if has_hole else min(begin, self.begin), end=max(end, self.end))
@@ -98,48 +90,64 @@ _NOTHING = _Known(Past(), 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class SeasonWatch:
-    """What is known by object. Each object is asked about by one thread at a time."""
+    """What is known by object. One question is asked at a time, in a thread of its own; nothing else waits for it."""
 
     known: dict[ObjectKey, _Known] = field(default_factory=dict)
 
-    def season(
-        self, reader: object, key: ObjectKey, wanted: DaysWanted | None, metrics: EngineMetrics, now: float, skew: float
-    ) -> Season | None:
-        """Return the season of an object; None where start-ups are short, or the source does not know the days before.
+    def outlook(self, key: ObjectKey, wanted: DaysWanted | None) -> Outlook:
+        """Return what was found last; nothing where it is not wanted."""
+        return self.known.get(key, _NOTHING).outlook if _is_worth_it(wanted) else Outlook()
+
+    def is_due(self, key: ObjectKey, wanted: DaysWanted | None, now: float) -> bool:
+        """Whether there is something to ask about an object."""
+        return _is_worth_it(wanted) and self.known.get(key, _NOTHING).is_due(now)
+
+    def asked(
+        self, reader: PastReader, key: ObjectKey, wanted: DaysWanted, metrics: EngineMetrics, now: float, skew: float
+    ) -> _Known:
+        """Ask one question about an object. Return what is known then. Blocks as long as the source does.
 
         Args:
             reader: the source of signals.
             key: the object.
-            wanted: what to read; None: nothing.
+            wanted: what the days are wanted for.
             metrics: the names that its engine uses.
             now: POSIX seconds.
             skew: how far the source's clock is ahead, in seconds.
         """
-        if wanted is None or wanted.startup_seconds < LEAST_STARTUP_SECONDS or not wanted.workloads:
-            return None
-        if not isinstance(reader, PastReader):
-            return None
         known = self.known.get(key, _NOTHING)
-        if known.is_due(now):
-            known = self.known[key] = self._asked(reader, key, wanted, metrics, known, now, skew)
-        return known.season
-
-    @staticmethod
-    def _asked(
-        reader: PastReader,
-        key: ObjectKey,
-        wanted: DaysWanted,
-        metrics: EngineMetrics,
-        known: _Known,
-        now: float,
-        skew: float,
-    ) -> _Known:
         begin, end = known.question(now)
-        points = reader.arrivals_before(
-            key.namespace, wanted.workloads, metrics, until=end + skew, seconds=max(STEP_SECONDS, end - begin)
-        )
-        if points is None:
-            return replace(known, asked_at=now, next_at=now + PATIENCE_SECONDS)
-        shifted = [Point(each.at - skew, each.per_second) for each in points]
-        after = known.after(shifted, begin, end, now)
-        return replace(after, season=season_of(after.past, now, wanted.startup_seconds, wanted.ahead_seconds))
+        seconds = max(STEP_SECONDS, end - begin)
+        answer = reader.arrivals_before(key.namespace, key.name, metrics, until=end + skew, seconds=seconds)
+        if answer.error:
+            return _without_answer(known, answer.error, now)
+        shifted = [Point(each.at - skew, each.per_second) for each in answer.points]
+        return _judged(known.after(shifted, begin, end, now), wanted, now)
+
+    def keep(self, key: ObjectKey, known: _Known | None, now: float) -> None:
+        """Keep what is known of an object after a question that was asked at ``now``. None: the source failed."""
+        self.known[key] = known or _without_answer(self.known.get(key, _NOTHING), "the question failed", now)
+
+
+def _is_worth_it(wanted: DaysWanted | None) -> bool:
+    """Whether start-ups take so long that the days before help."""
+    return wanted is not None and wanted.startup_seconds >= LEAST_STARTUP_SECONDS
+
+
+def _without_answer(known: _Known, error: str, now: float) -> _Known:
+    """Return what is known after a question without an answer. It stays, and nothing is asked for a while."""
+    outlook = Outlook(known.outlook.season, f"they cannot be read: {error}")
+    return replace(known, outlook=outlook, asked_at=now, next_at=now + PATIENCE_SECONDS)
+
+
+def _judged(known: _Known, wanted: DaysWanted, now: float) -> _Known:
+    season = season_of(known.past, now, wanted.startup_seconds, wanted.ahead_seconds)
+    return replace(known, outlook=Outlook(season, _too_few(known, wanted, now)))
+
+
+def _too_few(known: _Known, wanted: DaysWanted, now: float) -> str:
+    """Return how many days are known where they are too few; empty while older ones may still be read."""
+    days = days_known(known.past, now, wanted.startup_seconds, wanted.ahead_seconds)
+    if days >= FEWEST_DAYS or not known.is_whole(now):
+        return ""
+    return f"Prometheus has {days} of them, and {FEWEST_DAYS} are needed"

@@ -41,6 +41,7 @@ class EngineMetrics:
             while the engine does not know them.
         rank_label: the label of a data-parallel rank.
         own_labels: the labels that the engine gives its series itself.
+        model_label: the one of them that holds the name under which clients ask for the model; empty where none does.
         former_names: older names of these series, each with its current name.
         path: the path of the engine's own page of metrics, on the port that it serves at.
         prompt_lengths: histogram, prompt tokens of the requests that are done.
@@ -63,6 +64,7 @@ class EngineMetrics:
     capacity_tokens: Callable[[Mapping[str, str], float], int | None]
     rank_label: str
     own_labels: frozenset[str] = frozenset()
+    model_label: str = ""
     former_names: Mapping[str, str] = field(default_factory=dict)
     path: str = "/metrics"
     prompt_lengths: str = ""

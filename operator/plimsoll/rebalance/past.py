@@ -21,6 +21,10 @@ KEPT_STEPS = DAYS * DAY_STEPS + DAY_STEPS // 4
 """Of the oldest day, some hours before this time of day count too."""
 
 
+MOST_PER_SECOND = 1e6
+"""More requests a second of one deployment are an impossible number. All sums of smaller ones are numbers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Past:
     """Requests a second by steps. ``rates`` begins with step ``first``, and is NaN where nothing is known.
@@ -58,4 +62,4 @@ def step_of(at: float) -> int:
 
 
 def _is_possible(point: Point) -> bool:
-    return math.isfinite(point.at) and math.isfinite(point.per_second) and point.per_second >= 0
+    return math.isfinite(point.at) and 0 <= point.per_second <= MOST_PER_SECOND

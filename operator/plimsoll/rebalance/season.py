@@ -129,8 +129,7 @@ def season_of(past: Past, now: float, startup_seconds: float, seconds: float) ->
     None where there are too few days, where too little of them is known, or where forecasts for a start-up from now
     would have erred more than to expect no change.
     """
-    here, lead = step_of(now), max(1, math.ceil(startup_seconds / STEP_SECONDS))
-    around = range(here - 2 * HOUR_STEPS, here + HOUR_STEPS + max(lead, math.ceil(seconds / STEP_SECONDS)) + 3)
+    here, around, lead = step_of(now), _around(now, startup_seconds, seconds), _lead(startup_seconds)
     lags = _days_like_today(past, around)
     usual = _usual(past, around, lags)
     error = _error([each for day in lags for each in _tried(past, day, lags, around, lead)])
@@ -141,13 +140,33 @@ def season_of(past: Past, now: float, startup_seconds: float, seconds: float) ->
     return Season(course.start, tuple(usual[step] for step in course), today, len(lags), error)
 
 
+def days_known(past: Past, now: float, startup_seconds: float, seconds: float) -> int:
+    """Return of how many days before enough is known for :func:`season_of`."""
+    return len(_known(past, _around(now, startup_seconds, seconds)))
+
+
+def _around(now: float, startup_seconds: float, seconds: float) -> range:
+    """Return the steps around this time of day that are compared."""
+    here = step_of(now)
+    return range(here - 2 * HOUR_STEPS, here + HOUR_STEPS + max(_lead(startup_seconds), _lead(seconds)) + 3)
+
+
+def _lead(seconds: float) -> int:
+    return max(1, math.ceil(seconds / STEP_SECONDS))
+
+
+def _known(past: Past, around: range) -> dict[int, dict[int, float]]:
+    """Return the courses of the days of which enough is known, by how many days ago they were."""
+    courses = {day: _course(past, around, day) for day in range(1, DAYS + 1)}
+    return {day: course for day, course in courses.items() if len(course) >= KNOWN_SHARE * len(around)}
+
+
 def _days_like_today(past: Past, around: range) -> list[int]:
     """Return how many days ago those days were of which enough is known and that count for today."""
-    courses = {day: _course(past, around, day) for day in range(1, DAYS + 1)}
-    known = [day for day, course in courses.items() if len(course) >= KNOWN_SHARE * len(around)]
+    known = _known(past, around)
     if DAYS not in known:
-        return known
-    return [day for day in known if _are_alike(courses[day], courses[DAYS])]
+        return list(known)
+    return [day for day, course in known.items() if _are_alike(course, known[DAYS])]
 
 
 def _course(past: Past, around: range, lag: int) -> dict[int, float]:

@@ -105,6 +105,9 @@ def _whole(text: str | None) -> int | None:
     return (int(text) or None) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None
 
 
+MODEL_LABEL: Final = "model_name"
+"""vLLM writes the name of ``--served-model-name`` into it (``vllm/v1/metrics/loggers.py``)."""
+
 METRICS: Final = EngineMetrics(
     kv_usage=KV_CACHE_USAGE,
     waiting=REQUESTS_WAITING,
@@ -115,7 +118,8 @@ METRICS: Final = EngineMetrics(
     capacity=CACHE_CONFIG_INFO,
     capacity_tokens=capacity_tokens,
     rank_label="engine",
-    own_labels=frozenset({"engine", "model_name"}),
+    own_labels=frozenset({"engine", MODEL_LABEL}),
+    model_label=MODEL_LABEL,
     former_names={
         KV_CACHE_USAGE_BEFORE_0_12: KV_CACHE_USAGE,
         total_of(ITL_SECONDS_BEFORE_0_15): total_of(ITL_SECONDS),
