@@ -49,6 +49,13 @@ SECONDS: Mapping[str, int] = MappingProxyType(
         "tests/cluster/test_namespaced.py": 30,
         "tests/testbed/test_command_line.py": 30,
         "tests/cluster/test_restricted.py": 20,
+        "tests/facts/test_tensors.py": 210,
+        "tests/benchmarks/test_rebalance_scenarios.py": 180,
+        "tests/cli/test_imports.py": 100,
+        "tests/benchmarks/test_placement.py": 90,
+        "tests/cli/test_snapshot.py": 80,
+        "tests/rebalance/test_replay.py": 70,
+        "tests/benchmarks/test_rebalance_policies.py": 50,
         "tests/engine/test_signals.py": 340,
         "tests/engine/test_server.py": 330,
         "tests/engine/test_shutdown.py": 280,
@@ -63,7 +70,7 @@ SECONDS: Mapping[str, int] = MappingProxyType(
 )
 """Seconds that a file takes while several run at a time on two busy cores, by its path; ``--durations=0`` shows them.
 
-Only the order within a folder counts. A file that takes less than 20 s does not need a row.
+Only the order counts. A file that takes less than 20 s does not need a row.
 """
 
 NEW_SECONDS = 60
