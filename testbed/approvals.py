@@ -28,7 +28,8 @@ def install_kinds(control_plane: ControlPlane) -> None:
     """Bring both kinds onto a control plane, and the chart's policy about approvals.
 
     Raises:
-        CommandFailed: Helm cannot render the chart, or the API server refuses the result.
+        CommandFailed: Helm cannot render the chart.
+        ApiError: the API server refuses the result.
         NotInTime: the API server does not serve the kinds.
     """
     for plural in KINDS:

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from testbed.api_client import ApiClient
+from testbed.applying import Applier
 from testbed.assembly import Assembly, Options, assemble
 from testbed.binaries import Binaries, ensure_binaries
 from testbed.commands import run_command
@@ -50,6 +51,7 @@ class ControlPlane:
         self._binaries: Binaries | None = None
         self._assembly: Assembly | None = None
         self._client: ApiClient | None = None
+        self._applier: Applier | None = None
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -81,7 +83,7 @@ class ControlPlane:
         self._reservation.release()
         if self._directory is not None:
             self._directory.close()
-        self._assembly = self._client = self._directory = None
+        self._assembly = self._client = self._applier = self._directory = None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -96,6 +98,7 @@ class ControlPlane:
         self._directory = InstanceDirectory(keep=self._keep)
         self._assembly = assemble(self._directory.path, self._binaries, self._reservation, self._options)
         self._client = ApiClient(self._assembly.server, self._assembly.authority.certificate, self._assembly.admin)
+        self._applier = Applier(self._client)
         self._start_components()
         self._wait_for_service_account("default")
 
@@ -184,13 +187,14 @@ class ControlPlane:
         return run_command([str(self.binaries["etcdctl"]), f"--endpoints={self._running.etcd}", *arguments])
 
     def apply(self, manifests: Iterable[Mapping[str, Any]]) -> None:
-        """Apply manifests, in order. Raises CommandFailed with kubectl's words."""
-        items = {"apiVersion": "v1", "kind": "List", "items": list(manifests)}
-        self.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(items))
+        """Apply manifests, in order. Raises ApiError with the API server's words."""
+        for manifest in manifests:
+            _started(self._applier).apply(manifest)
 
     def create_namespace(self, name: str) -> str:
         """Make a namespace in which pods can be made at once; returns its name."""
-        self.kubectl("create", "namespace", name)
+        manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self.client.send("POST", "/api/v1/namespaces", manifest)
         self._wait_for_service_account(name)
         return name
 

@@ -39,7 +39,8 @@ def install_rbac(
         values: ``--set`` values.
 
     Raises:
-        CommandFailed: Helm cannot render the chart, or the API server turns the result down.
+        CommandFailed: Helm cannot render the chart, or kubectl says that the API server turns the result down.
+        ApiError: a control plane of our own turns the result down.
     """
     # The chart renders nothing without a place to take its image from, and no image is run here.
     settings = {"image.registry": "registry.example", **(values or {})}
@@ -178,7 +179,7 @@ class OperatorProcess:
         except OSError as error:
             return 0, repr(error)
 
-    def wait_healthy(self, timeout: float = 30.0) -> Self:
+    def wait_healthy(self, timeout: float = 60.0) -> Self:
         """Wait for its health endpoint. Raises NotInTime with the end of its log, at once if the process ended."""
         answered = wait_until(
             lambda: "healthy" if self.healthy() else "" if self.is_running else "ended", timeout, "the operator healthy"

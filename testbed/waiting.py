@@ -10,6 +10,10 @@ T = TypeVar("T")
 
 _POLL_SECONDS = 0.1
 
+_SLOWEST_POLL_SECONDS = 0.3
+_PAUSE_SHARE = 0.05
+"""A question costs the asked as well: the longer a wait, the longer its pauses, up to a twentieth of it."""
+
 
 class NotInTime(AssertionError):
     """What was waited for did not happen in time."""
@@ -22,16 +26,17 @@ def wait_until(predicate: Callable[[], T], timeout: float, what: str, *, poll_se
         predicate: the question; its exceptions are the caller's.
         timeout: seconds to wait at most.
         what: what is waited for, for the message.
-        poll_seconds: seconds between questions.
+        poll_seconds: seconds between questions at first; after some seconds they are 0.3 s, where that is more.
 
     Raises:
         NotInTime: the time is over; the message carries the last answer.
     """
-    end = time.monotonic() + timeout
+    began = time.monotonic()
     while True:
         answer = predicate()
         if answer:
             return answer
-        if time.monotonic() >= end:
+        waited = time.monotonic() - began
+        if waited >= timeout:
             raise NotInTime(f"{what}: not within {timeout:g} s; the last answer was {answer!r}")
-        time.sleep(poll_seconds)
+        time.sleep(max(poll_seconds, min(_SLOWEST_POLL_SECONDS, _PAUSE_SHARE * waited)))

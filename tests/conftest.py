@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import settings
+
+from tests.support.order import longest_file_first
 
 pytest_plugins = ["tests.support.cluster"]
 
 # An example that takes long on a busy machine is no failure of the code.
 settings.register_profile("no-deadline", settings(), deadline=None)
 settings.load_profile("no-deadline")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let several workers take the longest files first; a run in one process keeps the usual order."""
+    if hasattr(config, "workerinput"):
+        items[:] = longest_file_first(items)

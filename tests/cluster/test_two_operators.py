@@ -190,7 +190,7 @@ def test_on_a_laptop_it_refuses_while_the_lease_is_held_and_says_by_whom(
         laptop = operator_as(control_plane, OTHER, standby=False)
         try:
             laptop.start()
-            control_plane.wait_until(lambda: not laptop.is_running, 20, "the laptop's run ended")
+            control_plane.wait_until(lambda: not laptop.is_running, 60, "the laptop's run ended")
             assert laptop.exit_status not in (0, None)
             assert ONE in "\n".join(laptop.log_lines())
         finally:

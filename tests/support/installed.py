@@ -39,6 +39,9 @@ _COLLECTIONS = {
     "events": "/apis/events.k8s.io/v1",
 }
 
+_IN_THE_BACKGROUND = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+"""What belongs to a deleted object goes after it, as with ``kubectl delete``."""
+
 
 def install(control_plane: ControlPlane) -> None:
     """Bring the CRD and the operator's rights onto a control plane.
@@ -100,8 +103,12 @@ class View:
         self.control_plane.client.merge_patch(self._path(plural, name), dict(patch))
 
     def delete(self, plural: str, name: str) -> None:
-        """Delete an object and do not wait."""
-        self.control_plane.kubectl("delete", plural, name, "--namespace", self.namespace, "--wait=false")
+        """Delete an object and do not wait. Raises ApiError where there is none."""
+        self.control_plane.client.send("DELETE", self._path(plural, name), _IN_THE_BACKGROUND)
+
+    def delete_all(self, plural: str) -> None:
+        """Delete every object of a kind and do not wait."""
+        self.control_plane.client.send("DELETE", self._path(plural, ""), _IN_THE_BACKGROUND)
 
     def get(self, name: str) -> dict[str, Any]:
         """An InferenceDeployment."""
@@ -209,6 +216,7 @@ def namespace_of(control_plane: ControlPlane, name: str) -> Iterator[View]:
     view = View(control_plane, control_plane.create_namespace(name))
     yield view
     if view.exists():
-        control_plane.kubectl("delete", "inferencedeployments,pods", "--all", "--namespace", name, "--wait=false")
+        for plural in ("inferencedeployments", "pods"):
+            view.delete_all(plural)
         view.wait(lambda: not view.all("inferencedeployments") and not view.all("pods"), f"no pods left in {name}")
-        control_plane.kubectl("delete", "namespace", name, "--wait=false")
+        control_plane.client.send("DELETE", f"/api/v1/namespaces/{name}")

@@ -158,6 +158,15 @@ def test_a_service_account_has_only_the_rights_it_was_given(control_plane: Contr
         control_plane.kubectl("--kubeconfig", str(config), "get", "nodes")
 
 
+def test_what_is_applied_is_checked_and_kept(control_plane: ControlPlane, namespace: str) -> None:
+    head = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prices", "namespace": namespace}}
+    control_plane.apply([head | {"data": {"l4-24gb": "1"}}])
+    with pytest.raises(ApiError, match=r"\.dat: field not declared"):
+        control_plane.apply([head | {"dat": {"l4-24gb": "2"}}])
+    kept = control_plane.client.get(f"/api/v1/namespaces/{namespace}/configmaps/prices")
+    assert kept["data"] == {"l4-24gb": "1"}
+
+
 def test_a_node_can_be_unready_and_ready_again(control_plane: ControlPlane) -> None:
     def ready(expected: str) -> bool:
         conditions = control_plane.client.get("/api/v1/nodes/l4-0")["status"]["conditions"]
