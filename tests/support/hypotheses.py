@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
 
-from plimsoll.domain.outcomes import Rejection, Split
+from plimsoll.domain.outcomes import Option, Rejection, Split
 from plimsoll.domain.reasons import Reason
 from plimsoll.placement.answers import Answer
 from plimsoll.placement.hypothesis import WhatIf
 from plimsoll.placement.ledger import Ledger
 from plimsoll.placement.pools import Decision, Tenant, as_it_is
-from tests.support.planning import H100, L4, L40S, pool, request, tenant
+from tests.support.planning import H100, L4, L40S, fleet, node, placed, pool, request, tenant
 
 _NOTHING = Ledger({})
 
@@ -38,8 +38,20 @@ def _about(replicas: int, decide: Callable[[Tenant], Decision]) -> WhatIf:
 
 def _with_room(changed: Tenant) -> Decision:
     kind = H100 if changed.accepts_move else L40S
-    planned = as_it_is(pool(kind, replicas=changed.request.replicas))
-    return Decision(changed.request, (replace(planned, surge=True, max_sequences=changed.pools[0].max_sequences),))
+    planned, own = as_it_is(pool(kind, replicas=changed.request.replicas)), changed.pools[0]
+    settings = _chosen(kind).settings
+    settings = replace(
+        settings,
+        max_num_seqs=own.max_sequences or settings.max_num_seqs,
+        max_num_batched_tokens=own.batched_tokens or settings.max_num_batched_tokens,
+    )
+    choice = replace(_chosen(kind), settings=settings)
+    return Decision(changed.request, (replace(planned, surge=True, choice=choice),))
+
+
+@cache
+def _chosen(kind: str) -> Option:
+    return placed(request(), fleet(node("any", kind))).choice
 
 
 def _without_room(taken: Rejection, changed: Tenant) -> Decision:

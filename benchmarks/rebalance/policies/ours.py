@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache, partial
 
+from benchmarks.placement.fleets import CATALOG
 from benchmarks.rebalance.engines import most_sequences, steps_of
 from benchmarks.rebalance.policies.signals import serving
 from benchmarks.rebalance.step_seconds import costs_of
@@ -25,7 +26,7 @@ from plimsoll.app.settings import Settings
 from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.keys import ObjectKey
 from plimsoll.domain.latency import Slo
-from plimsoll.domain.outcomes import MemoryEstimate, Split, Target
+from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Option, Split, Target
 from plimsoll.domain.precision import KvPrecision, Precision
 from plimsoll.domain.serving import Request, ServingShape
 from plimsoll.domain.versions import EngineVersion
@@ -53,6 +54,8 @@ EVERY_SECONDS = 600.0
 """How often the operator looks at the days before."""
 
 _NOTHING = Ledger({})
+
+_TYPES = {gpu.name: gpu for gpu in CATALOG}
 
 
 @dataclass(slots=True)
@@ -235,10 +238,25 @@ def _answer(changed: Tenant, engine: EngineSpec) -> Answer:
 
 
 def _decision(tenant: Tenant, engine: EngineSpec) -> Decision:
-    own = tenant.pools[0]
-    pool = _pool(engine, tenant.request.replicas)
-    pool = replace(pool, max_sequences=own.max_sequences, batched_tokens=own.batched_tokens)
-    return Decision(tenant.request, (replace(as_it_is(pool), surge=True),))
+    own, pool = tenant.pools[0], _pool(engine, tenant.request.replicas)
+    choice = _choice(engine, own.max_sequences, own.batched_tokens)
+    return Decision(tenant.request, (replace(as_it_is(pool), surge=True, choice=choice),))
+
+
+def _choice(engine: EngineSpec, sequences: int | None, step: int | None) -> Option:
+    """Return a replica with other settings. Only these are read of it."""
+    settings = EngineSettings(
+        max_model_len=engine.kv_tokens,
+        max_num_seqs=sequences or engine.max_num_seqs,
+        max_num_batched_tokens=step or engine.max_batched_tokens,
+        gpu_memory_utilization_percent=92,
+        dtype="bfloat16",
+        quantization=None,
+        kv_cache_dtype="auto",
+        enforce_eager=False,
+    )
+    target = _pool(engine, 1).target
+    return Option(_TYPES[engine.gpu_type], target, settings, figures_of(engine))
 
 
 def _pool(engine: EngineSpec, replicas: int) -> Pool:
