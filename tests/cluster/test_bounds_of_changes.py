@@ -44,6 +44,9 @@ ONE_AT_MOST = AUTO | {"maxReplicas": 1}
 TOO_SMALL = {L4_POOL: 30_000}
 """KV tokens of an engine; the declared load needs 48,000."""
 
+SMALL_MODEL = {"model": {"name": "Qwen/Qwen2.5-0.5B-Instruct"}}
+"""What an engine gets teaches all deployments of its model, so those with too little have a model of their own."""
+
 BOTH, TWO_L4 = {"L4": 1, "L40S": 1}, {"L4": 2}
 FEW = {"concurrency": 2}
 PROMISE = FEW | {"slo": {"tpotMilliseconds": 70}}
@@ -51,7 +54,7 @@ PROMISE = FEW | {"slo": {"tpotMilliseconds": 70}}
 
 IN_TIME = Stream(rate=0.5, prompt=1500, output=20, first_token_seconds=0.3, token_seconds=0.065)
 TOO_LATE = replace(IN_TIME, output=8, token_seconds=0.2)
-MANY = Stream(rate=1.5, prompt=1500, output=50, first_token_seconds=0.3, token_seconds=0.075)
+MANY = Stream(rate=1.0, prompt=1500, output=100, first_token_seconds=0.3, token_seconds=0.066)
 """More requests than an L4 carries with the limit of requests at the same time that the declared load gives it."""
 ON_L40S = replace(IN_TIME, token_seconds=0.023)
 
@@ -118,8 +121,8 @@ class Scene:
         return [each for name in names for each in changes(self.full.writes(self.suspended_since, name))]
 
     def start_again(self, **settings: str) -> None:
-        """Kill the operator and start another process, as its Deployment does."""
-        self.operator.kill()
+        """End the operator and start another process, as a roll-out of its Deployment does."""
+        self.operator.stop()
         self.operator = _operator(self.full, settings).start().wait_healthy()
 
     def decision(self, bench: Bench, name: str) -> str:
@@ -140,7 +143,7 @@ def _label(series: str, name: str) -> str:
     return "" if found is None else found[1]
 
 
-def _operator(bench: Bench, settings: Mapping[str, str]) -> OperatorProcess:
+def _operator(bench: Bench, settings: dict[str, str]) -> OperatorProcess:
     own = {"PLIMSOLL_SIGNALS_SECONDS": "1", "PLIMSOLL_REBALANCING_MOVES_PER_HOUR": str(MOVES_PER_HOUR)}
     url, environment = bench.prometheus.url, ANY_MODULE | own | settings
     return OperatorProcess(bench.view.control_plane, prometheus_url=url, environment=environment, module=HURRIED)
@@ -150,9 +153,9 @@ def _deploy(scene: Scene) -> None:
     soon, later = ({"maintenanceWindows": [window(at)]} for at in (scene.opens, scene.later))
     make(
         scene.windows,
-        Wish("opens", BOTH, AUTO | soon, TOO_SMALL),
-        Wish("waits", BOTH, AUTO | later, TOO_SMALL),
-        Wish("free", BOTH, AUTO, TOO_SMALL),
+        Wish("opens", BOTH, AUTO | soon, TOO_SMALL, SMALL_MODEL),
+        Wish("waits", BOTH, AUTO | later, TOO_SMALL, SMALL_MODEL),
+        Wish("free", BOTH, AUTO, TOO_SMALL, SMALL_MODEL),
         Wish("untuned", TWO_L4, ONE_AT_MOST | later, spec=FEW),
         Wish("tuned", TWO_L4, ONE_AT_MOST, spec=FEW),
         Wish("grows", TWO_L4, AUTO | later),
@@ -163,8 +166,8 @@ def _deploy(scene: Scene) -> None:
         Wish("prompt", BOTH, AUTO, spec=PROMISE),
         Wish("dear", {"L40S": 1}, AUTO),
         Wish("fair", {"L40S": 1}, AUTO),
-        Wish("first", BOTH, AUTO, TOO_SMALL),
-        Wish("second", BOTH, AUTO, TOO_SMALL),
+        Wish("first", BOTH, AUTO, TOO_SMALL, SMALL_MODEL),
+        Wish("second", BOTH, AUTO, TOO_SMALL, SMALL_MODEL),
     )
     make(
         scene.other,
@@ -278,7 +281,7 @@ def test_more_replicas_wait_for_no_window(going_on: Scene) -> None:
     assert [each["kind"] for each in going_on.windows.rebalancing("grows")["changes"]] == ["Add"]
 
 
-@pytest.mark.parametrize(("name", "wanted"), [("waits", "PlacementTooSmall"), ("untuned", "BatchLimitBinds")])
+@pytest.mark.parametrize(("name", "wanted"), [("waits", "PlacementTooSmall"), ("untuned", "ArrivalsExceedCapacity")])
 def test_a_move_and_a_change_of_settings_wait_for_the_window_and_say_until_when(
     going_on: Scene, name: str, wanted: str
 ) -> None:
@@ -335,7 +338,7 @@ def test_a_namespace_that_has_used_its_moves_up_waits_and_says_so(going_on: Scen
     full = going_on.full
     for name in ("first", "second"):
         full.wait_settled(name, {L40S_POOL: 1}, MOVED_WITHIN_SECONDS)
-    make(full, Wish("late", BOTH, AUTO, TOO_SMALL))
+    make(full, Wish("late", BOTH, AUTO, TOO_SMALL, SMALL_MODEL))
     reported = full.wait_reason("late", "FleetBudgetSpent")
     assert reported["message"] == (
         "Waiting (PlacementTooSmall): the last hour saw 4 moves and changes of settings in this namespace, and the "
@@ -348,7 +351,7 @@ def test_another_process_has_not_forgotten_it_and_another_namespace_keeps_its_sh
     full, other = going_on.full, going_on.other
     going_on.start_again()
     full.view.wait(lambda: going_on.decision(full, "late") == "FleetBudgetSpent", "the decision of the new process")
-    make(other, Wish("elsewhere", BOTH, AUTO, TOO_SMALL))
+    make(other, Wish("elsewhere", BOTH, AUTO, TOO_SMALL, SMALL_MODEL))
     other.wait_settled("elsewhere", {L40S_POOL: 1}, MOVED_WITHIN_SECONDS)
     assert full.rebalancing("late")["reason"] == "FleetBudgetSpent"
     assert full.settled("late") == {L4_POOL: 1}

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.gateway import GatewayQueue
+from plimsoll.rebalance.idle import Quiet
 from plimsoll.rebalance.season import Season
 from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
 
@@ -20,7 +21,8 @@ class Reading:
     entry for each pod with at least one sample. ``clock_skew_seconds`` is how far the server's clock is ahead; it is 0
     where the difference could be the duration of the query. Sample times are corrected by it. ``gpus`` is how busy the
     pods' GPUs are, where the source knows it. ``gateway`` is the queue of the deployment's gateway; None where it names
-    none. ``season`` is the usual course of the arrivals, where the source knows the days before.
+    none. ``season`` is the usual course of the arrivals, where the source knows the days before. ``quiet_before`` is
+    when a request came last before this process began, where the source shows it and somebody asked.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
@@ -30,6 +32,7 @@ class Reading:
     gpus: GpuActivity | None = None
     gateway: GatewayQueue | None = None
     season: Season | None = None
+    quiet_before: Quiet | None = None
 
 
 class SignalReader(Protocol):

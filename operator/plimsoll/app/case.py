@@ -15,6 +15,7 @@ from plimsoll.app.faults import Fault
 from plimsoll.app.inbox import Mail, Tray
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, pool_views
+from plimsoll.app.quiet_watch import IdleWanted
 from plimsoll.app.rebalancing import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.record.values import decision_of
@@ -302,7 +303,15 @@ def wanted_signals(case: Case) -> Wanted:
     window = CAPACITY_WINDOW_SECONDS if is_off else history
     metrics = engine_of(spec.engine.engine_name).metrics
     days = None if is_off else _days_wanted(case, spec.rebalancing.cooldown_seconds)
-    return Wanted(pods, window, metrics, addresses, inference_pool=case.inference_pool, days=days)
+    idle = _idle_wanted(case, policy_of(spec).idle_seconds)
+    return Wanted(pods, window, metrics, addresses, inference_pool=case.inference_pool, days=days, idle=idle)
+
+
+def _idle_wanted(case: Case, idle_seconds: int | None) -> IdleWanted | None:
+    """Return the time without requests that lets everything go; None where a replica always stays."""
+    if idle_seconds is None:
+        return None
+    return IdleWanted(tuple(workload_name(case.key.name, pool.name) for pool in case.pools), idle_seconds)
 
 
 def _days_wanted(case: Case, cooldown_seconds: int) -> DaysWanted | None:

@@ -250,12 +250,15 @@ class LoopMemory:
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
 
-    def with_quiet(self, quiet: Quiet, now: float) -> LoopMemory:
+    def with_quiet(self, quiet: Quiet, now: float, before: Quiet | None = None) -> LoopMemory:
         """Return the memory after a turn in which every ready pod was known.
 
-        After a time without such turns, what was known before says nothing any more.
+        After a time without such turns, what was known before says nothing any more. ``before`` is what samples show of
+        the time before this process began. It counts once, where the first turn continues it without a hole.
         """
         earlier = self.quiet_since if now - self.quiet_at <= LONGEST_HOLE_SECONDS else None
+        if self.quiet_since is None and before is not None and before.known_until >= quiet.known_since:
+            earlier = before.since(None)
         return replace(self, quiet_since=quiet.since(earlier), quiet_at=now)
 
     def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
