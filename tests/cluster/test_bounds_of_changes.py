@@ -49,12 +49,14 @@ SMALL_MODEL = {"model": {"name": "Qwen/Qwen2.5-0.5B-Instruct"}}
 
 BOTH, TWO_L4 = {"L4": 1, "L40S": 1}, {"L4": 2}
 FEW = {"concurrency": 2}
+LONG = FEW | {"expectedTokens": {"prompt": 8000, "output": 500}}
+"""Engines may run as many requests at the same time as their cache holds of these. Those that come are shorter."""
 PROMISE = FEW | {"slo": {"tpotMilliseconds": 70}}
 """An L4 takes 65 ms for a token of a request that is alone, by the performance model."""
 
 IN_TIME = Stream(rate=0.5, prompt=1500, output=20, first_token_seconds=0.3, token_seconds=0.065)
 TOO_LATE = replace(IN_TIME, output=8, token_seconds=0.2)
-MANY = Stream(rate=1.0, prompt=1500, output=100, first_token_seconds=0.3, token_seconds=0.066)
+MANY = Stream(rate=0.6, prompt=1500, output=100, first_token_seconds=0.3, token_seconds=0.066)
 """More requests than an L4 carries with the limit of requests at the same time that the declared load gives it."""
 ON_L40S = replace(IN_TIME, token_seconds=0.023)
 
@@ -156,8 +158,8 @@ def _deploy(scene: Scene) -> None:
         Wish("opens", BOTH, AUTO | soon, TOO_SMALL, SMALL_MODEL),
         Wish("waits", BOTH, AUTO | later, TOO_SMALL, SMALL_MODEL),
         Wish("free", BOTH, AUTO, TOO_SMALL, SMALL_MODEL),
-        Wish("untuned", TWO_L4, ONE_AT_MOST | later, spec=FEW),
-        Wish("tuned", TWO_L4, ONE_AT_MOST, spec=FEW),
+        Wish("untuned", TWO_L4, ONE_AT_MOST | later, spec=LONG),
+        Wish("tuned", TWO_L4, ONE_AT_MOST, spec=LONG),
         Wish("grows", TWO_L4, AUTO | later),
     )
     make(

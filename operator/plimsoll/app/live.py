@@ -51,8 +51,9 @@ class Wanted:
     """The pods and the window to read for one object, and the names of its engine's metrics.
 
     ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
-    holds requests; empty where the spec names none. ``days`` are the days before that matter; None: none do. ``idle`` is
-    the time without requests that matters; None: none does.
+    holds requests; empty where the spec names none. ``days`` are the days before that matter; None: none do.
+    ``idle`` is the
+    time without requests that matters; None: none does.
     """
 
     pods: tuple[str, ...]

@@ -84,22 +84,29 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The part that the status keeps across restarts, of the replicas of ``pool``; see :class:`LoopMemory`."""
+    """The part that the status keeps across restarts, of the replicas of ``pool``; see :class:`LoopMemory`.
+
+    ``others`` are the slownesses of pools that were left. Without them, a place that proved too slow would look as good
+    as the performance model says.
+    """
 
     pool: str
     slowness: float = 1.0
     startup_seconds: float | None = None
     most_work: float | None = None
     output_tokens: float | None = None
+    others: tuple[tuple[str, float], ...] = ()
 
     def is_like(self, other: Learned) -> bool:
         """Whether the difference is too small to write it: 10 % of each figure; a new length of answers is written."""
+        slow, known = dict(self.others), dict(other.others)
         pairs = (
             (self.slowness, other.slowness),
             (self.startup_seconds or 0.0, other.startup_seconds or 0.0),
             (self.most_work or 0.0, other.most_work or 0.0),
+            *((slow[pool], known[pool]) for pool in slow.keys() & known.keys()),
         )
-        same = (self.pool, self.output_tokens) == (other.pool, other.output_tokens)
+        same = (self.pool, self.output_tokens, slow.keys()) == (other.pool, other.output_tokens, known.keys())
         return same and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
 
 
@@ -149,12 +156,14 @@ class LoopMemory:
             startup_seconds=learned.startup_seconds,
             most_work=learned.most_work,
             output_tokens=learned.output_tokens,
+            others=learned.others[-MOST_OTHERS:],
         )
 
     @property
     def learned(self) -> Learned:
-        """The part that survives a restart."""
-        return Learned(self.pool, self.slowness, self.startup_seconds, self.most_work, self.output_tokens)
+        """The part that survives a restart. A slowness of exactly 1 was never measured."""
+        figures = self.slowness, self.startup_seconds, self.most_work, self.output_tokens
+        return Learned(self.pool, *figures, tuple(each for each in self.others if each[1] != 1))
 
     def about(self, pool: str) -> LoopMemory:
         """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
