@@ -60,7 +60,8 @@ MANY = Stream(rate=0.6, prompt=1500, output=100, first_token_seconds=0.3, token_
 """More requests than an L4 carries with the limit of requests at the same time that the declared load gives it."""
 ON_L40S = replace(IN_TIME, token_seconds=0.023)
 
-MOVED_WITHIN_SECONDS = 60.0
+MOVED_WITHIN_SECONDS = 120.0
+"""A busy machine takes most of it to start pods; an idle one needs five to ten seconds."""
 OPENS_WITHIN_SECONDS = 120.0
 
 

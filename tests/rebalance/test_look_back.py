@@ -96,6 +96,15 @@ def test_a_queue_that_is_not_known_shows_nothing(state: SignalState) -> None:
     assert quiet_before({"a": signals()}, ["a"], GatewayQueue(state), NOW) is None
 
 
+def test_engines_alone_show_nothing_of_an_earlier_time_where_a_gateway_may_have_held_a_request() -> None:
+    seen = Quiet(NOW - 600, NOW)
+    assert LoopMemory().with_quiet(seen, NOW, has_gateway=True).quiet_since == NOW
+    before = Quiet(NOW - 1800, NOW - 5)
+    assert LoopMemory().with_quiet(seen, NOW, before, has_gateway=True).quiet_since == NOW - 1800
+    known = LoopMemory(quiet_since=NOW - 700, quiet_at=NOW - 5)
+    assert known.with_quiet(seen, NOW, has_gateway=True).quiet_since == NOW - 700
+
+
 def test_it_counts_in_the_first_turn_only_and_only_without_a_hole_up_to_it() -> None:
     before, seen = Quiet(NOW - 1800, NOW - 5), Quiet(NOW - 600, NOW)
     assert LoopMemory().with_quiet(Quiet(NOW - 1, NOW), NOW, before).quiet_since == NOW - 1

@@ -95,6 +95,7 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
         replace(quiet, last_request=max((at for at in moments if at is not None), default=None)),
         situation.now,
         load.quiet_before,
+        has_gateway=queue is not None,
     )
 
 

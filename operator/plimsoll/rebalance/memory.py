@@ -259,16 +259,20 @@ class LoopMemory:
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
 
-    def with_quiet(self, quiet: Quiet, now: float, before: Quiet | None = None) -> LoopMemory:
+    def with_quiet(
+        self, quiet: Quiet, now: float, before: Quiet | None = None, *, has_gateway: bool = False
+    ) -> LoopMemory:
         """Return the memory after a turn in which every ready pod was known.
 
         After a time without such turns, what was known before says nothing any more. ``before`` is what samples show of
-        the time before this process began. It counts once, where the first turn continues it without a hole.
+        the time before this process began. It counts once, where the first turn continues it without a hole. Samples of
+        engines alone show nothing of an earlier time where a gateway may have held a request.
         """
         earlier = self.quiet_since if now - self.quiet_at <= LONGEST_HOLE_SECONDS else None
         if self.quiet_since is None and before is not None and before.known_until >= quiet.known_since:
             earlier = before.since(None)
-        return replace(self, quiet_since=quiet.since(earlier), quiet_at=now)
+        since = now if earlier is None and has_gateway else quiet.since(earlier)
+        return replace(self, quiet_since=since, quiet_at=now)
 
     def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap.
