@@ -8,6 +8,7 @@ of this file. :mod:`tests.support.hurried_operator` makes two waits of five minu
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.engines.registry import engine_of
+from plimsoll.rebalance.look_back import quiet_before
 from testbed.audit import AuditLog
 from testbed.engine_queue import Stream
 from testbed.fleet import gpu_node
@@ -335,6 +339,22 @@ def new_before_old(bench: Bench, name: str, new: str, old: str) -> bool:
     served = next(event.timestamp for event in log if makes_ready(event, f"{name}-{new}-"))
     [ended] = [event.timestamp for event in log if (event.verb, event.name) == ("delete", f"{name}-{old}")]
     return datetime.fromisoformat(served) < datetime.fromisoformat(ended)
+
+
+def test_prometheus_shows_the_requests_of_pods_that_serve_and_of_those_that_are_gone(going_on: Scene) -> None:
+    """A new process of the operator learns from it for how long no request has come."""
+    full = going_on.full
+    workloads = [f"dear-{pool}" for pool in (L4_POOL, L40S_POOL)]
+    reader, now = PrometheusSignals(full.prometheus.url), time.time()
+    found = reader.scrapes_before(full.view.namespace, workloads, engine_of().metrics, until=now, seconds=600)
+    assert found is not None
+    [serving] = [pod["metadata"]["name"] for pod in full.view.pods("dear")]
+    assert {name.startswith(f"dear-{L40S_POOL}-") for name in found.keys() - {serving}} == {True}
+    quiet = quiet_before(found, [serving], None, now)
+    assert quiet is not None
+    assert quiet.since(None) >= min(each.at for each in found[serving].samples), (
+        "the pod that is gone served until then"
+    )
 
 
 def test_a_namespace_that_has_used_its_moves_up_waits_and_says_so(going_on: Scene) -> None:
