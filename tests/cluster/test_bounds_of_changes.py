@@ -48,8 +48,16 @@ ONE_AT_MOST = AUTO | {"maxReplicas": 1}
 TOO_SMALL = {L4_POOL: 30_000}
 """KV tokens of an engine; the declared load needs 48,000."""
 
-SMALL_MODEL = {"model": {"name": "Qwen/Qwen2.5-0.5B-Instruct"}}
-"""What an engine gets teaches all deployments of its model, so those with too little have a model of their own."""
+SMALL_MODELS = {
+    "opens": "Qwen2.5-0.5B",
+    "waits": "Qwen2.5-0.5B-Instruct",
+    "free": "Qwen2.5-1.5B",
+    "first": "Qwen2.5-1.5B-Instruct",
+    "second": "Qwen2.5-3B",
+    "late": "Qwen2.5-3B-Instruct",
+    "elsewhere": "Qwen3-0.6B",
+}
+"""What an engine gets teaches all deployments of its model, so each that gets too little has a model of its own."""
 
 BOTH, TWO_L4 = {"L4": 1, "L40S": 1}, {"L4": 2}
 FEW = {"concurrency": 2}
@@ -93,6 +101,11 @@ class Wish:
             yield gpu_node(f"{self.name}-{product.lower()}", product, count, labels={"bench": self.name})
         spec = engine_spec(self.name, self.rebalancing, self.capacities, **(self.spec or {}))
         yield inference_deployment(self.name, namespace, **spec)
+
+
+def outgrown(name: str, rebalancing: Mapping[str, Any]) -> Wish:
+    """A deployment that has to leave the L4 on which it is placed at first."""
+    return Wish(name, BOTH, rebalancing, TOO_SMALL, {"model": {"name": f"Qwen/{SMALL_MODELS[name]}"}})
 
 
 def make(bench: Bench, *wishes: Wish) -> None:
@@ -160,9 +173,9 @@ def _deploy(scene: Scene) -> None:
     soon, later = ({"maintenanceWindows": [window(at)]} for at in (scene.opens, scene.later))
     make(
         scene.windows,
-        Wish("opens", BOTH, AUTO | soon, TOO_SMALL, SMALL_MODEL),
-        Wish("waits", BOTH, AUTO | later, TOO_SMALL, SMALL_MODEL),
-        Wish("free", BOTH, AUTO, TOO_SMALL, SMALL_MODEL),
+        outgrown("opens", AUTO | soon),
+        outgrown("waits", AUTO | later),
+        outgrown("free", AUTO),
         Wish("untuned", TWO_L4, ONE_AT_MOST | later, spec=LONG),
         Wish("tuned", TWO_L4, ONE_AT_MOST, spec=LONG),
         Wish("grows", TWO_L4, AUTO | later),
@@ -173,8 +186,8 @@ def _deploy(scene: Scene) -> None:
         Wish("prompt", BOTH, AUTO, spec=PROMISE),
         Wish("dear", {"L40S": 1}, AUTO),
         Wish("fair", {"L40S": 1}, AUTO),
-        Wish("first", BOTH, AUTO, TOO_SMALL, SMALL_MODEL),
-        Wish("second", BOTH, AUTO, TOO_SMALL, SMALL_MODEL),
+        outgrown("first", AUTO),
+        outgrown("second", AUTO),
     )
     make(
         scene.other,
@@ -361,7 +374,7 @@ def test_a_namespace_that_has_used_its_moves_up_waits_and_says_so(going_on: Scen
     full = going_on.full
     for name in ("first", "second"):
         full.wait_settled(name, {L40S_POOL: 1}, MOVED_WITHIN_SECONDS)
-    make(full, Wish("late", BOTH, AUTO, TOO_SMALL, SMALL_MODEL))
+    make(full, outgrown("late", AUTO))
     reported = full.wait_reason("late", "FleetBudgetSpent")
     assert reported["message"] == (
         "Waiting (PlacementTooSmall): the last hour saw 4 moves and changes of settings in this namespace, and the "
@@ -374,7 +387,7 @@ def test_another_process_has_not_forgotten_it_and_another_namespace_keeps_its_sh
     full, other = going_on.full, going_on.other
     going_on.start_again()
     full.view.wait(lambda: going_on.decision(full, "late") == "FleetBudgetSpent", "the decision of the new process")
-    make(other, Wish("elsewhere", BOTH, AUTO, TOO_SMALL, SMALL_MODEL))
+    make(other, outgrown("elsewhere", AUTO))
     other.wait_settled("elsewhere", {L40S_POOL: 1}, MOVED_WITHIN_SECONDS)
     assert full.rebalancing("late")["reason"] == "FleetBudgetSpent"
     assert full.settled("late") == {L4_POOL: 1}
