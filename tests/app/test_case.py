@@ -21,6 +21,7 @@ from plimsoll.app.case import (
 from plimsoll.app.contests import Contest
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS
 from plimsoll.app.objects import Surroundings
+from plimsoll.app.quiet_watch import IdleWanted
 from plimsoll.app.refusals import Refusal
 from plimsoll.app.season_watch import DaysWanted
 from plimsoll.domain.keys import ObjectKey
@@ -140,6 +141,24 @@ def test_the_days_before_are_wanted_where_a_start_up_was_seen(
     case.resource = deployment(rebalancing={"mode": mode})
     case.pools = (replace(pool(H100), name="h100-tp1"),)
     assert wanted_signals(case).days == wanted
+
+
+@pytest.mark.parametrize(
+    ("rebalancing", "wanted"),
+    [
+        ({"mode": "Auto", "minReplicas": 0, "idleSeconds": 600}, IdleWanted(600)),
+        ({"mode": "Auto", "minReplicas": 0}, IdleWanted(1800)),
+        ({"mode": "Auto", "minReplicas": 1}, None),
+        ({"mode": "Recommend", "minReplicas": 0}, None),
+    ],
+)
+def test_the_time_without_requests_is_wanted_where_the_last_replica_may_go(
+    rebalancing: dict[str, Any], wanted: IdleWanted | None
+) -> None:
+    case = Case(inference_deployment_body("chat"), ObjectKey("ns", "chat"), Surroundings({}, {}))
+    case.resource = deployment(rebalancing={"maxReplicas": 3, "wake": "Manual", **rebalancing})
+    case.pools = (replace(pool(H100), name="h100-tp1"),)
+    assert wanted_signals(case).idle == wanted
 
 
 @pytest.mark.parametrize(("declared", "shown"), [(3, 3), ("many", 0), (None, 0)])

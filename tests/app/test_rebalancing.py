@@ -177,7 +177,7 @@ def test_answers_read_back_as_they_were_and_one_without_a_time_is_left_out() -> 
 
 def test_what_a_status_says_reads_back_as_it_was_and_what_is_no_change_is_left_out() -> None:
     history = ChangeHistory((Mark(NOW - 60, ChangeKind.REMOVE, "SustainedSlack", 1), Mark(NOW, ChangeKind.ADD)))
-    learned = Learned("a", 1.25, 90.0)
+    learned = Learned("a", 1.25, 90.0, others=(("b", 1.5), ("c", 0.9)))
     standing = Standing(1, 2, history, "the last one", memory=LoopMemory.of(learned), learned=learned)
     written = status_of(Turn(standing, Keep(DecisionReason.MODE_OFF)).report(Record(), RebalancingMode.AUTO))
     assert Standing.read(spec_of(1), recorded(written)) == standing
@@ -192,6 +192,17 @@ def test_a_speed_that_nobody_could_have_measured_is_not_believed() -> None:
         standing = Standing.read(spec_of(1), recorded({"rebalancing": entry}))
         assert (standing.learned is not None) is known
         assert standing.memory.slowness == (1.25 if known else 1.0)
+
+
+@pytest.mark.parametrize(("percent", "slowness"), [(125, 1.25), (900, 3.0), (1, 1 / 3), (0, 1.5), (-5, 1.5)])
+def test_a_place_that_was_left_is_as_slow_as_the_status_says_within_what_can_be_learned(
+    percent: int, slowness: float
+) -> None:
+    """Where the status says nothing usable, it is as slow as the present place."""
+    learned = {"pool": "a", "tokenTimePercent": 150, "elsewhere": [{"pool": "b", "tokenTimePercent": percent}]}
+    standing = Standing.read(spec_of(1), recorded({"rebalancing": {"learned": learned}}))
+    assert standing.memory.slowness_at("b") == pytest.approx(slowness)
+    assert standing.memory.slowness_at("c") == 1.5
 
 
 # -- one turn ----------------------------------------------------------------------------------------------------------

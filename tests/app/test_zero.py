@@ -11,6 +11,7 @@ from plimsoll.adapters.readings import Reading
 from plimsoll.app.case import Case
 from plimsoll.rebalance.gateway import GatewayQueue
 from plimsoll.rebalance.gateway_scrapes import queue_of
+from plimsoll.rebalance.idle import Quiet
 from plimsoll.rebalance.signals import EngineSample, PodSignals, SignalState
 from tests.support.live_passes import L4, L40S, LivePasses, Open, live_part, pools
 
@@ -31,8 +32,18 @@ def queue(there: LivePasses, waiting: float) -> GatewayQueue:
     return queue_of([{there.now - 1: waiting, there.now - 16: waiting}], there.now)
 
 
-def serve(there: LivePasses, case: Case, gateway: GatewayQueue | None = None, *, running: float = 0) -> None:
-    """Let every engine report that it has served nobody for as long as it is known, or that it serves now."""
+def serve(
+    there: LivePasses,
+    case: Case,
+    gateway: GatewayQueue | None = None,
+    *,
+    running: float = 0,
+    shows_before: bool = True,
+) -> None:
+    """Let every engine report that it has served nobody for as long as it is known, or that it serves now.
+
+    ``shows_before`` says whether Prometheus shows the same of the time before the operator's process began.
+    """
     times = [there.now - 1 - 15 * index for index in reversed(range(44))]
     samples = tuple(
         EngineSample(
@@ -47,7 +58,9 @@ def serve(there: LivePasses, case: Case, gateway: GatewayQueue | None = None, *,
         for at in times
     )
     pods = [pod.name for pod in case.around.ready_pods()]
-    there.passes.live.readings[case.key] = Reading({pod: PodSignals(pod, samples) for pod in pods}, gateway=gateway)
+    quiet = Quiet(times[0], times[-1]) if shows_before and not running else None
+    reading = Reading({pod: PodSignals(pod, samples) for pod in pods}, gateway=gateway, quiet_before=quiet)
+    there.passes.live.readings[case.key] = reading
 
 
 def act(there: LivePasses, name: str, gateway: GatewayQueue | None = None, **served: Any) -> Case:
@@ -105,6 +118,19 @@ async def test_an_idle_deployment_gives_its_gpus_back_and_its_neighbour_is_untou
     after = there.make()
     assert pools(after["waits"]) == {(L40S, "Active"): 1}, "the GPU is free"
     assert (pools(after["busy"]), live_part(after["busy"])["targetReplicas"]) == ({(L40S, "Active"): 1}, 1)
+
+
+async def test_another_leader_goes_to_zero_only_where_samples_show_the_time_before_it(opened: Open) -> None:
+    """Neither a new process nor anything that a status says is evidence that no request came."""
+    there = opened(l40s=2)
+    there.put("chat", L40S, rebalancing=SLEEPS)
+    await there.settle()
+    first = act(there, "chat", queue(there, 0), shows_before=False)
+    assert (live_part(first)["reason"], pools(first)) == ("WithinBand", {(L40S, "Active"): 1})
+    there.passes.turns.memories.clear()
+    assert live_part(act(there, "chat", queue(there, 0), shows_before=False))["reason"] == "WithinBand"
+    there.passes.turns.memories.clear()
+    assert live_part(act(there, "chat", queue(there, 0)))["reason"] == "NoRequests"
 
 
 async def test_at_zero_everything_is_as_it_should_be(opened: Open) -> None:

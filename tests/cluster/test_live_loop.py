@@ -17,7 +17,18 @@ import pytest
 
 from testbed.audit import AuditEvent, AuditLog
 from tests.support.installed import condition
-from tests.support.live_loop import CAPACITY, L4_POOL, L40S_POOL, PRESSURE, TIMING, Bench, bench_of, changes, stays
+from tests.support.live_loop import (
+    CAPACITY,
+    L4_POOL,
+    L40S_POOL,
+    PRESSURE,
+    TIMING,
+    Bench,
+    bench_of,
+    changes,
+    makes_ready,
+    stays,
+)
 
 pytestmark = pytest.mark.cluster
 
@@ -210,16 +221,9 @@ def test_an_engine_with_less_kv_cache_than_declared_is_moved_new_before_old(quie
     assert [(entry["gpuType"], entry["kvTokens"]) for entry in told["tooSmall"]] == [("l4-24gb", 30_000)]
 
     log = AuditLog(bench.view.control_plane.audit_log).events()
-    served = next(event.timestamp for event in log if _makes_ready(event, f"move-{L40S_POOL}-"))
+    served = next(event.timestamp for event in log if makes_ready(event, f"move-{L40S_POOL}-"))
     [ended] = [event.timestamp for event in log if (event.verb, event.name) == ("delete", f"move-{L4_POOL}")]
     assert datetime.fromisoformat(served) < datetime.fromisoformat(ended)
-
-
-def _makes_ready(event: AuditEvent, prefix: str) -> bool:
-    if event.resource != "pods/status" or not event.name.startswith(prefix):
-        return False
-    listed = (event.body.get("status") or {}).get("conditions") or []
-    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in listed)
 
 
 def test_recommend_only_proposes_the_move(quiet: Quiet, bench: Bench) -> None:

@@ -232,11 +232,25 @@ def test_the_answers_stay_the_same_whatever_replicas_give_them() -> None:
         (Learned("p", 1.4, None), False),
         (Learned("q", 1.4, 100.0), False),
         (Learned("p", 1.4, 100.0, output_tokens=300.0), False),
+        (Learned("p", 1.4, 100.0, others=(("left", 1.5),)), False),
     ],
     ids=str,
 )
 def test_a_small_difference_is_no_news(other: Learned, like: bool) -> None:  # noqa: FBT001 - a table's column
     assert other.is_like(Learned("p", 1.4, 100.0)) is like
+
+
+@pytest.mark.parametrize(("slowness", "like"), [(1.55, True), (2.0, False)])
+def test_a_small_difference_at_a_place_that_was_left_is_no_news(slowness: float, like: bool) -> None:  # noqa: FBT001
+    known, now = (Learned("p", others=(("left", each),)) for each in (1.5, slowness))
+    assert now.is_like(known) is like
+
+
+def test_a_place_that_proved_slow_is_slow_for_the_next_process_as_well() -> None:
+    """A place that was left before anything was measured there is as good as one that was never seen."""
+    here = replace(LoopMemory("slow", slowness=1.8).about("unmeasured").about("fast"), slowness=1.2)
+    again = LoopMemory.of(here.learned)
+    assert (again.slowness_at("slow"), again.slowness_at("unmeasured")) == (1.8, 1.2)
 
 
 def test_a_first_start_is_news() -> None:

@@ -146,6 +146,14 @@ def changes(events: list[AuditEvent]) -> list[tuple[str, str, str]]:
     return [(event.verb, event.resource, event.name) for event in events if event.resource not in told]
 
 
+def makes_ready(event: AuditEvent, prefix: str) -> bool:
+    """Whether a write makes a pod of this prefix ready."""
+    if event.resource != "pods/status" or not event.name.startswith(prefix):
+        return False
+    listed = (event.body.get("status") or {}).get("conditions") or []
+    return any(entry["type"] == "Ready" and entry["status"] == "True" for entry in listed)
+
+
 def stays(holds: Callable[[], bool], seconds: float, what: str) -> None:
     """Ask again and again for a while, and fail at the first no."""
     end = time.monotonic() + seconds
@@ -161,11 +169,12 @@ def bench_of(
     *,
     targets: Sequence[str] = (),
     past: PlayedPast | None = None,
+    module: str = "plimsoll",
 ) -> Iterator[Bench]:
     """Start everything on a control plane without nodes.
 
     ``environment`` holds more settings of the operator, ``targets`` more addresses for Prometheus to scrape. Prometheus
-    has the days of ``past`` before the operator starts.
+    has the days of ``past`` before the operator starts. ``module`` is the operator that is run.
     """
     settings = {"PLIMSOLL_SIGNALS_SECONDS": "1", **(environment or {})}
     with ControlPlane() as control_plane, Engines(control_plane.client) as engines:
@@ -174,7 +183,9 @@ def bench_of(
         directory = control_plane.directory / "prometheus"
         with (
             Prometheus(control_plane.binaries, directory, [engines.target, *targets], **_days_of(past)) as prometheus,
-            OperatorProcess(control_plane, prometheus_url=prometheus.url, environment=settings) as operator,
+            OperatorProcess(
+                control_plane, prometheus_url=prometheus.url, environment=settings, module=module
+            ) as operator,
         ):
             yield Bench(view, engines, prometheus, operator)
 

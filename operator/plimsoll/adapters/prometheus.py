@@ -31,12 +31,13 @@ from plimsoll.adapters.prometheus_gateway import (
 )
 from plimsoll.adapters.prometheus_past import Pods, pods_of, points_of
 from plimsoll.adapters.prometheus_past import query_of as query_of_past
+from plimsoll.adapters.prometheus_quiet import samples_by_pod, selector_of
 from plimsoll.adapters.readings import PastReading, Reading
 from plimsoll.domain.errors import InvalidInput, SourceUnavailable
 from plimsoll.engines.metrics import EngineMetrics, count_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.gateway import GatewayQueue
-from plimsoll.rebalance.signals import GpuActivity, SignalState
+from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """Largest reply that is read. 25 pods with 8 ranks, 25 series and 47 scrapes of some 30 bytes, which are the 700 s of a
@@ -166,7 +167,36 @@ class PrometheusSignals:
         except (SourceUnavailable, InvalidInput) as error:
             return PastReading(error=str(error))
 
-    def read_queue(self, namespace: str, pool: str, *, now: float) -> GatewayQueue:
+    def scrapes_before(
+        self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
+    ) -> dict[str, PodSignals] | None:
+        """Ask for all samples that show requests, of pods that serve or are gone; None where nobody can be asked.
+
+        Args:
+            namespace: the namespace of the pods.
+            deployment: the name of the InferenceDeployment whose pods they are, or were.
+            metrics: the names that their engine uses.
+            until: the end, POSIX seconds by the server's clock; so are the times of the samples.
+            seconds: how far back from there.
+        """
+        when = _When(until, math.ceil(seconds), 0.0)
+        if self._one_by_one or not _NAME.fullmatch(deployment):
+            return None
+        names = pods_of(deployment)
+        try:
+            with self._client(PAST_TIMEOUT_SECONDS) as client:
+                for of_namespace, of_pod in self._label_pairs:
+                    matchers = f'{of_namespace}="{namespace}",{of_pod}=~"{names}"'
+                    found = _query(client, selector_of(metrics, matchers), metrics, when)
+                    if found:
+                        return samples_by_pod(found, of_pod, metrics)
+        except (SourceUnavailable, InvalidInput):
+            return None
+        return {}
+
+    def read_queue(
+        self, namespace: str, pool: str, *, now: float, window_seconds: int = WINDOW_SECONDS
+    ) -> GatewayQueue:
         """Read the queue of an InferencePool's gateway. Blocks up to the timeout; a bad answer never raises.
 
         Only series of the pool's own namespace count, so that nobody else can write a queue for it.
@@ -175,6 +205,7 @@ class PrometheusSignals:
             namespace: the namespace of the pool and of its endpoint picker.
             pool: the name of the InferencePool.
             now: the caller's clock, POSIX seconds.
+            window_seconds: how far back to read.
         """
         if not _NAME.fullmatch(pool):
             return GatewayQueue(error=self._gateway.missing(pool))
@@ -182,7 +213,7 @@ class PrometheusSignals:
             with self._client() as client:
                 server_now = _server_time(_ask(client, "time()"))
                 skew = server_now - now if abs(server_now - now) > self._timeout_seconds else 0.0
-                when = _When(now + skew, WINDOW_SECONDS, skew)
+                when = _When(now + skew, window_seconds, skew)
                 for namespace_label, pod_label in self._label_pairs:
                     matchers = f'{namespace_label}="{namespace}",{self._gateway.pool_label}="{pool}"'
                     found = self._queue_series(client, matchers, when)

@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from plimsoll.engines.metrics import EngineMetrics
 from plimsoll.rebalance.gateway import GatewayQueue
+from plimsoll.rebalance.idle import Quiet
 from plimsoll.rebalance.season import Season
 from plimsoll.rebalance.signals import GpuActivity, PodSignals, SignalState
 from plimsoll.rebalance.trend import Point
@@ -22,7 +23,8 @@ class Reading:
     where the difference could be the duration of the query. Sample times are corrected by it. ``gpus`` is how busy the
     pods' GPUs are, where the source knows it. ``gateway`` is the queue of the deployment's gateway; None where it names
     none. ``season`` is the usual course of the arrivals, where the source knows the days before, and ``season_error``
-    is why it does not; empty where nothing is wrong, or nobody asked.
+    is why it does not; empty where nothing is wrong, or nobody asked. ``quiet_before`` is
+    when a request came last before this process began, where the source shows it and somebody asked.
     """
 
     pods: Mapping[str, PodSignals] = field(default_factory=dict)
@@ -32,6 +34,7 @@ class Reading:
     gpus: GpuActivity | None = None
     gateway: GatewayQueue | None = None
     season: Season | None = None
+    quiet_before: Quiet | None = None
     season_error: str = ""
 
 

@@ -16,6 +16,7 @@ from plimsoll.app.faults import Fault
 from plimsoll.app.inbox import Mail, Tray
 from plimsoll.app.live import CAPACITY_WINDOW_SECONDS, HISTORY_SECONDS, STALE_MEMORY_SECONDS, Wanted
 from plimsoll.app.objects import Surroundings, is_updating, pool_views
+from plimsoll.app.quiet_watch import IdleWanted
 from plimsoll.app.rebalancing import Running, Standing, Turn, may_sleep, policy_of
 from plimsoll.app.record.reading import Record, record_of
 from plimsoll.app.record.values import decision_of
@@ -321,7 +322,9 @@ def wanted_signals(case: Case) -> Wanted:
     window = CAPACITY_WINDOW_SECONDS if is_off else history
     metrics = engine_of(spec.engine.engine_name).metrics
     days = None if is_off else _days_wanted(case, spec.rebalancing.cooldown_seconds)
-    return Wanted(pods, window, metrics, addresses, inference_pool=case.inference_pool, days=days)
+    idle_seconds = policy_of(spec).idle_seconds
+    idle = None if idle_seconds is None else IdleWanted(idle_seconds)
+    return Wanted(pods, window, metrics, addresses, inference_pool=case.inference_pool, days=days, idle=idle)
 
 
 def _days_wanted(case: Case, cooldown_seconds: int) -> DaysWanted | None:

@@ -15,6 +15,7 @@ from plimsoll.adapters.pod_scrape import PodScrape
 from plimsoll.adapters.prometheus import PrometheusSignals
 from plimsoll.adapters.readings import PastReader, QueueReader, Reading, SignalReader
 from plimsoll.app.gpu_watch import GpuWatch
+from plimsoll.app.quiet_watch import IdleQuestion, IdleWanted, QuietWatch
 from plimsoll.app.sample_memory import Memory, Question, questions, remembered, signals_of
 from plimsoll.app.season_watch import DaysWanted, SeasonWatch
 from plimsoll.app.settings import Settings
@@ -51,6 +52,8 @@ class Wanted:
 
     ``addresses`` holds the IP addresses of the pods that have one, by name. ``inference_pool`` is the one whose gateway
     holds requests; empty where the spec names none. ``days`` are the days before that matter; None: none do.
+    ``idle`` is the
+    time without requests that matters; None: none does.
     """
 
     pods: tuple[str, ...]
@@ -59,6 +62,7 @@ class Wanted:
     addresses: Mapping[str, str] = field(default_factory=dict)
     inference_pool: str = ""
     days: DaysWanted | None = None
+    idle: IdleWanted | None = None
 
 
 def reader_of(settings: Settings) -> PrometheusSignals | PodScrape | None:
@@ -82,6 +86,7 @@ class LiveSignals:
     memories: dict[ObjectKey, Memory] = field(default_factory=dict)
     gpus: GpuWatch = field(default_factory=GpuWatch)
     seasons: SeasonWatch = field(default_factory=SeasonWatch)
+    quiets: QuietWatch = field(default_factory=QuietWatch)
     threads: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(READERS, "signals"))
     days_thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "days-before"))
 
@@ -128,7 +133,7 @@ class LiveSignals:
 
     async def _read_all(self, reader: SignalReader) -> None:
         wanted = dict(self.wanted)
-        for known in (self.readings, self.memories, self.gpus.answers, self.seasons.known):
+        for known in (self.readings, self.memories, self.gpus.answers, self.seasons.known, self.quiets.known):
             for key in [key for key in known if key not in wanted]:
                 del known[key]
         turn = asyncio.Semaphore(READERS)
@@ -165,7 +170,10 @@ class LiveSignals:
             return reading, memory
         gpus = _tried(partial(self.gpus.activity, reader, key, what.pods, now), f"the activity of GPUs of {key}")
         outlook = self.seasons.outlook(key, what.days)
-        return replace(reading, gpus=gpus, season=outlook.season, season_error=outlook.error), memory
+        ask = IdleQuestion(what.idle, what.pods, what.inference_pool, what.metrics, now, reading.clock_skew_seconds)
+        quiet = _tried(partial(self.quiets.before, reader, key, ask), f"the time before of {key}")
+        found = replace(reading, gpus=gpus, season=outlook.season, season_error=outlook.error, quiet_before=quiet)
+        return found, memory
 
 
 def _tried(read: Callable[[], T], what: str) -> T | None:

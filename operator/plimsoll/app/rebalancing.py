@@ -428,7 +428,7 @@ def load_of(
         available=reading.state is SignalState.FRESH,
         gateway=reading.gateway,
     )
-    return replace(load, gpus=reading.gpus, season=reading.season)
+    return replace(load, gpus=reading.gpus, season=reading.season, quiet_before=reading.quiet_before)
 
 
 def _slowest_start(around: Surroundings) -> float | None:

@@ -32,8 +32,8 @@ ALIKE = 1.15
 """Loads whose figures differ by no more than about this factor are taken for equal: nothing is looked for again."""
 
 SLOW_MOVE_SECONDS = 24 * 3600.0
-"""How long a deployment that had to move for a promise is not moved for the price. What was learned of the place that
-it left is lost with the process."""
+"""How long a deployment that had to move for a promise is not moved for the price. What made the place that it left too
+slow may come back at the same time of the next day."""
 
 _MILLISECONDS = 1000
 

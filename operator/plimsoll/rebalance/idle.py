@@ -49,13 +49,16 @@ def quiet_of(known: Sequence[Track]) -> Quiet | None:
     """Return when the pods saw their last request; None where one of them does not say, or there is no pod."""
     each = [_quiet(track) for track in known]
     seen = [one for one in each if one is not None]
-    if not each or len(seen) < len(each):
-        return None
+    return None if not each or len(seen) < len(each) else together(seen)
+
+
+def together(each: Sequence[Quiet]) -> Quiet:
+    """Return when the last request came of all that several sources saw, at least one."""
     return Quiet(
-        max(one.known_since for one in seen),
-        min(one.known_until for one in seen),
-        max((one.last_request for one in seen if one.last_request is not None), default=None),
-        max((one.last_hole for one in seen if one.last_hole is not None), default=None),
+        max(one.known_since for one in each),
+        min(one.known_until for one in each),
+        max((one.last_request for one in each if one.last_request is not None), default=None),
+        max((one.last_hole for one in each if one.last_hole is not None), default=None),
     )
 
 

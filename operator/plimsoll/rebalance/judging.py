@@ -93,7 +93,10 @@ def _with_quiet(memory: LoopMemory, situation: Situation) -> LoopMemory:
         return memory
     moments = (quiet.last_request, situation.placement.settled_since, situation.now if _is_held(queue) else None)
     return memory.with_quiet(
-        replace(quiet, last_request=max((at for at in moments if at is not None), default=None)), situation.now
+        replace(quiet, last_request=max((at for at in moments if at is not None), default=None)),
+        situation.now,
+        load.quiet_before,
+        has_gateway=queue is not None,
     )
 
 

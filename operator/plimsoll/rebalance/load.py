@@ -61,6 +61,7 @@ class LoadSummary:
         gateway: the queue of the gateway; None where the deployment names none.
         quiet: when a request came last, of the known pods; None where they do not say.
         season: the usual course of the arrivals; None where the days before are not known, or say nothing.
+        quiet_before: when a request came last before this process began; None where nothing shows it.
     """
 
     state: SignalState
@@ -74,6 +75,7 @@ class LoadSummary:
     gateway: GatewayQueue | None = None
     quiet: Quiet | None = None
     season: Season | None = None
+    quiet_before: Quiet | None = None
 
     @property
     def fresh_pods(self) -> int:

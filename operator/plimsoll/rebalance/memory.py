@@ -84,22 +84,29 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """The part that the status keeps across restarts, of the replicas of ``pool``; see :class:`LoopMemory`."""
+    """The part that the status keeps across restarts, of the replicas of ``pool``; see :class:`LoopMemory`.
+
+    ``others`` are the slownesses of pools that were left. Without them, a place that proved too slow would look as good
+    as the performance model says.
+    """
 
     pool: str
     slowness: float = 1.0
     startup_seconds: float | None = None
     most_work: float | None = None
     output_tokens: float | None = None
+    others: tuple[tuple[str, float], ...] = ()
 
     def is_like(self, other: Learned) -> bool:
         """Whether the difference is too small to write it: 10 % of each figure; a new length of answers is written."""
+        slow, known = dict(self.others), dict(other.others)
         pairs = (
             (self.slowness, other.slowness),
             (self.startup_seconds or 0.0, other.startup_seconds or 0.0),
             (self.most_work or 0.0, other.most_work or 0.0),
+            *((slow[pool], known[pool]) for pool in slow.keys() & known.keys()),
         )
-        same = (self.pool, self.output_tokens) == (other.pool, other.output_tokens)
+        same = (self.pool, self.output_tokens, slow.keys()) == (other.pool, other.output_tokens, known.keys())
         return same and all(abs(ours - theirs) <= UNIMPORTANT * theirs for ours, theirs in pairs)
 
 
@@ -151,12 +158,14 @@ class LoopMemory:
             startup_seconds=learned.startup_seconds,
             most_work=learned.most_work,
             output_tokens=learned.output_tokens,
+            others=learned.others[-MOST_OTHERS:],
         )
 
     @property
     def learned(self) -> Learned:
-        """The part that survives a restart."""
-        return Learned(self.pool, self.slowness, self.startup_seconds, self.most_work, self.output_tokens)
+        """The part that survives a restart. A slowness of exactly 1 was never measured."""
+        figures = self.slowness, self.startup_seconds, self.most_work, self.output_tokens
+        return Learned(self.pool, *figures, tuple(each for each in self.others if each[1] != 1))
 
     def about(self, pool: str) -> LoopMemory:
         """Return the memory for a pool. Other replicas are another kind: of them, at most the slowness is known.
@@ -257,13 +266,20 @@ class LoopMemory:
         kept = tuple(point for point in self.points if now - point.at <= keep_seconds)
         return replace(self, points=(*kept, Point(now, traffic.recent.per_second)))
 
-    def with_quiet(self, quiet: Quiet, now: float) -> LoopMemory:
+    def with_quiet(
+        self, quiet: Quiet, now: float, before: Quiet | None = None, *, has_gateway: bool = False
+    ) -> LoopMemory:
         """Return the memory after a turn in which every ready pod was known.
 
-        After a time without such turns, what was known before says nothing any more.
+        After a time without such turns, what was known before says nothing any more. ``before`` is what samples show of
+        the time before this process began. It counts once, where the first turn continues it without a hole. Samples of
+        engines alone show nothing of an earlier time where a gateway may have held a request.
         """
         earlier = self.quiet_since if now - self.quiet_at <= LONGEST_HOLE_SECONDS else None
-        return replace(self, quiet_since=quiet.since(earlier), quiet_at=now)
+        if self.quiet_since is None and before is not None and before.known_until >= quiet.known_since:
+            earlier = before.since(None)
+        since = now if earlier is None and has_gateway else quiet.since(earlier)
+        return replace(self, quiet_since=since, quiet_at=now)
 
     def with_look(self, enough: int, keep_seconds: float, now: float, rate: float = 0.0) -> LoopMemory:
         """Return the memory with one more turn, without those that are too old, or that lie before a gap.

@@ -453,6 +453,8 @@ def _learned(learned: Learned) -> dict[str, Any]:
         "startupSeconds": None if startup is None else round(startup),
         "mostWork": None if learned.most_work is None else round(learned.most_work),
         "outputTokens": None if learned.output_tokens is None else round(learned.output_tokens),
+        "elsewhere": [{"pool": pool, "tokenTimePercent": round(100 * slowness)} for pool, slowness in learned.others]
+        or None,
     }
 
 

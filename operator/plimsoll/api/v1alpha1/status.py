@@ -440,6 +440,13 @@ class ChangeStatus(ApiModel):
     replicas: int | None = Field(default=None, description="Replicas that were wanted from then on.")
 
 
+class LearnedElsewhereStatus(ApiModel):
+    """What was learned of a pool that the replicas left."""
+
+    pool: str = Field(description="Pool that was left.")
+    token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
+
+
 class LearnedStatus(ApiModel):
     """Figures that the live loop learned of the replicas of one pool. Small differences are not written."""
 
@@ -451,6 +458,12 @@ class LearnedStatus(ApiModel):
         description="Prompt tokens and 4 x generated tokens a second of a replica at its limit.",
     )
     output_tokens: int | None = Field(default=None, description="Mean length of an answer in tokens.")
+    elsewhere: list[LearnedElsewhereStatus] | None = Field(
+        default=None,
+        max_length=8,
+        description="What was learned of the pools that were left last.",
+        json_schema_extra={"x-kubernetes-list-type": "atomic"},
+    )
 
 
 class RejectedProposalStatus(ApiModel):

@@ -10,6 +10,8 @@ from plimsoll.api.v1alpha1.status import (
     ChangeStatus,
     DecisionStatus,
     FailedMoveStatus,
+    LearnedElsewhereStatus,
+    LearnedStatus,
     MoveStatus,
     ObservationStatus,
     PoolStatus,
@@ -31,7 +33,7 @@ from plimsoll.placement.rehoming import Rehoming
 from plimsoll.placement.retune_clock import EarlierSettings, RetuneClock
 from plimsoll.rebalance.history import ChangeHistory, ChangeKind, Mark
 from plimsoll.rebalance.inbox import Book, Refusal
-from plimsoll.rebalance.memory import Learned
+from plimsoll.rebalance.memory import MOST_WRONG, Learned
 from plimsoll.render.decisions import DecisionNote
 from plimsoll.render.names import CAPACITY_WORDS
 
@@ -197,7 +199,13 @@ def learned_of(entry: RebalancingStatus | None) -> Learned | None:
     startup = None if learned.startup_seconds is None else float(learned.startup_seconds)
     most = float(learned.most_work) if learned.most_work else None
     output = float(learned.output_tokens) if learned.output_tokens and learned.output_tokens > 0 else None
-    return Learned(learned.pool, learned.token_time_percent / 100, startup, most, output)
+    others = tuple((each.pool, _slowness(each)) for each in learned.elsewhere or () if each.token_time_percent > 0)
+    return Learned(learned.pool, _slowness(learned), startup, most, output, others)
+
+
+def _slowness(entry: LearnedStatus | LearnedElsewhereStatus) -> float:
+    """Return a slowness of the status, within what the live loop itself would learn."""
+    return min(MOST_WRONG, max(1 / MOST_WRONG, entry.token_time_percent / 100))
 
 
 def book_of(entry: RebalancingStatus | None) -> Book:

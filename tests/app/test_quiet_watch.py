@@ -1,0 +1,98 @@
+"""When the time before this process is asked for, how far back, and what a failure costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from plimsoll.app.quiet_watch import LONGEST_SECONDS, IdleQuestion, IdleWanted, QuietWatch
+from plimsoll.domain.keys import ObjectKey
+from plimsoll.engines.metrics import EngineMetrics
+from plimsoll.engines.registry import engine_of
+from plimsoll.rebalance.gateway import GatewayQueue
+from plimsoll.rebalance.idle import Quiet
+from plimsoll.rebalance.signals import PodSignals, SignalState
+from plimsoll.rebalance.tracks import Line
+from tests.support.engine_loads import NOW, Serves, moments, track
+
+KEY, OTHER = ObjectKey("ns", "llama"), ObjectKey("ns", "other")
+METRICS = engine_of().metrics
+WANTED = IdleWanted(1800)
+TIMES = moments(1800)
+ASKED = IdleQuestion(WANTED, ("a",), "", METRICS, NOW, 0.0)
+EMPTY = GatewayQueue(SignalState.FRESH, (Line(TIMES, [0.0] * len(TIMES)),))
+
+
+@dataclass
+class Server:
+    """Keeps the samples of one pod that serves nobody, by a clock that may be ahead."""
+
+    ahead: float = 0.0
+    is_silent: bool = False
+    queue: GatewayQueue = EMPTY
+    asked: list[tuple[str, float, float]] = field(default_factory=list)
+
+    def scrapes_before(
+        self, namespace: str, deployment: str, metrics: EngineMetrics, *, until: float, seconds: float
+    ) -> Mapping[str, PodSignals] | None:
+        assert (deployment in ("llama", "other"), metrics) == (True, METRICS)
+        self.asked.append((namespace, until, seconds))
+        samples = track(Serves(rate=0.0, running=0, kv_usage=0.0), TIMES).samples
+        seen = tuple(replace(each, at=each.at + self.ahead) for each in samples)
+        return None if self.is_silent else {"a": PodSignals("a", seen)}
+
+    def read_queue(self, namespace: str, pool: str, *, now: float, window_seconds: int) -> GatewayQueue:
+        assert (namespace, pool, now, window_seconds) == ("ns", "chat", NOW, WANTED.seconds)
+        return self.queue
+
+
+def test_each_object_is_asked_about_once() -> None:
+    watch, server = QuietWatch(), Server()
+    assert watch.before(server, KEY, ASKED) == watch.before(server, KEY, ASKED) == Quiet(TIMES[0], TIMES[-1])
+    assert server.asked == [("ns", NOW, WANTED.seconds)]
+    assert watch.before(server, OTHER, ASKED) is not None
+    assert len(server.asked) == 2
+
+
+def test_it_reads_the_idle_time_with_a_reversal_and_a_day_at_most() -> None:
+    assert WANTED.seconds == 1.5 * 1800 + 90
+    assert IdleWanted(604_800).seconds == LONGEST_SECONDS
+
+
+def test_a_question_that_fails_shows_nothing_and_is_not_asked_again() -> None:
+    watch, server = QuietWatch(), Server(is_silent=True)
+    assert watch.before(server, KEY, ASKED) is None
+    server.is_silent = False
+    assert watch.before(server, KEY, ASKED) is None
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [replace(ASKED, wanted=None), replace(ASKED, pods=())],
+    ids=["never sleeps", "nothing is ready"],
+)
+def test_who_cannot_go_to_zero_is_not_asked_about(asked: IdleQuestion) -> None:
+    watch, server = QuietWatch(), Server()
+    assert watch.before(server, KEY, asked) is None
+    assert server.asked == []
+    assert watch.before(server, KEY, ASKED) is not None, "later it is"
+
+
+def test_a_source_without_a_past_shows_nothing() -> None:
+    assert QuietWatch().before(object(), KEY, ASKED) is None
+
+
+def test_times_are_those_of_our_own_clock() -> None:
+    server = Server(ahead=100.0)
+    found = QuietWatch().before(server, KEY, replace(ASKED, skew=100.0))
+    assert found == Quiet(TIMES[0], TIMES[-1])
+    assert server.asked == [("ns", NOW + 100, WANTED.seconds)]
+
+
+@pytest.mark.parametrize(("queue", "is_known"), [(EMPTY, True), (GatewayQueue(), False)], ids=["empty", "missing"])
+def test_where_a_gateway_is_named_its_queue_must_be_known(queue: GatewayQueue, is_known: bool) -> None:  # noqa: FBT001
+    found = QuietWatch().before(Server(queue=queue), KEY, replace(ASKED, inference_pool="chat"))
+    assert (found is not None) is is_known
