@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from plimsoll.adapters.prometheus import PrometheusSignals
+from plimsoll.adapters.prometheus_past import pods_of
 from plimsoll.engines.registry import engine_of
 from plimsoll.rebalance.signals import PodSignals
 from tests.adapters.fake_prometheus import Answer, Query, matrix, send_bytes, send_json, serving

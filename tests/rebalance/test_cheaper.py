@@ -62,7 +62,7 @@ def test_many_replicas_become_fewer_larger_ones() -> None:
     dear = replace(gpu(L40S), name=L40S), fleet(node("l", gpu(L40S, price="2.00"), 8, held=6), node("a", A100, 8))
     six = runs(L40S, 6)
     where = plan_of(six, dear[1]).what_if(six.request.key)
-    decided = decide(calm(*[replace(BUSY, rate=4.8)] * 6, kind=L40S, replicas=6), where)
+    decided = decide(calm(*[replace(BUSY, rate=3.8)] * 6, kind=L40S, replicas=6), where)
     assert isinstance(decided.decision, Move)
     [((kind, _), replicas)] = place_after(decided).items()
     assert (kind, replicas < 6) == (A100, True)
@@ -210,7 +210,7 @@ def test_a_saving_that_a_little_less_load_would_undo_is_none(price: str, moves: 
     """One H100 carries the load of three L40S, which cost 3.46. With a fifth less of it, two L40S would do."""
     three, where = runs(L40S, 3), fleet(node("l", L40S, 3, held=3), node("h", gpu(H100, price=price), 4))
     about = plan_of(three, where).what_if(three.request.key)
-    decided = decide(calm(*[replace(CALM, rate=4.5)] * 3, kind=L40S, replicas=3), about)
+    decided = decide(calm(*[replace(CALM, rate=3.5)] * 3, kind=L40S, replicas=3), about)
     assert isinstance(decided.decision, Move) is moves
 
 
@@ -218,7 +218,7 @@ def test_a_saving_that_a_little_less_load_would_undo_is_none(price: str, moves: 
 def test_a_saving_that_only_the_slowness_of_this_place_makes_is_none(price: str, moves: bool) -> None:  # noqa: FBT001
     """The other place may turn out as slow: nothing was learned of it."""
     six, where = runs(L40S, 6), fleet(node("l", L40S, 6, held=6), node("h", gpu(H100, price=price), 4))
-    seen = calm(*[replace(CALM, rate=2.25, token_seconds=0.05)] * 6, kind=L40S, replicas=6, slowness=2.0)
+    seen = calm(*[replace(CALM, rate=1.77, token_seconds=0.05)] * 6, kind=L40S, replicas=6, slowness=2.0)
     known = replace(seen, memory=replace(seen.memory, others=((name_of(H100), 1.0),)))
     decided = decide(known, plan_of(six, where).what_if(six.request.key))
     assert isinstance(decided.decision, Move) is moves

@@ -47,11 +47,11 @@ NOTHING = LoadSummary(SignalState.UNAVAILABLE)
 
 
 def test_a_load_that_its_replicas_carry_is_healthy_and_has_its_figures() -> None:
-    diagnosis = found(replace(EASY, rate=18.0), replace(EASY, rate=18.0))
+    diagnosis = found(replace(EASY, rate=15.0), replace(EASY, rate=15.0))
     assert (diagnosis.kind, diagnosis.reason) == HEALTHY
     numbers = dict(diagnosis.numbers)
     assert (numbers["replicas"], numbers["needed"], numbers["waiting"]) == (2, 2, 0)
-    assert (numbers["arrivals_per_minute"], numbers["prompt_tokens"], numbers["output_tokens"]) == (2160, 1000, 200)
+    assert (numbers["arrivals_per_minute"], numbers["prompt_tokens"], numbers["output_tokens"]) == (1800, 1000, 200)
 
 
 # -- bounds and declarations -------------------------------------------------------------------------------------------

@@ -88,7 +88,7 @@ def test_no_engine_is_restarted_for_a_forecast() -> None:
 
 
 def test_a_replica_that_the_rise_will_need_is_not_removed_and_else_it_is() -> None:
-    three = (replace(EASY, rate=0.4 * CAPACITY),) * 3
+    three = (replace(EASY, rate=0.35 * CAPACITY),) * 3
     current = sum(each.rate for each in three)
     free = made(*three, course=season(1.0, current=current))
     assert isinstance(free.decision, RemoveReplica)

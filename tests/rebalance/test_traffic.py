@@ -252,11 +252,39 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
     middle = replace(first, at=NOW - 15)
     lengths = seen(PodSignals("a", (first, middle, last))).lengths
     assert lengths is not None
-    assert lengths.output == pytest.approx(900)
+    assert lengths.output == pytest.approx(9000 / (2 + math.sqrt(2) + 1))
     many = replace(last, finished_total=float(FEW_FINISHED), finished_output_tokens_total=50.0 * FEW_FINISHED)
     lengths = seen(PodSignals("a", (first, middle, many))).lengths
     assert lengths is not None
     assert lengths.output == pytest.approx(50), "with enough of them, those that ended are the mean"
+
+
+@pytest.mark.parametrize(
+    ("ended", "tokens", "mean"),
+    [
+        (0, 1000, 25.0),
+        (40, 10_000, 10_000 / (40 + math.sqrt(40) + 1)),
+        (20, 10_000, 250.0),
+        (79, 10_000, 10_000 / (79 + math.sqrt(79) + 1)),
+        (80, 10_000, 50.0),
+    ],
+    ids=["none ended", "half ended", "far too few ended", "just too many run", "few run"],
+)
+def test_while_many_answers_run_the_mean_is_not_that_of_the_short_ones(ended: int, tokens: int, mean: float) -> None:
+    """A hundred requests have begun. Answers that ended had 50 tokens, because short ones end first."""
+    begun = replace(
+        Serves(rate=0.0).sample(NOW, 0.0),
+        first_tokens_total=100.0,
+        prompt_tokens_total=100_000.0,
+        generation_tokens_total=float(tokens),
+        finished_total=float(ended),
+        finished_prompt_tokens_total=1000.0 * ended,
+        finished_output_tokens_total=50.0 * ended,
+    )
+    before = Serves(rate=0.0).sample(NOW - 100, 0.0)
+    lengths = seen(PodSignals("a", (before, replace(before, at=NOW - 15), begun))).lengths
+    assert lengths is not None
+    assert lengths.output == pytest.approx(mean)
 
 
 def test_before_the_first_token_nothing_is_known_of_the_lengths() -> None:

@@ -334,7 +334,9 @@ def _by_batch_limit(situation: Situation, judged: Judged) -> Diagnosis | None:
         return None
     is_full = traffic.running >= BINDING_SHARE * traffic.pods * judged.model.max_sequences
     fewer = after_retune(judged.model, traffic.lengths, most)
-    if not is_full or fewer is None or fewer.replicas_for(wish.rate) >= situation.placement.replicas:
+    if not is_full or fewer is None:
+        return None
+    if fewer.replicas_for(wish.rate, judged.memory.expected_startup_seconds) >= situation.placement.replicas:
         return None
     return Diagnosis(DiagnosisKind.BATCH_BOUND, DecisionReason.BATCH_LIMIT_BINDS, load_numbers(situation, wish))
 

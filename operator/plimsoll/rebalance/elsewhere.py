@@ -170,7 +170,9 @@ def _search(situation: Situation, judged: Judged, what_if: WhatIf) -> _Search | 
     if not pools or what_if.market is None or what_if.tenant.request.total is not None:
         return None
     hope = min(1.0, wish.capacity.per_second / capacity_of(model, traffic.lengths).per_second)
-    here = Site(pools[0].target.place, model, traffic.lengths, judged.memory.slowness, hope)
+    place, memory = pools[0].target.place, judged.memory
+    startup = memory.expected_startup_seconds
+    here = Site(place, model, traffic.lengths, memory.slowness, hope, startup_seconds=startup)
     return _Search(situation, judged, what_if, here)
 
 

@@ -115,6 +115,7 @@ def _wish(memory: LoopMemory, situation: Situation, traffic: Traffic) -> tuple[W
         is_settled=_is_settled(situation),
         most_work=memory.most_work,
         backlog_seconds=max(LEAST_BACKLOG_SECONDS, (memory.startup_seconds or 0.0) / 2),
+        startup_seconds=startup,
     )
     coming = None if _has_just_removed(situation) else _expected(memory, situation, traffic, 0.0)
     later = _expected(memory, situation, traffic, cooldown_seconds(situation))

@@ -13,10 +13,11 @@ from plimsoll.domain.serving import Request
 from plimsoll.placement.market import Market
 from plimsoll.placement.pools import Place, Pool, PoolState, Tenant, pool_name, with_settings
 from plimsoll.rebalance.capacity import Capacity, ReplicaModel, capacity_of
-from plimsoll.rebalance.memory import LoopMemory
+from plimsoll.rebalance.headroom import spare_use
+from plimsoll.rebalance.memory import FIRST_STARTUP_SECONDS, LoopMemory
 from plimsoll.rebalance.modelling import model_of
 from plimsoll.rebalance.traffic import Lengths
-from plimsoll.rebalance.wishes import SPARE_USE, TOLERANCE
+from plimsoll.rebalance.wishes import TOLERANCE
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,7 @@ class Site:
         hope: the part of what the model says that a replica has shown with a long queue; 1: all of it.
         price: US dollars an hour of one replica; None: not known.
         option: the place as a solver knows it; None for the place where the replicas are now.
+        startup_seconds: the start-up to expect. Those of other places are not known, so all have the one of this place.
     """
 
     place: Place
@@ -40,6 +42,7 @@ class Site:
     hope: float = 1.0
     price: Decimal | None = None
     option: Option | None = None
+    startup_seconds: float = FIRST_STARTUP_SECONDS
 
     @property
     def doubts(self) -> int:
@@ -60,7 +63,7 @@ class Site:
 
     def replicas(self, rate: float, *, learned: bool = True) -> int:
         """Return the replicas for so many requests a second, with room to spare."""
-        wanted = rate / (SPARE_USE * self.capacity(learned=learned).per_second)
+        wanted = rate / (spare_use(self.startup_seconds) * self.capacity(learned=learned).per_second)
         return max(1, math.ceil(wanted * (1 - TOLERANCE)))
 
     def bill(self, replicas: int) -> Decimal | None:
@@ -96,6 +99,7 @@ def sites_elsewhere(
                     here.hope,
                     option.hourly_price,
                     option,
+                    here.startup_seconds,
                 )
     except PlimsollError:  # the request cannot be judged any more, and the plan says so
         return

@@ -20,7 +20,13 @@ ENOUGH_FINISHED = 60
 """The mean of so many lengths with the spread of public traces (0.8 to 1.0) is within 13 % (one standard deviation)."""
 
 FEW_FINISHED = 20
-"""With fewer, the tokens of running requests count too: short answers end first."""
+UNENDED_SHARE = 0.2
+"""With fewer ends, or where more than this part of the requests has not ended, the tokens of running requests count
+too: short answers end first."""
+
+MOST_LONGER = 2.5
+"""The most by which running requests raise the mean length. Where all answers are of one length, and none has ended,
+those that came first have twice the mean tokens of all."""
 
 OUTPUT_WORK = 4.0
 """A generated token costs a replica about as much time as so many prompt tokens. It only has to be right enough to
@@ -282,12 +288,28 @@ def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
 
 
 def _output(found: Sequence[Track], start: float, end: float) -> float | None:
-    """Return the mean tokens of answers that ended; of all answers so far where few ended and these are longer."""
-    ended = _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end)
-    if ended is not None and _sum(found, tracks.FINISHED, start, end) >= FEW_FINISHED:
+    """Return the mean tokens of answers that ended; where many have not ended yet, of all answers."""
+    ended, count = (
+        _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end),
+        _sum(found, tracks.FINISHED, start, end),
+    )
+    begun = _sum(found, tracks.FIRST_TOKENS, start, end)
+    if ended is not None and count >= FEW_FINISHED and begun - count <= UNENDED_SHARE * begun:
         return ended
     so_far = _mean(found, tracks.OUTPUTS, tracks.FIRST_TOKENS, start, end)
-    return max((each for each in (ended, so_far) if each is not None), default=None)
+    least = max((each for each in (ended, so_far) if each is not None), default=None)
+    return None if least is None else _with_unended(least, _sum(found, tracks.OUTPUTS, start, end), count)
+
+
+def _with_unended(least: float, tokens: float, ended: float) -> float:
+    """Return the mean tokens of answers of which many have not ended, from all tokens and the number that ended.
+
+    Short answers end first, so the mean of those that ended is too small. Of lengths that vary about as much as they
+    are long (exponential), all tokens over the number of ends is the most likely mean: the estimate of a mean lifetime
+    where some still live (Epstein and Sobel, 1953). One standard deviation more ends are assumed, for caution.
+    """
+    likely = tokens / (ended + math.sqrt(ended) + 1)
+    return min(MOST_LONGER * least, max(least, likely))
 
 
 def _sum(found: Sequence[Track], read: Read, start: float, end: float) -> float:

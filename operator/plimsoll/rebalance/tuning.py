@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from plimsoll.placement.more_requests import STEPS
 from plimsoll.rebalance.capacity import Limit, ReplicaModel, capacity_of
+from plimsoll.rebalance.headroom import needed_use
 from plimsoll.rebalance.traffic import Lengths
-from plimsoll.rebalance.wishes import NEEDED_USE
 
 LEAST_GAIN = 1.25
 """All engines restart for another limit, so each must carry at least so much more afterwards."""
@@ -22,9 +22,9 @@ class Tuned:
     sequences: int
     per_second: float
 
-    def replicas_for(self, rate: float) -> int:
-        """Return the replicas for so many requests a second."""
-        return math.ceil(rate / (NEEDED_USE * self.per_second))
+    def replicas_for(self, rate: float, startup_seconds: float) -> int:
+        """Return the replicas for so many requests a second, where one more starts in so many seconds."""
+        return math.ceil(rate / (needed_use(startup_seconds) * self.per_second))
 
 
 def after_retune(model: ReplicaModel, lengths: Lengths, most: int) -> Tuned | None:

@@ -10,18 +10,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from plimsoll.rebalance.capacity import Capacity, ReplicaModel, capacity_of
+from plimsoll.rebalance.headroom import needed_use, spare_use
 from plimsoll.rebalance.season import Expected
 from plimsoll.rebalance.traffic import Lengths, Traffic
 
-NEEDED_USE = 0.92
-"""The part of a replica's capacity that arrivals may take before one more is needed."""
-
-SPARE_USE = 0.8
-"""The part that they may take for a replica to be superfluous. The difference keeps chance from adding it again."""
-
 NEEDED_KV_USE = 0.96
 SPARE_KV_USE = 0.85
-"""The same for the KV cache that is in use now, whatever the model says."""
+"""The parts of the KV cache that may be in use before one more replica is needed, and for one to be superfluous,
+whatever the model says."""
 
 NORMAL_QUEUE = 2.0
 """Waiting requests of a replica that are no backlog."""
@@ -42,6 +38,11 @@ STORM_SHARE = 0.25
 TOLERANCE = 0.04
 """A need that exceeds a whole number by less than this part is not rounded up."""
 
+
+EXPECTED_USE = 0.92
+KEPT_USE = 0.8
+"""The parts of a replica's capacity that expected arrivals may take before a replica is started, and for one to be
+superfluous. No room is kept for growth: it is what the forecast expects."""
 
 MOST_FORECAST = 2.0
 """The replicas that a forecast may ask for, over those that the load needs now. It is more often right than wrong, and
@@ -85,7 +86,7 @@ class Load:
 
     ``rise`` is by how much arrivals will have risen until a new replica serves. ``is_settled`` means that every replica
     has served for a while. ``most_work`` is what a replica with a long queue was seen to do a second.
-    ``backlog_seconds`` is the time in which a backlog shall be served.
+    ``backlog_seconds`` is the time in which a backlog shall be served, and ``startup_seconds`` that of a start-up.
     """
 
     traffic: Traffic
@@ -95,6 +96,7 @@ class Load:
     is_settled: bool = False
     most_work: float | None = None
     backlog_seconds: float = LEAST_BACKLOG_SECONDS
+    startup_seconds: float = 0.0
 
 
 def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
@@ -105,10 +107,10 @@ def wish_of(load: Load, replica: ReplicaModel | None) -> Wish:
     if replica is not None and lengths is not None:
         capacity = _within(load.most_work, capacity_of(replica, lengths), lengths)
         needs |= {
-            Need.ARRIVALS: _whole(rate / (NEEDED_USE * capacity.per_second)),
+            Need.ARRIVALS: _whole(rate / (needed_use(load.startup_seconds) * capacity.per_second)),
             Need.BACKLOG: _for_backlog(load, replica, lengths),
         }
-        enough = max(enough, rate / (SPARE_USE * capacity.per_second))
+        enough = max(enough, rate / (spare_use(load.startup_seconds) * capacity.per_second))
     need = max(needs, key=lambda each: needs[each])
     replicas = max(1, needs[need])
     return Wish(replicas, need, max(replicas, _whole(enough)), capacity, rate)
@@ -125,8 +127,8 @@ def with_forecast(wish: Wish, coming: Expected | None, later: Expected | None) -
     if wish.capacity is None:
         return wish
     most = math.floor(MOST_FORECAST * wish.replicas)
-    wanted = min(most, _whole(_rate(coming) / (NEEDED_USE * wish.capacity.per_second)))
-    kept = min(most, _whole(_rate(later) / (SPARE_USE * wish.capacity.per_second)))
+    wanted = min(most, _whole(_rate(coming) / (EXPECTED_USE * wish.capacity.per_second)))
+    kept = min(most, _whole(_rate(later) / (KEPT_USE * wish.capacity.per_second)))
     if wanted > wish.replicas:
         wish = replace(wish, replicas=wanted, need=Need.RISE)
     return replace(wish, kept=max(kept, wish.replicas), coming=coming)
