@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from plimsoll.adapters.cluster import DEPLOYMENTS, INFERENCE_DEPLOYMENTS, PODS
 from plimsoll.adapters.readings import Reading
 from plimsoll.app.case import Case, running_of
 from plimsoll.app.notes import notes_of
+from plimsoll.app.retunes import begin_retune
 from plimsoll.domain.times import from_rfc3339, to_rfc3339
 from plimsoll.domain.workload import Manifest
 from plimsoll.placement.failed_moves import FIRST_PAUSE_SECONDS
@@ -155,7 +157,8 @@ async def test_a_change_that_does_not_come_up_is_taken_back_and_remembered(opene
     assert from_rfc3339(failed["until"]) == int(there.now) + FIRST_PAUSE_SECONDS
     assert rendered(back)["spec"]["template"] == old[0]["template"], "so Kubernetes keeps the old pods"
     assert rendered(back)["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
-    assert f"A change of l4-24gb x 1 to --max-num-seqs {limit(case)} was taken back at " in planned(back)
+    flags = f"--max-num-seqs {limit(case)}, --max-num-batched-tokens {failed['batchedTokens']}"
+    assert f"A change of l4-24gb x 1 to {flags} was taken back at " in planned(back)
     assert (available(back)["status"], available(back)["reason"]) == ("True", "RollingOut")
     notes = {note.reason.value: note for note in notes_of(back)}
     assert notes["RetuneRolledBack"].warning
@@ -353,3 +356,27 @@ async def test_settings_that_cannot_be_taken_back_stay_and_the_deployment_may_mo
     assert (limit(late), "failedMoves" in status(late)) == (limit(case), False)
     assert not running_of(late, None, fleet, Memo()).retuning
     assert available(late)["message"].endswith("mend what is named here, or change the spec.")
+
+
+@pytest.mark.parametrize(("sequences", "step"), [(1, 0), (0, 1024), (0, 0)], ids=["limit", "step", "neither"])
+async def test_a_change_of_any_setting_has_a_clock_with_the_settings_before(
+    opened: Open, sequences: int, step: int
+) -> None:
+    there = opened(l4=3)
+    before, case = await begun(there)
+    assert case.decision is not None
+    [pool], [planned] = case.pools, case.decision.pools
+    assert planned.choice is not None
+    assert pool.batched_tokens is not None
+    settings = replace(
+        planned.choice.settings, max_num_seqs=before + sequences, max_num_batched_tokens=pool.batched_tokens + step
+    )
+    changed = replace(planned, choice=replace(planned.choice, settings=settings))
+    case = replace(case, decision=replace(case.decision, pools=(changed,)), retune=None)
+    begin_retune(case, there.now)
+    if not (sequences or step):
+        assert case.retune is None
+        return
+    assert case.retune is not None
+    [earlier] = case.retune.before
+    assert (earlier.sequences, earlier.batched_tokens) == (before, pool.batched_tokens)

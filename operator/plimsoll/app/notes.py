@@ -7,7 +7,7 @@ from plimsoll.app.executor import Note
 from plimsoll.domain.public_words import ConditionType, EventReason
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.placement.explain import place_words
-from plimsoll.placement.failed_moves import FailedMove, subject_of
+from plimsoll.placement.failed_moves import FailedMove, settings_words, subject_of
 from plimsoll.placement.pools import Decision, PlannedPool, PoolState
 
 
@@ -61,8 +61,8 @@ def _restored(failed: FailedMove) -> Note:
     """The event of a change of settings that was taken back."""
     delay = failed.delay
     text = (
-        f"Engines on {place_words(*failed.place)} with --max-num-seqs {failed.sequences} did not come up in time, so "
-        f"they get back their earlier settings. The settings are not changed there again before "
+        f"Engines on {place_words(*failed.place)} with {settings_words(failed.sequences, failed.batched_tokens)} "
+        f"did not come up in time, so they get back their earlier settings. These are not changed there again before "
         f"{to_rfc3339(failed.until)}. {delay.reason}: {delay.message}"
     )
     return Note(EventReason.RETUNE_ROLLED_BACK, text, warning=True)

@@ -92,7 +92,9 @@ def _begun(case: Case, decision: Decision, now: float) -> RetuneClock | None:
 
 
 def _earlier(case: Case, pool: Pool, planned: PlannedPool | None) -> EarlierSettings | None:
-    if planned is None or pool.max_sequences is None or planned.sequences == pool.max_sequences:
+    if planned is None or pool.max_sequences is None:
+        return None
+    if (planned.sequences, planned.step_tokens) == (pool.max_sequences, pool.batched_tokens):
         return None
     inputs = _inputs_of(case, pool.name)
     return EarlierSettings(pool.name, pool.max_sequences, pool.batched_tokens, pool.drain_seconds, inputs)

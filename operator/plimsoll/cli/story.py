@@ -20,6 +20,7 @@ from plimsoll.app.record.values import split_of
 from plimsoll.cli.tables import print_details
 from plimsoll.domain.units import GIB
 from plimsoll.placement.explain import place_words
+from plimsoll.placement.failed_moves import settings_words
 from plimsoll.rebalance.learning import CapacityReading, error_percent_text
 
 
@@ -96,7 +97,7 @@ def _taken_back(failed: FailedMoveStatus) -> str:
     often = "" if failed.times == 1 else f", {failed.times} times so far"
     where = place_words(failed.gpu_type, split_of(failed))
     if failed.max_sequences is not None:
-        what = f"--max-num-seqs {failed.max_sequences} on {where}"
+        what = f"{settings_words(failed.max_sequences, failed.batched_tokens)} on {where}"
         return f"Taken back: {what} at {failed.at}{often} ({why}). It is not changed there before {failed.until}."
     return f"Taken back: a move to {where} at {failed.at}{often} ({why}). It is refused until {failed.until}."
 

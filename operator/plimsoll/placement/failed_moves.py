@@ -45,13 +45,14 @@ class RollBack:
     """A place that is left because it did not come up in time, in the pass that decides it, which has no clock.
 
     With ``sequences``, the replicas stay at the place and get back their earlier settings: engines with so many
-    requests at the same time did not come up.
+    requests at the same time, and so many tokens in a step (``batched_tokens``), did not come up.
     """
 
     gpu_type: str
     split: Split
     delay: Delay
     sequences: int | None = None
+    batched_tokens: int | None = None
 
     @property
     def is_of_settings(self) -> bool:
@@ -74,8 +75,8 @@ class FailedMove:
     """A place that did not come up in time.
 
     ``at`` is when it was left and ``until`` when it may be used again, both in POSIX seconds. ``times`` counts its
-    failures. ``spec`` is the digest of the spec's fields on which a start depends. ``sequences`` is as in
-    :class:`RollBack`.
+    failures. ``spec`` is the digest of the spec's fields on which a start depends. ``sequences`` and
+    ``batched_tokens`` are as in :class:`RollBack`.
     """
 
     gpu_type: str
@@ -86,6 +87,7 @@ class FailedMove:
     delay: Delay
     spec: str
     sequences: int | None = None
+    batched_tokens: int | None = None
 
     @property
     def is_of_settings(self) -> bool:
@@ -139,7 +141,8 @@ def remembered(
         before = latest.get(subject_of(each))
         times = 1 if before is None else min(MOST_TIMES, before.times + 1)
         until = now + pause_seconds(times)
-        failed = FailedMove(each.gpu_type, each.split, now, until, times, each.delay, spec, each.sequences)
+        settings = each.sequences, each.batched_tokens
+        failed = FailedMove(each.gpu_type, each.split, now, until, times, each.delay, spec, *settings)
         latest[subject_of(each)] = failed
     return tuple(sorted(latest.values(), key=lambda each: (each.at, *subject_of(each))))[-MOST_REMEMBERED:]
 
@@ -147,6 +150,12 @@ def remembered(
 def subject_of(failed: RollBack | FailedMove) -> tuple[str, Split, bool]:
     """Return what failed: a place, or other settings at a place, whatever they were."""
     return *failed.place, failed.is_of_settings
+
+
+def settings_words(sequences: int | None, batched_tokens: int | None) -> str:
+    """Return the settings of engines that failed as the engine's own flags. A number that is not known is left out."""
+    flags = {"--max-num-seqs": sequences, "--max-num-batched-tokens": batched_tokens}
+    return ", ".join(f"{flag} {number}" for flag, number in flags.items() if number is not None)
 
 
 def settings_refused(failed: Iterable[FailedMove], place: tuple[str, Split]) -> bool:

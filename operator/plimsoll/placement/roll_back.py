@@ -54,7 +54,9 @@ def settings_restored(tenant: Tenant, fits: Callable[[Pool], bool]) -> tuple[Ten
         return tenant, ()
     names = {pool.name for pool in failed}
     pools = tuple(back[pool.name] if pool.name in names else pool for pool in tenant.pools)
-    return replace(tenant, pools=pools), tuple(_failure(pool, pool.max_sequences) for pool in failed)
+    return replace(tenant, pools=pools), tuple(
+        replace(_failure(pool), sequences=pool.max_sequences, batched_tokens=pool.batched_tokens) for pool in failed
+    )
 
 
 def _restored(pool: Pool) -> Pool:
@@ -96,5 +98,5 @@ def _wanted_again(old: Iterable[Pool], missing: int, tenant: Tenant) -> Sequence
     return found
 
 
-def _failure(pool: Pool, sequences: int | None = None) -> RollBack:
-    return RollBack(pool.gpu_type, pool.split, pool.delay or NOT_READY, sequences)
+def _failure(pool: Pool) -> RollBack:
+    return RollBack(pool.gpu_type, pool.split, pool.delay or NOT_READY)

@@ -22,7 +22,7 @@ from plimsoll.placement.explain import (
     rejection_sentence,
     remedy_sentence,
 )
-from plimsoll.placement.failed_moves import Delay
+from plimsoll.placement.failed_moves import Delay, settings_words
 from plimsoll.placement.pools import Decision, Pool, PoolState, pool_name
 from plimsoll.placement.rehoming import MAX_REHOMINGS_PER_HOUR
 from plimsoll.placement.remedies import only_waits
@@ -280,8 +280,9 @@ def _taken_back(report: Report, now: str) -> str:
     last = standing[-1]
     if last.is_of_settings:
         return (
-            f" A change of {place_words(*last.place)} to --max-num-seqs {last.sequences} was taken back at "
-            f"{to_rfc3339(last.at)} ({_delay_words(last.delay)}). The settings are not changed there again before "
+            f" A change of {place_words(*last.place)} to "
+            f"{settings_words(last.sequences, last.batched_tokens)} was taken back at {to_rfc3339(last.at)} "
+            f"({_delay_words(last.delay)}). The settings are not changed there again before "
             f"{to_rfc3339(last.until)}."
         )
     return (

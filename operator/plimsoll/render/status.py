@@ -358,6 +358,7 @@ def _failed_move(failed: FailedMove) -> dict[str, Any]:
         "tensorParallel": failed.split.tensor_parallel,
         **stages(failed.split),
         "maxSequences": failed.sequences,
+        "batchedTokens": failed.batched_tokens,
         "at": to_rfc3339(failed.at),
         "until": to_rfc3339(failed.until),
         "times": failed.times,

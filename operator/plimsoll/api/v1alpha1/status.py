@@ -390,8 +390,11 @@ class FailedMoveStatus(ApiModel):
     data_parallel: int | None = Field(default=None, description=ENGINES)
     max_sequences: int | None = Field(
         default=None,
-        description="Most requests at the same time of one engine, where a change of this setting failed at the "
-        "placement where the replicas run. Absent where a move to the placement failed.",
+        description="Most requests at the same time of one engine, where a change of settings failed at the placement "
+        "where the replicas run. Absent where a move to the placement failed.",
+    )
+    batched_tokens: int | None = Field(
+        default=None, description="Most tokens of a step of one engine, where a change of settings failed."
     )
     at: Annotated[str, Field(json_schema_extra={"format": "date-time"})] = Field(
         description="Time when the move or the change was taken back."

@@ -182,6 +182,8 @@ def _failed_move_doubt(entry: FailedMoveStatus) -> str:
         return f"times {entry.times} is not between 1 and {MOST_TIMES}"
     if entry.max_sequences is not None and not 1 <= entry.max_sequences <= MOST_CONCURRENCY:
         return f"maxSequences {entry.max_sequences} is not between 1 and {MOST_CONCURRENCY}"
+    if entry.batched_tokens is not None and not 1 <= entry.batched_tokens <= LARGEST_BOUND:
+        return f"batchedTokens {entry.batched_tokens} is not between 1 and {LARGEST_BOUND}"
     if not entry.reason.isalnum():
         return f"reason {entry.reason!r} is not one word"
     return _span_doubt(("at", entry.at), ("until", entry.until), pause_seconds(entry.times))

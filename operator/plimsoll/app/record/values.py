@@ -136,7 +136,8 @@ def failed_of(entry: FailedMoveStatus) -> FailedMove | None:
     at, until, delay = from_rfc3339(entry.at), from_rfc3339(entry.until), Delay(entry.reason, entry.message)
     if at is None or until is None:
         return None
-    return FailedMove(entry.gpu_type, split_of(entry), at, until, entry.times, delay, entry.spec, entry.max_sequences)
+    settings = entry.max_sequences, entry.batched_tokens
+    return FailedMove(entry.gpu_type, split_of(entry), at, until, entry.times, delay, entry.spec, *settings)
 
 
 def decision_of(entry: DecisionStatus) -> DecisionNote:
