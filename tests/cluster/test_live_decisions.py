@@ -18,15 +18,15 @@ from tests.support.live_loop import L4_POOL, TIMING, Bench, bench_of, changes, s
 
 pytestmark = pytest.mark.cluster
 
-AUTO = {"mode": "Auto", "maxReplicas": 6, **TIMING, "cooldownSeconds": 600}
+AUTO = {"mode": "Auto", "maxReplicas": 8, **TIMING, "cooldownSeconds": 600}
 ONE_AT_MOST = AUTO | {"maxReplicas": 1}
 
-LIGHT = Stream(rate=0.8, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
+LIGHT = Stream(rate=0.6, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
 """The performance model lets one L4 carry 1.15 of these requests a second; the promised time per token limits it."""
 
 HEAVY, FLOOD, TRICKLE = replace(LIGHT, rate=5.0), replace(LIGHT, rate=10.0), replace(LIGHT, rate=0.4)
-LONG_QUEUE, SHORT_QUEUE = 260, 12
-"""Waiting requests. A replica serves about two a second: it would take two minutes for the first, and seconds for the
+LONG_QUEUE, SHORT_QUEUE = 360, 12
+"""Waiting requests. A replica serves about two a second: it would take three minutes for the first, and seconds for the
 second."""
 
 ENOUGH_ENDED = 6
@@ -47,7 +47,7 @@ def bench() -> Iterator[Bench]:
 def loaded(bench: Bench) -> Bench:
     """Light load everywhere, then a step for one, and queues for two others while they may not grow."""
     for name in ("step", "steady"):
-        bench.add_nodes(name, L4=6)
+        bench.add_nodes(name, L4=8)
         bench.deploy(name, AUTO)
     for name in ("backlog", "leftover"):
         bench.add_nodes(name, L4=6)
@@ -89,8 +89,8 @@ def test_more_arrivals_than_a_replica_carries_add_several_replicas_in_one_step(l
 def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:
     reported = loaded.wait_reason("step", "WithinBand", PASSING_SECONDS)
     wanted = reported["targetReplicas"]
-    # 5.0 a second over 92 % of 1.15 is 4.7.
-    assert wanted in (4, 5, 6)
+    # 5.0 a second over 85 % of 1.15 is 5.1, and over 74 %, before a start-up is known, 5.9.
+    assert wanted in (4, 5, 6, 7)
     assert loaded.settled("step") == {L4_POOL: wanted}
     assert "requests a minute with prompts of 1500 and answers of 100 tokens" in reported["lastChange"]
     assert "(the promised time per token limits it)" in reported["lastChange"]

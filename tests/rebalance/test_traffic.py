@@ -262,13 +262,14 @@ def test_long_answers_that_still_run_count_where_few_have_ended() -> None:
 @pytest.mark.parametrize(
     ("ended", "tokens", "mean"),
     [
-        (0, 1000, 25.0),
+        (0, 1000, 20.0),
         (40, 10_000, 10_000 / (40 + math.sqrt(40) + 1)),
+        (40, 3500, 50.0),
         (20, 10_000, 250.0),
         (79, 10_000, 10_000 / (79 + math.sqrt(79) + 1)),
         (80, 10_000, 50.0),
     ],
-    ids=["none ended", "half ended", "far too few ended", "just too many run", "few run"],
+    ids=["none ended", "half ended", "all of one length", "far too few ended", "just too many run", "few run"],
 )
 def test_while_many_answers_run_the_mean_is_not_that_of_the_short_ones(ended: int, tokens: int, mean: float) -> None:
     """A hundred requests have begun. Answers that ended had 50 tokens, because short ones end first."""

@@ -25,8 +25,10 @@ UNENDED_SHARE = 0.2
 too: short answers end first."""
 
 MOST_LONGER = 2.5
-"""The most by which running requests raise the mean length. Where all answers are of one length, and none has ended,
-those that came first have twice the mean tokens of all."""
+"""The most by which running requests raise the mean length."""
+
+OLDEST_SHARE = 2.0
+"""While none has ended, the first ones have about twice the mean tokens of all, and no answer is shorter than that."""
 
 OUTPUT_WORK = 4.0
 """A generated token costs a replica about as much time as so many prompt tokens. It only has to be right enough to
@@ -289,27 +291,35 @@ def _in_cache(found: Sequence[Track], start: float, expected: float) -> float:
 
 def _output(found: Sequence[Track], start: float, end: float) -> float | None:
     """Return the mean tokens of answers that ended; where many have not ended yet, of all answers."""
-    ended, count = (
-        _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end),
-        _sum(found, tracks.FINISHED, start, end),
-    )
-    begun = _sum(found, tracks.FIRST_TOKENS, start, end)
-    if ended is not None and count >= FEW_FINISHED and begun - count <= UNENDED_SHARE * begun:
+    begun, count = _sum(found, tracks.FIRST_TOKENS, start, end), _sum(found, tracks.FINISHED, start, end)
+    ended = _mean(found, tracks.FINISHED_OUTPUTS, tracks.FINISHED, start, end)
+    if begun <= 0 or (count >= FEW_FINISHED and begun - count <= UNENDED_SHARE * begun):
         return ended
-    so_far = _mean(found, tracks.OUTPUTS, tracks.FIRST_TOKENS, start, end)
-    least = max((each for each in (ended, so_far) if each is not None), default=None)
-    return None if least is None else _with_unended(least, _sum(found, tracks.OUTPUTS, start, end), count)
+    return _with_unended(_sum(found, tracks.OUTPUTS, start, end), begun, count, ended)
 
 
-def _with_unended(least: float, tokens: float, ended: float) -> float:
-    """Return the mean tokens of answers of which many have not ended, from all tokens and the number that ended.
+def _with_unended(tokens: float, begun: float, count: float, ended: float | None) -> float:
+    """Return the mean tokens of answers of which many have not ended: short answers end first.
 
-    Short answers end first, so the mean of those that ended is too small. Of lengths that vary about as much as they
-    are long (exponential), all tokens over the number of ends is the most likely mean: the estimate of a mean lifetime
-    where some still live (Epstein and Sobel, 1953). One standard deviation more ends are assumed, for caution.
+    Of lengths that vary about as much as they are long (exponential), all tokens over the number of ends is the most
+    likely mean: the estimate of a mean lifetime where some still live (Epstein and Sobel, 1953). One standard deviation
+    more ends are assumed, for caution. Of lengths that are all the same, the mean of those that ended is right. The
+    tokens of running answers say which of both it is: their mean is (1 + the square of the variation) / 2 of a length
+    (the mean age in a renewal process).
+
+    Args:
+        tokens: of all answers.
+        begun: how many answers have begun; above 0.
+        count: how many of them have ended.
+        ended: the mean tokens of these; None where there is none.
     """
-    likely = tokens / (ended + math.sqrt(ended) + 1)
-    return min(MOST_LONGER * least, max(least, likely))
+    so_far = tokens / begun
+    if not ended:
+        return min(tokens, OLDEST_SHARE * so_far)
+    least, likely = max(ended, so_far), tokens / (count + math.sqrt(count) + 1)
+    running = (tokens - count * ended) / max(1.0, begun - count)
+    variation = min(1.0, max(0.0, 2 * running / ended - 1))
+    return max(least, min(MOST_LONGER * least, least + variation * (likely - least)))
 
 
 def _sum(found: Sequence[Track], read: Read, start: float, end: float) -> float:
