@@ -89,8 +89,8 @@ def test_more_arrivals_than_a_replica_carries_add_several_replicas_in_one_step(l
 def test_the_replicas_carry_the_arrivals_and_the_figures_are_said(loaded: Bench) -> None:
     reported = loaded.wait_reason("step", "WithinBand", PASSING_SECONDS)
     wanted = reported["targetReplicas"]
-    # 5.0 a second over 85 % of 1.15 is 5.1, and over 74 %, before a start-up is known, 5.9. The queue of the one replica
-    # shows what it does at most, which is less. Above 8 the reason would be AtMaxReplicas.
+    # 5.0 a second over 85 % of 1.15 is 5.1, and over 74 %, before a start-up is known, 5.9. The queue of the one
+    # replica shows what it does at most, which is less. Above 8 the reason would be AtMaxReplicas.
     assert 5 <= wanted <= 8
     assert loaded.settled("step") == {L4_POOL: wanted}
     assert "requests a minute with prompts of 1500 and answers of 100 tokens" in reported["lastChange"]
