@@ -204,7 +204,7 @@ ROOM = (node("l4", L4, 4, held=3),)
 def test_settings_that_do_not_come_up_are_taken_back_and_no_replica_ends_before_its_successor() -> None:
     decision = decided(asks(retuned()), node("l4", L4, 3, held=3))
     assert settings_of(decision) == (8, 2048, 120)
-    assert decision.rolled_back == (RollBack(L4, Split(1), CRASH, 32),)
+    assert decision.rolled_back == (RollBack(L4, Split(1), CRASH, 32, 2048),)
     [kept] = decision.pools
     assert (kept.replicas, kept.surge, kept.choice is not None) == (2, True, True)
     assert decision.missing == 0

@@ -114,6 +114,7 @@ def situation(world: World, one: Tenant, memory: LoopMemory) -> Situation:
         cached=world.cached,
         token_seconds=0.001,
         running=2,
+        kv_usage=0.0,  # a fixed share would make the same requests larger at a place with a larger cache
         capacity=None if model is None else model.kv_tokens,
     )
     seen = looks(world.rate, enough=active.replicas, now=DUE)
