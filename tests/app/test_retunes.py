@@ -380,3 +380,15 @@ async def test_a_change_of_any_setting_has_a_clock_with_the_settings_before(
     assert case.retune is not None
     [earlier] = case.retune.before
     assert (earlier.sequences, earlier.batched_tokens) == (before, pool.batched_tokens)
+
+
+async def test_a_deployment_that_is_not_seen_ends_no_clock(opened: Open) -> None:
+    there = opened(l4=3)
+    _, case = await begun(there)
+    roll(there, case, pod=CRASHED)
+    clock = status(later(there, 1))["retune"]
+    [live] = [body for body in there.store.all(DEPLOYMENTS) if body["metadata"]["name"] == f"{NAME}-{POOL}"]
+    there.store.observe(DEPLOYMENTS, "DELETED", live)
+    assert status(later(there, 1))["retune"] == clock
+    there.store.observe(DEPLOYMENTS, "ADDED", live)
+    assert status(later(there, 1))["retune"] == clock

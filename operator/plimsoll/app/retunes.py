@@ -29,12 +29,16 @@ def read_retune(case: Case, now: float) -> None:
 
 
 def _is_open(case: Case, pool: Pool, earlier: EarlierSettings | None) -> bool:
-    """Whether a pool's engines are still to come up with other settings. Where none is wanted, none can."""
+    """Whether a pool's engines are still to come up with other settings. Where none is wanted, none can.
+
+    A Deployment that is not seen shows nothing.
+    """
     if earlier is None or pool.state is not PoolState.ACTIVE or pool.replicas == 0:
         return False
-    is_written = _inputs_of(case, pool.name) != earlier.inputs
-    is_whole = not is_updating(case.around.workloads.get(pool.name))
-    return not (is_written and is_whole and pool.ready > 0)
+    body = case.around.workloads.get(pool.name)
+    if body is None or is_updating(body):
+        return True
+    return _inputs_of(case, pool.name) == earlier.inputs or pool.ready == 0
 
 
 def _inputs_of(case: Case, pool: str) -> str:
