@@ -24,7 +24,7 @@ NAMESPACE = "days"
 DAY, HOUR, MINUTE = 86_400.0, 3600.0, 60.0
 AUTO = {"mode": "Auto", "maxReplicas": 6, **TIMING}
 
-TODAY = Stream(rate=0.5, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
+TODAY = Stream(rate=0.3, prompt=1500, output=100, first_token_seconds=0.35, token_seconds=0.085)
 """The performance model lets one L4 carry 1.15 of these requests a second. With starts of ten minutes a replica is
 used up to 65 %."""
 
