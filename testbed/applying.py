@@ -19,7 +19,7 @@ _SECONDS = 30.0
 """For a kind that was defined a moment ago, until the API server lists it and takes its objects."""
 
 _NOT_YET = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS})
-"""What the API server answers where the definition of a kind is newer than what serves it."""
+"""The answers of the API server where the definition of a kind is newer than what serves it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _PAUSE_SHARE = 0.05
 
 
 class NotInTime(AssertionError):
-    """What was waited for did not happen in time."""
+    """The awaited event did not happen in time."""
 
 
 def wait_until(predicate: Callable[[], T], timeout: float, what: str, *, poll_seconds: float = _POLL_SECONDS) -> T:

@@ -211,7 +211,7 @@ async def many(opened: Open) -> Mailroom:
 
 
 def reasons(room: Mailroom) -> list[str]:
-    """What everybody's turn says after another scrape."""
+    """Return the words of everybody's turn after another scrape."""
     room.there.now += 15
     for name, case in room.there.make().items():
         if name.startswith("asks"):

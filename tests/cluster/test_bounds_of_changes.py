@@ -1,4 +1,4 @@
-"""What holds a change back, and for which reasons deployments move: with a real API server, scheduler and Prometheus.
+"""The bounds that hold a change back, and the reasons for moves, with a real API server, scheduler and Prometheus.
 
 Rebalancing is suspended for the whole cluster at first, and everything that wants a change is deployed meanwhile. Each
 has a neighbour that nothing holds back, or that has no reason for a change. The tests build on one another in the order
@@ -62,7 +62,7 @@ SMALL_MODELS = {
     "late": "Qwen2.5-3B-Instruct",
     "elsewhere": "Qwen3-0.6B",
 }
-"""What an engine gets teaches all deployments of its model, so each that gets too little has a model of its own."""
+"""All deployments of a model learn from the KV cache that one engine gets. So each that gets too little has its own."""
 
 BOTH, TWO_L4 = {"L4": 1, "L40S": 1}, {"L4": 2}
 FEW = {"concurrency": 2}

@@ -35,7 +35,7 @@ STARTUP_SECONDS = 600
 CLIMB_AFTER_SECONDS, CLIMB_SECONDS = 12 * MINUTE, 10 * MINUTE
 """When the climb begins after the first moment of the test, and how long it takes."""
 
-BESIDE = 2.5 * HOUR
+AROUND_SECONDS = 2.5 * HOUR
 """So much of a day before is played, earlier and later than this time of day."""
 
 READING_SECONDS = 240.0
@@ -80,7 +80,7 @@ def days_of(
     """
     for back in (2, 1, 0):
         here = now - back * DAY
-        begin, end = here - BESIDE, here + BESIDE if back else now
+        begin, end = here - AROUND_SECONDS, here + AROUND_SECONDS if back else now
         pod = f"{name}-{pool}-5f6d8c7b9f-x2x4{back}"
         yield series(name, pod, begin, end, course(here), texts.get(back, str))
 

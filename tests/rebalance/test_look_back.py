@@ -1,4 +1,4 @@
-"""What samples from before this process show: as strictly read as what a process sees itself."""
+"""Samples from before this process: they are read as strictly as those that a process sees itself."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ _COLLECTIONS = {
 }
 
 _IN_THE_BACKGROUND = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-"""What belongs to a deleted object goes after it, as with ``kubectl delete``."""
+"""Objects that belong to a deleted one go after it, as with ``kubectl delete``."""
 
 
 def install(control_plane: ControlPlane) -> None:

@@ -115,8 +115,8 @@ class Bench:
         try:
             self.view.wait(all_said, f"reasons {dict(wanted)}", timeout)
         except AssertionError as error:
-            told = {name: (part.get("reason"), part.get("message")) for name, part in seen.items()}
-            raise AssertionError(f"{error}; they say {told}") from error
+            said = {name: (part.get("reason"), part.get("message")) for name, part in seen.items()}
+            raise AssertionError(f"{error}; they say {said}") from error
         return seen
 
     def wait_settled(self, name: str, pools: Mapping[str, int], timeout: float = PATIENCE_SECONDS) -> None:

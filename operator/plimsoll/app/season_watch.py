@@ -33,7 +33,7 @@ OVERLAP_SECONDS = 2 * STEP_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class DaysWanted:
-    """What the days before of an object are wanted for.
+    """The use that an object has for the days before.
 
     ``startup_seconds`` is its longest start-up, and ``ahead_seconds`` is how far ahead the season must reach.
     """
@@ -90,7 +90,7 @@ _NOTHING = _Known(Past(), 0.0, 0.0, 0.0, 0.0)
 
 @dataclass(slots=True)
 class SeasonWatch:
-    """What is known by object. One question is asked at a time, in a thread of its own; nothing else waits for it."""
+    """The known days by object. One question is asked at a time, in a thread of its own; nothing else waits for it."""
 
     known: dict[ObjectKey, _Known] = field(default_factory=dict)
 

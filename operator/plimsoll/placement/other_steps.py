@@ -53,10 +53,8 @@ def other_steps(
 def _others(runs: Request, gpu: GpuType, split: Split) -> Iterator[tuple[int, int]]:
     """Yield each other step, and how much larger the KV cache is with it, in tokens."""
     learned, engine = runs.correction_for(gpu.name, split), engine_of(runs.engine.name)
-    if (
-        learned is not None and not learned.exact
-    ):  # an engine of the kind ran out of memory, and nobody knows by how much
-        return
+    if learned is not None and not learned.exact:
+        return  # an engine of the kind ran out of memory, and nobody knows by how much
     now = engine.settings(runs, gpu, split)
     usual = engine.estimate(runs, gpu, split, now)
     for tokens in STEPS:

@@ -444,7 +444,7 @@ class ChangeStatus(ApiModel):
 
 
 class LearnedElsewhereStatus(ApiModel):
-    """What was learned of a pool that the replicas left."""
+    """Figures that were learned of a pool that the replicas left."""
 
     pool: str = Field(description="Pool that was left.")
     token_time_percent: int = Field(description="Measured time per token, in percent of the performance model's.")
