@@ -119,6 +119,17 @@ class Bench:
             raise AssertionError(f"{error}; they say {said}") from error
         return seen
 
+    def wait_message(self, name: str, ending: str, timeout: float = PATIENCE_SECONDS) -> None:
+        """Wait until the message of the live loop ends with this text."""
+
+        def said() -> str:
+            return str(self.rebalancing(name).get("message"))
+
+        try:
+            self.view.wait(lambda: said().endswith(ending), f"{name} says {ending!r}", timeout)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; it says {said()!r}") from error
+
     def wait_settled(self, name: str, pools: Mapping[str, int], timeout: float = PATIENCE_SECONDS) -> None:
         """Wait until these replicas, by pool, are all there is and all serve."""
         try:
