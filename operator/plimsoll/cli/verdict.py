@@ -7,6 +7,7 @@ from dataclasses import replace
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Option, Target
 from plimsoll.domain.serving import Request
 from plimsoll.domain.units import format_gib
+from plimsoll.placement.doubt_words import doubt_sentence
 from plimsoll.placement.sizing import Sized
 from plimsoll.placement.warnings import choice_warnings, model_warnings
 
@@ -27,11 +28,12 @@ def verdict(figures: MemoryEstimate) -> str:
 
 def fit_by_law(figures: MemoryEstimate) -> Fit:
     """Whether the computed need fits, whatever an override says."""
-    return replace(figures, forced_bytes=None).fit
+    return replace(figures, forced_bytes=None).fit_by_figures
 
 
 def warnings_of(request: Request, answer: Sized) -> tuple[str, ...]:
     """The warnings that the placement would give for this GPU."""
     # The way in which pods reach the GPU does not matter here.
     choice = Option(answer.gpu, Target(answer.gpu.name, answer.split, ("", ""), ""), answer.settings, answer.figures)
-    return (*choice_warnings(request, choice), *model_warnings(request))
+    doubts = (doubt_sentence(doubt) for doubt in answer.figures.doubts)
+    return (*choice_warnings(request, choice), *doubts, *model_warnings(request))

@@ -7,6 +7,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import NamedTuple
 
+from plimsoll.domain.doubts import Doubt
 from plimsoll.domain.engine_options import ALL_MEDIA, Drafting, LoraSlots, MediaUse, Residency
 from plimsoll.domain.gpus import CapacityType, GpuType
 from plimsoll.domain.host import USUAL_HOST, HostEstimate
@@ -103,9 +104,9 @@ class Fit(StrEnum):
     """Whether the need is within the engine's budget, according to the estimate."""
 
     SURE = "Sure"
-    """It fits even at the upper edge of the error band."""
+    """It fits even at the upper edge of the error band, and there is no doubt about the estimate itself."""
     PROBABLE = "Probable"
-    """It fits at the estimate itself, but not at the upper edge of its band."""
+    """It fits at the estimate itself, but not at the upper edge of its band, or the estimate itself is in doubt."""
     NO = "No"
     """It does not fit even at the estimate itself."""
 
@@ -122,7 +123,8 @@ class MemoryEstimate:
     edges of the band). ``kv_reported_tokens`` is the figure that the engine's release reports for the same cache.
     ``kv_needed_tokens`` is what the load needs. With data parallelism, these tokens are those of all engines of the
     replica together, and the need is that of a share of requests that is rounded up, times the engines.
-    ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent state, on each engine.
+    ``max_sequences`` limits ``--max-num-seqs`` of models with a recurrent state, on each engine. ``doubts`` are those
+    about the estimate itself. They follow from the model and the engine's release, so all candidates share them.
     """
 
     terms: tuple[Term, ...]
@@ -142,6 +144,7 @@ class MemoryEstimate:
     host_bytes: int = 0
     forced_bytes: int | None = None
     stage: int = 0
+    doubts: tuple[Doubt, ...] = ()
     expected_bytes: int = field(init=False, repr=False, compare=False)
     """The need of one rank inside the engine's budget, according to the memory law: the sum of the terms."""
 
@@ -224,7 +227,13 @@ class MemoryEstimate:
 
     @property
     def fit(self) -> Fit:
-        """Whether the need fits: for sure, probably, or not."""
+        """Whether the need fits: for sure, probably, or not. With a doubt about the estimate it is never sure."""
+        in_doubt = bool(self.doubts) and self.forced_bytes is None
+        return Fit.PROBABLE if in_doubt and self.fit_by_figures is Fit.SURE else self.fit_by_figures
+
+    @property
+    def fit_by_figures(self) -> Fit:
+        """Whether the need fits by the figures alone. Candidates are compared by it, because they share all doubts."""
         if self.needed_bytes <= self.budget_bytes:
             return Fit.SURE if self.has_room_outside or self.forced_bytes is not None else Fit.PROBABLE
         if self.forced_bytes is None and self.expected_bytes <= self.budget_bytes:
@@ -327,7 +336,7 @@ class Option:
 
         Slowness counts more than a fit that is only probable, because an engine that does not start is placed anew.
         """
-        return 2 * self.is_slow + (self.estimate.fit is not Fit.SURE)
+        return 2 * self.is_slow + (self.estimate.fit_by_figures is not Fit.SURE)
 
     @property
     def split(self) -> Split:

@@ -28,7 +28,7 @@ def first_that_fits(request: Request, fleet: Fleet, ledger: Ledger, memo: Memo |
         if memo is None and not _may_fit(request, candidate):
             continue
         verdict = judge(request, candidate, fleet, memo)
-        if isinstance(verdict, Rejection) or verdict.estimate.fit is not Fit.SURE:
+        if isinstance(verdict, Rejection) or verdict.estimate.fit_by_figures is not Fit.SURE:
             continue
         if verdict.is_slow:
             slow = _preferred(verdict, slow)
@@ -73,7 +73,7 @@ def fits_for_sure(request: Request, candidate: Candidate, fleet: Fleet) -> bool:
     if not _may_fit(request, candidate):
         return False
     verdict = judge_load(request, candidate, fleet, shows_speed=False)
-    return isinstance(verdict, Option) and verdict.estimate.fit is Fit.SURE
+    return isinstance(verdict, Option) and verdict.estimate.fit_by_figures is Fit.SURE
 
 
 def _may_fit(request: Request, candidate: Candidate) -> bool:

@@ -50,11 +50,11 @@ def best_on(request: Request, gpu: GpuType, splits: Sequence[Split]) -> Sized | 
 def fit_of(request: Request, gpu: GpuType, split: Split) -> Fit:
     """Return how well the request fits with the settings that it would get; ``Fit.NO`` where it cannot run."""
     answer = size_on(request, gpu, split)
-    return answer.figures.fit if isinstance(answer, Sized) else Fit.NO
+    return answer.figures.fit_by_figures if isinstance(answer, Sized) else Fit.NO
 
 
 def _with_fit(answers: Iterable[Sized], fit: Fit) -> Iterable[Sized]:
-    return (each for each in answers if each.figures.fit is fit)
+    return (each for each in answers if each.figures.fit_by_figures is fit)
 
 
 def _nearest(answers: Sequence[Sized]) -> Sized:

@@ -9,6 +9,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import format_gib
 from plimsoll.performance.slo import INTERACTIVE
+from plimsoll.placement.doubt_words import doubt_sentence
 from plimsoll.placement.explain import place_words
 from plimsoll.placement.failed_moves import FailedMove
 from plimsoll.placement.speed import missed
@@ -21,10 +22,11 @@ _NARROW_CACHE = (
 
 def warnings_for(request: Request, choice: Option) -> tuple[str, ...]:
     """Return one sentence for each warning; empty where there are none."""
-    probable = choice.estimate.fit is Fit.PROBABLE and not _is_proven(request, choice)
+    probable = choice.estimate.fit_by_figures is Fit.PROBABLE and not _is_proven(request, choice)
     fit_warnings = (_probable_warning(choice),) if probable else ()
+    doubts = tuple(doubt_sentence(doubt) for doubt in choice.estimate.doubts)
     cache_warnings = (_NARROW_CACHE,) if choice.has_narrow_cache else ()
-    own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *_slow_warnings(choice))
+    own = (*choice_warnings(request, choice), *cache_warnings, *fit_warnings, *doubts, *_slow_warnings(choice))
     return (*own, *model_warnings(request))
 
 
@@ -92,11 +94,6 @@ def model_warnings(request: Request) -> tuple[str, ...]:
         warnings.append(
             f"The model class {request.model.architecture} is not known here: its weights are those that the "
             "checkpoint stores, its KV cache was read as most classes lay it out, and the error band is wider."
-        )
-    if request.model.evidence is Evidence.GENERIC:
-        warnings.append(
-            f"The model class {request.model.architecture} is not known here: its fields were read as most classes "
-            "use them, and the error band is wider."
         )
     if unfollowed := [each.split("=")[0] for each in request.engine.unfollowed if each.startswith("-")]:
         warnings.append(

@@ -9,6 +9,7 @@ from plimsoll.domain.observations import Correction
 from plimsoll.domain.outcomes import EngineSettings, MemoryEstimate, Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.terms import ACTIVATIONS, LEARNED, WEIGHTS, Derivation, Line, Term
+from plimsoll.engines.vllm.doubts import doubts_of
 from plimsoll.engines.vllm.memory.activations import Activations, activations_term
 from plimsoll.engines.vllm.memory.cache_term import cache_bytes, cache_term
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphParts, graphs_term
@@ -102,6 +103,7 @@ def estimate_of_stage(
         host_bytes=frame.host_bytes,
         forced_bytes=request.overrides.memory_per_gpu_bytes,
         stage=stage,
+        doubts=doubts_of(request, gpu, split),
     )
 
 

@@ -130,6 +130,9 @@ CHANGES = (
 OLDEST_VERSION = CHANGES[0].since
 """Older engines account memory differently (V0 engine) and are refused."""
 
+NEWEST_VERSION = CHANGES[-1].since
+"""The newest release whose sources were read. Newer releases are given its law."""
+
 
 _, *_LAWS = laws_after(CHANGES, EngineLaw())
 """The law after each change."""

@@ -1,0 +1,24 @@
+"""Doubts about an estimate that no figure removes: the fit is not sure, however much room there is."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from plimsoll.domain.reasons import Numbers
+
+
+class DoubtKind(StrEnum):
+    """The cause of a doubt. Part of the API: kinds are added, and never renamed."""
+
+    GENERIC_READING = "GenericReading"
+    """The model class has no row here: its fields were read as most classes use them."""
+    NEWER_RELEASE = "NewerRelease"
+    """The release of the engine is newer than the newest known memory law."""
+
+
+class Doubt(NamedTuple):
+    """One doubt, with the figures of its sentence."""
+
+    kind: DoubtKind
+    numbers: Numbers = ()

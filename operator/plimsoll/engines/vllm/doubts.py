@@ -1,0 +1,33 @@
+"""The doubts about an estimate that follow from the model and the release of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from plimsoll.domain.doubts import Doubt, DoubtKind
+from plimsoll.domain.gpus import GpuType
+from plimsoll.domain.model import Evidence
+from plimsoll.domain.outcomes import Split
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+
+
+def doubts_of(request: Request, gpu: GpuType, split: Split) -> tuple[Doubt, ...]:
+    """Return the doubts about an estimate; empty where an engine of the kind has served, which removes all of them."""
+    learned = request.correction_for(gpu.name, split)
+    return () if learned is not None and learned.exact else tuple(_doubts(request))
+
+
+def _doubts(request: Request) -> Iterator[Doubt]:
+    model, release = request.model, request.engine.version
+    if model.evidence is Evidence.GENERIC:
+        yield Doubt(DoubtKind.GENERIC_READING, (("architecture", model.architecture),))
+    if _is_newer(release, NEWEST_VERSION):
+        numbers = (("title", "vLLM"), ("release", str(release)), ("newest", str(NEWEST_VERSION)))
+        yield Doubt(DoubtKind.NEWER_RELEASE, numbers)
+
+
+def _is_newer(release: EngineVersion, newest: EngineVersion) -> bool:
+    """Whether the minor release is newer: patches of the newest release follow its law."""
+    return release[:2] > newest[:2]

@@ -1,0 +1,21 @@
+"""The sentence of each doubt about an estimate."""
+
+from __future__ import annotations
+
+from plimsoll.domain.doubts import Doubt, DoubtKind
+
+_SENTENCES = {
+    DoubtKind.GENERIC_READING: (
+        "The model class {architecture} is not known here: its fields were read as most classes use them. The error "
+        "band is wider, and the fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.NEWER_RELEASE: (
+        "{title} {release} is newer than {newest}, the newest release with a known memory law: that law was used. The "
+        "fit is never called sure until an engine of this kind has served."
+    ),
+}
+
+
+def doubt_sentence(doubt: Doubt) -> str:
+    """Return one sentence or two for the reader of an estimate."""
+    return _SENTENCES[doubt.kind].format(**dict(doubt.numbers))
