@@ -128,11 +128,13 @@ def _predict(setup: Setup) -> Prediction:
             media=setup.media,
             lora=setup.lora,
             speculation=_speculation(setup, facts),
+            unfollowed=_attention(setup),
         ),
     )
     settings = _settings(setup, percent)
     first = estimate_of_stage(request, gpu, _split(setup), settings, 0)
-    return _prediction(setup, estimate(request, gpu, _split(setup), settings), first)
+    found = _with_real_room(setup, setup.gpu, estimate(request, gpu, _split(setup), settings))
+    return _prediction(setup, found, first)
 
 
 def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> Prediction:
@@ -162,6 +164,15 @@ def _speculation(setup: Setup, facts: ModelFacts) -> Speculation | None:
 def _gpu_with_budget(gpu: GpuType, utilization: float, percent: int) -> GpuType:
     """The card with so much less memory that a whole percentage of it is the record's budget (0.9764 is none)."""
     return replace(gpu, usable_bytes=int(gpu.usable_bytes * utilization * 100 / percent))
+
+
+def _with_real_room(setup: Setup, gpu: GpuType, found: MemoryEstimate) -> MemoryEstimate:
+    """The estimate with what the record's share, and not the whole percentage above it, leaves outside the budget."""
+    return replace(found, usable_bytes=found.budget_bytes + int(gpu.usable_bytes * (1 - setup.utilization)))
+
+
+def _attention(setup: Setup) -> tuple[str, ...]:
+    return () if setup.attention_backend is None else (f"--attention-backend={setup.attention_backend}",)
 
 
 def _settings(setup: Setup, percent: int) -> EngineSettings:

@@ -68,6 +68,7 @@ class Setup:
     lora: LoraSlots | None = None
     predicted_tokens: int | None = None
     cpu_offload_gib: float = 0
+    attention_backend: str | None = None
     assumed: tuple[str, ...] = ()
 
     @property
@@ -152,6 +153,7 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
         lora=_adapters(case),
         predicted_tokens=predicted_tokens,
         cpu_offload_gib=float(case.other_flags.get("cpu_offload_gb") or 0),
+        attention_backend=case.other_flags.get("attention_backend"),
         assumed=tuple(assumed.names),
     )
 

@@ -29,10 +29,11 @@ from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
-from plimsoll.engines.vllm.memory.band import band
+from plimsoll.engines.vllm.memory.band import band_width
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.laws import law_for
+from plimsoll.engines.vllm.memory.rocm_attention import ROCM_KERNELS, spilled_bytes
 from plimsoll.memory.band import Band
 from tests.memory.sums import activations_bytes, non_torch_bytes
 
@@ -113,6 +114,11 @@ class Row:
         )
 
     @property
+    def attention(self) -> str | None:
+        """The attention back end that the name of the record's folder tells."""
+        return ROCM_KERNELS if "rocm_atten" in self.id else None
+
+    @property
     def measured_gib(self) -> float:
         """What is neither weights nor cache: the budget's identity, which holds in every log to 0.02 GiB."""
         return self.utilization * self.total_gib - self.weights_gib - self.kv_gib
@@ -148,7 +154,8 @@ class Row:
     def computed_gib(self) -> float:
         """Activations, non-torch and charged graphs, by the laws."""
         beside = non_torch_bytes(self.card, self.split, self.law, last_stage=self.last_stage)
-        return self.activations_gib + (beside + self.graphs.estimated_bytes) / GIB
+        spilled = spilled_bytes(self.card, self.facts, self.law.release, self.attention)
+        return self.activations_gib + (beside + spilled + self.graphs.estimated_bytes) / GIB
 
     @property
     def residual_gib(self) -> float:
@@ -157,7 +164,7 @@ class Row:
 
     @property
     def band(self) -> Band:
-        return band(self.facts, self.card, self.split, self.law, sequences=self.sequences)
+        return band_width(self.facts, self.card, self.split, self.law, self.attention).band(self.sequences)
 
     @property
     def inside(self) -> bool:
@@ -193,7 +200,11 @@ def _facts(name: str, *, mxfp4: bool) -> ModelFacts:
 
 
 def _architecture(name: str, sizes: dict[str, Any]) -> str:
-    """Its class, as far as the choice of a runner goes by it."""
+    """Its class, as far as the choice of a runner or of an attention kernel goes by it."""
+    if name.startswith("gemma-3"):
+        return "Gemma3ForConditionalGeneration"
+    if "Qwen3-Next" in name:
+        return "Qwen3NextForCausalLM"
     if sizes.get("experts") or sizes.get("encoder") or sizes.get("recurrent"):
         return "AnyForConditionalGeneration"
     return "Qwen3ForCausalLM" if name.startswith("Qwen3") else "LlamaForCausalLM"

@@ -18,15 +18,17 @@ from plimsoll.domain.precision import Precision
 from plimsoll.domain.units import GIB
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.band import band
-from plimsoll.engines.vllm.memory.cuda_graphs import captured_sizes, cuda_graphs_bytes
+from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, captured_sizes, cuda_graphs_bytes
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.kv_law import CHANGES as KV_CHANGES
 from plimsoll.engines.vllm.memory.kv_law import kv_law_for
 from plimsoll.engines.vllm.memory.laws import CHANGES, OLDEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
+from plimsoll.engines.vllm.memory.outside_budget import outside_budget
 from plimsoll.engines.vllm.memory.served import served_model
 from tests.memory.overhead_rows import ROWS
 from tests.memory.sums import activations_bytes, non_torch_bytes, width_bytes
+from tests.support import planning
 from tests.support.model_configs import facts_of
 
 
@@ -45,6 +47,7 @@ def card(
 
 H100, A100, L40S = card(), card("NVIDIA A100", 79.25, (8, 0)), card("NVIDIA L40S", 44.42, (8, 9), pcie=True)
 MI300X = card("AMD Instinct MI300X", 191.69, None)
+R9700 = planning.gpu("r9700-32gb")
 LLAMA, MOE, GEMMA = facts("Llama-3.1-8B"), facts("Qwen3-30B"), facts("gemma-3-12b")
 ALONE = Split(1)
 SPARSE, HYBRID = facts("GLM-5.2"), facts("Qwen3.6-27B")
@@ -385,6 +388,19 @@ def test_memory_shared_with_the_host_costs_and_widens() -> None:
 def test_what_lies_outside_the_budget_grows_with_the_group() -> None:
     assert outside_bytes(H100, Split(1)) < outside_bytes(L40S, Split(2))
     assert outside_bytes(L40S, Split(2)) < outside_bytes(H100, Split(2))
+    assert outside_bytes(R9700, Split(1)) < outside_bytes(L40S, Split(1))
+    assert outside_bytes(R9700, Split(1)) < outside_bytes(R9700, Split(2)) < outside_bytes(L40S, Split(2))
+
+
+@pytest.mark.parametrize("name", ["rtx-3090-24gb", "rtx-4090-24gb", "rtx-5090-32gb", "h100-sxm-80gb"])
+def test_mxfp4_experts_take_memory_outside_the_budget_for_each_sequence(name: str) -> None:
+    """gpt-oss-20b died on an H100 with 1,024 sequences and 3.96 GiB outside; small cards ran 64 with 1.57."""
+    outside = outside_budget(planning.model("openai/gpt-oss-20b"), planning.gpu(name), Split(1), law(12))
+    no_graphs = GraphMemory(0, 0)
+    assert outside.total_bytes(no_graphs, 64) < 1.0 * GIB
+    assert outside.total_bytes(no_graphs, 1024) > 2.5 * GIB
+    dense = outside_budget(planning.model("meta-llama/Llama-3.1-8B-Instruct"), planning.gpu(name), Split(1), law(12))
+    assert dense.total_bytes(no_graphs, 1024) == dense.total_bytes(no_graphs, 64)
 
 
 def test_the_band_widens_where_less_is_known() -> None:

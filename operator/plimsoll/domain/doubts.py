@@ -15,6 +15,8 @@ class DoubtKind(StrEnum):
     """The model class has no row here: its fields were read as most classes use them."""
     NEWER_RELEASE = "NewerRelease"
     """The release of the engine is newer than the newest known memory law."""
+    FEW_STARTS = "FewStarts"
+    """Few starts of models with such layers are known, and they differ."""
 
 
 class Doubt(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plimsoll.domain.gpus import CapacityType
 from plimsoll.domain.model import Evidence
-from plimsoll.domain.outcomes import Fit, Option
+from plimsoll.domain.outcomes import Fit, MemoryEstimate, Option
 from plimsoll.domain.serving import Request
 from plimsoll.domain.times import to_rfc3339
 from plimsoll.domain.units import format_gib
@@ -119,10 +119,23 @@ def _is_proven(request: Request, choice: Option) -> bool:
 
 def _probable_warning(choice: Option) -> str:
     figures = choice.estimate
+    if figures.computed_bytes <= figures.budget_bytes:
+        return _outside_warning(figures)
     return (
         f"No free GPU fits for sure. This fits by the estimate ({format_gib(figures.expected_bytes)} of "
         f"{format_gib(figures.budget_bytes)} per GPU), not at the upper edge of its error band "
         f"({format_gib(figures.computed_bytes)}): the engine may fail to start, and is then placed anew."
+    )
+
+
+def _outside_warning(figures: MemoryEstimate) -> str:
+    left = figures.usable_bytes - figures.budget_bytes
+    percent = 100 * (figures.usable_bytes - figures.outside_bytes) // figures.usable_bytes
+    remedy = f"Set spec.engine.gpuMemoryUtilizationPercent to {percent}." if percent > 0 else "Take a larger GPU."
+    return (
+        f"This fits the engine's budget, which leaves {format_gib(left)} of each GPU outside it. CUDA, communication "
+        f"and CUDA graphs may take {format_gib(figures.outside_bytes)} there: the engine may fail to start, and is "
+        f"then placed anew. {remedy}"
     )
 
 

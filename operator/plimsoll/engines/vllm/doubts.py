@@ -10,7 +10,11 @@ from plimsoll.domain.model import Evidence
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+
+_HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
+"""DeepSeek-V4 and GLM-5.3-Flash, 0.22 to 0.31 (``band.py``)."""
 
 
 def doubts_of(request: Request, gpu: GpuType, split: Split) -> tuple[Doubt, ...]:
@@ -26,6 +30,8 @@ def _doubts(request: Request) -> Iterator[Doubt]:
     if _is_newer(release, NEWEST_VERSION):
         numbers = (("title", "vLLM"), ("release", str(release)), ("newest", str(NEWEST_VERSION)))
         yield Doubt(DoubtKind.NEWER_RELEASE, numbers)
+    if residual_streams(model) > 1:
+        yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
 
 
 def _is_newer(release: EngineVersion, newest: EngineVersion) -> bool:

@@ -32,6 +32,7 @@ from plimsoll.engines.vllm.memory.non_torch import overhead_term
 from plimsoll.engines.vllm.memory.outside_budget import Outside, outside_budget
 from plimsoll.engines.vllm.memory.rank import Rank
 from plimsoll.engines.vllm.memory.rank_cache import rank_layout
+from plimsoll.engines.vllm.memory.rocm_attention import chosen_attention
 from plimsoll.engines.vllm.memory.weights import host_bytes, weights_term
 from plimsoll.memory.draft import draft_tokens
 
@@ -84,6 +85,7 @@ def frame_of(
         engine.residency,
         engine.lora,
         engine.speculation,
+        engine.unfollowed,
         gpu,
         split,
         stage,
@@ -101,6 +103,7 @@ def _frame(
     residency: Residency | None,
     lora: LoraSlots | None,
     speculation: Speculation | None,
+    unfollowed: tuple[str, ...],
     gpu: GpuType,
     split: Split,
     stage: int,
@@ -108,7 +111,14 @@ def _frame(
     enforce_eager: bool,  # noqa: FBT001 - a part of the cache's key
 ) -> Frame:
     """Compute the frame from a rank that has nothing but these arguments, so that nothing else can change it."""
-    engine = EngineChoice(version, residency=residency, lora=lora, speculation=speculation, enforce_eager=enforce_eager)
+    engine = EngineChoice(
+        version,
+        residency=residency,
+        lora=lora,
+        speculation=speculation,
+        enforce_eager=enforce_eager,
+        unfollowed=unfollowed,
+    )
     request = Request(_NO_DEPLOYMENT, model, precision, kv_precision, _SMALLEST_LOAD, engine)
     settings = _settings(batched_tokens, enforce_eager=enforce_eager)
     law = law_for(version)
@@ -124,7 +134,7 @@ def _frame(
         graphs=rank_graph_kind(rank),
         tokens=batched_tokens,
         tokens_each=1 + draft_tokens(request),
-        width=band_width(model, gpu, split, law),
+        width=band_width(model, gpu, split, law, chosen_attention(unfollowed)),
         outside=outside_budget(model, gpu, split, law),
         counts_groups=kv_law_for(version).reports_tokens_by_group,
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
+from plimsoll.domain.gpus import GpuType, Interconnect
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.terms import OVERHEAD, Derivation, Line, Term
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.rank import Rank
+from plimsoll.engines.vllm.memory.rocm_attention import chosen_attention, is_rdna, spilled_bytes
 
 _HOPPER = 9
 
@@ -44,6 +45,11 @@ gives flags, 2.8 to 5.7 in total in those that do not."""
 _OUTSIDE_ONE, _OUTSIDE_SWITCH, _OUTSIDE_LINK = 0.6, 2.2, 1.2
 """GiB. One GPU 0.41 to 0.60; TP over NVSwitch 1.53 to 2.47; over PCIe 0.96 and less (H100, H200, B200-class logs)."""
 
+_OUTSIDE_RDNA, _OUTSIDE_RDNA_LINK = 0.04, 1.0
+"""GiB. AMD graphics cards: all 13 starts on one R9700 ran with 0.64 GiB outside the budget, of which the graphs take
+0.35 to 0.59 (0.11 and 0.13, 64 sequences). On two of them, two of seven starts ran out of memory with 0.64 GiB; four
+ran with 1.59 and 1.91."""
+
 
 def overhead_term(rank: Rank) -> Term:
     """Return the bytes allocated outside PyTorch after the engine's first snapshot, so inside its budget."""
@@ -57,7 +63,10 @@ def _derivation(rank: Rank) -> Derivation:
 
 def _rank_parts(rank: Rank) -> tuple[tuple[str, int], ...]:
     captures = not (rank.settings.enforce_eager or rank.law.runs_v2(rank.request.model, rank.gpu))
-    return non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)
+    parts = non_torch_parts(rank.gpu, rank.split, rank.law, last_stage=rank.is_last, captures=captures)
+    engine = rank.request.engine
+    spilled = spilled_bytes(rank.gpu, rank.request.model, rank.law.release, chosen_attention(engine.unfollowed))
+    return (*parts, ("scratch memory of Triton's attention kernel", spilled)) if spilled else parts
 
 
 @lru_cache(maxsize=4096)
@@ -82,6 +91,8 @@ def outside_bytes(gpu: GpuType | None, split: Split) -> int:
 
     CUDA graphs that the release does not charge are outside the budget as well, but not in this figure.
     """
+    if gpu is not None and is_rdna(gpu):
+        return int((_OUTSIDE_RDNA if split.gpus == 1 else _OUTSIDE_RDNA_LINK) * GIB)
     if split.gpus == 1:
         return int(_OUTSIDE_ONE * GIB)
     fast = gpu is None or gpu.interconnect is not Interconnect.PCIE
@@ -104,11 +115,6 @@ def _platform_parts(gpu: GpuType | None) -> Iterator[tuple[str, int]]:
         yield "ROCm on a graphics card", RDNA_BYTES
     if gpu is not None and gpu.unified_memory:
         yield "memory shared with the host: what else happens there", UNIFIED_BYTES
-
-
-def is_rdna(gpu: GpuType) -> bool:
-    """Whether this is one of AMD's graphics cards (gfx10 to gfx12) and no Instinct."""
-    return gpu.vendor is Vendor.AMD and (gpu.gfx or "").startswith(("gfx10", "gfx11", "gfx12"))
 
 
 def _link_parts(gpu: GpuType | None, split: Split, law: EngineLaw, *, captures: bool) -> Iterator[tuple[str, int]]:

@@ -9,42 +9,47 @@ from plimsoll.domain.gpus import GpuType
 from plimsoll.domain.model import ModelFacts
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.precision import Precision
-from plimsoll.domain.units import GIB
+from plimsoll.domain.units import MIB
 from plimsoll.engines.vllm.memory.cuda_graphs import GraphMemory, GraphParts
 from plimsoll.engines.vllm.memory.engine_law import EngineLaw
 from plimsoll.engines.vllm.memory.non_torch import outside_bytes
 from plimsoll.engines.vllm.memory.sampler import Sampling, sampling
 
-MXFP4_SCRATCH_BYTES = 2 * GIB
-"""Kernel scratch of MXFP4 experts that the profiling run does not include.
+MXFP4_SEQUENCE_BYTES = 2 * MIB
+"""What warming up the sampler takes for each sequence of a model with MXFP4 experts, and no profiling run includes.
 
-gpt-oss-20b on an H100 (vLLM 0.19.0) died in sampler warm-up with 1.6 GiB to spare by every other term on one GPU and
-with 0.4 GiB on two, and ran with 4.3 GiB to spare.
+gpt-oss-20b on an H100 (vLLM 0.19.0, 1,024 sequences) died in sampler warm-up with 1.4 GiB to spare by every other term
+on one GPU and with less on two, and ran with 4.3 GiB to spare. With 32 and 64 sequences it ran with 1.0 GiB to spare
+beside CUDA's context on RTX 3090 to 5090 (four starts of 0.12), and on R9700 with less.
 """
 
 
 class Outside(NamedTuple):
     """The memory outside the budget, for any load.
 
-    ``fixed_bytes`` are CUDA's context, NCCL and scratch. ``unprofiled`` is the sampler where the profiling run does not
-    sample.
+    ``fixed_bytes`` are CUDA's context and NCCL. ``unprofiled`` is the sampler where the profiling run does not sample.
+    ``sequence_bytes`` is taken for each sequence.
     """
 
     fixed_bytes: int
     unprofiled: Sampling | None
+    sequence_bytes: int = 0
 
     def total_bytes(self, graphs: GraphMemory | GraphParts, sequences: int) -> int:
         """Return all of it: also uncharged graphs, and what the profiling run does not include."""
         uncharged = max(0, graphs.actual_bytes - graphs.estimated_bytes)
         unprofiled = 0 if self.unprofiled is None else self.unprofiled.peak_bytes(sequences)
-        return self.fixed_bytes + uncharged + unprofiled
+        return self.fixed_bytes + uncharged + unprofiled + sequences * self.sequence_bytes
 
 
 @lru_cache(maxsize=4096)
 def outside_budget(model: ModelFacts, gpu: GpuType, split: Split, law: EngineLaw) -> Outside:
     """Return the memory that an engine takes outside its budget, for any load."""
-    scratch = MXFP4_SCRATCH_BYTES if model.checkpoint.precision is Precision.MXFP4 else 0
-    return Outside(outside_bytes(gpu, split) + scratch, None if law.profiles_sampler else _sampling(model, gpu, law))
+    return Outside(
+        fixed_bytes=outside_bytes(gpu, split),
+        unprofiled=None if law.profiles_sampler else _sampling(model, gpu, law),
+        sequence_bytes=MXFP4_SEQUENCE_BYTES if model.checkpoint.precision is Precision.MXFP4 else 0,
+    )
 
 
 def _sampling(model: ModelFacts, gpu: GpuType, law: EngineLaw) -> Sampling:
