@@ -132,6 +132,20 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         ),
     ),
     (
+        Reason.FITS_ONLY_PROBABLY,
+        {
+            "need_bytes": 70 * GIB,
+            "have_bytes": 72 * GIB,
+            "sure_bytes": 71 * GIB,
+            "left_bytes": GIB,
+            "outside_bytes": 2 * GIB,
+        },
+        (
+            "leaves 1.00 GiB per GPU outside the engine's budget, where CUDA, communication and CUDA graphs may take "
+            "2.00 GiB; the choice fits for sure"
+        ),
+    ),
+    (
         Reason.PRECISION_NOT_SUPPORTED,
         {"what": "precision bf16", "need": "compute capability 8.0", "have": "7.5"},
         "precision bf16 needs compute capability 8.0, the GPU has 7.5",

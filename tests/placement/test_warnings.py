@@ -98,6 +98,16 @@ def test_without_any_report_nothing_is_proven_even_where_no_cache_is_needed() ->
     assert warnings_for(request(observed=(ObservedCapacity(H100, Split(1), 1),)), probable(1)) == ()
 
 
+def test_too_little_memory_outside_the_budget_is_named_with_the_share_that_would_do() -> None:
+    figures = on_h100().estimate
+    short = on_h100(outside_bytes=figures.usable_bytes - figures.budget_bytes + 1)
+    (warning,) = warnings_for(request(), short)
+    assert warning.startswith("This fits the engine's budget, which leaves 6.")
+    assert warning.endswith("Set spec.engine.gpuMemoryUtilizationPercent to 91.")
+    enough = on_h100(outside_bytes=figures.usable_bytes - figures.budget_bytes)
+    assert warnings_for(request(), enough) == ()
+
+
 def test_a_sure_fit_is_not_called_probable() -> None:
     assert warnings_for(request(), on_h100()) == ()
 

@@ -142,6 +142,18 @@ def _raised(figures: Figures) -> str:
     return " and ".join([*gpus, *cpu, *memory])
 
 
+def _probable(figures: Figures) -> str:
+    if "left_bytes" in figures:
+        return (
+            f"leaves {_gib(figures, 'left_bytes')} per GPU outside the engine's budget, where CUDA, communication and "
+            f"CUDA graphs may take {_gib(figures, 'outside_bytes')}; the choice fits for sure"
+        )
+    return (
+        f"fits by the estimate ({_gib(figures, 'need_bytes')} of {_gib(figures, 'have_bytes')} per GPU), not at the "
+        f"upper edge of its error band ({_gib(figures, 'sure_bytes')}); the choice fits for sure"
+    )
+
+
 def _scarce(figures: Figures) -> str:
     other = figures.get("other", "another deployment")
     saved = f"save {_price(figures, 'saved')} for" if "saved" in figures else "are the only ones for"
@@ -224,10 +236,7 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
         f"fits with an fp8 KV cache at {_price(f, 'price')}, the choice keeps 16 bits at {_price(f, 'best_price')}: a "
         "tenth or less is saved"
     ),
-    Reason.FITS_ONLY_PROBABLY: lambda f: (
-        f"fits by the estimate ({_gib(f, 'need_bytes')} of {_gib(f, 'have_bytes')} per GPU), not at the upper edge of "
-        f"its error band ({_gib(f, 'sure_bytes')}); the choice fits for sure"
-    ),
+    Reason.FITS_ONLY_PROBABLY: _probable,
     Reason.ROOM_FOR_FEWER: lambda f: (
         f"fits at {_price(f, 'price')}, but has room for {f['room']} replicas where the choice takes {f['best_room']}"
     ),

@@ -143,10 +143,15 @@ def _doubtful(choice: Option, best: Option) -> Rejection:
 
 def _only_probably(choice: Option) -> Rejection:
     figures = choice.estimate
+    outside = (
+        ("left_bytes", figures.usable_bytes - figures.budget_bytes),
+        ("outside_bytes", figures.outside_bytes),
+    )
     numbers = (
         ("need_bytes", figures.expected_bytes),
         ("have_bytes", figures.budget_bytes),
         ("sure_bytes", figures.computed_bytes),
+        *(outside if figures.computed_bytes <= figures.budget_bytes else ()),
     )
     return Rejection(choice.gpu.name, choice.split, Reason.FITS_ONLY_PROBABLY, numbers)
 
