@@ -74,7 +74,8 @@ class Case:
 class OracleRow:
     """Weights of one rank as the engine's own modules count them for one configuration, without a GPU.
 
-    ``quantized`` False means that the modules were made without the configuration's quantization.
+    ``quantized`` False means that the modules were made without the configuration's quantization. ``buffers`` says
+    whether ``bytes`` count the modules' buffers (rotary tables above all); None where the row does not say it.
     """
 
     id: str
@@ -85,6 +86,7 @@ class OracleRow:
     quantized: bool | None = None
     bytes: int | None = None
     parameters: int | None = None
+    buffers: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.accuracy.cases import BadRow, Case, OracleRow
 from benchmarks.accuracy.checkpoint import Checkpoint, checkpoint_of
-from benchmarks.accuracy.ours import facts_of
+from benchmarks.accuracy.ours import facts_of, follows
 from benchmarks.accuracy.reading.configs import ConfigShelf, Found
 from benchmarks.accuracy.reading.oracle import read_oracle
 from benchmarks.accuracy.reading.records import read_records
+from benchmarks.accuracy.reading.speculation import drafting_of
 from benchmarks.accuracy.scoring import Scored
-from benchmarks.accuracy.setups import Setup, UnusableCase, setup_of, unquantized, weights_setup
+from benchmarks.accuracy.setups import SPECULATION, Setup, UnusableCase, setup_of, unquantized, weights_setup
 from benchmarks.accuracy.split import is_held_out
 
 DATA: Final = Path(__file__).resolve().parent / "data"
@@ -87,13 +88,28 @@ def _add(loaded: Loaded, case: Case, shelf: ConfigShelf, *, is_carried: bool) ->
         reason = f"no configuration: {case.model}"
     if reason is None and found is not None:
         try:
-            setup = setup_of(case, found, checkpoint_for(case.model or "", found.config))
+            checkpoint = checkpoint_for(case.model or "", found.config)
+            setup = _honest(setup_of(case, found, checkpoint, _draft_of(case, shelf)))
         except UnusableCase as error:
             reason = str(error)
         else:
             loaded.scored.append(Scored(case, setup, is_held_out(case, is_carried=is_carried)))
     if reason is not None:
         loaded.left_out.append(BadRow(case.id, reason))
+
+
+def _draft_of(case: Case, shelf: ConfigShelf) -> Mapping[str, Any] | None:
+    """Return the configuration of the draft that a record names; None where it names none, or none is known."""
+    drafting = drafting_of(case.other_flags)
+    found = shelf.find(drafting.model) if drafting is not None and drafting.model is not None else None
+    return None if found is None else found.config
+
+
+def _honest(setup: Setup) -> Setup:
+    """Return the inputs with a speculation that no law covers noted as assumed."""
+    if SPECULATION in setup.assumed or follows(setup):
+        return setup
+    return replace(setup, assumed=(*setup.assumed, SPECULATION))
 
 
 def _reason_to_leave_out(case: Case) -> str | None:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from benchmarks.accuracy.prediction import Prediction, Verdict
+from benchmarks.accuracy.reading.speculation import DRAFT_MODEL, MTP, NGRAM
 from benchmarks.accuracy.setups import Setup
 from plimsoll.domain.engine_choice import EngineChoice, Speculation
 from plimsoll.domain.engine_options import CpuOffload, Residency
@@ -27,6 +28,7 @@ from plimsoll.engines.vllm.memory.laws import OLDEST_VERSION, law_for
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.facts.models.config_json import read_model_facts
+from plimsoll.facts.models.eagle import as_engine_head
 from plimsoll.memory.weights import stage_weights, weights_bytes
 
 NAME: Final = "plimsoll"
@@ -50,7 +52,7 @@ class Ours:
 
     def predict(self, setups: Sequence[Setup]) -> list[Prediction]:
         """One prediction a setup; a refusal of the core is its note."""
-        return [_guarded(setup, _predict) for setup in setups]
+        return [_guarded(setup, _widest if setup.possible else _predict) for setup in setups]
 
     def predict_weights(self, setups: Sequence[Setup]) -> list[Prediction]:
         """The tensors that the engine makes and loads on the fullest rank, without what kernels keep beside them."""
@@ -104,7 +106,7 @@ def _parameters(setup: Setup) -> Prediction:
     precision = _precision(setup, facts)
     stages = range(split.pipeline_parallel)
     size = max(stage_weights(facts, precision, split, stage).parameters_bytes for stage in stages)
-    return Prediction(weights_gib=size / GIB)
+    return Prediction(weights_gib=size / GIB, buffers_gib=facts.rotary_bytes / GIB)
 
 
 def _predict(setup: Setup) -> Prediction:
@@ -137,6 +139,31 @@ def _predict(setup: Setup) -> Prediction:
     return _prediction(setup, found, first)
 
 
+def _widest(setup: Setup) -> Prediction:
+    """Return the answer for a card of an unknown type: the middle one of its possible types, with all of their bands.
+
+    The verdict is sure, or no, only where it is so on every type.
+    """
+    answers = [_guarded(each, _predict) for each in setup.possible]
+    found = sorted((each for each in answers if each.kv_gib is not None), key=lambda each: each.kv_gib or 0)
+    if not found:
+        return answers[0]
+    verdicts = {each.verdict for each in found}
+    return replace(
+        found[(len(found) - 1) // 2],
+        verdict=verdicts.pop() if len(verdicts) == 1 else Verdict.PROBABLE,
+        kv_low_gib=min(each.kv_low_gib for each in found if each.kv_low_gib is not None),
+        kv_high_gib=max(each.kv_high_gib for each in found if each.kv_high_gib is not None),
+        tokens_low=min(each.tokens_low for each in found if each.tokens_low is not None),
+        tokens_high=max(each.tokens_high for each in found if each.tokens_high is not None),
+        note=f"the card has no name: the widest band over {_names(setup.possible)}",
+    )
+
+
+def _names(setups: Sequence[Setup]) -> str:
+    return ", ".join(each.gpu.name for each in setups if each.gpu is not None)
+
+
 def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> Prediction:
     """Of a pipeline the first stage's log is the one that is kept; tokens and verdict are those of all stages.
 
@@ -156,9 +183,33 @@ def _prediction(setup: Setup, found: MemoryEstimate, first: MemoryEstimate) -> P
     )
 
 
+def follows(setup: Setup) -> bool:
+    """Whether the estimate is given the speculation that the record tells of, or the record tells of none."""
+    if setup.drafting is None:
+        return True
+    try:
+        return _speculation(setup, facts_of(setup.model, setup.config)) is not None
+    except _REFUSALS:
+        return False
+
+
 def _speculation(setup: Setup, facts: ModelFacts) -> Speculation | None:
-    tokens = setup.predicted_tokens
-    return None if tokens is None or not facts.predictor else Speculation(tokens, uses_predictor=True)
+    """Return the record's speculation; None where there is none, or where no law covers it."""
+    told = setup.drafting
+    if told is None:
+        return None
+    tokens = told.tokens or 1
+    if told.method == MTP:
+        return Speculation(tokens, uses_predictor=True) if facts.predictor else None
+    if told.method == NGRAM:
+        return Speculation(tokens)
+    if setup.draft is None or told.model is None:
+        return None
+    draft = facts_of(told.model, setup.draft)
+    if told.method == DRAFT_MODEL:
+        return Speculation(tokens, draft=draft)
+    head = as_engine_head(draft)
+    return None if head is None or head[0].value != told.method else Speculation(tokens, draft=head[1], head=head[0])
 
 
 def _gpu_with_budget(gpu: GpuType, utilization: float, percent: int) -> GpuType:

@@ -23,7 +23,9 @@ class Prediction:
     """Figures of one GPU, in the units of the engine's log; None where the predictor has no answer.
 
     ``kv_low_gib`` .. ``kv_high_gib`` and ``tokens_low`` .. ``tokens_high`` are the band that the predictor itself
-    states. ``note`` says why there is no answer, or by which of its ways the predictor came to it.
+    states. ``buffers_gib`` is what modules keep in addition to their parameters (rotary tables), which weights do not
+    include where they are asked for alone. ``note`` says why there is no answer, or by which of its ways the predictor
+    came to it.
     """
 
     weights_gib: float | None = None
@@ -35,6 +37,7 @@ class Prediction:
     kv_high_gib: float | None = None
     tokens_low: int | None = None
     tokens_high: int | None = None
+    buffers_gib: float | None = None
     note: str | None = None
 
 

@@ -13,13 +13,13 @@ from benchmarks.accuracy.loading import Loaded
 from benchmarks.accuracy.prediction import Prediction, Verdict
 from benchmarks.accuracy.predictors import Column
 from benchmarks.accuracy.scoring import Scored
-from benchmarks.accuracy.setups import Setup
+from benchmarks.accuracy.setups import GPU_TYPE, SPECULATION, Setup
 from benchmarks.accuracy.table import TableRow
 
 BEGIN = "<!-- begin: written by `python -m benchmarks.accuracy` -->"
 END = "<!-- end -->"
 _NO_CONFIGURATION = "no configuration: "
-_HIDDEN = ("config", "gpu", "checkpoint", "version", "id", "model")
+_HIDDEN = ("config", "gpu", "checkpoint", "version", "id", "model", "draft", "possible")
 
 
 def write_predictions(path: Path, loaded: Loaded, columns: Sequence[Column]) -> None:
@@ -69,6 +69,7 @@ def summary(loaded: Loaded, columns: Sequence[Column]) -> Iterator[str]:
         f"- {len(loaded.scored)} starts are scored: {known} with known flags, {len(loaded.scored) - known} with assumed"
         f" ones; {held_out} held out from the fit. {len(loaded.weights)} rows of weights."
     )
+    yield from _assumptions(loaded)
     if false_fits := _false_fits(loaded, columns[0]):
         yield f"- Failures that {columns[0].name} calls sure: {', '.join(false_fits)}."
     if loaded.left_out:
@@ -83,6 +84,29 @@ def summary(loaded: Loaded, columns: Sequence[Column]) -> Iterator[str]:
         yield f"- {len(loaded.bad)} rows or files could not be read: " + "; ".join(
             f"{row.name} ({row.reason})" for row in loaded.bad[:12]
         )
+
+
+def _assumptions(loaded: Loaded) -> Iterator[str]:
+    """Yield what is assumed of cards without a name, of speculation, and of buffers in rows of weights."""
+    nameless = [each.setup for each in loaded.scored if GPU_TYPE in each.setup.assumed]
+    if nameless:
+        texts = (f"{each.id} ({_possible_types(each)})" for each in nameless)
+        yield f"- {len(nameless)} starts name no card; its type is assumed from its memory alone: {'; '.join(texts)}."
+    drafts = [each.setup for each in loaded.scored if SPECULATION in each.setup.assumed]
+    if drafts:
+        texts = (f"{each.id} ({each.drafting.method})" for each in drafts if each.drafting is not None)
+        yield f"- {len(drafts)} starts draft tokens in a way that no predictor is given: {'; '.join(texts)}."
+    unsaid = sum(row.buffers is None for row, _ in loaded.weights)
+    if unsaid:
+        yield (
+            f"- {unsaid} rows of weights do not say whether buffers are counted (`buffers`): it is assumed that they"
+            " are not, and the table has a line for either reading."
+        )
+
+
+def _possible_types(setup: Setup) -> str:
+    names = [each.gpu.name for each in setup.possible if each.gpu is not None]
+    return f"the widest band of {', '.join(names)}" if names else f"{setup.gpu.name if setup.gpu else 'unknown'} alone"
 
 
 def _false_fits(loaded: Loaded, column: Column) -> list[str]:
@@ -108,7 +132,7 @@ def _lines(loaded: Loaded, columns: Sequence[Column]) -> Iterator[dict[str, Any]
             "id": row.id,
             "kind": "weights",
             "family": setup.family,
-            "measured": {"bytes": row.bytes, "parameters": row.parameters},
+            "measured": {"bytes": row.bytes, "parameters": row.parameters, "buffers": row.buffers},
             "predictions": {each.name: _said((each.weights or [])[number]) for each in answered},
         }
     for kind, rows in (("left out", loaded.left_out), ("unreadable", loaded.bad)):
@@ -135,8 +159,10 @@ def _inputs(setup: Setup) -> dict[str, Any]:
     names = [name for name in type(setup).__dataclass_fields__ if name not in _HIDDEN]
     return {name: getattr(setup, name) for name in names} | {
         "gpu": setup.gpu.name if setup.gpu else None,
+        "possible_gpus": [each.gpu.name for each in setup.possible if each.gpu is not None],
         "total_gib": round(setup.total_gib, 3),
         "version": str(setup.version),
+        "drafting": None if setup.drafting is None else asdict(setup.drafting),
     }
 
 

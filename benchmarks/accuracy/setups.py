@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from benchmarks.accuracy import defaults
@@ -13,7 +13,8 @@ from benchmarks.accuracy.checkpoint import Checkpoint
 from benchmarks.accuracy.families import architecture_of, family_of
 from benchmarks.accuracy.peers.config_fields import context_length
 from benchmarks.accuracy.reading.configs import Found
-from benchmarks.accuracy.reading.gpus import find_gpu, is_a100
+from benchmarks.accuracy.reading.gpus import FoundGpu, find_gpu, is_a100
+from benchmarks.accuracy.reading.speculation import MTP, NGRAM, Drafting, drafting_of
 from benchmarks.accuracy.versions import is_exact, parse_version
 from plimsoll.domain.engine_options import ALL_MEDIA, LoraSlots, MediaUse
 from plimsoll.domain.gpus import GpuType
@@ -25,6 +26,9 @@ _T = TypeVar("_T")
 WEIGHTS_ONLY_VERSION = EngineVersion(0, 32)
 """The release of rows that ask for weights alone."""
 
+
+GPU_TYPE, SPECULATION = "gpu type", "speculative"
+"""What is noted as assumed of a card without a name, and of a speculation that the estimate is not given."""
 
 _LORA_SLOTS, _LORA_RANK = 1, 16
 """What the engine takes for ``--max-loras`` and ``--max-lora-rank`` (vLLM ``config/lora.py``)."""
@@ -38,7 +42,9 @@ class UnusableCase(Exception):
 class Setup:
     """What every predictor is given. ``gpu`` is None where only the weights are asked for.
 
-    ``lora`` and ``predicted_tokens`` are the adapters' slots and the tokens that the model drafts itself.
+    ``lora`` are the adapters' slots. ``drafting`` is the speculation that the record tells of, and ``draft`` the
+    configuration of its draft, where there is one. ``possible`` are the same inputs for each type that an unnamed card
+    may be, with the flags that the engine chooses there; empty where the type is known.
     ``quantization`` is set only where the engine quantizes an unquantized checkpoint while loading. ``assumed`` names
     the flags that were filled in, and the features of the start that no predictor is told.
     """
@@ -66,7 +72,9 @@ class Setup:
     enforce_eager: bool = False
     media: MediaUse = ALL_MEDIA
     lora: LoraSlots | None = None
-    predicted_tokens: int | None = None
+    drafting: Drafting | None = None
+    draft: Mapping[str, Any] | None = None
+    possible: tuple[Setup, ...] = ()
     cpu_offload_gib: float = 0
     attention_backend: str | None = None
     assumed: tuple[str, ...] = ()
@@ -87,20 +95,36 @@ class Setup:
         return self.ranks * self.data_parallel
 
 
-def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
-    """The inputs of a measured start.
+def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None, draft: Mapping[str, Any] | None = None) -> Setup:
+    """Return the inputs of a measured start. ``draft`` is the configuration of the draft that it names.
 
     A record that tells no GPU, or no release, is good for its weights alone.
 
     Raises:
         UnusableCase: it printed no weights either.
     """
-    assumed = _Assumed(case)
     found_gpu = find_gpu(case.gpu, case.total_gib)
+    setup = _setup(case, found, checkpoint, found_gpu, draft)
+    if found_gpu is None or len(found_gpu.possible) < len(("one", "another")) or setup.gpu is None:
+        return setup
+    each = (replace(found_gpu, gpu=gpu) for gpu in found_gpu.possible)
+    return replace(setup, possible=tuple(_setup(case, found, checkpoint, one, draft) for one in each))
+
+
+def _setup(
+    case: Case,
+    found: Found,
+    checkpoint: Checkpoint | None,
+    found_gpu: FoundGpu | None,
+    draft: Mapping[str, Any] | None,
+) -> Setup:
+    assumed = _Assumed(case)
     version = parse_version(case.version)
     gpu = None if found_gpu is None or version is None else found_gpu.gpu
     if gpu is None and case.measured.weights_gib is None:
         raise UnusableCase("tells no GPU or no release, and printed no weights")
+    if found_gpu is not None and found_gpu.possible:
+        assumed.names.append(GPU_TYPE)
     if not is_exact(case.version):
         assumed.names.append("vllm_version")
     if found_gpu is None or not found_gpu.is_stated:
@@ -120,11 +144,11 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
         min(defaults.max_num_batched_tokens(version, total_gib=total, is_a100=a100), seqs * length),
     )
     utilization = assumed.value("gpu_memory_utilization", case.utilization, defaults.utilization(version))
-    predicted_tokens = _predicted_tokens(case)
+    drafting = drafting_of(case.other_flags)
     if _takes_adapters(case):
         assumed.note("max_loras, max_lora_rank", complete=case.complete)
-    if _drafts(case) and predicted_tokens is None:
-        assumed.names.append("speculative")
+    if drafting is not None:
+        _note_drafting(assumed, drafting, draft)
     if case.other_flags.get("VLLM_PP_LAYER_PARTITION"):
         assumed.names.append("VLLM_PP_LAYER_PARTITION")
     return Setup(
@@ -151,7 +175,8 @@ def setup_of(case: Case, found: Found, checkpoint: Checkpoint | None) -> Setup:
         enforce_eager=bool(case.enforce_eager) or "--enforce-eager" in _cli(case).replace("no --enforce-eager", ""),
         media=_media(case),
         lora=_adapters(case),
-        predicted_tokens=predicted_tokens,
+        drafting=drafting,
+        draft=draft,
         cpu_offload_gib=float(case.other_flags.get("cpu_offload_gb") or 0),
         attention_backend=case.other_flags.get("attention_backend"),
         assumed=tuple(assumed.names),
@@ -196,12 +221,12 @@ class _Assumed:
 
     def __init__(self, case: Case) -> None:
         self.names: list[str] = []
-        self._complete = case.complete
+        self.is_complete = case.complete
 
     def value(self, name: str, stated: _T | None, default: _T) -> _T:
         if stated is not None:
             return stated
-        self.note(name, complete=self._complete)
+        self.note(name, complete=self.is_complete)
         return default
 
     def note(self, name: str, *, complete: bool) -> None:
@@ -243,8 +268,12 @@ def _takes_adapters(case: Case) -> bool:
     return bool(case.other_flags.get("enable_lora")) or "--enable-lora" in _cli(case)
 
 
-def _drafts(case: Case) -> bool:
-    return bool(case.other_flags.get("speculative")) or "--speculative-config" in _cli(case)
+def _note_drafting(assumed: _Assumed, drafting: Drafting, draft: Mapping[str, Any] | None) -> None:
+    """Note a method that no estimate follows, a draft without a configuration, and a number that is not stated."""
+    if drafting.method not in (MTP, NGRAM) and draft is None:
+        assumed.names.append(SPECULATION)
+    elif drafting.tokens is None:
+        assumed.note("num_speculative_tokens", complete=assumed.is_complete and drafting.method == MTP)
 
 
 def _adapters(case: Case) -> LoraSlots | None:
@@ -254,17 +283,6 @@ def _adapters(case: Case) -> LoraSlots | None:
         return None
     slots = flags.get("max_loras") or _cli_number(case, "max-loras") or _LORA_SLOTS
     return LoraSlots(int(slots), int(flags.get("max_lora_rank") or _cli_number(case, "max-lora-rank") or _LORA_RANK))
-
-
-def _predicted_tokens(case: Case) -> int | None:
-    """Tokens that the model's own prediction layers draft in a step; None where they are not said to."""
-    told = case.other_flags.get("speculative")
-    if isinstance(told, Mapping):
-        return int(told.get("num_speculative_tokens") or 1) if "mtp" in str(told.get("method", "")) else None
-    if re.search(r"--speculative-config.*\bmtp\b", _cli(case)) is None:
-        return None
-    tokens = re.search(r"num_speculative_tokens\W+(\d+)", _cli(case))
-    return int(tokens[1]) if tokens else 1
 
 
 def _media(case: Case) -> MediaUse:

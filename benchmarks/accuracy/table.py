@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from benchmarks.accuracy.cases import Outcome
+from benchmarks.accuracy.hardware import hardware_of
 from benchmarks.accuracy.loading import Loaded
 from benchmarks.accuracy.prediction import Prediction
 from benchmarks.accuracy.predictors import Column
-from benchmarks.accuracy.scoring import Measure, Pick, Scored, bands, error, verdicts
+from benchmarks.accuracy.scoring import Bands, Measure, Pick, Scored, bands, error, verdicts
+from benchmarks.accuracy.setups import GPU_TYPE
 from benchmarks.accuracy.statistics import quantile, summarize
 from plimsoll.domain.units import GIB
 
@@ -49,6 +51,15 @@ def table_rows(loaded: Loaded, columns: Sequence[Column]) -> Iterator[TableRow]:
         yield view.verdicts(label, pick)
     yield TableRow("band that the predictor states for KV GiB")
     yield from view.bands()
+    yield TableRow("band by class of hardware: inside; width in GiB: median / p90 / worst")
+    for name in view.hardware():
+        yield view.band(name, _of_hardware(name))
+    yield TableRow("band by what is known of the flags: inside; width in GiB: median / p90 / worst")
+    for label, pick in _BY_FLAGS:
+        yield view.band(label, pick)
+    yield TableRow("share of the starts that ran: sure, probable, no")
+    for label, pick in _RAN:
+        yield view.shares(label, pick)
     yield TableRow("weights of one rank against the engine's own modules, without a GPU")
     yield from _oracle_rows(loaded, columns)
 
@@ -73,6 +84,10 @@ def _everything(_: Scored) -> bool:
 
 def _of_family(family: str) -> Pick:
     return lambda each: each.setup.family == family
+
+
+def _of_hardware(name: str) -> Pick:
+    return lambda each: hardware_of(each.setup.gpu) == name
 
 
 def _failed(each: Scored) -> bool:
@@ -105,6 +120,19 @@ _VERDICTS: tuple[tuple[str, Pick], ...] = (
     ("failed for another or an unknown cause (not judged)", lambda each: each.case.measured.outcome is Outcome.FAILED),
 )
 
+_BY_FLAGS: tuple[tuple[str, Pick], ...] = (
+    ("known flags", lambda each: each.has_known_flags),
+    ("assumed flags", lambda each: not each.has_known_flags),
+    ("of these, the card's type too", lambda each: GPU_TYPE in each.setup.assumed),
+)
+_RAN: tuple[tuple[str, Pick], ...] = (
+    ("all", _ran),
+    ("known flags", lambda each: _ran(each) and each.has_known_flags),
+    ("assumed flags", lambda each: _ran(each) and not each.has_known_flags),
+    ("held out from the fit", lambda each: _ran(each) and each.held_out),
+    ("tight fits", lambda each: each.is_tight),
+)
+
 
 class _View:
     """The scored cases and every predictor's answers to them."""
@@ -118,6 +146,12 @@ class _View:
         found = Counter(each.setup.family for each in self._scored if each.case.measured.kv_gib is not None)
         return [family for family, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))]
 
+    def hardware(self) -> list[str]:
+        """Classes of hardware with a measured KV cache, the most frequent first."""
+        measured = [each for each in self._scored if each.case.measured.kv_gib is not None]
+        found = Counter(hardware_of(each.setup.gpu) for each in measured)
+        return [name for name, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))]
+
     def errors(self, label: str, measure: Measure, pick: Pick) -> TableRow:
         """Errors of one measure over some cases."""
         picked = [each for each in self._scored if pick(each)]
@@ -128,6 +162,16 @@ class _View:
         """Verdicts over some cases."""
         count = sum(pick(each) for each in self._scored)
         return TableRow(label, count, self._cells(lambda cases: self._verdict_cell(cases, pick)))
+
+    def band(self, label: str, pick: Pick) -> TableRow:
+        """Coverage and width of the band over some cases."""
+        count = sum(pick(each) and each.case.measured.kv_gib is not None for each in self._scored)
+        return TableRow(label, count, self._cells(lambda cases: self._band_cell(cases, pick)))
+
+    def shares(self, label: str, pick: Pick) -> TableRow:
+        """Verdicts over some cases, as shares of those that have one."""
+        count = sum(pick(each) for each in self._scored)
+        return TableRow(label, count, self._cells(lambda cases: self._share_cell(cases, pick)))
 
     def bands(self) -> Iterator[TableRow]:
         """Measured values inside, the widths, and the share of bands that are narrow enough to be of use."""
@@ -156,20 +200,40 @@ class _View:
         said = verdicts(self._scored, cases, pick)
         return f"{said.sure}, {said.probable}, {said.no}" if said.count else NO_ANSWER
 
-    def _inside_cell(self, cases: list[Prediction], pick: Pick) -> str:
+    def _share_cell(self, cases: list[Prediction], pick: Pick) -> str:
+        said = verdicts(self._scored, cases, pick)
+        if not said.count:
+            return NO_ANSWER
+        parts = (said.sure, said.probable, said.no)
+        return f"{', '.join(f'{part / said.count:.0%}' for part in parts)} ({said.count})"
+
+    def _band_cell(self, cases: list[Prediction], pick: Pick) -> str:
+        found = self._picked_bands(cases, pick)
+        return f"{_inside_text(found)}; {_widths_text(found)}" if found else NO_ANSWER
+
+    def _picked_bands(self, cases: list[Prediction], pick: Pick) -> Bands | None:
         pairs = [(each, said) for each, said in zip(self._scored, cases, strict=True) if pick(each)]
-        found = bands([each for each, _ in pairs], [said for _, said in pairs])
-        return f"{found.inside} of {found.count} ({found.share:.0%})" if found else NO_ANSWER
+        return bands([each for each, _ in pairs], [said for _, said in pairs])
+
+    def _inside_cell(self, cases: list[Prediction], pick: Pick) -> str:
+        found = self._picked_bands(cases, pick)
+        return _inside_text(found) if found else NO_ANSWER
 
     def _width_cell(self, cases: list[Prediction]) -> str:
         found = bands(self._scored, cases)
-        if found is None:
-            return NO_ANSWER
-        return " / ".join(f"{quantile(found.widths, share):.2f}" for share in (0.5, 0.9, 1.0))
+        return _widths_text(found) if found else NO_ANSWER
 
     def _narrow_cell(self, cases: list[Prediction]) -> str:
         found = bands(self._scored, cases)
         return f"{found.narrow} of {found.count} ({found.narrow / found.count:.0%})" if found else NO_ANSWER
+
+
+def _inside_text(found: Bands) -> str:
+    return f"{found.inside} of {found.count} ({found.share:.0%})"
+
+
+def _widths_text(found: Bands) -> str:
+    return " / ".join(f"{quantile(found.widths, share):.2f}" for share in (0.5, 0.9, 1.0))
 
 
 def error_cell(found: Sequence[float], digits: int) -> str:
@@ -195,22 +259,31 @@ def _oracle_rows(loaded: Loaded, columns: Sequence[Column]) -> Iterator[TableRow
         yield TableRow(label, len(numbers), tuple(_oracle_cell(loaded, column, numbers) for column in columns))
     everything = range(len(gpus))
     yield TableRow("equal to 0.01 %", len(gpus), tuple(_exact_cell(loaded, column, everything) for column in columns))
+    unsaid = [number for number, (row, _) in enumerate(loaded.weights) if row.buffers is None]
+    for label, counted in (("without", False), ("with", True)) if unsaid else ():
+        cells = (_oracle_cell(loaded, column, unsaid, buffers=counted) for column in columns)
+        yield TableRow(f"rows that do not say it, taken as {label} buffers: error in %", len(unsaid), tuple(cells))
 
 
-def _oracle_errors(loaded: Loaded, column: Column, numbers: Sequence[int]) -> list[float]:
-    """Signed errors in per cent of the rows that the predictor answers."""
+def _oracle_errors(loaded: Loaded, column: Column, numbers: Sequence[int], *, buffers: bool = False) -> list[float]:
+    """Return signed errors in per cent of the rows that the predictor answers.
+
+    ``buffers`` is how rows are taken that do not say whether they count buffers.
+    """
     found = []
     for number in numbers:
-        predicted, measured = (column.weights or [])[number].weights_gib, loaded.weights[number][0].bytes
-        if predicted is not None and measured:
-            found.append(100 * (predicted * GIB - measured) / measured)
+        said, row = (column.weights or [])[number], loaded.weights[number][0]
+        counted = buffers if row.buffers is None else row.buffers
+        if said.weights_gib is not None and row.bytes:
+            predicted = said.weights_gib + ((said.buffers_gib or 0) if counted else 0)
+            found.append(100 * (predicted * GIB - row.bytes) / row.bytes)
     return found
 
 
-def _oracle_cell(loaded: Loaded, column: Column, numbers: Sequence[int]) -> str:
+def _oracle_cell(loaded: Loaded, column: Column, numbers: Sequence[int], *, buffers: bool = False) -> str:
     if column.weights is None:
         return "not run"
-    return error_cell(_oracle_errors(loaded, column, numbers), 2)
+    return error_cell(_oracle_errors(loaded, column, numbers, buffers=buffers), 2)
 
 
 def _exact_cell(loaded: Loaded, column: Column, numbers: Sequence[int]) -> str:

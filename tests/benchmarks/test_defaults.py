@@ -77,17 +77,11 @@ def test_without_a_gpu_only_weights_are_asked_for() -> None:
     assert setup(gpu=None, weights_gib=15.0).gpu is None
 
 
-def test_adapters_and_a_models_own_drafts_are_told() -> None:
+def test_adapters_are_told() -> None:
     told = setup(other_flags={"enable_lora": True, "cli": "--max-lora-rank 64"})
     assert told.lora == LoraSlots(1, 64)
-    told = setup(other_flags={"speculative": {"method": "mtp", "num_speculative_tokens": 2}})
-    assert (told.predicted_tokens, "speculative" in told.assumed) == (2, False)
     told = setup(other_flags={"cli": "--enable-lora --max-loras 4 --max-lora-rank 64"})
     assert told.lora == LoraSlots(4, 64)
-    told = setup(other_flags={"cli": '--speculative-config {"method": "mtp", "num_speculative_tokens": 3}'})
-    assert (told.predicted_tokens, "speculative" in told.assumed) == (3, False)
-    told = setup(other_flags={"speculative": "eagle"})
-    assert (told.predicted_tokens, "speculative" in told.assumed) == (None, True)
 
 
 def test_media_are_read_from_flags_and_commands() -> None:

@@ -13,7 +13,6 @@ from benchmarks.accuracy.reading.configs import ConfigShelf
 from benchmarks.accuracy.reading.gpus import find_gpu
 from benchmarks.accuracy.reading.oracle import read_oracle
 from benchmarks.accuracy.reading.records import outcome_of, read_records
-from plimsoll.domain.gpus import Vendor
 
 
 def written(folder: Path, text: str, name: str = "rows.json") -> Path:
@@ -155,15 +154,6 @@ def test_a_card_that_is_not_catalogued_is_one_of_its_series(
     assert found is not None
     assert found.gpu.compute_capability == capability
     assert found.gpu.usable_bytes == int(total * 2**30)
-
-
-@pytest.mark.parametrize(
-    ("name", "vendor"), [("AMD Radeon RX 7600 XT", Vendor.AMD), ("Some Accelerator", Vendor.NVIDIA)]
-)
-def test_a_total_means_a_card_of_the_vendor_that_is_named(name: str, vendor: Vendor) -> None:
-    found = find_gpu(name, 15.98)
-    assert found is not None
-    assert found.gpu.vendor is vendor
 
 
 def test_flags_in_one_text_are_a_command_line(tmp_path: Path) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from plimsoll.domain.engine_options import MediaUse
 from plimsoll.domain.outcomes import Split
 from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_model
 from plimsoll.memory.weights import stage_weights
+from plimsoll.placement.divisibility import divides
 from testbed.engine.oracle.ask import ask
 from testbed.engine.oracle.config_folder import engine_config, write_folder
 from testbed.engine.oracle.questions import Question
@@ -65,3 +68,13 @@ def test_a_copied_tower_weighs_what_the_engines_does(name: str, parameters: dict
 def test_the_engine_takes_no_notice_for_other_classes(name: str, parameters: dict[tuple[str, bool], int]) -> None:
     assert config_of(name)["architectures"][0] not in COPIES_ENCODER_SINCE
     assert parameters[name, True] == parameters[name, False]
+
+
+@pytest.mark.parametrize(("copied", "is_made"), [(False, False), (True, True)])
+def test_twelve_heads_on_eight_ranks_need_a_copied_tower(*, copied: bool, is_made: bool, tmp_path: Path) -> None:
+    name = "Qwen__Qwen3.5-0.8B"
+    folder = str(write_folder(tmp_path / name, config_of(name), quantized=False))
+    (row,) = ask([Question(config=name, folder=folder, tp=8, copies_encoder=copied)])
+    assert ("error" not in row) is is_made
+    model = served_model(facts_from(name, config_of(name)), MediaUse(copies_encoder=copied))
+    assert divides(model, model.checkpoint.precision, None, Split(8)) is is_made

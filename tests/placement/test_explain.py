@@ -28,6 +28,11 @@ REJECTIONS: list[tuple[Reason, Numbers, str]] = [
         "holds 40000 tokens of KV cache, the load needs 65536 (80.00 GiB per GPU, the engine may use 72.00 GiB)",
     ),
     (Reason.HEADS_NOT_DIVISIBLE, {"heads": 28, "next_degree": 4}, "28 attention heads do not divide; 4 works"),
+    (
+        Reason.TOWER_NOT_DIVISIBLE,
+        {"what": "attention heads", "size": 12, "next_degree": 4, "left_out": "spec.engine.textOnly"},
+        "the tower's 12 attention heads do not divide; 4 works; spec.engine.textOnly serves without it",
+    ),
     (Reason.CAPACITY_TYPE_DENIED, {"capacity": "spot"}, "is spot capacity, which spec.gpu.capacityTypes leaves out"),
     (Reason.KV_HEADS_NOT_DIVISIBLE, {"kv_heads": 10}, "10 KV heads do not divide"),
     (

@@ -1,4 +1,4 @@
-"""Which GPU a record means: by the name it writes, or by its total memory alone."""
+"""Which GPU a record means: by the name it writes; without one, every type that has its total memory."""
 
 from __future__ import annotations
 
@@ -13,32 +13,74 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.domain.gpus import GpuType, Interconnect, Vendor
 from plimsoll.domain.units import GIB
 
+UNNAMED = "unnamed"
+"""The name of a card that may be of several types, in front of the nearest one's nominal memory."""
+
 _FILE = Path(__file__).resolve().parents[1] / "data" / "gpus.json"
 _SAME_CARD_GIB = 0.6
 """How far a printed total may be from the catalogue's for a name to be believed before the total."""
 
 
+_SIMILAR_SHARE = 0.05
+"""How far, as a share of the total, an unnamed card may be from catalogued ones where none is as near as that."""
+
+
 @dataclass(frozen=True, slots=True)
 class FoundGpu:
-    """A GPU, and whether its memory was stated (else it is the catalogue's)."""
+    """A GPU, and whether its memory was stated (else it is the catalogue's).
+
+    ``possible`` are the types that an unnamed card may be, each with the stated memory; empty where the record names
+    the card. Several of them leave ``gpu`` without a name.
+    """
 
     gpu: GpuType
     is_stated: bool
+    possible: tuple[GpuType, ...] = ()
 
 
 def find_gpu(name: str | None, total_gib: float | None) -> FoundGpu | None:
-    """The GPU that a record means; a stated total replaces the catalogue's usable memory.
+    """Return the GPU that a record means; a stated total replaces the catalogue's usable memory.
 
-    A total without a name, or with a name that is not known, gives a card of that memory with the properties of the
-    catalogued card that is nearest to it in memory, of the same generation where the name tells one. Returns None where
-    the record states neither.
+    A total with a name of a known series gives the catalogued card of the series that is nearest in memory. A total
+    without a name, or with a name that tells no series, may be any card of about that memory: ``possible`` lists them.
+    Returns None where the record states neither a known name nor a total.
     """
     named = _by_name(name) if name else None
     if total_gib is None:
         return None if named is None else FoundGpu(named, is_stated=False)
+    if named is None and _generation(name or "") is None:
+        return _unnamed(total_gib, name or "")
     if named is None or _is_other_card(named, total_gib):
         named = _nearest(total_gib, name or "")
-    return FoundGpu(replace(named, usable_bytes=int(total_gib * GIB)), is_stated=True)
+    return FoundGpu(_with_memory(named, total_gib), is_stated=True)
+
+
+def _unnamed(total_gib: float, name: str) -> FoundGpu:
+    """Return a card of this memory: of its only possible type, or without a name where several are possible."""
+    possible = tuple(_with_memory(gpu, total_gib) for gpu in _possible(total_gib, name))
+    nearest = possible[0]
+    if len(possible) == 1:
+        return FoundGpu(nearest, is_stated=True, possible=possible)
+    size = nearest.name.rpartition("-")[2]
+    return FoundGpu(replace(nearest, name=f"{UNNAMED}-{size}"), is_stated=True, possible=possible)
+
+
+def _possible(total_gib: float, name: str) -> list[GpuType]:
+    """Return the catalogued cards of about this memory, the nearest first; of AMD alone where the name says so."""
+    cards = [gpu for gpu in _types().values() if gpu.vendor is Vendor.AMD or not _says_amd(name)]
+    for slack in (_SAME_CARD_GIB, _SIMILAR_SHARE * total_gib):
+        near = [gpu for gpu in cards if _distance(gpu, total_gib)[0] <= slack]
+        if near:
+            return sorted(near, key=lambda gpu: _distance(gpu, total_gib))
+    return [min(cards, key=lambda gpu: _distance(gpu, total_gib))]
+
+
+def _distance(gpu: GpuType, total_gib: float) -> tuple[float, str]:
+    return abs(gpu.usable_bytes / GIB - total_gib), gpu.name
+
+
+def _with_memory(gpu: GpuType, total_gib: float) -> GpuType:
+    return replace(gpu, usable_bytes=int(total_gib * GIB))
 
 
 def is_a100(gpu: GpuType) -> bool:
@@ -60,11 +102,15 @@ def _is_other_card(gpu: GpuType, total_gib: float) -> bool:
 
 
 def _nearest(total_gib: float, name: str) -> GpuType:
-    generation, is_amd = _generation(name), re.search(r"AMD|INSTINCT|RADEON", name.upper()) is not None
-    cards = [gpu for gpu in _types().values() if (gpu.vendor is Vendor.AMD) is is_amd]
+    generation = _generation(name)
+    cards = [gpu for gpu in _types().values() if (gpu.vendor is Vendor.AMD) is _says_amd(name)]
     if generation is not None:
         cards = [gpu for gpu in cards if gpu.compute_capability == generation]
-    return min(cards, key=lambda gpu: (abs(gpu.usable_bytes / GIB - total_gib), gpu.name))
+    return min(cards, key=lambda gpu: _distance(gpu, total_gib))
+
+
+def _says_amd(name: str) -> bool:
+    return re.search(r"AMD|INSTINCT|RADEON", name.upper()) is not None
 
 
 def _generation(name: str) -> tuple[int, int] | None:

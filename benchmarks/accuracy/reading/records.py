@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.accuracy.cases import BadRow, Case, Measured, Outcome
 from benchmarks.accuracy.reading.rows import Row, UnreadableRow, read_rows
+from benchmarks.accuracy.reading.speculation import FIELDS
 
 _OUTCOMES = {
     "ok": Outcome.OK,
@@ -89,17 +90,23 @@ def _case(row: Row, place: str, dataset: str) -> Case:
         max_num_seqs=row.integer("max_num_seqs"),
         max_num_batched_tokens=row.integer("max_num_batched_tokens"),
         enforce_eager=row.flag("enforce_eager", "eager"),
-        other_flags=_flags(row.first("other_flags", "flags")),
+        other_flags=_flags(row),
         suspect=row.text("suspect"),
     )
     return case if case.id else _named(case, place)
 
 
-def _flags(told: Any) -> Mapping[str, Any]:
-    """Flags by name; those that a record writes as one text, as a command line does, stand under ``cli``."""
-    if isinstance(told, Mapping):
-        return told
-    return {"cli": told} if isinstance(told, str) else {}
+def _flags(row: Row) -> Mapping[str, Any]:
+    """Flags by name; those that a record writes as one text, as a command line does, stand under ``cli``.
+
+    Speculation may also stand next to the record's other fields.
+    """
+    told = row.first("other_flags", "flags", "command", "args")
+    named = dict(told) if isinstance(told, Mapping) else {}
+    if isinstance(told, str):
+        named["cli"] = told
+    beside = {key: value for key in FIELDS if (value := row.first(key)) is not None}
+    return {**beside, **named}
 
 
 def _named(case: Case, place: str) -> Case:

@@ -130,7 +130,8 @@ class EncoderFacts:
     and ``intermediate`` are the tower's widths. ``output_tokens`` is what the item takes of the language model's
     context. The outputs of ``deepstack_levels`` of its layers also go to layers of the language model. ``one_by_one``
     means that items go through the tower one after another. ``step_values`` are 16-bit values that the engine reserves
-    for every token of a step, to pass them to the language model.
+    for every token of a step, to pass them to the language model. ``divided_heads`` are the attention heads of a tower
+    whose classes refuse a tensor-parallel degree that does not divide them; 0 where a rank then holds all of them.
     Serving options: ``is_copied`` means that every rank holds the whole tower and works on its own items.
     ``most_images`` and ``most_videos`` are the most of each that a request may contain; None means as many as its
     context holds.
@@ -146,6 +147,7 @@ class EncoderFacts:
     deepstack_levels: int = 0
     one_by_one: bool = False
     step_values: int = 0
+    divided_heads: int = 0
     is_copied: bool = False
     most_images: int | None = None
     most_videos: int | None = None

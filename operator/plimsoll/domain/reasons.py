@@ -16,6 +16,7 @@ class Reason(StrEnum):
     HEADS_NOT_DIVISIBLE = "HeadsNotDivisible"
     KV_HEADS_NOT_DIVISIBLE = "KvHeadsNotDivisible"
     WIDTH_NOT_DIVISIBLE = "WidthNotDivisible"
+    TOWER_NOT_DIVISIBLE = "TowerNotDivisible"
     QUANT_BLOCK_NOT_DIVISIBLE = "QuantBlockNotDivisible"
     STAGES_EXCEED_LAYERS = "StagesExceedLayers"
     STAGES_CUT_SHARED_LAYERS = "StagesCutSharedLayers"

@@ -8,14 +8,16 @@ from functools import lru_cache
 
 from plimsoll.domain.caches import AttentionCache, CacheSpec
 from plimsoll.domain.engine_choice import EngineChoice
-from plimsoll.domain.model import ModelFacts, Sharding, Weight
+from plimsoll.domain.model import EncoderFacts, ModelFacts, Sharding, Weight
 from plimsoll.domain.outcomes import Rejection, Split
 from plimsoll.domain.precision import Precision
 from plimsoll.domain.reasons import Numbers, Reason
 from plimsoll.domain.serving import Request
+from plimsoll.domain.units import ceil_div
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
 from plimsoll.memory.stages import stage_layers
+from plimsoll.memory.weights import VOCABULARY_STEP
 
 Refusal = tuple[Reason, Numbers]
 
@@ -34,9 +36,11 @@ def split_refusal(model: ModelFacts, precision: Precision, gpu_type: str, split:
     """Return why this model cannot use this split, with the next degree that works; None where it can.
 
     Rules: the degree divides the attention heads (``config/model.py``). The degree divides the KV heads, or they divide
-    the degree (``layers/linear.py``). The degree divides the MLP widths. Blocks and groups of quantized weights stay
-    whole. A stage holds at least one layer. Layers that share a cache are in one stage. Expert parallelism needs
-    an expert for each rank, and divides no expert's width. Data parallelism needs experts that its engines share.
+    the degree (``layers/linear.py``). The degree divides the MLP widths, and the vocabulary with its padding. Blocks
+    and groups of quantized weights stay whole. A stage holds at least one layer. Layers that share a cache are in one
+    stage. Expert parallelism needs an expert for each rank, and divides no expert's width. Data parallelism needs
+    experts that its engines share. The degree divides the heads and widths of a tower that the ranks share; a copied
+    tower allows every degree.
     """
     refusal = _refusal(model, precision, split)
     if refusal is None:
@@ -53,12 +57,30 @@ def replica_refusal(request: Request, gpu_type: str, split: Split) -> Rejection 
 
     Source: vLLM, ``config/speculative.py``: the draft's heads must divide by the target's degree.
     """
-    own = _engines_refusal(request, gpu_type, split) or split_refusal(request.model, request.precision, gpu_type, split)
+    own = _engines_refusal(request, gpu_type, split) or _own_refusal(request, gpu_type, split)
     draft = request.engine.speculation.draft if request.engine.speculation else None
     if own is not None or draft is None:
         return own
     refused = split_refusal(draft, draft.checkpoint.precision, gpu_type, Split(split.tensor_parallel))
     return refused and replace(refused, split=split, numbers=(*refused.numbers, ("draft", draft.name)))
+
+
+def _own_refusal(request: Request, gpu_type: str, split: Split) -> Rejection | None:
+    """Return :func:`split_refusal` of the request's model; against its tower, with the options that avoid it."""
+    refused = split_refusal(request.model, request.precision, gpu_type, split)
+    if refused is None or refused.reason is not Reason.TOWER_NOT_DIVISIBLE:
+        return refused
+    return replace(refused, numbers=(*refused.numbers, *_ways_without_a_shared_tower(request)))
+
+
+def _ways_without_a_shared_tower(request: Request) -> Iterator[tuple[str, str]]:
+    """Yield the options with which the engine's release does not divide the tower of this model class."""
+    version, engine = request.engine.version, engine_of(request.engine.name)
+    copied, left_out = engine.copies_encoder_since.get(request.model.architecture), engine.since.get(Feature.TEXT_ONLY)
+    if copied is not None and version >= copied:
+        yield "copied", "spec.engine.multimodal.encoderParallelism: Data"
+    if left_out is not None and version >= left_out:
+        yield "left_out", "spec.engine.textOnly"
 
 
 def divides(model: ModelFacts, precision: Precision, draft: ModelFacts | None, split: Split) -> bool:
@@ -103,6 +125,7 @@ def _refusal(model: ModelFacts, precision: Precision, split: Split) -> Refusal |
         or _against_experts(model, split)
         or _against_heads(model, split)
         or next(_against_weights(model, precision, split), None)
+        or _against_tower(model.encoder, split)
     )
 
 
@@ -140,6 +163,26 @@ def _against_heads(model: ModelFacts, split: Split) -> Refusal | None:
     return None
 
 
+def _against_tower(tower: EncoderFacts | None, split: Split) -> Refusal | None:
+    """Source: ``divide`` in vLLM's ``distributed/utils.py``, which towers and their parallel layers call."""
+    degree = split.tensor_parallel
+    if tower is None or tower.is_copied:
+        return None
+    if tower.divided_heads % degree:
+        return Reason.TOWER_NOT_DIVISIBLE, (("what", "attention heads"), ("size", tower.divided_heads))
+    uneven = next((weight for weight in tower.weights if _width(weight, degree) % degree), None)
+    if uneven is None:
+        return None
+    return Reason.TOWER_NOT_DIVISIBLE, (("what", uneven.name), ("size", _width(uneven, degree)))
+
+
+def _width(weight: Weight, degree: int) -> int:
+    """Return the outputs or inputs that ``degree`` ranks share; 0 where each has all of them."""
+    if weight.units > 1 and weight.units % degree:
+        return 0
+    return {Sharding.OUTPUTS: weight.outputs, Sharding.INPUTS: weight.inputs}.get(weight.sharding, 0)
+
+
 def _heads_of(cache: CacheSpec) -> int | None:
     return cache.kv_heads if isinstance(cache, AttentionCache) else None
 
@@ -157,12 +200,14 @@ def _against_weights(model: ModelFacts, precision: Precision, split: Split) -> I
 
 
 def _weights(model: ModelFacts) -> Iterator[Weight]:
-    return (weight for kind in model.kinds for weight in kind.weights)
+    yield from (weight for kind in model.kinds for weight in kind.weights)
+    yield from (weight for weight in (*model.embedding, *model.head) if weight.sharding is Sharding.VOCABULARY)
 
 
 def _against_weight(weight: Weight, split: Split, *, quantized: bool) -> Refusal | None:
     size, ranks, step = _cut(weight, split, quantized=quantized)
-    name = _CONFIG_NAMES.get(weight.name, weight.name)
+    is_table = weight.sharding is Sharding.VOCABULARY
+    name = "vocab_size, padded to" if is_table else _CONFIG_NAMES.get(weight.name, weight.name)
     if size % ranks:
         return Reason.WIDTH_NOT_DIVISIBLE, (("what", name), ("width", size))
     if step and size % step == 0 and (size // ranks) % step:
@@ -182,6 +227,8 @@ def _cut(weight: Weight, split: Split, *, quantized: bool) -> tuple[int, int, in
             return weight.outputs, split.tensor_parallel, rows
         case Sharding.INPUTS:
             return weight.inputs, split.tensor_parallel, columns
+        case Sharding.VOCABULARY:
+            return ceil_div(weight.outputs, VOCABULARY_STEP) * VOCABULARY_STEP, split.tensor_parallel, 0
         case Sharding.EXPERT_OUTPUTS if not split.expert_parallel:
             return weight.outputs, split.expert_ranks, rows
         case Sharding.EXPERT_INPUTS if not split.expert_parallel and weight.inputs > 1:

@@ -112,6 +112,19 @@ def _next_degree(figures: Figures) -> str:
     return f"; {figures['next_degree']} works" if "next_degree" in figures else ""
 
 
+def _of_tower(figures: Figures) -> str:
+    """Return what of a tower cannot be shared: its heads, or the width of a layer."""
+    what, size = figures["what"], figures["size"]
+    return f"the tower's {size} {what}" if what == "attention heads" else f"the {size} channels of the tower's {what}"
+
+
+def _ways_without_a_shared_tower(figures: Figures) -> str:
+    copied = f"{figures['copied']} gives every GPU a whole tower" if "copied" in figures else ""
+    left_out = f"{figures['left_out']} serves without it" if "left_out" in figures else ""
+    ways = ", and ".join(way for way in (copied, left_out) if way)
+    return f"; {ways}" if ways else ""
+
+
 def _all_or_some(figures: Figures) -> str:
     replicas, missing = figures["replicas"], figures["missing"]
     return "every replica fits there" if replicas == missing else f"{replicas} of {missing} replicas fit there"
@@ -186,6 +199,9 @@ _REJECTIONS: dict[Reason, Callable[[Figures], str]] = {
     Reason.WIDTH_NOT_DIVISIBLE: lambda f: f"{f['what']} {f['width']} does not divide{_next_degree(f)}",
     Reason.QUANT_BLOCK_NOT_DIVISIBLE: lambda f: (
         f"{f['what']} leaves {f['width']} columns a GPU, not whole blocks of {f['block']}{_next_degree(f)}"
+    ),
+    Reason.TOWER_NOT_DIVISIBLE: lambda f: (
+        f"{_of_tower(f)} do not divide{_next_degree(f)}{_ways_without_a_shared_tower(f)}"
     ),
     Reason.STAGES_EXCEED_LAYERS: lambda f: f"cuts {f['layers']} layers into {f['stages']} stages",
     Reason.STAGES_CUT_SHARED_LAYERS: lambda f: (

@@ -6,11 +6,20 @@ Sources: vLLM's ``deepseek_ocr.py``, ``deepencoder.py`` and ``deepseek_vl2.py`` 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.images import patches
 from plimsoll.facts.models.encoders.sections import listed, size, tower_section
-from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import (
+    Cut,
+    Tower,
+    divided_heads,
+    layer_norm,
+    tower_facts,
+    tower_layers,
+    whole,
+)
 from plimsoll.facts.models.fields import Fields
 
 _SAM = Tower(hidden=768, intermediate=3072, layers=12, heads=12, attention=Cut.WHOLE, mlp=Cut.WHOLE)
@@ -44,7 +53,8 @@ def deepseek_ocr(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
         *tower_layers("vision_model.transformer.layers", _CLIP),
         *whole("projector.layers", outputs, inputs, bias=True),
     )
-    return EncoderFacts(weights, _SAM.layers, _SAM.hidden, _SAM.intermediate, _OCR_PATCHES, _OCR_TOKENS)
+    tower = tower_facts(_SAM, weights, positions=_OCR_PATCHES, outputs=_OCR_TOKENS)
+    return replace(tower, divided_heads=divided_heads(_CLIP))
 
 
 def _sam() -> Iterator[Weight]:
@@ -95,7 +105,7 @@ def deepseek_vl2(fields: Fields, _language: Fields, facts: ModelFacts) -> Encode
     )
     tiles = 1 + (9 if listed(fields, "candidate_resolutions") > 1 else 0)
     tokens = tiles * ((side + 1) // 2) ** 2
-    return EncoderFacts(weights, tower.layers, hidden, intermediate, tiles * side**2, tokens)
+    return tower_facts(tower, weights, positions=tiles * side**2, outputs=tokens)
 
 
 def _pooling(hidden: int, intermediate: int) -> Iterator[Weight]:

@@ -1,5 +1,6 @@
 """Muse Glimmer's tower: patches of two frames, attention in windows, an MLP that every rank holds whole.
 
+Every rank holds the attention too, where the degree does not divide its heads.
 Source: vLLM, ``model_executor/models/muse_glimmer.py``. The largest image size is in the preprocessor's file, which is
 not read; the size used here is that of the other towers for images of any size.
 """
@@ -18,7 +19,9 @@ _MOST_TOKENS = 4_096
 def muse_glimmer(fields: Fields, _language: Fields, facts: ModelFacts) -> EncoderFacts:
     """The tower, its adapter and its projection."""
     section = tower_section(fields, "vision_config")
-    tower = sized(section, Tower(hidden=1536, intermediate=8960, layers=50, heads=16, mlp=Cut.WHOLE))
+    tower = sized(
+        section, Tower(hidden=1536, intermediate=8960, layers=50, heads=16, attention=Cut.BY_HEADS, mlp=Cut.WHOLE)
+    )
     positions = size(section, "pos_emb_height", default=32) * size(section, "pos_emb_width", default=32)
     patch, frames = size(section, "patch_size", default=14), size(section, "patch_temporal", default=2)
     merge = size(section, "merge_size", default=2) ** 2

@@ -1,6 +1,7 @@
 """C-RADIO with Nemotron-H: Nemotron Nano VL.
 
-Sources: vLLM's ``nano_nemotron_vl.py`` and ``radio.py``; ``VIT_TIMM_DIM_BY_NAME`` in its ``RadioConfig``.
+Sources: vLLM's ``nano_nemotron_vl.py``, ``radio.py`` and ``intern_vit.py``, whose layers it has;
+``VIT_TIMM_DIM_BY_NAME`` in its ``RadioConfig``.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from collections.abc import Iterator
 from plimsoll.domain.errors import UnsupportedModel
 from plimsoll.domain.model import EncoderFacts, ModelFacts, Weight
 from plimsoll.facts.models.encoders.sections import neighbours, size, tower_section
-from plimsoll.facts.models.encoders.towers import Tower, layer_norm, tower_facts, tower_layers, whole
+from plimsoll.facts.models.encoders.towers import Cut, Tower, layer_norm, tower_facts, tower_layers, whole
 from plimsoll.facts.models.fields import Fields, mapping_of, shown
 
 _TOWERS = {
-    "vit_small_patch16_224": Tower(hidden=384, intermediate=1536, layers=12, heads=6),
-    "vit_base_patch16_224": Tower(hidden=768, intermediate=3072, layers=12, heads=12),
-    "vit_large_patch16_224": Tower(hidden=1024, intermediate=4096, layers=24, heads=16),
-    "vit_huge_patch16_224": Tower(hidden=1280, intermediate=5120, layers=32, heads=16),
+    "vit_small_patch16_224": Tower(hidden=384, intermediate=1536, layers=12, heads=6, attention=Cut.BY_HEADS),
+    "vit_base_patch16_224": Tower(hidden=768, intermediate=3072, layers=12, heads=12, attention=Cut.BY_HEADS),
+    "vit_large_patch16_224": Tower(hidden=1024, intermediate=4096, layers=24, heads=16, attention=Cut.BY_HEADS),
+    "vit_huge_patch16_224": Tower(hidden=1280, intermediate=5120, layers=32, heads=16, attention=Cut.BY_HEADS),
 }
 _TILES = 13
 """Twelve tiles and a thumbnail. Source: ``max_num_tiles`` of the published preprocessor."""

@@ -79,7 +79,20 @@ def sized(section: Fields, default: Tower, names: tuple[str, str, str, str] = US
 
 def tower_facts(tower: Tower, weights: Iterable[Weight], *, positions: int, outputs: int) -> EncoderFacts:
     """Return the tower with its largest item: its positions in the tower, and its tokens in the language model."""
-    return EncoderFacts(tuple(weights), tower.layers, tower.hidden, tower.intermediate, positions, outputs)
+    return EncoderFacts(
+        weights=tuple(weights),
+        layers=tower.layers,
+        hidden=tower.hidden,
+        intermediate=tower.intermediate,
+        item_tokens=positions,
+        output_tokens=outputs,
+        divided_heads=divided_heads(tower),
+    )
+
+
+def divided_heads(tower: Tower) -> int:
+    """Return the heads that a degree must divide; 0 where every rank can hold all of them."""
+    return tower.heads if tower.attention is Cut.DIVIDED else 0
 
 
 def tower_layers(prefix: str, tower: Tower) -> Iterator[Weight]:
