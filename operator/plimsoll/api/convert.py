@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from plimsoll.api.features import check_feature
+from plimsoll.api.features import check_feature, check_release
 from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.load_checks import check_load
 from plimsoll.api.maintenance import check_maintenance
@@ -66,6 +66,7 @@ def to_request(
     check_without_model(spec)
     _check_adapters(spec, model)
     precision = weight_precision(spec.precision, model)
+    check_release(spec.engine, model, precision)
     media = to_media(spec.engine, model, _version(spec.engine))
     engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)

@@ -15,6 +15,10 @@ class DoubtKind(StrEnum):
     """The model class has no row here: its fields were read as most classes use them."""
     NEWER_RELEASE = "NewerRelease"
     """The release of the engine is newer than the newest known memory law."""
+    TRANSFORMERS_BACKEND = "TransformersBackend"
+    """The release does not implement the model class: it can load it only through its generic backend."""
+    NOT_IN_RELEASE = "NotInRelease"
+    """The release as published cannot load the model: only an image of the user's own can."""
 
 
 class Doubt(NamedTuple):
