@@ -15,8 +15,12 @@ from plimsoll.engines.vllm.releases.table import (
     REMOVED_METHODS,
 )
 
-NEWEST_READ = max(release_of(text) for text in RELEASES.split())
-"""The newest release whose registry is in the table. Newer releases are taken to have what it has."""
+_READ = [release_of(text) for text in RELEASES.split()]
+_OLDEST_READ = min(_READ)
+
+NEWEST_READ = max(_READ)
+"""The newest release whose registry is in the table. Newer releases are taken to have what it has, and releases before
+the oldest one what that has."""
 
 _POOLING = "ForSequenceClassification"
 _GENERATING = "ForCausalLM"
@@ -59,7 +63,7 @@ def first_release(architecture: str) -> EngineVersion | None:
 
 
 def _gap(known: Mapping[str, Changes], name: str, release: EngineVersion) -> Gap | None:
-    return gap(known[name], release) if name in known else None
+    return gap(known[name], max(release, _OLDEST_READ)) if name in known else None
 
 
 @cache
