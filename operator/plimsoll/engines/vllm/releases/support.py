@@ -12,6 +12,9 @@ from plimsoll.engines.vllm.releases.history import Gap
 from plimsoll.engines.vllm.releases.served import class_gap, method_gap
 from plimsoll.engines.vllm.releases.transformers_backend import may_load
 
+_WHILE_LOADING = {Precision.FP8: "fp8", Precision.BITSANDBYTES: "bitsandbytes"}
+"""The methods by which the engine quantizes a 16-bit checkpoint."""
+
 
 class Lack(NamedTuple):
     """Something of a model that a release lacks. ``is_final`` means that the generic backend cannot help either."""
@@ -37,11 +40,14 @@ def release_refusal(model: ModelFacts, precision: Precision, release: EngineVers
     final = next((lack for lack in lacks(model, precision, release) if lack.is_final), None)
     if final is None:
         return None
-    return f"vLLM {release} cannot load {model.name}, because it lacks {final.what}: use {final.gap.advice}."
+    return (
+        f"vLLM {release} cannot load {model.name}, because it lacks {final.what}: use {final.gap.advice}, "
+        "or spec.engine.image with an image that has it."
+    )
 
 
 def _method(model: ModelFacts, precision: Precision) -> str | None:
-    """Return the method that the engine needs: the checkpoint's, or the one by which the engine quantizes it."""
+    """Return the method that the engine needs: the checkpoint's, or the one by which it quantizes while it loads."""
     if precision is not model.checkpoint.precision and precision.is_quantized:
-        return precision.value
+        return _WHILE_LOADING.get(precision)
     return model.checkpoint.method
