@@ -288,6 +288,20 @@ async def test_an_object_that_only_its_author_can_mend_is_stalled_and_its_neighb
     assert desk.recorder.reason(HONEST, "Stalled") != reason
 
 
+@pytest.mark.parametrize(("version", "reason"), [("0.9.2", "InvalidSpec"), ("0.10.1", "")])
+async def test_a_release_that_cannot_load_the_model_stalls_its_object_alone(
+    desk: Desk, version: str, reason: str
+) -> None:
+    desk.put(POISON, HONEST)
+    changed(desk, POISON, model={"name": "openai/gpt-oss-20b"}, engine={"version": version})
+    for _ in range(2):
+        await desk.planner.one_pass()
+        await desk.look_up()
+    await desk.planner.one_pass()
+    assert desk.recorder.reason(POISON, "Stalled") == reason
+    assert desk.recorder.reason(HONEST, "Stalled") == ""
+
+
 async def test_a_status_that_cannot_be_trusted_is_logged_once_and_again_when_it_comes_back(
     desk: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -441,3 +441,20 @@ def test_a_bar_of_a_term_below_zero_keeps_its_width() -> None:
         kv_capacity_tokens=1,
     )
     assert len(bar(corrected).plain) == BAR_CELLS
+
+
+def test_doubts_are_codes_with_sentences_and_a_release_with_the_class_has_none(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    doubtful = one(capsys, str(QWEN), "--gpu", H100, "--engine", "0.8.3")
+    assert (doubtful["fit"], [doubt["code"] for doubt in doubtful["doubts"]]) == ("Probable", ["TransformersBackend"])
+    assert doubtful["doubts"][0]["message"] in doubtful["warnings"]
+    sure = one(capsys, str(QWEN), "--gpu", H100, "--engine", "0.8.4")
+    assert (sure["fit"], sure["doubts"]) == ("Sure", [])
+
+
+def test_a_release_without_the_class_is_an_error_with_the_release_to_use(capsys: pytest.CaptureFixture[str]) -> None:
+    ran = Ran(capsys, ["openai/gpt-oss-20b", "--gpu", H100, "--engine", "0.9.2"])
+    assert ran.status == EXIT_BAD_INPUT
+    assert "lacks the model class GptOssForCausalLM: use 0.10.1 or newer" in ran.error
+    assert Ran(capsys, ["openai/gpt-oss-20b", "--gpu", H100, "--engine", "0.10.1"]).status == 0

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from plimsoll.app.faults import Step
+from plimsoll.domain.doubts import DoubtKind
 from plimsoll.domain.engine_failures import StartFailure
 from plimsoll.domain.proposals import ProposalReason
 from plimsoll.domain.public_words import ConditionReason, ConditionType, EventReason
@@ -33,6 +34,7 @@ KINDS = (
     ConditionReason,
     EventReason,
     ProposalReason,
+    DoubtKind,
 )
 DECISIONS = {kind.__name__ for kind in (AddReplica, Keep, Move, RemoveReplica, Retune, Wait)}
 KUBERNETES = {"True", "False", "Unknown", "Normal", "Warning", "ReplicaFailure", "ReplicaSet"}

@@ -12,10 +12,12 @@ from plimsoll.adapters.catalog import load_gpu_types
 from plimsoll.api.v1alpha1 import InferenceDeploymentStatus
 from plimsoll.app.record.reading import read
 from plimsoll.app.record.writing import document_of, new_status
+from plimsoll.domain.engine_choice import EngineChoice
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.public_words import ConditionReason
 from plimsoll.domain.serving import Overrides
 from plimsoll.domain.units import GIB
+from plimsoll.domain.versions import EngineVersion
 from plimsoll.placement.rehoming import Rehoming
 from plimsoll.rebalance.history import ChangeKind, Mark
 from plimsoll.rebalance.memory import Learned
@@ -205,3 +207,10 @@ def test_host_memory_is_shown_term_by_term_with_what_is_requested() -> None:
     }
     assert (host["memoryBytes"], host["requestedMemoryBytes"]) == (11 * GIB, 10 * GIB)
     assert (host["cpuMillis"], host["requestedCpuMillis"], host["sharedMemoryBytes"]) == (3000, 3000, 2 * GIB)
+
+
+def test_the_estimate_has_the_codes_of_its_doubts_and_no_field_without_any() -> None:
+    newer = request(engine=EngineChoice(EngineVersion(9, 9, 9)))
+    doubted = written(report(decision(newer)))["estimate"]
+    assert (doubted["fit"], doubted["doubts"]) == ("Probable", ["NewerRelease"])
+    assert "doubts" not in written(SERVING)["estimate"]

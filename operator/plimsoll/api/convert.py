@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from plimsoll.api.features import check_feature
+from plimsoll.api.features import check_feature, check_release
 from plimsoll.api.host_checks import check_host_memory
 from plimsoll.api.load_checks import check_load
 from plimsoll.api.maintenance import check_maintenance
@@ -66,8 +66,11 @@ def to_request(
     check_without_model(spec)
     _check_adapters(spec, model)
     precision = weight_precision(spec.precision, model)
+    check_release(spec.engine, model, precision)
     media = to_media(spec.engine, model, _version(spec.engine))
-    engine = _engine(spec.engine, media, to_speculation(spec.engine.speculation, model, draft))
+    speculation = to_speculation(spec.engine.speculation, model, draft)
+    _check_draft_release(spec.engine, speculation)
+    engine = _engine(spec.engine, media, speculation)
     kv_precision = cache_precision(spec.kv_cache.precision, model, precision)
     request = Request(
         key=ObjectKey(resource.metadata.namespace, resource.metadata.name),
@@ -198,6 +201,12 @@ def _check_adapters(spec: InferenceDeploymentSpec, model: ModelFacts) -> None:
     refusal = None if spec.engine.lora is None else engine_of(spec.engine.engine_name).adapters_refusal(model)
     if refusal is not None:
         raise InvalidInput("spec.engine.lora", model.architecture, refusal)
+
+
+def _check_draft_release(spec: EngineSpec, speculation: Speculation | None) -> None:
+    """Refuse a release that cannot load the small model that drafts. An EAGLE head is no model of its own."""
+    if speculation is not None and speculation.draft is not None and speculation.head is None:
+        check_release(spec, speculation.draft, speculation.draft.checkpoint.precision)
 
 
 def _shape(spec: InferenceDeploymentSpec) -> ServingShape:

@@ -1,9 +1,11 @@
-"""Refuse an option that the engine does not have in the release that the user names."""
+"""Refuse an option or a model that the engine does not have in the release that the user names."""
 
 from __future__ import annotations
 
 from plimsoll.api.v1alpha1 import EngineSpec
 from plimsoll.domain.errors import InvalidInput
+from plimsoll.domain.model import ModelFacts
+from plimsoll.domain.precision import Precision
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.base import Feature
 from plimsoll.engines.registry import engine_of
@@ -22,3 +24,15 @@ def check_feature(spec: EngineSpec, feature: Feature, field: str, value: object)
     version = EngineVersion(*(int(part) for part in spec.version.split(".")))
     if version < since:
         raise InvalidInput(field, value, f"{engine.title} {version} cannot; use {since} or newer.")
+
+
+def check_release(spec: EngineSpec, model: ModelFacts, precision: Precision) -> None:
+    """Refuse a release that cannot load the model. An image of the user's own may have more than its release.
+
+    Raises:
+        InvalidInput: with the model class or the method that the release lacks, and the releases to use.
+    """
+    version = EngineVersion(*(int(part) for part in spec.version.split(".")))
+    refusal = None if spec.image is not None else engine_of(spec.engine_name).release_refusal(model, precision, version)
+    if refusal is not None:
+        raise InvalidInput("spec.engine.version", spec.version, refusal)

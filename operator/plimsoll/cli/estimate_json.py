@@ -7,9 +7,11 @@ from typing import Any
 from plimsoll.cli.limits import limits
 from plimsoll.cli.segments import segments
 from plimsoll.cli.verdict import fit_by_law, warnings_of
+from plimsoll.domain.doubts import Doubt
 from plimsoll.domain.outcomes import Fit, MemoryEstimate, Rejection
 from plimsoll.domain.serving import Request
 from plimsoll.performance.decode_time import decode_floor
+from plimsoll.placement.doubt_words import doubt_sentence
 from plimsoll.placement.explain import rejection_sentence
 from plimsoll.placement.sizing import Sized
 
@@ -33,6 +35,7 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
         "expertParallel": answer.split.expert_parallel,
         "dataParallel": answer.split.data_parallel,
         "fit": answer.figures.fit.value,
+        "doubts": [_doubt(each) for each in answer.figures.doubts],
         **_override(answer.figures),
         **_memory(answer.figures),
         "inverse": limits(request, answer).document(),
@@ -48,6 +51,10 @@ def answer_document(request: Request, answer: Sized | Rejection) -> dict[str, An
         },
         "warnings": list(warnings_of(request, answer)),
     }
+
+
+def _doubt(doubt: Doubt) -> dict[str, str]:
+    return {"code": doubt.kind.value, "message": doubt_sentence(doubt)}
 
 
 def _override(figures: MemoryEstimate) -> dict[str, Any]:

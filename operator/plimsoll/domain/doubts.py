@@ -17,6 +17,10 @@ class DoubtKind(StrEnum):
     """The release of the engine is newer than the newest known memory law."""
     FEW_STARTS = "FewStarts"
     """Few starts of models with such layers are known, and they differ."""
+    TRANSFORMERS_BACKEND = "TransformersBackend"
+    """The release does not implement the model class: it can load it only through its generic backend."""
+    NOT_IN_RELEASE = "NotInRelease"
+    """The release as published cannot load the model: only an image of the user's own can."""
 
 
 class Doubt(NamedTuple):

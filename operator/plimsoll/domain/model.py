@@ -164,7 +164,8 @@ class CheckpointFacts:
 
     ``precision`` is that of most linear layers. ``dtype`` is the 16- or 32-bit type of the unquantized parts.
     ``kv_precision`` is the type of the KV cache, if the checkpoint fixes it. The capabilities limit the NVIDIA GPUs
-    that can run the checkpoint, where its method needs more than its precision does.
+    that can run the checkpoint, where its method needs more than its precision does. ``method`` is the name by which
+    an engine looks up how to read it (``quant_method``); it changes no bytes, so a fingerprint does not read it.
     """
 
     precision: Precision
@@ -173,6 +174,7 @@ class CheckpointFacts:
     group_size: int | None = None
     min_capability: tuple[int, int] | None = None
     max_capability: tuple[int, int] | None = None
+    method: str | None = field(default=None, repr=False)
 
     @property
     def dtype_beside_quantized(self) -> Precision:

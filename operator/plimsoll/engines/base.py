@@ -112,6 +112,8 @@ class Engine:
         find_failure: the failure that the end of a crashed engine's log names; None if it is not one of its texts.
         most_sequences: the most requests at the same time that the engine's own defaults and its CUDA graphs are made
             for. The default is the declared number: such an engine gets no more.
+        release_refusal: why a release cannot load a model in a precision, and what to use; None where it can, or may.
+            The default refuses nothing.
     """
 
     name: str
@@ -139,3 +141,4 @@ class Engine:
     find_failure: Callable[[str], EngineFailure | None]
     most_sequences: Callable[[Request, GpuType], int] = lambda request, _: request.shape.concurrency
     may_fit: Callable[[Request, GpuType, Split], bool] = _not_ruled_out
+    release_refusal: Callable[[ModelFacts, Precision, EngineVersion], str | None] = lambda *_: None

@@ -17,6 +17,15 @@ _SENTENCES = {
         "Only {starts} starts of models with {layers} are known, and they differ by up to {gib} GiB from the estimate. "
         "The fit is never called sure until an engine of this kind has served."
     ),
+    DoubtKind.TRANSFORMERS_BACKEND: (
+        "{title} {release} does not implement {lacks}; {served} does. It may load the model through its generic "
+        "Transformers backend, if its Transformers library has the class. No figure was checked on that way, and the "
+        "fit is never called sure until an engine of this kind has served."
+    ),
+    DoubtKind.NOT_IN_RELEASE: (
+        "{title} {release} as published lacks {lacks}; {served} has it. Only an image of your own may load the model, "
+        "and the fit is never called sure until an engine of this kind has served."
+    ),
 }
 
 

@@ -142,6 +142,7 @@ def _estimate(choice: Option) -> dict[str, Any]:
         "tensorParallel": choice.split.tensor_parallel,
         **stages(choice.split),
         "fit": figures.fit.value,
+        "doubts": [doubt.kind.value for doubt in figures.doubts] or None,
         **_terms(figures),
         "hostBytes": figures.host_bytes or None,
         "marginBytes": figures.margin_bytes,

@@ -56,7 +56,12 @@ class EstimateStatus(ApiModel):
     data_parallel: int | None = Field(default=None, description=ENGINES)
     fit: Annotated[str, Field(pattern=r"^(Sure|Probable|No)$")] | None = Field(
         default=None,
-        description="Sure: fits at the upper edge of the error band. Probable: only at the estimate itself.",
+        description="Sure: fits at the upper edge of the error band. Probable: only at the estimate, or with doubts.",
+    )
+    doubts: list[str] | None = Field(
+        default=None,
+        max_length=16,
+        description="Why the fit is not called sure, however much room there is, e.g. GenericReading or NewerRelease.",
     )
     weights_bytes: Bytes64 = Field(description="Weights of one rank.")
     kv_cache_bytes: Bytes64 = Field(description="KV cache needed by the declared load.")

@@ -12,6 +12,7 @@ from plimsoll.domain.serving import Request
 from plimsoll.domain.versions import EngineVersion
 from plimsoll.engines.vllm.memory.forward import residual_streams
 from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+from plimsoll.engines.vllm.releases.support import lacks
 
 _HYPER_CONNECTIONS = (("starts", 10), ("gib", "1.6"))
 """DeepSeek-V4 and GLM-5.3-Flash, 0.22 to 0.31 (``band.py``)."""
@@ -24,6 +25,7 @@ def doubts_of(request: Request, gpu: GpuType, split: Split) -> tuple[Doubt, ...]
 
 
 def _doubts(request: Request) -> Iterator[Doubt]:
+    yield from _of_the_release(request)
     model, release = request.model, request.engine.version
     if model.evidence is Evidence.GENERIC:
         yield Doubt(DoubtKind.GENERIC_READING, (("architecture", model.architecture),))
@@ -32,6 +34,18 @@ def _doubts(request: Request) -> Iterator[Doubt]:
         yield Doubt(DoubtKind.NEWER_RELEASE, numbers)
     if residual_streams(model) > 1:
         yield Doubt(DoubtKind.FEW_STARTS, (("layers", "hyper-connections"), *_HYPER_CONNECTIONS))
+
+
+def _of_the_release(request: Request) -> Iterator[Doubt]:
+    """Yield a doubt for everything of the model that the release lacks.
+
+    Where only an image of the user's own can help, the API refuses the published images.
+    """
+    release = request.engine.version
+    for lack in lacks(request.model, request.precision, release):
+        kind = DoubtKind.NOT_IN_RELEASE if lack.is_final else DoubtKind.TRANSFORMERS_BACKEND
+        release_words = (("title", "vLLM"), ("release", str(release)))
+        yield Doubt(kind, (*release_words, ("lacks", lack.what), ("served", lack.gap.advice)))
 
 
 def _is_newer(release: EngineVersion, newest: EngineVersion) -> bool:

@@ -19,6 +19,7 @@ from plimsoll.engines.vllm.memory.served import COPIES_ENCODER_SINCE, served_mod
 from plimsoll.engines.vllm.memory.shared_indexers import with_loaded_indexers
 from plimsoll.engines.vllm.metrics import METRICS
 from plimsoll.engines.vllm.owned_flags import OWNED_FLAGS
+from plimsoll.engines.vllm.releases.support import release_refusal
 from plimsoll.engines.vllm.reported_cache import cache_bytes, full_length_tokens
 from plimsoll.engines.vllm.settings import engine_settings, may_fit, most_sequences, with_a_small_step
 from plimsoll.engines.vllm.unfollowed_flags import unfollowed_arguments
@@ -40,6 +41,7 @@ VLLM = Engine(
     since=SINCE,
     copies_encoder_since=COPIES_ENCODER_SINCE,
     adapters_refusal=adapters_refusal,
+    release_refusal=release_refusal,
     unfollowed_arguments=unfollowed_arguments,
     host_use=host_use,
     host=host,

@@ -22,6 +22,7 @@ from plimsoll.facts.models.parameters import count_parameters
 from plimsoll.facts.models.plausible import MOST_PARAMETERS, check_size, check_tower_size
 from plimsoll.facts.models.predictor import predictor_kinds
 from plimsoll.facts.models.quantization import StorageRule, overlooked_remarks, storage_rule
+from plimsoll.facts.models.quantization_method import quantization_method
 from plimsoll.facts.models.rotary import older_rotary_bytes, rotary_bytes
 from plimsoll.facts.models.shape import Part, Shape
 from plimsoll.facts.models.shared_layers import inseparable_runs
@@ -113,7 +114,7 @@ def _decoder(name: str, fields: Fields, kind: ModelClass, rule: StorageRule) -> 
         order=order,
         embedding=stored(embedding_weights(fields, traits, shape, tokens), None, rule.storage_of),
         head=stored(head_weights(fields, traits, shape, tokens, tied=tied), None, rule.storage_of),
-        checkpoint=rule.checkpoint,
+        checkpoint=replace(rule.checkpoint, method=quantization_method(fields)),
         max_context_tokens=shape.context,
         experts=experts,
         tied_embeddings=tied,

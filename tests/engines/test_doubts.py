@@ -1,0 +1,103 @@
+"""The doubts about an estimate: each has a cause, and a neighbour without the cause has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from plimsoll.domain.doubts import DoubtKind
+from plimsoll.domain.engine_choice import EngineChoice
+from plimsoll.domain.model import Evidence, ModelFacts
+from plimsoll.domain.observations import Correction
+from plimsoll.domain.outcomes import Fit, Split
+from plimsoll.domain.precision import Precision
+from plimsoll.domain.serving import Request
+from plimsoll.domain.versions import EngineVersion
+from plimsoll.engines.vllm.doubts import doubts_of
+from plimsoll.engines.vllm.memory.estimate import estimate
+from plimsoll.engines.vllm.memory.laws import NEWEST_VERSION
+from plimsoll.engines.vllm.settings import engine_settings
+from plimsoll.placement.doubt_words import doubt_sentence
+from tests.support.planning import H100, gpu, model, request
+
+QWEN3 = "Qwen/Qwen3-8B"
+GPT_OSS = "openai/gpt-oss-20b"
+V = EngineVersion
+
+
+def asked(facts: ModelFacts | str = QWEN3, release: EngineVersion = NEWEST_VERSION, **changes: Any) -> Request:
+    return request(facts, engine=EngineChoice(release), **changes)
+
+
+def generic() -> ModelFacts:
+    return replace(model(), evidence=Evidence.GENERIC)
+
+
+def kinds(wanted: Request) -> list[DoubtKind]:
+    return [doubt.kind for doubt in doubts_of(wanted, gpu(H100), Split(1))]
+
+
+def sentences(wanted: Request) -> Iterator[str]:
+    return (doubt_sentence(doubt) for doubt in doubts_of(wanted, gpu(H100), Split(1)))
+
+
+def fit(wanted: Request) -> Fit:
+    settings = engine_settings(wanted, gpu(H100), Split(1))
+    return estimate(wanted, gpu(H100), Split(1), settings).fit
+
+
+DOUBTFUL = {
+    DoubtKind.GENERIC_READING: (asked(generic()), asked(model())),
+    DoubtKind.NEWER_RELEASE: (asked(release=V(9, 9, 9)), asked(release=V(0, 32, 7))),
+    DoubtKind.TRANSFORMERS_BACKEND: (asked(release=V(0, 8, 3)), asked(release=V(0, 8, 4))),
+    DoubtKind.NOT_IN_RELEASE: (asked(GPT_OSS, V(0, 10)), asked(GPT_OSS, V(0, 10, 1))),
+}
+
+
+def test_every_kind_is_looked_at() -> None:
+    assert set(DOUBTFUL) == set(DoubtKind)
+
+
+@pytest.mark.parametrize(("kind", "pair"), DOUBTFUL.items(), ids=DOUBTFUL)
+def test_a_doubt_makes_a_sure_fit_probable_and_its_neighbour_stays_sure(
+    kind: DoubtKind, pair: tuple[Request, Request]
+) -> None:
+    doubtful, neighbour = pair
+    assert set(kinds(doubtful)) == {kind}
+    assert fit(doubtful) is Fit.PROBABLE
+    assert kinds(neighbour) == []
+    assert fit(neighbour) is Fit.SURE
+
+
+@pytest.mark.parametrize("pair", DOUBTFUL.values(), ids=DOUBTFUL)
+def test_an_engine_of_the_kind_that_served_removes_all_doubts(pair: tuple[Request, Request]) -> None:
+    doubtful, _ = pair
+    kind = doubtful.engine_kind(H100, Split(1))
+    assert kinds(replace(doubtful, corrections=(Correction(kind),))) == []
+    assert kinds(replace(doubtful, corrections=(Correction(kind, exact=False),))) == kinds(doubtful)
+    elsewhere = doubtful.engine_kind(H100, Split(2))
+    assert kinds(replace(doubtful, corrections=(Correction(elsewhere),))) == kinds(doubtful)
+
+
+def test_the_sentences_have_class_releases_and_the_release_asked() -> None:
+    (backend,) = sentences(asked(release=V(0, 8, 3)))
+    assert "vLLM 0.8.3 does not implement the model class Qwen3ForCausalLM; 0.8.4 or newer does." in backend
+    lacking, unread = sentences(asked(GPT_OSS, V(0, 9, 2)))
+    assert "vLLM 0.9.2 as published lacks the model class GptOssForCausalLM; 0.10.1 or newer has it." in lacking
+    assert "the quantization method mxfp4" in unread
+    (newer,) = sentences(asked(release=V(9, 9, 9)))
+    assert "vLLM 9.9.9 is newer than 0.32.0" in newer
+
+
+def test_quantization_while_loading_needs_its_method_too() -> None:
+    nf4 = Precision.BITSANDBYTES
+    assert kinds(asked(release=V(0, 28), precision=nf4)) == [DoubtKind.NOT_IN_RELEASE]
+    assert kinds(asked(release=V(0, 27), precision=nf4)) == []
+    assert kinds(asked(release=V(0, 28), precision=Precision.FP8)) == []
+
+
+def test_a_checkpoint_that_is_only_imagined_needs_no_method() -> None:
+    assert kinds(asked(precision=Precision.NVFP4)) == []
