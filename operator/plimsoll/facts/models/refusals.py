@@ -63,5 +63,7 @@ def refuse_variants(name: str, model_class: str, fields: Fields) -> None:
     width = fields.values.get("word_embed_proj_dim")
     if model_class == "OPTForCausalLM" and width not in (None, fields.values.get("hidden_size")):
         raise UnsupportedModel(name, "an embedding of another width (word_embed_proj_dim)")
+    if model_class == "QWenLMHeadModel" and fields.has("visual"):
+        raise UnsupportedModel(name, _PARTS["visual"])
     if fields.values.get("mlp_type") not in (None, "default"):
         raise UnsupportedModel(name, f"the MLP type {shown(fields.values['mlp_type'])!r} (mlp_type)")
