@@ -17,6 +17,8 @@ from plimsoll.domain.caches import AttentionCache, CacheSpec, IndexerCache, Late
 from plimsoll.domain.errors import PlimsollError
 from plimsoll.domain.model import FactsSource, ModelFacts
 from plimsoll.facts.models import model_class
+from plimsoll.facts.models.architectures import ARCHITECTURES
+from plimsoll.facts.models.composites import COMPOSITES
 from plimsoll.facts.models.config_json import read_model_facts
 from plimsoll.facts.models.parameters import count_parameters
 
@@ -55,7 +57,7 @@ def _first_of_each_class() -> Iterator[tuple[str, Config]]:
     seen = set()
     for config in _configurations():
         name = str((config.get("architectures") or [""])[0])
-        if name in model_class.ARCHITECTURES and name not in model_class.COMPOSITES and name not in seen:
+        if name in ARCHITECTURES and name not in COMPOSITES and name not in seen:
             seen.add(name)
             yield name, config
 

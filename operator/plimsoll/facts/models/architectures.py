@@ -9,6 +9,7 @@ from __future__ import annotations
 from plimsoll.facts.models.expert_layers import after_first, sparse_step
 from plimsoll.facts.models.families.coupled import COUPLED
 from plimsoll.facts.models.families.dense import DENSE
+from plimsoll.facts.models.families.encoders import ENCODERS
 from plimsoll.facts.models.families.experts import EXPERTS
 from plimsoll.facts.models.families.heads import HEADS
 from plimsoll.facts.models.families.hybrid import HYBRID
@@ -55,6 +56,7 @@ _SHARED_GRANITE = Moe(width_keys=("intermediate_size",), shared_width_key="share
 ARCHITECTURES: dict[str, Architecture] = {
     **COUPLED,
     **DENSE,
+    **ENCODERS,
     **EXPERTS,
     **HEADS,
     **LATENT,
