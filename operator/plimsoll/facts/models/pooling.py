@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from plimsoll.domain.model import Task
+from plimsoll.domain.model import ModelFacts, Task
 from plimsoll.facts.models.fields import Fields
 from plimsoll.facts.models.pooled_heads import process_reward, reward, score, value
 from plimsoll.facts.models.traits import NO_EXTRA, Architecture, Extra
@@ -53,6 +53,33 @@ _MASKED = ("ForMaskedLM", "ForPreTraining")
 """Endings of encoders that predict masked tokens."""
 
 _BOTH_WAYS = ("LlamaBidirectional",)
+
+
+_PURPOSES = ("embedding", "reranker", "reward")
+"""Words in the names of models whose class generates and that are published to pool (Qwen3-Embedding)."""
+
+
+_PURPOSE = (
+    "its class generates, but its name says embeddings, ranking or rewards: it is planned to generate; write "
+    "spec.engine.runner: Pooling if it must not"
+)
+
+
+def as_pooling(model: ModelFacts) -> ModelFacts:
+    """Return a model as the engine loads it to pool: without the output projection and what belongs to drafting."""
+    if model.task is Task.POOL:
+        return model
+    head = tuple(weight for weight in model.head if not weight.name.startswith("lm_head"))
+    remarks = tuple(remark for remark in model.remarks if remark != _PURPOSE)
+    return replace(model, task=Task.POOL, head=head, predictor=(), remarks=remarks)
+
+
+def purpose_remarks(name: str, traits: Architecture) -> tuple[str, ...]:
+    """Return a remark for a class that generates where the model's name says that it is not meant to."""
+    last = name.rpartition("/")[2].lower()
+    if traits.task is Task.POOL or not any(word in last for word in _PURPOSES):
+        return ()
+    return (_PURPOSE,)
 
 
 def pools(listed: str) -> bool:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from plimsoll.domain.gpus import GpuType, Vendor
-from plimsoll.domain.model import Evidence, ModelFacts
+from plimsoll.domain.model import Evidence, ModelFacts, Task
 from plimsoll.domain.outcomes import Split
 from plimsoll.domain.units import GIB
 from plimsoll.engines.vllm.memory.engine_law import FUSED_SAMPLER, NATIVE_SAMPLER, EngineLaw
@@ -152,6 +152,11 @@ def _thin(model: ModelFacts, gpu: GpuType | None, split: Split, law: EngineLaw) 
             residual_streams(model) > 1,
             1.0,
             1.5,
+        ),
+        "pooling: no log of such a start, and the graphs are those of a model that generates": (
+            model.task is Task.POOL,
+            0.5,
+            0.5,
         ),
         "tokens exchanged between data-parallel ranks": (split.data_parallel > 1, 1.0, 2.0),
     }

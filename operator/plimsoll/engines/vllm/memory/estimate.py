@@ -94,7 +94,7 @@ def estimate_of_stage(
         usable_bytes=gpu.usable_bytes,
         budget_bytes=budget,
         kv_bytes_per_token=layout.bytes_per_token,
-        kv_needed_tokens=replica_tokens(request.shape, split),
+        kv_needed_tokens=replica_tokens(request.shape, split) if request.model.keeps_cache else 0,
         kv_capacity_tokens=engines * expected,
         kv_capacity_low_tokens=engines * low,
         kv_capacity_high_tokens=engines * high,
