@@ -1,7 +1,7 @@
 """The memory of pooling a step: the hidden states in 32 bits, and the same states normalised.
 
-The engine profiles every task of the model, and the largest is that of embeddings for each token. It casts all states of
-the step to the type of the head, which is 32 bits, and normalises them into a copy. No sampler runs. Sources: vLLM
+The engine profiles every task of the model, and the largest is that of embeddings for each token. It casts all states
+of the step to the type of the head, which is 32 bits, and normalises them into a copy. No sampler runs. Sources: vLLM
 0.32, ``v1/worker/gpu_model_runner.py`` (``_dummy_pooler_run``), ``v1/worker/gpu/pool/pooling_runner.py`` and
 ``layers/pooler/tokwise/heads.py``. No log of such a start was compared.
 """

@@ -1,8 +1,8 @@
 """Encoders: every token attends to all tokens of its input, in one step, and nothing is kept.
 
-Sources: vLLM 0.32, ``models/bert.py``, ``models/roberta.py``, ``models/bert_with_rope.py``, ``models/modernbert.py``. Each
-class but GTE's was checked by building its modules and counting their parameters. ModernBERT's first layer has one norm
-less, which is left out.
+Sources: vLLM 0.32, ``models/bert.py``, ``models/roberta.py``, ``models/bert_with_rope.py``, ``models/modernbert.py``.
+Each class but GTE's was checked by building its modules and counting their parameters. ModernBERT's first layer has one
+norm less, which is left out.
 """
 
 from __future__ import annotations
